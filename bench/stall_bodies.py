@@ -26,7 +26,7 @@ from stall_house import (
     names,
 )
 
-from kohort.broker.api import Noun
+from kohort.broker.api import NameKind
 from kohort.broker.dispatch import HANDLED, SERVED
 from kohort.wire.apis import Api
 from kohort.wire.consumer_protocol import Subscription, build_subscription
@@ -239,39 +239,39 @@ class Filler:
         each = min(budget, WIDE_PARTITIONS)
         return max(1, budget // (each + 1)), each
 
-    def _named(self, noun: Noun, index: int) -> Any:
-        if noun is Noun.TOPIC_ID:
+    def _named(self, noun: NameKind, index: int) -> Any:
+        if noun is NameKind.TOPIC_ID:
             if self._body.choice == UNKNOWN:
                 return (index + 1).to_bytes(16)
             name = WIDE if self._body.choice == ONE else f"t{index % self._house.topic_count}"
             return self._house.broker.state.topics.get(name).topic_id
-        if noun is Noun.ASSIGNMENT:
+        if noun is NameKind.ASSIGNMENT:
             return self._assignment
-        if noun is Noun.SUBSCRIPTION:
+        if noun is NameKind.SUBSCRIPTION:
             return self._subscription
-        if noun is Noun.EXPRESSION:
+        if noun is NameKind.PATTERN:
             return r"\pL" * LONGEST_EXPRESSION
         if self._body.choice == UNKNOWN:
             return self._names[index % len(self._names)]
         if self._body.choice == ONE:
             return self._largest(noun)
         return {
-            Noun.TOPIC: f"t{index % self._house.topic_count}",
-            Noun.RESOURCE: f"t{index % self._house.topic_count}",
-            Noun.GROUP: f"g{index % SMALL_GROUPS}",
-            Noun.USER: f"user{index % USERS}",
-            Noun.TRANSACTIONAL_ID: TRANSACTION,
+            NameKind.TOPIC: f"t{index % self._house.topic_count}",
+            NameKind.RESOURCE: f"t{index % self._house.topic_count}",
+            NameKind.GROUP: f"g{index % SMALL_GROUPS}",
+            NameKind.USER: f"user{index % USERS}",
+            NameKind.TRANSACTIONAL_ID: TRANSACTION,
         }[noun]
 
-    def _largest(self, noun: Noun) -> str:
-        if noun is Noun.GROUP:
+    def _largest(self, noun: NameKind) -> str:
+        if noun is NameKind.GROUP:
             name = self._body.api.name
             return MODERN if name.startswith("ConsumerGroup") else OFFSETS if name.startswith("Offset") else CROWD
         return {
-            Noun.TOPIC: WIDE,
-            Noun.RESOURCE: WIDE,
-            Noun.USER: "user0",
-            Noun.TRANSACTIONAL_ID: TRANSACTION,
+            NameKind.TOPIC: WIDE,
+            NameKind.RESOURCE: WIDE,
+            NameKind.USER: "user0",
+            NameKind.TRANSACTIONAL_ID: TRANSACTION,
         }[noun]
 
     def _prepare(self, made: Message) -> None:

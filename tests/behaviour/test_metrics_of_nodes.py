@@ -69,6 +69,6 @@ def test_a_node_that_stops_has_told_all_before_and_one_that_starts_is_heard_at_o
             state.end()
             await server.stop()
 
-        assert not any(live.broker.state.counters.wants_entries for live in server.servers.values())
+        assert not any(live.broker.state.counters.keeps_entries for live in server.servers.values())
 
     asyncio.run(told())

@@ -1,6 +1,6 @@
-"""Declaration of an API: its handler, the rights that it takes, the cost of a request.
+"""Declaration of an API: handler, guard, and cost of a request.
 
-Each module of ``broker/apis`` ends with one ``BrokerApi`` for each request that it serves; ``dispatch`` collects them.
+Each module of ``broker/apis`` ends with a ``BrokerApi`` for each request; ``dispatch`` collects them.
 """
 
 from __future__ import annotations
@@ -19,90 +19,87 @@ from kohort.steps import Pace, Steps
 from kohort.wire.schema import Message
 
 TOO_LARGE: Final = ErrorCode.POLICY_VIOLATION
-"""Error of the entries beyond the largest answer."""
+"""Error of the entries beyond the size limit of a response."""
 NAME_US: Final = 0.8
 
-Brings = Callable[[BrokerState, tuple[Any, ...]], int]
-"""``brings(state, chain)``: units of work that the last item of ``chain`` brings beside itself. The items that hold it
-stand before it, the outermost first."""
+ExtraUnits = Callable[[BrokerState, tuple[Any, ...]], int]
+"""``extra_units(state, chain)``: units of work that the last item of ``chain`` adds, after its enclosing items."""
 Refuse = Callable[[Request, str], Message]
-"""``refuse(request, message)``: the answer whose entries all say ``TOO_LARGE``."""
+"""``refuse(request, message)``: response with the error ``TOO_LARGE`` in each entry."""
 
 
-class Noun(Enum):
-    """Things that a request names and that bring more than their name."""
+class NameKind(Enum):
+    """Kinds of names in a request whose objects add to its cost."""
 
     TOPIC = "topic"
     TOPIC_ID = "topic id"
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional id"
     RESOURCE = "resource with options"
-    EXPRESSION = "regular expression"
+    PATTERN = "regular expression"
     ASSIGNMENT = "assignment of a classic member"
     SUBSCRIPTION = "subscription of a classic member"
     USER = "user"
 
 
 class AnswerBound(Enum):
-    """Bound of an answer."""
+    """Size limit of a response."""
 
     FIXED = "a few kilobytes, whatever the request names"
     REQUEST = "entries of bounded length, as many as the request has"
-    HELD = "each thing of one kind once, as many as the broker holds"
+    STATE = "each thing of one kind once, as many as the broker holds"
     UNREAD = "queued.max.request.bytes: the entries beyond it say POLICY_VIOLATION"
     FETCH = "fetch.max.bytes; of it one piece is in memory"
     PAGE = "max.request.partition.size.limit: the next request goes on from the cursor"
 
 
 PARTITIONS: Final = ("topics", "partitions")
-"""Nested arrays of many requests and responses."""
-TOPICS: Final = {"topics.name": Noun.TOPIC}
-TOPICS_OR_IDS: Final = {**TOPICS, "topics.topic_id": Noun.TOPIC_ID}
+"""Path to the partitions in many requests and responses."""
+TOPICS: Final = {"topics.name": NameKind.TOPIC}
+TOPICS_OR_IDS: Final = {**TOPICS, "topics.topic_id": NameKind.TOPIC_ID}
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Division of a request along nested arrays: ``asked`` of the request, ``answered`` of its answer.
+    """Division of a large request along nested arrays.
 
-    ``most``: units of work in one part, about five milliseconds; an item is one unit, and what it ``brings``.
+    ``max_units``: units of work of one part, about 5 ms; each item is one unit, plus its ``extra_units``.
     """
 
-    asked: tuple[str, ...]
-    answered: tuple[str, ...]
-    most: int
-    brings: Brings | None = None
+    request_path: tuple[str, ...]
+    response_path: tuple[str, ...]
+    max_units: int
+    extra_units: ExtraUnits | None = None
     writes: bool = False
-    """True where a part writes: its answer may wait for the disk, and is withdrawn if the write fails."""
+    """True if a part writes: its response may wait for a flush, and becomes an error if the flush fails."""
     refuse: Refuse | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Bounds of one request of an API.
+    """Limits of a request's cost: ``parts`` divide a large request, or ``one_step`` says why the handler is short.
 
-    With ``parts`` a large request is divided, with ``one_step`` the only step of the handler is short. Without both the
-    handler is a generator of steps.
+    Without both, the handler is a generator of steps.
     """
 
     answer: AnswerBound
-    names: Mapping[str, Noun] = field(default_factory=dict)
-    """Fields that name things, by their paths in the request."""
+    names: Mapping[str, NameKind] = field(default_factory=dict)
+    """Paths of the request's fields that contain names."""
     once: tuple[str, Callable[[Any], Hashable | None]] | None = None
-    """Outermost array, and the key of its items: later items with a known key are dropped, unless it is None."""
+    """Outermost array and the key of its items: duplicate keys are dropped, None is kept."""
     parts: Parts | None = None
     older_parts: tuple[int, Parts] | None = None
-    """The version from which ``parts`` holds, and the parts of the versions before."""
+    """First version of ``parts``, and the parts of older versions."""
     one_step: str = ""
-    """Reason why the only step of the handler is short."""
+    """Reason why the handler takes one short step."""
 
     def parts_of(self, version: int) -> Parts | None:
-        """Return the division of a request of ``version``."""
         if self.older_parts is not None and version < self.older_parts[0]:
             return self.older_parts[1]
         return self.parts
 
-    def named_once(self, message: Message) -> Steps[Message]:
-        """Return ``message`` without the items whose key an earlier item has."""
+    def deduplicated(self, message: Message) -> Steps[Message]:
+        """Return ``message`` without items whose key occurred before."""
         if self.once is None:
             return message
         name, key_of = self.once
@@ -126,17 +123,14 @@ class Cost:
 ONE_NAME: Final = Cost(AnswerBound.FIXED, one_step="one name")
 
 
-def itself(item: Any) -> Any:
-    """Return ``item``: the key of an array of names that count once."""
+def identity(item: Any) -> Any:
+    """Return ``item``: the key function for arrays of names."""
     return item
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerApi:
-    """One API of the broker."""
-
     request: type[Message]
     handle: Handler
     guard: Guard
-    """Rights that a request takes where there is an authorizer."""
     cost: Cost

@@ -17,7 +17,7 @@ from kohort.broker.counters import BrokerCounters
 from kohort.broker.dispatch import SERVED
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_journal import GroupJournal
-from kohort.broker.login_offers import LoginOffers
+from kohort.broker.login_mechanisms import LoginMechanisms
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import Intercept
@@ -81,16 +81,16 @@ def assemble(
         topics=cluster.topics,
         coordinator=coordinator,
         offsets_topic=offsets_topic,
-        own_topics={
+        internal_topics={
             offsets_topic.name: offsets_topic.ensure,
-            journal.name: journal.ensure_whole,
+            journal.name: journal.ensure_flushed,
             client_metrics.name: client_metrics.ensure,
             cluster.transactions.name: cluster.transactions.ensure,
         },
         sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
         purgatory=purgatory,
         unread=UnreadAnswers(config.queued_max_request_bytes),
-        logins=LoginOffers(config, users, rng, now_ms, cluster.wall),
+        logins=LoginMechanisms(config, users, rng, now_ms, cluster.wall),
         quotas=ClientQuotas(config, cluster.quotas),
         connections=OpenConnections(config, cluster.quotas),
         client_metrics=client_metrics,

@@ -38,7 +38,7 @@ DENIAL_TEXTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class GuardResult:
     """Result of a guard."""
 
     answer: Message | None = None
@@ -49,11 +49,11 @@ class Guarded:
     """Reason to close the connection after the handler, if the request has no answer."""
 
 
-PASSED: Final = Guarded()
+PASSED: Final = GuardResult()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Checking:
+class Rights:
     """One request, and the rights of its caller. Without an authorizer any caller may do anything."""
 
     state: BrokerState
@@ -126,7 +126,7 @@ class Checking:
         topic = self.state.topics.by_id(topic_id)
         return None if topic is None else topic.name
 
-    def keep(self, **fields: Any) -> None:
+    def replace_fields(self, **fields: Any) -> None:
         """Replace fields of the request before the handler reads it."""
         made = copy(self.request.message)
         for name, value in fields.items():
@@ -134,10 +134,10 @@ class Checking:
         self.request.message = made
 
 
-Guard = Callable[[Checking], Guarded | Steps[Guarded]]
+Guard = Callable[[Rights], GuardResult | Steps[GuardResult]]
 
 
-def unguarded(_checking: Checking) -> Guarded:
+def unguarded(_checking: Rights) -> GuardResult:
     """Pass a request that any client may send, or whose handler checks each resource itself."""
     return PASSED
 
@@ -146,29 +146,29 @@ def unguarded(_checking: Checking) -> Guarded:
 class Denials:
     """Refused items of one array."""
 
-    asked: str
+    request_field: str
     """The array of the request."""
-    answered: str
+    response_field: str
     """The array of the answer."""
     items: list[Any]
     """Their entries of the answer, which takes over the list."""
 
     def add(self, answer: Any) -> Message:
         """Add the entries to an answer without a copy: there may be a million."""
-        self.items[:0] = getattr(answer, self.answered)
-        setattr(answer, self.answered, self.items)
+        self.items[:0] = getattr(answer, self.response_field)
+        setattr(answer, self.response_field, self.items)
         made: Message = answer
         return made
 
 
-def without(checking: Checking, allowed: list[Any], refused: Denials, response: type[Message]) -> Guarded:
+def serve_allowed(rights: Rights, allowed: list[Any], refused: Denials, response: type[Message]) -> GuardResult:
     """Have the handler serve the allowed items, if there are any, and add the refused ones to its answer."""
     if not refused.items:
         return PASSED
     if not allowed:
-        return Guarded(answer=refused.add(response()))
-    checking.keep(**{refused.asked: allowed})
-    return Guarded(amend=refused.add)
+        return GuardResult(answer=refused.add(response()))
+    rights.replace_fields(**{refused.request_field: allowed})
+    return GuardResult(amend=refused.add)
 
 
 def refused_by_topic(
@@ -192,7 +192,7 @@ def refused_by_topic(
     return entries
 
 
-def visible(items: list[T], is_visible: Callable[[T], bool]) -> Steps[list[T]]:
+def filter_visible(items: list[T], is_visible: Callable[[T], bool]) -> Steps[list[T]]:
     """Return the items of an answer that the caller may see."""
     pace = Pace()
     kept = []
@@ -217,11 +217,11 @@ class TopicsRule:
     name_of: Callable[[Any], str] = lambda topic: topic.name
     partitions_of: Callable[[Any], Iterable[Any]] = lambda topic: topic.partitions
 
-    def __call__(self, checking: Checking) -> Steps[Guarded]:
-        topics = checking.request.message.topics
-        allowed, denied = yield from checking.authorized(self.operation, ResourceType.TOPIC, topics, self.name_of)
+    def __call__(self, rights: Rights) -> Steps[GuardResult]:
+        topics = rights.request.message.topics
+        allowed, denied = yield from rights.authorized(self.operation, ResourceType.TOPIC, topics, self.name_of)
         refused = yield from refused_by_topic(denied, self.partitions_of, self.refuse, self.gather)
-        return without(checking, allowed, Denials("topics", "topics", refused), self.response)
+        return serve_allowed(rights, allowed, Denials("topics", "topics", refused), self.response)
 
 
 def guard_cluster(operation: Operation, refuse: Callable[[Any, int, str], Message | Steps[Message]]) -> Guard:
@@ -230,10 +230,10 @@ def guard_cluster(operation: Operation, refuse: Callable[[Any, int, str], Messag
     ``refuse(request, code, message)`` builds the answer for a caller without it.
     """
 
-    def guard(checking: Checking) -> Steps[Guarded]:
-        if checking.may_on_cluster(operation):
+    def guard(rights: Rights) -> Steps[GuardResult]:
+        if rights.may_on_cluster(operation):
             return PASSED
-        refused = refuse(checking.request.message, CLUSTER_DENIED, checking.cluster_message(operation))
-        return Guarded(refused if isinstance(refused, Message) else (yield from refused))
+        refused = refuse(rights.request.message, CLUSTER_DENIED, rights.cluster_message(operation))
+        return GuardResult(refused if isinstance(refused, Message) else (yield from refused))
 
     return guard

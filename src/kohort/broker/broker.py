@@ -21,13 +21,13 @@ from kohort.broker.cluster.nodes import (
     LeadersMoved,
     NodeMessage,
     PartitionAppended,
-    TopicsGone,
+    TopicsDeleted,
     TransactionMarked,
 )
 from kohort.broker.connections.connection import Connection, LoginStep
 from kohort.broker.connections.open_connections import OpenConnections
 from kohort.broker.connections.sending import AnswerSender, broken_off
-from kohort.broker.dispatch import begun, dispatch, serve
+from kohort.broker.dispatch import dispatch, serve, take_first_step
 from kohort.broker.group_requests import release
 from kohort.broker.io import (
     Close,
@@ -54,13 +54,13 @@ from kohort.broker.purgatory import Parked
 from kohort.broker.request import (
     Answer,
     Caller,
+    CloseConnection,
     ConnectionId,
-    HangUp,
     Intercept,
     ReplyTo,
     Request,
     Unanswered,
-    unwritten,
+    unencodable,
 )
 from kohort.broker.sasl_login import login_for
 from kohort.broker.state import BrokerState
@@ -109,7 +109,7 @@ class Broker:
         self._sender = AnswerSender(self._state.unread, self._state.counters)
         self._frame_budget = self._connections.frame_budget
         self._quotas, self._kept_quotas = self._state.quotas, cluster.quotas
-        self._measured = self._quotas.under_way
+        self._measured = self._quotas.in_flight
         self._counters = self._state.counters
         self._counts = self._counters.by_api
         self._throttling = Throttling(self._quotas, self._connections)
@@ -146,7 +146,7 @@ class Broker:
         return self._connections.in_flight()
 
     def take_notes(self) -> list[Note]:
-        """Return lines for the broker's log, each given once."""
+        """Return lines for the broker's log, each event once."""
         notes, self._notes = self._notes, []
         return [*notes, *self._throttling.take_notes(), *self._state.take_notes()]
 
@@ -158,12 +158,12 @@ class Broker:
 
     # ------------------------------------------------------------ events
 
-    def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
+    def handle(self, event: Input, now_ms: int) -> Sequence[Output]:
         """Take one event; returns what to do about it, in order."""
         out: list[Output] = []
         if self._inbox:  # what other nodes did
-            _follow(self._state, self._inbox, now_ms)
-        match given:
+            _handle_messages(self._state, self._inbox, now_ms)
+        match event:
             case Received(connection=number, data=data):
                 self._receive(number, data, now_ms, out)
             case Connected(connection=number, host=host, listener=listener, port=port):
@@ -171,27 +171,27 @@ class Broker:
             case Secured(connection=number, name=name):
                 self._secure(number, name, now_ms, out)
             case Disconnected(connection=number):
-                self._lose(number, now_ms, out)
+                self._disconnect(number, now_ms, out)
             case Congested(connection=number) | Drained(connection=number):
-                self._set_congested(number, now_ms, out, congested=isinstance(given, Congested))
+                self._set_congested(number, now_ms, out, congested=isinstance(event, Congested))
             case Tick() | EndWaits():
-                self._tick(now_ms, out, end_waits=isinstance(given, EndWaits))
+                self._tick(now_ms, out, end_waits=isinstance(event, EndWaits))
             case Stalled() | WallClockSet():
-                self._notes += _follow_clock(self._state, given, now_ms)
+                self._notes += _adjust_clock(self._state, event, now_ms)
             case Serve(request=request):
-                self._serve_kept(request, now_ms, out)
+                self._serve_intercepted(request, now_ms, out)
             case KeysFetched(url=url, content=content, problem=problem):
-                self._notes.append(self._state.logins.keys_came(url, content, problem, now_ms))
-                self._unmute(self._connections.unmute_who_await_keys(), now_ms, out)
+                self._notes.append(self._state.logins.keys_fetched(url, content, problem, now_ms))
+                self._unmute(self._connections.unmute_awaiting_keys(), now_ms, out)
         # After Congested others may still have to say so.
-        for connection in () if isinstance(given, Congested) else self._sender.next_event():
-            self._go_on(connection, now_ms, out)
-        self._follow_up(now_ms, out)
+        for connection in () if isinstance(event, Congested) else self._sender.next_event():
+            self._send_more(connection, now_ms, out)
+        self._finish_event(now_ms, out)
         self._notes += self._state.coordinator.take_notes()
-        _maybe_pause(self._connections, given, out)
+        _maybe_pause(self._connections, event, out)
         return out
 
-    def _serve_kept(self, request: Request, now_ms: int, out: list[Output]) -> None:
+    def _serve_intercepted(self, request: Request, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.get(request.reply_to.connection)
         if connection is None or connection.in_flight != request.reply_to:
             return
@@ -199,8 +199,8 @@ class Broker:
         self._quotas.work(connection.connection_id)
         try:
             answer = serve(self._state, request)
-        except HangUp as hang_up:
-            self._hang_up(connection, hang_up.note, now_ms, out)
+        except CloseConnection as close:
+            self._close_connection(connection, close.note, now_ms, out)
         else:
             self._take(connection, request.reply_to, answer, now_ms, out)
             if connection.can_serve:
@@ -223,7 +223,7 @@ class Broker:
         if isinstance(known, Caller):
             connection.caller = known
         else:
-            self._hang_up(connection, known, now_ms, out)
+            self._close_connection(connection, known, now_ms, out)
 
     def _receive(self, number: ConnectionId, data: bytes, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.get(number)
@@ -234,12 +234,12 @@ class Broker:
         try:
             completed = connection.receive(data)
         except ProtocolError as error:
-            self._hang_up(connection, warning(connection.told_of(error, data), "frame"), now_ms, out)
+            self._close_connection(connection, warning(connection.describe_error(error, data), "frame"), now_ms, out)
             return
         if completed:
             if number in self._frame_budget:
                 self._free_memory(number, now_ms, out)
-        elif not (connection.frames or connection.is_behind):
+        elif not (connection.frames or connection.is_blocked):
             connection.awaits_memory = not self._frame_budget.ask(number, connection.reader.frame_bytes, now_ms)
         if connection.can_serve:
             self._ready.append(connection)
@@ -257,19 +257,19 @@ class Broker:
         connection.congested = congested
         if congested:
             self._sender.count(connection)
-            self._end_who_reads_nothing(now_ms, out)
+            self._close_slow_readers(now_ms, out)
             return
         connection.active_ms = now_ms
         connection.burst_bytes = 0
-        self._go_on(connection, now_ms, out)
+        self._send_more(connection, now_ms, out)
 
-    def _go_on(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+    def _send_more(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
         if connection.closed:
             return
         try:
             self._sender.send_on(connection, out)
         except StorageError as error:
-            self._hang_up(connection, broken_off(error), now_ms, out)
+            self._close_connection(connection, broken_off(error), now_ms, out)
             return
         if connection.can_serve:
             self._ready.append(connection)
@@ -279,32 +279,32 @@ class Broker:
         state = self._state
         if end_waits:
             state.purgatory.wake_all()
-            state.flushes.look_again()
+            state.flushes.check_now()
         release(state, state.coordinator.tick(now_ms), now_ms)
         state.cluster.transactions.tick(now_ms)
         self._notes.extend(state.topics.tick(now_ms))
-        self._work_on(now_ms, out)
+        self._step_long_work(now_ms, out)
         if state.offsets_topic.is_loading:
             release(state, state.offsets_topic.load_some(now_ms), now_ms)
             self._notes.extend(state.offsets_topic.take_notes())
-        out.extend(FetchKeys(url) for url in state.logins.wishes(now_ms))
+        out.extend(FetchKeys(url) for url in state.logins.keys_to_fetch(now_ms))
         self._unmute(self._connections.unmute_due(now_ms), now_ms, out)
         for connection, why in self._connections.overdue(now_ms):
-            self._hang_up(connection, why, now_ms, out)
+            self._close_connection(connection, why, now_ms, out)
 
     def _unmute(self, held_up: Iterable[Connection], now_ms: int, out: list[Output]) -> None:
         for connection in held_up:
             if connection.refused is not None:
-                self._hang_up(connection, connection.refused, now_ms, out)
+                self._close_connection(connection, connection.refused, now_ms, out)
             elif connection.login is not None and (step := connection.login.resume(now_ms)) is not None:
                 self._take_login(connection, step, now_ms, out)
             if connection.muted_until_ms is None:
                 connection.active_ms = now_ms
-                self._go_on(connection, now_ms, out)
+                self._send_more(connection, now_ms, out)
 
     # ------------------------------------------------------------ what follows
 
-    def _follow_up(self, now_ms: int, out: list[Output]) -> None:
+    def _finish_event(self, now_ms: int, out: list[Output]) -> None:
         state = self._state
         purgatory, flushes = state.purgatory, state.flushes
         purgatory.wake_due(now_ms)
@@ -317,12 +317,12 @@ class Broker:
                     self._answer(reply_to, reply.message, now_ms, out)
             elif purgatory.woken:
                 for parked in purgatory.take_woken():
-                    self._take_up(parked, now_ms, out)
+                    self._answer_woken_fetch(parked, now_ms, out)
             elif flushes.wake_at_ms is not None and (flushed := flushes.take_done(now_ms)):
                 for reply_to, answer in flushed:
                     self._answer(reply_to, answer, now_ms, out)
             elif self._inbox:
-                _follow(self._state, self._inbox, now_ms)
+                _handle_messages(self._state, self._inbox, now_ms)
             elif self._ready:
                 self._serve(self._ready.popleft(), now_ms, out)
             elif not (self._write_journal(now_ms) or self._inbox):
@@ -342,8 +342,8 @@ class Broker:
                 self._throttling.begin(connection, frame)
             try:
                 reply_to, answer = dispatch(self._state, connection.connection_id, connection.caller, frame, now_ms)
-            except HangUp as hang_up:
-                self._hang_up(connection, hang_up.note, now_ms, out)
+            except CloseConnection as close:
+                self._close_connection(connection, close.note, now_ms, out)
                 return
             self._take(connection, reply_to, answer, now_ms, out)
             if self._state.released and (connection.frames or connection.paused):
@@ -354,7 +354,7 @@ class Broker:
     def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[Output]) -> bool:
         assert connection.login is not None
         self._take_login(connection, connection.login.step(frame, now_ms), now_ms, out)
-        return not (connection.closed or connection.is_behind)
+        return not (connection.closed or connection.is_blocked)
 
     def _take_login(self, connection: Connection, step: LoginStep, now_ms: int, out: list[Output]) -> None:
         if step.principal is not None:
@@ -364,7 +364,7 @@ class Broker:
         if step.buffers:
             self._send_buffers(connection, step.buffers, now_ms, out)
         if step.closing is not None:
-            self._hang_up(connection, step.closing, now_ms, out)
+            self._close_connection(connection, step.closing, now_ms, out)
         elif step.wait_ms:
             self._connections.mute(connection, now_ms + step.wait_ms)
 
@@ -385,21 +385,21 @@ class Broker:
             if self._measured:
                 self._throttling.settle(reply_to, answer, now_ms)
 
-    def _take_up(self, parked: Parked, now_ms: int, out: list[Output]) -> None:
+    def _answer_woken_fetch(self, parked: Parked, now_ms: int, out: list[Output]) -> None:
         """Answer a fetch whose wait is over."""
         connection, request = self._connections.get(parked.reply_to.connection), parked.context.request
         if connection is None:
             return  # it was ended meanwhile
         request.now_ms = now_ms
         self._quotas.work(parked.reply_to.connection)
-        answer = begun(request, answer_after_wait(self._state, parked.context, Pace()))
+        answer = take_first_step(request, answer_after_wait(self._state, parked.context, Pace()))
         self._take(connection, parked.reply_to, answer, now_ms, out)
         if connection.in_flight is None:
             self._end_wait(connection, now_ms, out)
 
-    def _work_on(self, now_ms: int, out: list[Output]) -> None:
+    def _step_long_work(self, now_ms: int, out: list[Output]) -> None:
         found = self.long_work.step(now_ms)
-        self._end_who_reads_nothing(now_ms, out)  # an answer may have grown
+        self._close_slow_readers(now_ms, out)  # an answer may have grown
         if found is None:
             return
         reply_to, done = found
@@ -407,8 +407,8 @@ class Broker:
         if connection is None:
             self._state.purgatory.forget(reply_to.connection)  # nobody waits there for anything any more
             self._state.amendments.pop(reply_to.connection, None)
-        elif isinstance(done, HangUp):
-            self._hang_up(connection, done.note, now_ms, out)
+        elif isinstance(done, CloseConnection):
+            self._close_connection(connection, done.note, now_ms, out)
         elif done is not Unanswered.LATER:  # then it is answered from elsewhere
             self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, None)
             if not isinstance(done, Unanswered):
@@ -442,7 +442,7 @@ class Broker:
         try:
             buffers = build_response(reply_to.correlation_id, message, reply_to.version)
         except ProtocolError as error:
-            self._hang_up(connection, unwritten(error).note, now_ms, out)
+            self._close_connection(connection, unencodable(error).note, now_ms, out)
         else:
             self._send_buffers(connection, buffers, now_ms, out)
 
@@ -450,23 +450,23 @@ class Broker:
         try:
             self._sender.send(connection, buffers, out)
         except StorageError as error:
-            self._hang_up(connection, broken_off(error), now_ms, out)
+            self._close_connection(connection, broken_off(error), now_ms, out)
         else:
             if connection.congested:
-                self._end_who_reads_nothing(now_ms, out)
+                self._close_slow_readers(now_ms, out)
 
-    def _end_who_reads_nothing(self, now_ms: int, out: list[Output]) -> None:
+    def _close_slow_readers(self, now_ms: int, out: list[Output]) -> None:
         """End the connections with the oldest unread answers, while too much is unread."""
         while (number := self._state.unread.too_many()) is not None:
             problem = "it does not read its answers, and too much waits to be read (queued.max.request.bytes)"
-            self._hang_up(self._connections[number], warning(problem, "unread"), now_ms, out)
+            self._close_connection(self._connections[number], warning(problem, "unread"), now_ms, out)
 
-    def _hang_up(self, connection: Connection, note: Note, now_ms: int, out: list[Output]) -> None:
-        self._counters.hung_up(note.kind)
+    def _close_connection(self, connection: Connection, note: Note, now_ms: int, out: list[Output]) -> None:
+        self._counters.connection_closed(note.kind)
         out.append(Close(connection.connection_id, note.about(connection.host), at_once=connection.congested))
         self._forget(connection.connection_id, now_ms, out)
 
-    def _lose(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
+    def _disconnect(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.get(number)
         if connection is not None and (size := connection.reader.pending_bytes):
             self._notes.append(
@@ -490,7 +490,7 @@ class Broker:
         return bool(entries)
 
 
-def _follow(state: BrokerState, inbox: deque[NodeMessage], now_ms: int) -> bool:
+def _handle_messages(state: BrokerState, inbox: deque[NodeMessage], now_ms: int) -> bool:
     """Handle the messages in ``inbox``, in order; return whether there were any."""
     messages = list(inbox)
     inbox.clear()
@@ -501,7 +501,7 @@ def _follow(state: BrokerState, inbox: deque[NodeMessage], now_ms: int) -> bool:
             case LeadersMoved(partitions=partitions):
                 state.purgatory.changed(partitions)
                 release(state, state.offsets_topic.follow(now_ms), now_ms)
-            case TopicsGone(names=names, partitions=partitions):
+            case TopicsDeleted(names=names, partitions=partitions):
                 state.purgatory.changed(partitions)
                 release(state, state.offsets_topic.load_rest(now_ms), now_ms)
                 state.coordinator.topics_deleted(names, now_ms)
@@ -523,12 +523,12 @@ def _forget_connection(state: BrokerState, number: ConnectionId, now_ms: int) ->
     state.coordinator.connection_closed(number, now_ms)
 
 
-def _maybe_pause(connections: OpenConnections, given: Input, out: list[Output]) -> None:
-    if isinstance(given, Received):
-        connection = connections.get(given.connection)
+def _maybe_pause(connections: OpenConnections, event: Input, out: list[Output]) -> None:
+    if isinstance(event, Received):
+        connection = connections.get(event.connection)
         if connection is not None and connection.must_pause and not connection.paused:
             connection.paused = True
-            out.append(Pause(given.connection))
+            out.append(Pause(event.connection))
 
 
 def _maybe_resume(connection: Connection, out: list[Output]) -> None:
@@ -552,12 +552,12 @@ def _take_certificate(state: BrokerState, caller: Caller, name: str | None) -> C
     return caller._replace(principal=user(found))
 
 
-def _follow_clock(state: BrokerState, given: Stalled | WallClockSet, now_ms: int) -> list[Note]:
-    if isinstance(given, Stalled):
-        state.coordinator.stood_still(given.since_ms, now_ms)
+def _adjust_clock(state: BrokerState, event: Stalled | WallClockSet, now_ms: int) -> list[Note]:
+    if isinstance(event, Stalled):
+        state.coordinator.stood_still(event.since_ms, now_ms)
         return []
     wall = state.cluster.wall
-    moved_ms, wall.ahead_ms = given.ahead_ms - wall.ahead_ms, given.ahead_ms
+    moved_ms, wall.ahead_ms = event.ahead_ms - wall.ahead_ms, event.ahead_ms
     way = "ahead" if moved_ms > 0 else "back"
     text = f"the wall clock went {abs(moved_ms) / 1000:.1f} s {way}: times of records follow it, timers do not"
     return [(warning if abs(moved_ms) >= WARNED_MS else debug)(text, "wall clock")]

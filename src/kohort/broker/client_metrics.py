@@ -44,7 +44,7 @@ class ClientMetrics:
         self._software: dict[int, tuple[str, str]] = {}
         self._notes: list[Note] = []
 
-    def says_software(self, connection: int, name: str, version: str) -> None:
+    def set_software(self, connection: int, name: str, version: str) -> None:
         """Note what is behind a connection (KIP-511)."""
         self._software[connection] = name[:NAME_MOST], version[:NAME_MOST]
 
@@ -82,7 +82,7 @@ class ClientMetrics:
             batch = build_batch([record], codec=Codec.ZSTD)
             topic.partitions[0].append(batch, now_ms, from_client=False)
             leader = self._cluster.leader_of(topic, 0)
-            self._cluster.tell_one(leader, PartitionAppended((topic.topic_id, 0), len(batch)))
+            self._cluster.notify_node(leader, PartitionAppended((topic.topic_id, 0), len(batch)))
         except KohortError as error:
             self._notes = [warning(f"a client's metrics are not kept: {error}", "client metrics")]
 

@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from kohort.broker.cluster.security_store import KeptQuotas
+from kohort.broker.cluster.security_store import StoredQuotas
 from kohort.broker.connections.connection import Connection
 from kohort.broker.connections.open_connections import OpenConnections
 from kohort.broker.request import Answer, ConnectionId, ReplyTo, Request
@@ -35,7 +35,7 @@ BYTES_MAX: Final = 0x7FFFFFFF
 A = TypeVar("A", bound=Answer)
 
 
-class HeldUp(NamedTuple):
+class Throttle(NamedTuple):
     """Throttle time, and the quota behind it."""
 
     ms: int = 0
@@ -43,11 +43,11 @@ class HeldUp(NamedTuple):
     value: float = 0.0
 
 
-NOT_HELD_UP: Final = HeldUp()
+NO_THROTTLE: Final = Throttle()
 
 
 @dataclass(slots=True, eq=False)
-class Charge:
+class RequestUsage:
     """A request in flight: user, client id, size, cost so far."""
 
     user: str
@@ -55,7 +55,7 @@ class Charge:
     size: int
     spent_ns: int = 0
     since_ns: int | None = None
-    held_up: HeldUp = NOT_HELD_UP
+    throttle: Throttle = NO_THROTTLE
     is_measured: bool = False
 
 
@@ -65,7 +65,7 @@ def no_time() -> int:
 
 
 class ClientQuotas:
-    def __init__(self, config: BrokerConfig, kept: KeptQuotas) -> None:
+    def __init__(self, config: BrokerConfig, kept: StoredQuotas) -> None:
         self.kept = kept
         window = QuotaWindow(config.quota_window_num, config.quota_window_size_seconds * 1000)
         self._window = window
@@ -74,7 +74,7 @@ class ClientQuotas:
             TokenBucket,
             QuotaWindow(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000),
         )
-        self.under_way: dict[ConnectionId, Charge] = {}
+        self.in_flight: dict[ConnectionId, RequestUsage] = {}
         self.thread_time_ns: Callable[[], int] = no_time
         """What says how long the thread has worked; given by whoever runs the broker."""
         self.throttled_ms: dict[Quota, int] = dict.fromkeys(Quota, 0)
@@ -84,42 +84,42 @@ class ClientQuotas:
 
     def begin(self, connection: ConnectionId, user: str, client_id: str, size: int) -> None:
         """Measure a request of so many bytes from now on."""
-        self.under_way[connection] = Charge(user, client_id, size, since_ns=self.thread_time_ns())
+        self.in_flight[connection] = RequestUsage(user, client_id, size, since_ns=self.thread_time_ns())
 
     def work(self, connection: ConnectionId) -> None:
-        charge = self.under_way.get(connection)
-        if charge is not None:
-            charge.since_ns = self.thread_time_ns()
+        usage = self.in_flight.get(connection)
+        if usage is not None:
+            usage.since_ns = self.thread_time_ns()
 
     def rest(self, connection: ConnectionId) -> None:
         """Note that it waits."""
-        charge = self.under_way.get(connection)
-        if charge is not None:
-            self._stop(charge)
+        usage = self.in_flight.get(connection)
+        if usage is not None:
+            self._stop(usage)
 
-    def settle(self, connection: ConnectionId, api_key: int, message: Message | None, now_ms: int) -> HeldUp:
+    def settle(self, connection: ConnectionId, api_key: int, message: Message | None, now_ms: int) -> Throttle:
         """Count a request that is answered now; for how long its client is held up.
 
         Without a ``message`` it is one that nobody answers, whose time is not counted.
         """
-        charge = self.under_way.pop(connection, None)
-        if charge is None or api_key in EXEMPT:
-            return NOT_HELD_UP
-        held_up = charge.held_up
+        usage = self.in_flight.pop(connection, None)
+        if usage is None or api_key in EXEMPT:
+            return NO_THROTTLE
+        throttle = usage.throttle
         if api_key == PRODUCE:
-            held_up = self._used(Quota.PRODUCED, charge, charge.size, now_ms)
+            throttle = self._used(Quota.PRODUCED, usage, usage.size, now_ms)
         if message is not None:
-            held_up = max(held_up, self._time(charge, now_ms))
-        if held_up.ms:
-            self.throttled_ms[held_up.quota] += held_up.ms
-        return held_up
+            throttle = max(throttle, self._time(usage, now_ms))
+        if throttle.ms:
+            self.throttled_ms[throttle.quota] += throttle.ms
+        return throttle
 
     # ------------------------------------------------------------ what handlers ask
 
     def most_fetched(self, request: Request) -> int:
         """Return how many bytes one answer to a fetch may have: no more than the quota lets through in a window."""
-        charge = self.under_way.get(request.reply_to.connection)
-        limit = charge and self.kept.table.limit(Quota.FETCHED, charge.user, charge.client_id)
+        usage = self.in_flight.get(request.reply_to.connection)
+        limit = usage and self.kept.table.limit(Quota.FETCHED, usage.user, usage.client_id)
         if not limit:
             return BYTES_MAX
         return int(min(limit.value * (self._window.samples - 1) * self._window.sample_ms / 1000, BYTES_MAX))
@@ -127,21 +127,21 @@ class ClientQuotas:
     def fetched(self, request: Request, size: int) -> int:
         """Count an answer to a fetch before it is given; for how long the client is held up. If it is, the answer is
         not given, and not counted."""
-        charge = self.under_way.get(request.reply_to.connection)
-        if charge is None:
+        usage = self.in_flight.get(request.reply_to.connection)
+        if usage is None:
             return 0
         now_ms = request.now_ms
-        charge.held_up = max(self._used(Quota.FETCHED, charge, size, now_ms), self._time(charge, now_ms))
-        if charge.held_up.ms:
-            self._take_back(charge, size, now_ms)
-        return charge.held_up.ms
+        usage.throttle = max(self._used(Quota.FETCHED, usage, size, now_ms), self._time(usage, now_ms))
+        if usage.throttle.ms:
+            self._take_back(usage, size, now_ms)
+        return usage.throttle.ms
 
     def change_partitions(self, request: Request, count: int, *, strict: bool) -> None:
         """Count partitions that are made or deleted. Raises ApiError where the client has made too many and is told so:
         ``strict``; or else they are let pass, and the client is held up."""
-        charge = self.under_way.get(request.reply_to.connection)
-        limit = charge and self.kept.table.limit(Quota.MUTATIONS, charge.user, charge.client_id)
-        if not charge or not limit:
+        usage = self.in_flight.get(request.reply_to.connection)
+        limit = usage and self.kept.table.limit(Quota.MUTATIONS, usage.user, usage.client_id)
+        if not usage or not limit:
             return
         now_ms, window = request.now_ms, self._changes.window
         bucket = self._changes.of((limit.user, limit.client_id), now_ms)
@@ -149,7 +149,7 @@ class ClientQuotas:
             bucket.take(count, limit.value, now_ms, window)
         missing_ms = bucket.throttle_ms(limit.value, now_ms, window)
         if missing_ms:
-            charge.held_up = max(charge.held_up, HeldUp(missing_ms, Quota.MUTATIONS, limit.value))
+            usage.throttle = max(usage.throttle, Throttle(missing_ms, Quota.MUTATIONS, limit.value))
         if strict:
             if missing_ms:
                 raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
@@ -157,35 +157,35 @@ class ClientQuotas:
 
     # ------------------------------------------------------------ measuring
 
-    def _used(self, quota: Quota, charge: Charge, used: float, now_ms: int) -> HeldUp:
-        limit = self.kept.table.limit(quota, charge.user, charge.client_id)
+    def _used(self, quota: Quota, usage: RequestUsage, used: float, now_ms: int) -> Throttle:
+        limit = self.kept.table.limit(quota, usage.user, usage.client_id)
         if limit is None:
-            return NOT_HELD_UP
+            return NO_THROTTLE
         rate = self._rate(quota, limit, now_ms)
         rate.record(used, now_ms, self._window)
-        return HeldUp(rate.throttle_ms(limit.value, now_ms, self._window), quota, limit.value)
+        return Throttle(rate.throttle_ms(limit.value, now_ms, self._window), quota, limit.value)
 
-    def _time(self, charge: Charge, now_ms: int) -> HeldUp:
+    def _time(self, usage: RequestUsage, now_ms: int) -> Throttle:
         """Count the processor time of a request; the delay is at most one sample."""
-        if charge.is_measured:
-            return NOT_HELD_UP
-        self._stop(charge)
-        charge.is_measured = True
-        held_up = self._used(Quota.REQUEST_TIME, charge, charge.spent_ns / NS_PER_PERCENT, now_ms)
-        return held_up._replace(ms=min(held_up.ms, self._window.sample_ms))
+        if usage.is_measured:
+            return NO_THROTTLE
+        self._stop(usage)
+        usage.is_measured = True
+        throttle = self._used(Quota.REQUEST_TIME, usage, usage.spent_ns / NS_PER_PERCENT, now_ms)
+        return throttle._replace(ms=min(throttle.ms, self._window.sample_ms))
 
-    def _take_back(self, charge: Charge, used: float, now_ms: int) -> None:
-        limit = self.kept.table.limit(Quota.FETCHED, charge.user, charge.client_id)
+    def _take_back(self, usage: RequestUsage, used: float, now_ms: int) -> None:
+        limit = self.kept.table.limit(Quota.FETCHED, usage.user, usage.client_id)
         if limit is not None:
             self._rate(Quota.FETCHED, limit, now_ms).record(-used, now_ms, self._window)
 
     def _rate(self, quota: Quota, limit: Limit, now_ms: int) -> UsageRate:
         return self._rates[quota].of((limit.user, limit.client_id), now_ms)
 
-    def _stop(self, charge: Charge) -> None:
-        if charge.since_ns is not None:
-            charge.spent_ns += self.thread_time_ns() - charge.since_ns
-            charge.since_ns = None
+    def _stop(self, usage: RequestUsage) -> None:
+        if usage.since_ns is not None:
+            usage.spent_ns += self.thread_time_ns() - usage.since_ns
+            usage.since_ns = None
 
 
 class Throttling:
@@ -209,17 +209,17 @@ class Throttling:
         """Count a request that is measured, now that it is answered; return the answer, which says for how long the
         client is held up if it is."""
         number = reply_to.connection
-        charge = self._quotas.under_way.get(number)
+        usage = self._quotas.in_flight.get(number)
         connection = self._connections.get(number)
         message = answer if isinstance(answer, Message) else None
-        held_up = self._quotas.settle(number, reply_to.api_key, message, now_ms)
-        if charge is None or connection is None or not held_up.ms:
+        throttle = self._quotas.settle(number, reply_to.api_key, message, now_ms)
+        if usage is None or connection is None or not throttle.ms:
             return answer
-        self._connections.mute(connection, now_ms + held_up.ms)
-        self._notes.append(_throttled_note(charge.client_id, charge.user, held_up).about(connection.host))
+        self._connections.mute(connection, now_ms + throttle.ms)
+        self._notes.append(_throttled_note(usage.client_id, usage.user, throttle).about(connection.host))
         if hasattr(answer, "throttle_time_ms"):
             answer = copy(answer)
-            setattr(answer, "throttle_time_ms", held_up.ms)  # noqa: B010 - frozen for the type checker alone
+            setattr(answer, "throttle_time_ms", throttle.ms)  # noqa: B010 - frozen for the type checker alone
         return answer
 
     def take_notes(self) -> list[Note]:
@@ -228,8 +228,9 @@ class Throttling:
         return notes
 
 
-def _throttled_note(client_id: str, user: str, held_up: HeldUp) -> Note:
+def _throttled_note(client_id: str, user: str, throttle: Throttle) -> Note:
     return info(
-        f"client {client_id!r} of user {user!r} is throttled for {held_up.ms} ms ({held_up.quota}={held_up.value:g})",
+        f"client {client_id!r} of user {user!r} is throttled for {throttle.ms} ms "
+        f"({throttle.quota}={throttle.value:g})",
         "throttled",
     )

@@ -27,7 +27,7 @@ ENTRIES_KEPT: Final = 20_000
 """Journal entries that wait for who shows rebalances; above it the oldest are forgotten."""
 ENTRIES_KEPT_BYTES: Final = 32 << 20
 """The same of about how many bytes they hold: one of a large group holds megabytes."""
-LOOK_US: Final = 0.2
+ITEM_US: Final = 0.2
 """Cost of one part."""
 CODE: Final = "error_code"
 
@@ -83,7 +83,7 @@ class ApiCounts:
         self.find_errors: Callable[[Message, Callable[[float], bool]], Steps[None]] = scope["find_errors"]
 
 
-class HowLate:
+class LoopDelay:
     """Delay of a loop: the longest since its start, and the longest lately."""
 
     EVERY_MS: Final = 60_000
@@ -99,7 +99,7 @@ class HowLate:
         self._this = max(self._this, late_ms)
         self.longest_ms = max(self.longest_ms, late_ms)
 
-    def lately_ms(self, now_ms: int) -> int:
+    def recent_ms(self, now_ms: int) -> int:
         """Return the most of the last one or two minutes."""
         self._turn(now_ms)
         return max(self._this, self._last)
@@ -135,7 +135,7 @@ class BrokerCounters:
         """Counted when that is decided: a peer may leave before it is told."""
         self.journal: Counter[type[JournalEntry]] = Counter()
         """Entries that were written, by kind."""
-        self.wants_entries = False
+        self.keeps_entries = False
         """True if a reader takes the entries; else they are not kept."""
         self._entries: deque[tuple[JournalEntry, int]] = deque()
         self._entries_bytes = 0
@@ -144,9 +144,9 @@ class BrokerCounters:
         """Partitions of groups that were read from their log, and below how long each took."""
         self.load_ms_total = 0
         self.load_ms_longest = 0
-        self.late = HowLate()
+        self.late = LoopDelay()
 
-    def hung_up(self, kind: object) -> None:
+    def connection_closed(self, kind: object) -> None:
         """Count a connection that the broker ends, by the first part of its reason's kind."""
         name = kind[0] if isinstance(kind, tuple) else kind
         self.closed[name if isinstance(name, str) else "other"] += 1
@@ -155,7 +155,7 @@ class BrokerCounters:
         """Count entries of the journal, and keep them where somebody takes them."""
         for entry in entries:
             self.journal[type(entry)] += 1
-        if self.wants_entries:
+        if self.keeps_entries:
             for entry in entries:
                 self._keep(entry)
 
@@ -207,4 +207,4 @@ def _looks(message: type[Message], name: str, depth: int, *, in_steps: bool = Fa
                 yield f"{indent}for {part} in of{depth}:"
                 yield from below
                 if in_steps:
-                    yield f"{indent}    if is_due({LOOK_US}): yield"
+                    yield f"{indent}    if is_due({ITEM_US}): yield"

@@ -19,10 +19,19 @@ from typing import Final
 from kohort.broker import apis
 from kohort.broker.api import BrokerApi
 from kohort.broker.apis.api_versions import unsupported_version
-from kohort.broker.authorization import Amend, Checking, Guard, Guarded
+from kohort.broker.authorization import Amend, Guard, GuardResult, Rights
 from kohort.broker.connections.connection import LARGE_BYTES
-from kohort.broker.long_work import Task, cutting_of, serve_in_parts
-from kohort.broker.request import Answer, AnswerInSteps, Caller, HangUp, ReplyTo, Request, Unanswered, refusal_of
+from kohort.broker.long_work import Task, serve_in_parts, splitter_of
+from kohort.broker.request import (
+    Answer,
+    AnswerInSteps,
+    Caller,
+    CloseConnection,
+    ReplyTo,
+    Request,
+    Unanswered,
+    refusal_of,
+)
 from kohort.broker.state import BrokerState
 from kohort.errors import KohortError, ProtocolError
 from kohort.steps import Steps, at_once
@@ -52,29 +61,29 @@ SERVED: Final[Mapping[int, Api]] = {key: api for key, api in sorted(APIS.items()
 def dispatch(
     state: BrokerState, connection: int, caller: Caller, frame: bytes | bytearray, now_ms: int
 ) -> tuple[ReplyTo, Answer | Task]:
-    """Serve one frame. Raises HangUp, with a line for the log, where the only answer is to close the connection."""
+    """Serve one frame. Raises CloseConnection if the protocol has no response."""
     if len(frame) < HEADER.size:
-        raise HangUp(f"a request of {len(frame)} bytes is too short for its header", "short")
+        raise CloseConnection(f"a request of {len(frame)} bytes is too short for its header", "short")
     key, version, correlation_id = HEADER.unpack_from(frame)
     reply_to = ReplyTo(connection, correlation_id, key, version)
     api = state.apis.get(key)
     if api is None:
         name = APIS[key].name if key in APIS else "unknown"
-        raise HangUp(f"API {key} ({name}) is not served", "api")
+        raise CloseConnection(f"API {key} ({name}) is not served", "api")
     if not api.serves(version):
         if key == API_VERSIONS:
             return reply_to._replace(version=0), unsupported_version(state)
-        raise HangUp(f"{api.name} version {version} is not served, only {api.low} to {api.high}", "version")
+        raise CloseConnection(f"{api.name} version {version} is not served, only {api.low} to {api.high}", "version")
     try:
         client_id, body_at = client_id_of(frame)
         if version >= api.flexible_from:
             body_at = skip_tags(frame, body_at, "RequestHeader")
         request = Request(None, version, reply_to, client_id or "", caller, now_ms)
         if len(frame) > LARGE_BYTES:
-            return reply_to, begun(request, _served_in_steps(state, api, request, frame, body_at))
+            return reply_to, take_first_step(request, _served_in_steps(state, api, request, frame, body_at))
         request.message, end = decode(api.request, version, frame, body_at)
     except ProtocolError as error:
-        raise HangUp(f"malformed {api.name} version {version}: {error}", "malformed") from None
+        raise CloseConnection(f"malformed {api.name} version {version}: {error}", "malformed") from None
     return reply_to, _serve_decoded(state, api, request, len(frame) - end)
 
 
@@ -84,7 +93,7 @@ def _served_in_steps(
     try:
         request.message, end = yield from decode_in_steps(api.request, request.version, frame, body_at)
     except ProtocolError as error:
-        raise HangUp(f"malformed {api.name} version {request.version}: {error}", "malformed") from None
+        raise CloseConnection(f"malformed {api.name} version {request.version}: {error}", "malformed") from None
     answer = _serve_decoded(state, api, request, len(frame) - end)
     return (yield from answer.steps) if isinstance(answer, Task) else answer
 
@@ -98,11 +107,11 @@ def _serve_decoded(state: BrokerState, api: Api, request: Request, behind: int) 
 
 
 def serve(state: BrokerState, request: Request) -> Answer | Task:
-    """Check and handle a request. Raises HangUp for a failure that its answer cannot say."""
+    """Check and handle a request. Raises CloseConnection for a failure that its answer cannot say."""
     api = SERVED[request.reply_to.api_key]
-    cutting = cutting_of(state, request, HANDLED[type(request.message)].cost)
-    if cutting is not None:
-        return begun(request, _refusing(api, serve_in_parts(state, request, cutting, _serve_one)))
+    splitter = splitter_of(state, request, HANDLED[type(request.message)].cost)
+    if splitter is not None:
+        return take_first_step(request, _refusing(api, serve_in_parts(state, request, splitter, _serve_one)))
     return _serve_one(state, request)
 
 
@@ -110,24 +119,24 @@ def _serve_one(state: BrokerState, request: Request) -> Answer | Task:
     if state.access is None:
         return _handle(state, request)
     api = SERVED[request.reply_to.api_key]
-    return begun(request, _refusing(api, _guarded(state, request, HANDLED[api.request].guard)))
+    return take_first_step(request, _refusing(api, _guarded(state, request, HANDLED[api.request].guard)))
 
 
 def _guarded(state: BrokerState, request: Request, guard: Guard) -> AnswerInSteps:
-    """Handle the allowed part of a request. Raises HangUp where the protocol has no answer for the refused part."""
+    """Handle the allowed part of a request. Raises CloseConnection if the denied part has no response."""
     original = request.message
-    found = guard(Checking(state, request))
-    if not isinstance(found, Guarded):
+    found = guard(Rights(state, request))
+    if not isinstance(found, GuardResult):
         found = yield from found
     if found.answer is not None:
         if found.closing is not None:
-            raise HangUp(found.closing, "acks=0")
+            raise CloseConnection(found.closing, "acks=0")
         return found.answer
     answer = _handle(state, request)
     if isinstance(answer, Task):
         answer = yield from answer.steps
     if answer is Unanswered.NEVER and found.closing is not None:
-        raise HangUp(found.closing, "acks=0")
+        raise CloseConnection(found.closing, "acks=0")
     if found.amend is not None:
         answer = yield from _amended(state, request, found.amend, answer)
     if request.message is not original:
@@ -170,7 +179,7 @@ def _handle(state: BrokerState, request: Request) -> Answer | Task:
         return _refuse(api, error)
     if isinstance(answer, (Message, Unanswered)):
         return answer
-    return begun(request, _refusing(api, answer))
+    return take_first_step(request, _refusing(api, answer))
 
 
 def _refusing(api: Api, steps: AnswerInSteps) -> AnswerInSteps:
@@ -180,7 +189,7 @@ def _refusing(api: Api, steps: AnswerInSteps) -> AnswerInSteps:
         return _refuse(api, error)
 
 
-def begun(request: Request, steps: AnswerInSteps) -> Answer | Task:
+def take_first_step(request: Request, steps: AnswerInSteps) -> Answer | Task:
     """Take the first step of serving ``request``: the answer, or what is left to do."""
     try:
         next(steps)
@@ -194,6 +203,6 @@ def _refuse(api: Api, error: KohortError) -> Message:
     refusal = refusal_of(error)
     fields = {f.name for f in api.response.FIELDS}
     if "error_code" not in fields:
-        raise HangUp(f"{api.name} failed and its response has no field to say so: {error}", "failed")
+        raise CloseConnection(f"{api.name} failed and its response has no field to say so: {error}", "failed")
     words = {"error_message": refusal.message} if "error_message" in fields else {}
     return api.response(error_code=int(refusal.code), **words)  # type: ignore[call-arg]  # fields vary by API

@@ -21,7 +21,7 @@ PARTITIONS_PER_SLOT: Final = 200
 """Mean number of partitions of a session, over all slots."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ASK_US: Final = 2
-TELL_US: Final = 0.8
+ENTRY_US: Final = 0.8
 
 TopicKey = str | bytes
 """A topic's name, or its id from version 13 on."""
@@ -150,7 +150,7 @@ class FetchSessions:
                         key = (wanted.topic, wanted.partition)
                         if plan.session.partitions.get(key) is wanted:
                             plan.session.partitions[key] = plan.session.partitions.pop(key)
-                if pace.is_due(TELL_US):
+                if pace.is_due(ENTRY_US):
                     yield
             return plan.session.session_id, told
         if not plan.wants_session or not self._make_room(len(plan.wanted), now_ms):
@@ -159,7 +159,7 @@ class FetchSessions:
         for wanted, data in results:
             wanted.remember(data)
             session.partitions[wanted.topic, wanted.partition] = wanted
-            if pace.is_due(TELL_US):
+            if pace.is_due(ENTRY_US):
                 yield
         self._sessions[session.session_id] = session
         return session.session_id, results

@@ -24,7 +24,7 @@ OF_GROUPS_MOST: Final = 100_000
 """Members of all groups that wait to be assigned, and partitions of all groups whose lag was looked up."""
 LAGS_MOST: Final = 1_000
 """Committed partitions of a group whose lag is looked up when it begins to rebalance; of a larger one it is not."""
-LOOKED_AT_MOST: Final = 5_000
+CHECKED_MOST: Final = 5_000
 CommittedOf = Callable[[str], GroupOffsets | None]
 FetchedPartition = tuple[str, int, int]
 """Topic, partition, and the offset that is fetched."""

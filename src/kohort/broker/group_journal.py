@@ -86,12 +86,12 @@ class GroupJournal:
                 batch = build_batch(records)
                 topic.partitions[0].append(batch, now_ms, from_client=False)
                 leader = self._cluster.leader_of(topic, 0)
-                self._cluster.tell_one(leader, PartitionAppended((topic.topic_id, 0), len(batch)))
+                self._cluster.notify_node(leader, PartitionAppended((topic.topic_id, 0), len(batch)))
         except KohortError as error:
             return [warning(f"{len(entries)} journal entries are lost: {error}", "journal")]
         return []
 
-    def ensure_whole(self, now_ms: int) -> Topic:
+    def ensure_flushed(self, now_ms: int) -> Topic:
         """Return the topic for somebody who asks for it, and is to find everything there. Raises KohortError."""
         topic = self.ensure(now_ms)
         self._untold += self.flush(now_ms)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from kohort.broker.authorization import GROUP_DENIED, PASSED, Checking, Guard, Guarded
-from kohort.broker.purgatory import Held
+from kohort.broker.authorization import GROUP_DENIED, PASSED, Guard, GuardResult, Rights
+from kohort.broker.purgatory import PendingAnswer
 from kohort.broker.request import Answer, AnswerInSteps, Refusal, ReplyTo, Request, Unanswered, principal_of
 from kohort.broker.state import BrokerState
 from kohort.coordinator.api_table import GROUP_APIS, withdraw
@@ -50,7 +50,7 @@ def _read(state: BrokerState, asked: GroupRequest, now_ms: int) -> AnswerInSteps
 
 
 def _may_describe(state: BrokerState, request: Request, topic: str) -> bool:
-    return Checking(state, request).may(Operation.DESCRIBE, ResourceType.TOPIC, topic, quietly=True)
+    return Rights(state, request).may(Operation.DESCRIBE, ResourceType.TOPIC, topic, quietly=True)
 
 
 def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
@@ -61,7 +61,7 @@ def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
         return
     for reply in replies:
         assert isinstance(reply.to, ReplyTo)
-        state.flushes.hold(Held(reply.to, needs, partial(after_flush, reply)), now_ms)
+        state.flushes.hold(PendingAnswer(reply.to, needs, partial(after_flush, reply)), now_ms)
 
 
 def after_flush(reply: Reply, failed: Mapping[PartitionLog, Refusal]) -> Message:
@@ -71,9 +71,9 @@ def after_flush(reply: Reply, failed: Mapping[PartitionLog, Refusal]) -> Message
     return reply.message
 
 
-def group_refusal(checking: Checking, code: ErrorCode) -> Message:
+def group_refusal(rights: Rights, code: ErrorCode) -> Message:
     """Return the answer that refuses a whole request about groups."""
-    request = checking.request
+    request = rights.request
     asked = GroupRequest(request.message, request.version, request.client_id, request.client_host, request.reply_to)
     return GROUP_APIS[type(request.message)].refuse(asked, code).message
 
@@ -81,10 +81,10 @@ def group_refusal(checking: Checking, code: ErrorCode) -> Message:
 def guard_group(operation: Operation) -> Guard:
     """Return the guard of an API about one group, whose answer has one error."""
 
-    def guard(checking: Checking) -> Guarded:
-        if checking.may(operation, ResourceType.GROUP, checking.request.message.group_id):
+    def guard(rights: Rights) -> GuardResult:
+        if rights.may(operation, ResourceType.GROUP, rights.request.message.group_id):
             return PASSED
-        return Guarded(group_refusal(checking, GROUP_DENIED))
+        return GuardResult(group_refusal(rights, GROUP_DENIED))
 
     return guard
 

@@ -25,8 +25,8 @@ from kohort.broker.api import Cost, Parts
 from kohort.broker.client_quotas import ClientQuotas, Throttling
 from kohort.broker.counters import BrokerCounters
 from kohort.broker.group_requests import after_flush
-from kohort.broker.purgatory import Held, Needed
-from kohort.broker.request import Answer, AnswerInSteps, HangUp, ReplyTo, Request, Unanswered, unwritten
+from kohort.broker.purgatory import FlushTarget, PendingAnswer
+from kohort.broker.request import Answer, AnswerInSteps, CloseConnection, ReplyTo, Request, Unanswered, unencodable
 from kohort.broker.state import BrokerState
 from kohort.coordinator.outcome import GroupRequest, Reply
 from kohort.errors import ProtocolError
@@ -36,7 +36,7 @@ from kohort.wire.headers import build_response_in_steps
 from kohort.wire.large_messages import GrowingAnswer, let_go
 from kohort.wire.schema import Message
 
-Done = Sequence[Buffer] | Unanswered | HangUp
+Done = Sequence[Buffer] | Unanswered | CloseConnection
 """What became of a request: its response, framed; no response; or a reason to hang up."""
 NOTHING_YET: Final = None
 
@@ -82,7 +82,7 @@ class LongWork:
         except StopIteration:
             return None
         except Exception:
-            self._tasks.append((request, iter((HangUp("an error in the broker"),))))
+            self._tasks.append((request, iter((CloseConnection("an error in the broker"),))))
             raise
         self._quotas.rest(request.reply_to.connection)
         self._tasks.append((request, steps))
@@ -103,9 +103,9 @@ class LongWork:
             else:
                 yield answer
         except ProtocolError as error:
-            yield unwritten(error)
-        except HangUp as hang_up:
-            yield hang_up
+            yield unencodable(error)
+        except CloseConnection as close:
+            yield close
             answer = Unanswered.NEVER
         if answer is Unanswered.LATER:
             return  # who answers later needs the request
@@ -128,36 +128,36 @@ ServeOne = Callable[[BrokerState, Request], Answer | Task]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cutting:
-    """The cutting of one request into parts."""
+class RequestSplitter:
+    """The splitter of one request into parts."""
 
     state: BrokerState
     cost: Cost
     parts: Parts
 
     def is_large(self, message: Message) -> bool:
-        items = getattr(message, self.parts.asked[0]) or ()
+        items = getattr(message, self.parts.request_path[0]) or ()
         weight = 0
         for item in items:
-            weight += self._weight((item,), self.parts.asked[1:])
-            if weight > self.parts.most:
+            weight += self._weight((item,), self.parts.request_path[1:])
+            if weight > self.parts.max_units:
                 return True
         return False
 
     def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
         """Yield each part, with the number of levels whose last item it continues."""
-        items = getattr(message, self.parts.asked[0]) or ()
-        for part, continued in self._cut(items, (), self.parts.asked[1:]):
-            yield _with(message, self.parts.asked[0], part), continued
+        items = getattr(message, self.parts.request_path[0]) or ()
+        for part, continued in self._cut(items, (), self.parts.request_path[1:]):
+            yield _with(message, self.parts.request_path[0], part), continued
 
     def _weight(self, chain: tuple[Any, ...], inner: Sequence[str]) -> int:
         """Return the units of work of an item; counting ends above the units of one part."""
-        most, brings = self.parts.most, self.parts.brings
-        weight = 1 if brings is None else 1 + brings(self.state, chain)
+        most, extra_units = self.parts.max_units, self.parts.extra_units
+        weight = 1 if extra_units is None else 1 + extra_units(self.state, chain)
         if not inner or weight > most:
             return weight
         held = getattr(chain[-1], inner[0]) or ()
-        if len(held) > most or (brings is None and len(inner) == 1):
+        if len(held) > most or (extra_units is None and len(inner) == 1):
             return weight + len(held)
         for one in held:
             weight += self._weight((*chain, one), inner[1:])
@@ -170,7 +170,7 @@ class Cutting:
     ) -> Iterator[tuple[list[Any], int]]:
         """Yield parts of ``items``, each with the number of levels whose last item it continues."""
         held: list[Any] = []
-        most = room = self.parts.most
+        most = room = self.parts.max_units
         for item in items:
             weight = self._weight((*outer, item), inner)
             if weight > room and held:
@@ -188,29 +188,31 @@ class Cutting:
             yield held, 0
 
 
-def cutting_of(state: BrokerState, request: Request, cost: Cost) -> Cutting | None:
-    """Return the cutting of ``request``; None if it is served whole."""
+def splitter_of(state: BrokerState, request: Request, cost: Cost) -> RequestSplitter | None:
+    """Return the splitter of ``request``; None if it is served whole."""
     parts = cost.parts_of(request.version)
     if parts is not None:
-        cutting = Cutting(state, cost, parts)
-        if cutting.is_large(request.message):
-            return cutting
+        splitter = RequestSplitter(state, cost, parts)
+        if splitter.is_large(request.message):
+            return splitter
     if cost.once is not None:
-        request.message = at_once(cost.named_once(request.message))
+        request.message = at_once(cost.deduplicated(request.message))
     return None
 
 
-def serve_in_parts(state: BrokerState, request: Request, cutting: Cutting, serve_one: ServeOne) -> AnswerInSteps:
+def serve_in_parts(
+    state: BrokerState, request: Request, splitter: RequestSplitter, serve_one: ServeOne
+) -> AnswerInSteps:
     """Have ``serve_one`` serve each part; the answers to all of them, or the first that refuses the request whole."""
-    if cutting.parts.writes:
-        return (yield from _serve_writes(state, request, cutting, serve_one))
+    if splitter.parts.writes:
+        return (yield from _serve_writes(state, request, splitter, serve_one))
     number = request.reply_to.connection
-    growing = GrowingAnswer(request.version, cutting.parts.answered)
+    growing = GrowingAnswer(request.version, splitter.parts.response_path)
     try:
-        whole = yield from cutting.cost.named_once(request.message)
-        for message, continued in cutting.cut(whole):
+        whole = yield from splitter.cost.deduplicated(request.message)
+        for message, continued in splitter.cut(whole):
             part = replace(request, message=message)
-            answer = yield from _served(state, part, growing, cutting, serve_one)
+            answer = yield from _served(state, part, growing, splitter, serve_one)
             if getattr(answer, "error_code", 0):
                 return answer
             yield from growing.add(answer, continued)
@@ -223,9 +225,9 @@ def serve_in_parts(state: BrokerState, request: Request, cutting: Cutting, serve
 
 
 def _served(
-    state: BrokerState, part: Request, growing: GrowingAnswer, cutting: Cutting, serve_one: ServeOne
+    state: BrokerState, part: Request, growing: GrowingAnswer, splitter: RequestSplitter, serve_one: ServeOne
 ) -> Steps[Message]:
-    refuse, limit = cutting.parts.refuse, state.unread.answer_bytes
+    refuse, limit = splitter.parts.refuse, state.unread.answer_bytes
     if refuse is not None and growing.written_bytes > limit:
         return refuse(part, f"the answer is larger than {limit} bytes (queued.max.request.bytes): ask for less at once")
     answer = serve_one(state, part)
@@ -238,12 +240,14 @@ def _served(
     return answer
 
 
-def _serve_writes(state: BrokerState, request: Request, cutting: Cutting, serve_one: ServeOne) -> AnswerInSteps:
+def _serve_writes(
+    state: BrokerState, request: Request, splitter: RequestSplitter, serve_one: ServeOne
+) -> AnswerInSteps:
     whole: Message | None = None
-    needs: list[Needed] = []
-    first, *inner = cutting.parts.answered
-    asked_once = yield from cutting.cost.named_once(request.message)
-    for message, continued in cutting.cut(asked_once):
+    needs: list[FlushTarget] = []
+    first, *inner = splitter.parts.response_path
+    asked_once = yield from splitter.cost.deduplicated(request.message)
+    for message, continued in splitter.cut(asked_once):
         answer = serve_one(state, replace(request, message=message))
         if isinstance(answer, Task):
             answer = yield from answer.steps
@@ -261,11 +265,13 @@ def _serve_writes(state: BrokerState, request: Request, cutting: Cutting, serve_
     if not needs:
         return whole
     asked = GroupRequest(request.message, request.version, request.client_id, request.client_host, request.reply_to)
-    state.flushes.hold(Held(request.reply_to, needs, partial(after_flush, Reply(asked, whole))), request.now_ms)
+    state.flushes.hold(
+        PendingAnswer(request.reply_to, needs, partial(after_flush, Reply(asked, whole))), request.now_ms
+    )
     return Unanswered.LATER
 
 
-def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[Needed]]:
+def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[FlushTarget]]:
     """Take the coordinator's answer from the answers that wait to be sent."""
     for place, reply in enumerate(state.released):
         if reply.to == request.reply_to:

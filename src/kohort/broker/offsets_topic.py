@@ -14,7 +14,7 @@ from typing import Final
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.log_items import SLICE_RECORDS, slices_of
 from kohort.broker.counters import BrokerCounters
-from kohort.broker.purgatory import Needed, Purgatory
+from kohort.broker.purgatory import FlushTarget, Purgatory
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.outcome import Reply
 from kohort.coordinator.records import LogItem
@@ -48,7 +48,7 @@ class OffsetsTopic:
         self._loading: dict[int, tuple[Iterator[list[LogItem]], Skipped]] = {}
         self._began_ms: dict[int, int] = {}
         """When each began to load."""
-        self._unflushed: list[Needed] = []
+        self._unflushed: list[FlushTarget] = []
         self._notes: list[Note] = []
 
     @property
@@ -89,7 +89,7 @@ class OffsetsTopic:
         assert not replies, "it was not there, so nobody waits for a group in it"
         return topic
 
-    def take_unflushed(self) -> list[Needed]:
+    def take_unflushed(self) -> list[FlushTarget]:
         """Return what the appends since the last call still want on the disk before anything that rests on them is
         told."""
         needs, self._unflushed = self._unflushed, []

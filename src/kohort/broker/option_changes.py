@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kohort.broker.authorization import CHECK_US, CLUSTER_DENIED, Checking
-from kohort.broker.cluster.kept_options import ALL
+from kohort.broker.authorization import CHECK_US, CLUSTER_DENIED, Rights
+from kohort.broker.cluster.stored_options import ALL
 from kohort.broker.request import Request, sender_of
 from kohort.broker.settings import STOPPED_NODES, BrokerLevels, Setting, group_settings, subscription_settings, text_of
 from kohort.broker.state import BrokerState
@@ -228,7 +228,7 @@ def settings_of_subscription(state: BrokerState, name: str) -> Sequence[Setting]
 
 
 def authorized_resources(
-    checking: Checking, operation: Operation, resources: list[Any]
+    rights: Rights, operation: Operation, resources: list[Any]
 ) -> Steps[tuple[list[Any], list[tuple[Any, ErrorCode]]]]:
     """Return the resources whose options the caller may see or change, and the others with why not; the topics and
     groups by their name, everything else by the cluster. What is named twice is refused for that."""
@@ -243,14 +243,14 @@ def authorized_resources(
         if times[kind, name] > 1 and operation is Operation.ALTER_CONFIGS:
             pass
         elif kind == ConfigResourceType.TOPIC:
-            if not checking.may(operation, ResourceType.TOPIC, name):
+            if not rights.may(operation, ResourceType.TOPIC, name):
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif kind == ConfigResourceType.GROUP:
-            if not checking.may(operation, ResourceType.GROUP, name):
+            if not rights.may(operation, ResourceType.GROUP, name):
                 code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         elif kind in OF_CLUSTER:
             if of_cluster is None:
-                of_cluster = checking.may_on_cluster(operation)
+                of_cluster = rights.may_on_cluster(operation)
             code = ErrorCode.NONE if of_cluster else CLUSTER_DENIED
         if code is ErrorCode.NONE:
             allowed.append(one)

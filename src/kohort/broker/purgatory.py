@@ -25,8 +25,8 @@ from kohort.wire.schema import Message
 
 PartitionKey = tuple[bytes, int]
 """Topic id and partition: a topic made anew under an old name is another one."""
-LOOK_EVERY_MS: Final = 1
-Needed = tuple[PartitionLog, int]
+CHECK_EVERY_MS: Final = 1
+FlushTarget = tuple[PartitionLog, int]
 """A log, and the last offset of it that has to be on the disk."""
 
 
@@ -144,11 +144,11 @@ class Purgatory:
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class PendingAnswer:
     """An answer that waits. ``finish`` makes it, given the logs whose flush failed."""
 
     reply_to: ReplyTo
-    needs: Sequence[Needed]
+    needs: Sequence[FlushTarget]
     finish: Callable[[dict[PartitionLog, Refusal]], Message]
     failed: dict[PartitionLog, Refusal] = field(default_factory=dict)
 
@@ -168,31 +168,33 @@ class FlushWaits:
     """All answers of a broker that wait for the disk."""
 
     def __init__(self) -> None:
-        self._held: list[Held] = []
+        self._held: list[PendingAnswer] = []
         self.wake_at_ms: int | None = None
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, held: Held, now_ms: int) -> None:
+    def hold(self, held: PendingAnswer, now_ms: int) -> None:
         """Answer when all that ``held`` needs is on the disk, or cannot be brought there."""
         self._held.append(held)
-        self.wake_at_ms = now_ms + LOOK_EVERY_MS
+        self.wake_at_ms = now_ms + CHECK_EVERY_MS
 
-    def answer(self, request: Request, needs: Sequence[Needed], answer: Message, otherwise: Message) -> Answer:
+    def answer(self, request: Request, needs: Sequence[FlushTarget], answer: Message, otherwise: Message) -> Answer:
         """Answer a request when what it ``needs`` is on the disk: ``answer``, or ``otherwise`` where that failed."""
         if not needs:
             return answer
-        self.hold(Held(request.reply_to, needs, lambda failed: otherwise if failed else answer), request.now_ms)
+        self.hold(
+            PendingAnswer(request.reply_to, needs, lambda failed: otherwise if failed else answer), request.now_ms
+        )
         return Unanswered.LATER
 
-    def take_back(self, reply_to: ReplyTo) -> Held:
+    def take_back(self, reply_to: ReplyTo) -> PendingAnswer:
         """Return the answer that waits for ``reply_to``, which waits no longer."""
         held = next(held for held in self._held if held.reply_to == reply_to)
         self._held.remove(held)
         return held
 
-    def look_again(self) -> None:
+    def check_now(self) -> None:
         """Have the next ``take_done`` look, whatever the clock says."""
         if self._held:
             self.wake_at_ms = 0
@@ -209,5 +211,5 @@ class FlushWaits:
             else:
                 done.append((held.reply_to, held.finish(held.failed)))
         self._held = waiting
-        self.wake_at_ms = now_ms + LOOK_EVERY_MS if waiting else None
+        self.wake_at_ms = now_ms + CHECK_EVERY_MS if waiting else None
         return done

@@ -90,7 +90,7 @@ AnswerInSteps = Steps[Answer]
 """The answer of a handler that may have much to do: it yields now and then, and others are served (long_work.py)."""
 
 
-class HangUp(Exception):
+class CloseConnection(Exception):
     """The protocol's only answer is to close the connection. The text is for the log, where those of one ``kind``
     that come from one host are counted (notes.py)."""
 
@@ -99,18 +99,19 @@ class HangUp(Exception):
         self.note = warning(reason, kind)
 
 
-def unwritten(error: ProtocolError) -> HangUp:
+def unencodable(error: ProtocolError) -> CloseConnection:
     """Return what is left where the version of a request cannot say the answer, such as odd words that a log holds."""
-    return HangUp(f"the answer cannot be written: {error}", "unwritten")
+    return CloseConnection(f"the answer cannot be written: {error}", "unencodable")
 
 
 Handler = Callable[[Any, Request], Answer | AnswerInSteps]
 """``handler(state, request)``."""
 
 Intercept = Callable[[int, Api, Request], Answer | None]
-"""``intercept(node_id, api, request)``, asked before a request is served: what to answer in the handler's place, or
-None to have it served. LATER keeps the request until it is given back with ``Serve`` (broker/io.py); HangUp ends its
-connection. For tests of programs that use Kafka."""
+"""``intercept(node_id, api, request)``: called before each request; returns a response, or None to serve the request.
+
+``Unanswered.LATER`` delays the request until the event ``Serve`` (broker/io.py). For tests of Kafka clients.
+"""
 
 
 class Refusal(NamedTuple):

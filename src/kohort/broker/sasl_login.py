@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 from kohort.broker.apis.sasl import HANDSHAKE
 from kohort.broker.connections.connection import Login, LoginStep
 from kohort.broker.dispatch import HEADER, SERVED, dispatch
-from kohort.broker.login_offers import Offer
-from kohort.broker.request import Caller, HangUp, ReplyTo
+from kohort.broker.login_mechanisms import Offer
+from kohort.broker.request import Caller, CloseConnection, ReplyTo
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode, ProtocolError
 from kohort.notes import Note, info
@@ -109,8 +109,8 @@ class SaslLogin(Login):
                     self._renewed_ms = now_ms
                     self._phase = LoginPhase.VERSIONS_TOLD
             return self._before_tokens(frame, now_ms)
-        except HangUp as hang_up:
-            return self._closed(hang_up.note.text)
+        except CloseConnection as close:
+            return self._closed(close.note.text)
         except ProtocolError as error:
             return self._closed(f"malformed: {error}")
 

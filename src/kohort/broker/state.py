@@ -16,7 +16,7 @@ from kohort.broker.connections.budgets import UnreadAnswers
 from kohort.broker.connections.open_connections import OpenConnections
 from kohort.broker.counters import BrokerCounters
 from kohort.broker.fetch_sessions import FetchSessions
-from kohort.broker.login_offers import LoginOffers
+from kohort.broker.login_mechanisms import LoginMechanisms
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import FlushWaits, Purgatory
 from kohort.broker.request import ConnectionId, Intercept
@@ -48,12 +48,12 @@ class BrokerState:
     topics: Topics
     coordinator: Coordinator
     offsets_topic: OffsetsTopic
-    own_topics: Mapping[str, Callable[[int], Topic]]
+    internal_topics: Mapping[str, Callable[[int], Topic]]
     """The broker's own topics by name, and what makes each at ``now_ms`` unless it is there."""
     sessions: FetchSessions
     purgatory: Purgatory
     unread: UnreadAnswers
-    logins: LoginOffers
+    logins: LoginMechanisms
     quotas: ClientQuotas
     connections: OpenConnections
     client_metrics: ClientMetrics

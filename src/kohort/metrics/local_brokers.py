@@ -64,7 +64,7 @@ class LocalBrokers:
         if isinstance(self._server, ClusterServer):
             self._server.on_node = None
         for server in self._collecting:
-            server.broker.state.counters.wants_entries = False
+            server.broker.state.counters.keeps_entries = False
 
     def take_entries(self) -> Iterator[JournalEntry]:
         """Yield the journal entries up to the last snapshot in order, each once, even if that snapshot failed.
@@ -78,7 +78,7 @@ class LocalBrokers:
                 yield moved_entry(entry, ahead_ms)
 
     def _collect_from(self, server: Server) -> None:
-        server.broker.state.counters.wants_entries = True
+        server.broker.state.counters.keeps_entries = True
         self._collecting.append(server)
 
     def _live(self) -> list[Server]:

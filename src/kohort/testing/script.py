@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kohort.broker.request import Answer, ConnectionId, HangUp, Request, Unanswered
+from kohort.broker.request import Answer, CloseConnection, ConnectionId, Request, Unanswered
 from kohort.errors import ErrorCode, UsageError
 from kohort.nearest import did_you_mean
 from kohort.wire.apis import APIS, Api
@@ -174,14 +174,14 @@ class Script:
         def effect(_seen: SeenRequest, kind: Api, request: Request) -> Answer:
             answer = refused(kind, request.message, request.version, code)
             if answer is None:
-                raise HangUp(f"{api} version {request.version} has no place for {code.name}")
+                raise CloseConnection(f"{api} version {request.version} has no place for {code.name}")
             return answer
 
         return self._add(Rule(known(api), client_id, times), effect)
 
     def hang_up(self, api: str, times: int | None, client_id: str | None) -> Rule:
         def effect(seen: SeenRequest, _kind: Api, _request: Request) -> Answer:
-            raise HangUp(f"{seen.api}: as the test wants it")
+            raise CloseConnection(f"{seen.api}: as the test wants it")
 
         return self._add(Rule(known(api), client_id, times), effect)
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kohort.aio.serving.pulse import EVERY_MS, STALL_MS, Pulse
-from kohort.broker.counters import HowLate
+from kohort.broker.counters import LoopDelay
 from kohort.clock import ManualClock
 
 
@@ -52,7 +52,7 @@ def test_a_clock_that_was_set_is_no_stall(clock):
 
 
 def test_by_how_much_a_loop_was_late_is_counted_lately_and_at_most(clock):
-    counted = HowLate()
+    counted = LoopDelay()
 
     def story(pulse):
         for step_ms in (500, EVERY_MS, EVERY_MS + 40, EVERY_MS + 7):
@@ -61,8 +61,8 @@ def test_by_how_much_a_loop_was_late_is_counted_lately_and_at_most(clock):
 
     on_loop(story, clock, counted.add)
 
-    assert (counted.lately_ms(clock.now_ms()), counted.longest_ms) == (40, 40)
+    assert (counted.recent_ms(clock.now_ms()), counted.longest_ms) == (40, 40)
     clock.advance(60_000)
-    assert counted.lately_ms(clock.now_ms()) == 40
+    assert counted.recent_ms(clock.now_ms()) == 40
     clock.advance(120_000)
-    assert (counted.lately_ms(clock.now_ms()), counted.longest_ms) == (0, 40)
+    assert (counted.recent_ms(clock.now_ms()), counted.longest_ms) == (0, 40)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kohort.broker.counters import ENTRIES_KEPT, ENTRIES_KEPT_BYTES, LOOK_US, BrokerCounters, Durations
+from kohort.broker.counters import ENTRIES_KEPT, ENTRIES_KEPT_BYTES, ITEM_US, BrokerCounters, Durations
 from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, RequestFenced, Who
 from kohort.coordinator.remembered import GROUPS_MOST, NAMES_MOST_BYTES, FencedCounters
 from kohort.errors import ErrorCode
@@ -119,7 +119,7 @@ def test_errors_of_an_answer_of_many_lists_are_looked_for_in_steps():
     steps = sum(1 for _ in counters.by_api[PRODUCE].find_errors(answer, Pace(goes_on=True).is_due))
 
     assert counters.by_api[PRODUCE].errors == {6: 100_000}
-    assert steps == 100_100 * LOOK_US // STEP_US
+    assert steps == 100_100 * ITEM_US // STEP_US
 
 
 def test_bytes_connections_and_their_ends_are_counted(stage):
@@ -196,7 +196,7 @@ def test_journal_entries_are_counted_and_kept_only_for_who_takes_them():
     assert counters.journal[RequestFenced] == 1
     assert counters.take_entries() == []
 
-    counters.wants_entries = True
+    counters.keeps_entries = True
     counters.journal_written([fenced])
     assert counters.take_entries() == [fenced]
     assert counters.take_entries() == []
@@ -204,7 +204,7 @@ def test_journal_entries_are_counted_and_kept_only_for_who_takes_them():
 
 def test_entries_that_nobody_takes_do_not_fill_memory():
     counters = BrokerCounters()
-    counters.wants_entries = True
+    counters.keeps_entries = True
     entry = GroupUnloaded(at_ms=1, group="g", generation=1)
 
     for _ in range(3):
@@ -216,7 +216,7 @@ def test_entries_that_nobody_takes_do_not_fill_memory():
 
 def test_entries_that_are_large_are_kept_by_their_bytes():
     counters = BrokerCounters()
-    counters.wants_entries = True
+    counters.keeps_entries = True
     members = tuple(Who(f"m{number}", "c" * 1_000) for number in range(1_000))
     large = GroupLoaded(at_ms=1, group="g", generation=1, members=members)
 

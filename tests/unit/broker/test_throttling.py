@@ -149,7 +149,7 @@ def test_a_peer_that_is_held_up_may_leave(stage, admin):
 
     stage.advance(10_000)
     assert len(stage.broker.state.connections) == 1
-    assert not stage.broker.state.quotas.under_way
+    assert not stage.broker.state.quotas.in_flight
 
 
 def test_a_quota_that_is_raised_or_removed_holds_at_once(stage, admin):

@@ -60,7 +60,7 @@ def rebalances(page: Page) -> dict[str, float]:
 
 
 def watched(stage: BrokerStage) -> BrokerStage:
-    stage.broker.state.counters.wants_entries = True
+    stage.broker.state.counters.keeps_entries = True
     return stage
 
 

@@ -1,1 +1,1 @@
-"""The APIs that the broker serves: one module for each, or for a few that share one thought."""
+"""One module for each API of the broker, or for each group of related APIs."""

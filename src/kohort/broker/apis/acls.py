@@ -1,8 +1,7 @@
-"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31), versions 1-3: who may do what. KIP-11, KIP-140, KIP-290.
+"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31), versions 1-3. KIP-11, KIP-140, KIP-290.
 
-Without an authorizer they are SECURITY_DISABLED, as in Kafka. A value that no version knows ends the connection, as
-there. What is made or deleted is on the disk before it is answered, one request in one write
-(protocol/security.md#acls).
+Without an authorizer each returns SECURITY_DISABLED, as in Kafka. As there, an unknown enum value closes the
+connection. All changes of one request are durable, in one write, before its response (protocol/security.md#acls).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, Final, TypeVar
 from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import REFUSE_US, guard_cluster
 from kohort.broker.cluster.access_control import ACLS_MOST, AccessControl, check_acl
-from kohort.broker.request import AnswerInSteps, HangUp, Refusal, Request, refusal_of
+from kohort.broker.request import AnswerInSteps, CloseConnection, Refusal, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import Acl, AclChoice, Operation, PatternType, Permission, ResourceType
@@ -25,10 +24,10 @@ E = TypeVar("E", bound=IntEnum)
 CODE: Final = ErrorCode.SECURITY_DISABLED
 WORDS: Final = "No Authorizer is configured on the broker"
 TAKEN_MOST: Final = 2 * ACLS_MOST
-"""By all filters of one request together: several may take the same."""
+"""ACLs that one DeleteAcls request may match, over all its filters."""
 READ_US: Final = 8
-TELL_US: Final = 0.5
-LOOK_US: Final = 1
+ENTRY_US: Final = 0.5
+ITEM_US: Final = 1
 
 
 def describe_acls(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -49,7 +48,7 @@ def describe_acls(state: BrokerState, request: Request) -> AnswerInSteps:
                 principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
             )
         )
-        if pace.is_due(LOOK_US):
+        if pace.is_due(ITEM_US):
             yield
     return wire.DescribeAclsResponse(error_message=None, resources=list(found.values()))
 
@@ -58,7 +57,7 @@ def create_acls(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.CreateAclsRequest = request.message
     pace = Pace()
     if state.access is None:
-        if pace.is_due(TELL_US * len(message.creations)):
+        if pace.is_due(ENTRY_US * len(message.creations)):
             yield
         return wire.CreateAclsResponse(results=[_not_made(Refusal(CODE, WORDS))] * len(message.creations))
     results: list[wire.AclCreationResult] = []
@@ -87,7 +86,7 @@ def delete_acls(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.DeleteAclsRequest = request.message
     pace = Pace()
     if state.access is None:
-        if pace.is_due(TELL_US * len(message.filters)):
+        if pace.is_due(ENTRY_US * len(message.filters)):
             yield
         return _none_deleted(message, Refusal(CODE, WORDS))
     choices = [_choice(asked) for asked in message.filters]
@@ -107,7 +106,7 @@ def delete_acls(state: BrokerState, request: Request) -> AnswerInSteps:
     results = []
     for acls in taken:
         results.append(wire.DeleteAclsFilterResult(error_message=None, matching_acls=[_deleted(acl) for acl in acls]))
-        if pace.is_due(LOOK_US * len(acls)):
+        if pace.is_due(ITEM_US * len(acls)):
             yield
     return wire.DeleteAclsResponse(filter_results=results)
 
@@ -122,7 +121,7 @@ def _taken(access: AccessControl, choice: AclChoice, pace: Pace) -> Steps[list[A
     for acl in access:
         if choice.takes(acl):
             taken.append(acl)
-        if pace.is_due(LOOK_US):
+        if pace.is_due(ITEM_US):
             yield
     return taken
 
@@ -169,13 +168,13 @@ def _choice(asked: wire.DescribeAclsRequest | wire.AclFilter) -> AclChoice:
 
 
 def _known(of: type[E], value: Any) -> E:
-    """Return what a number means. Raises HangUp for one that means nothing, as Kafka hangs up."""
+    """Parse an enum value. Raises CloseConnection for an unknown one, as Kafka closes the connection."""
     try:
         found = of(value)
     except ValueError:
         found = of(0)
     if not found:
-        raise HangUp(f"{of.__name__} {value} is unknown", "acls")
+        raise CloseConnection(f"{of.__name__} {value} is unknown", "unknown {of.__name__} {value}")
     return found
 
 
@@ -195,7 +194,7 @@ DESCRIBE_ACLS = BrokerApi(
     guard_cluster(
         Operation.DESCRIBE, lambda _message, code, text: wire.DescribeAclsResponse(error_code=code, error_message=text)
     ),
-    Cost(AnswerBound.HELD),
+    Cost(AnswerBound.STATE),
 )
 CREATE_ACLS = BrokerApi(
     wire.CreateAclsRequest, create_acls, guard_cluster(Operation.ALTER, _no_acls_made), Cost(AnswerBound.REQUEST)

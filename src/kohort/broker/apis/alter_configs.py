@@ -1,8 +1,7 @@
-"""AlterConfigs (33), versions 0-2, and IncrementalAlterConfigs (44), versions 0-1: options of topics. KIP-133, KIP-339.
+"""AlterConfigs (33), versions 0-2, and IncrementalAlterConfigs (44), versions 0-1. KIP-133, KIP-339.
 
-For what can be changed of brokers see ``broker_options``, of groups ``group_options``, of client metrics
-``subscription_options``. Loggers have no options here: to delete one that is not set succeeds, as in Kafka, and
-anything else is refused.
+Options of topics are changed here, of brokers, groups and client metrics in ``option_changes``. The broker has no
+logger levels: only a request without changes succeeds on a broker logger.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
-from kohort.broker.authorization import DENIAL_TEXTS, Checking, Denials, Guard, Guarded, without
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.authorization import DENIAL_TEXTS, Denials, Guard, GuardResult, Rights, serve_allowed
 from kohort.broker.authorization import REFUSE_US as DENY_US
 from kohort.broker.option_changes import (
     DELETE,
@@ -96,15 +95,15 @@ def _alter(
     *,
     keep: bool,
 ) -> wire.AlterConfigsResourceResponse:
-    """Carry out the changes of one resource; ``keep`` leaves the options that are not named as they are."""
+    """Apply the changes of one resource; ``keep`` leaves its other options unchanged."""
     kind, name = resource.resource_type, resource.resource_name
     validate_only = request.message.validate_only
     refusal = None
     try:
         if times[kind, name] > 1:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate resource in the request")
         if len({change[0] for change in changes}) < len(changes):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "an option is named twice")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate option in the request")
         if kind == wire.ConfigResourceType.TOPIC:
             _alter_topic(state, name, changes, keep=keep, validate_only=validate_only)
         elif kind == wire.ConfigResourceType.BROKER:
@@ -126,25 +125,27 @@ def _alter(
 
 
 def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[Change]) -> None:
-    """Raise ApiError unless the changes leave all as it is: what these resources are has no options here."""
+    """Raise ApiError for any change of a resource type that has no options in kohort."""
     if kind not in list(wire.ConfigResourceType):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {kind}")
     words = wire.ConfigResourceType(kind).name.lower().replace("_", " ")
     if kind == wire.ConfigResourceType.BROKER_LOGGER:
         check_broker(state, name)
-        if changes:  # no logger is known, and Kafka also refuses to unset the level of one that it does not know
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"there is no logger {changes[0][0]!r}: no levels are set here")
+        if changes:  # Kafka, too, rejects even DELETE for an unknown logger
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"logger {changes[0][0]!r} does not exist: the broker has no logger levels"
+            )
     elif not name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"the name of a {words} resource is missing")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"the {words} resource has no name")
     given = [option for option, operation, _ in changes if operation != DELETE]
     if given:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{given[0]}: a {words} resource has no options here")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{given[0]}: kohort has no options of a {words} resource")
 
 
 def _alter_topic(state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool) -> None:
     topic = state.topics.get(name)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
     overrides: dict[str, str | None] = dict(topic.overrides) if keep else {}
     options = {option.name: option for option in options_of(TopicConfig)}
     for option_name, operation, value in changes:
@@ -152,7 +153,7 @@ def _alter_topic(state: BrokerState, name: str, changes: list[Change], *, keep: 
             overrides.pop(option_name, None)
             continue
         if value is None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{option_name}: a value is missing")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{option_name}: the value is missing")
         overrides[option_name] = _new_value(topic, options.get(option_name), operation, value)
     state.topics.check_config(overrides)
     if not validate_only:
@@ -161,20 +162,20 @@ def _alter_topic(state: BrokerState, name: str, changes: list[Change], *, keep: 
 
 def _new_value(topic: Topic, option: Option | None, operation: int, value: str) -> str:
     if operation == SET or option is None:
-        return value  # an unknown name is refused with the rest
+        return value  # `check_config` rejects unknown names
     if option.type is not list:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"{option.name} is no list: nothing can be appended or subtracted")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{option.name} is not a list: only SET and DELETE are possible")
     return ",".join(edited(getattr(topic.config, option.attribute), operation, value))
 
 
 def guard_alter_configs(response: type[wire.AlterConfigsResponse | wire.IncrementalAlterConfigsResponse]) -> Guard:
-    """Return the guard of an API that changes options: ALTER_CONFIGS on each topic and group, and on the cluster."""
+    """Return a guard that requires ALTER_CONFIGS on each topic and group, or on the cluster."""
 
-    def guard(checking: Checking) -> Steps[Guarded]:
-        resources = checking.request.message.resources
-        allowed, denied = yield from authorized_resources(checking, Operation.ALTER_CONFIGS, resources)
+    def guard(rights: Rights) -> Steps[GuardResult]:
+        resources = rights.request.message.resources
+        allowed, denied = yield from authorized_resources(rights, Operation.ALTER_CONFIGS, resources)
         told = yield from each(denied, lambda pair: _not_altered(*pair), DENY_US)
-        return without(checking, allowed, Denials("resources", "responses", told), response)
+        return serve_allowed(rights, allowed, Denials("resources", "responses", told), response)
 
     return guard
 
@@ -192,11 +193,11 @@ ALTER_CONFIGS = BrokerApi(
     wire.AlterConfigsRequest,
     alter_configs,
     guard_alter_configs(wire.AlterConfigsResponse),
-    Cost(AnswerBound.REQUEST, {"resources.resource_name": Noun.RESOURCE}),
+    Cost(AnswerBound.REQUEST, {"resources.resource_name": NameKind.RESOURCE}),
 )
 INCREMENTAL_ALTER_CONFIGS = BrokerApi(
     wire.IncrementalAlterConfigsRequest,
     incremental_alter_configs,
     guard_alter_configs(wire.IncrementalAlterConfigsResponse),
-    Cost(AnswerBound.REQUEST, {"resources.resource_name": Noun.RESOURCE}),
+    Cost(AnswerBound.REQUEST, {"resources.resource_name": NameKind.RESOURCE}),
 )

@@ -1,9 +1,9 @@
-"""ApiVersions (18), versions 0-5: what is served. KIP-35, KIP-511 (the client's software), KIP-1242 (whom it means).
+"""ApiVersions (18), versions 0-5. KIP-35, KIP-511 (client software), KIP-1242 (addressed node).
 
-An unsupported version is answered in version 0 with UNSUPPORTED_VERSION and the range of ApiVersions alone, so that the
-client can step down (protocol/requests.md#apiversions). Produce is shown from 0 although it is served from 3: released
-librdkafka versions fail compressed produces otherwise (KAFKA-18659). Features are finalized at the highest level that
-there is, such as ``transaction.version`` 2 (KIP-890).
+An unsupported version gets a version 0 response with UNSUPPORTED_VERSION and the versions of ApiVersions, so that the
+client can retry with a lower one (protocol/requests.md#apiversions). Produce is advertised from version 0 but served
+from 3: librdkafka cannot produce compressed batches otherwise (KAFKA-18659). Features are finalized at their highest
+level.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, Pus
 FIRST_VERSION_WITH_ZERO: Final = 4
 NO_NODE: Final = -1
 TELEMETRY: Final = frozenset({GetTelemetrySubscriptionsRequest.API_KEY, PushTelemetryRequest.API_KEY})
-"""APIs that are shown to clients that are asked for metrics (KIP-714)."""
+"""APIs that are hidden from clients without a matching metrics subscription (KIP-714)."""
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -33,8 +33,8 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
     if request.version >= 3:
         for text in (message.client_software_name, message.client_software_version):
             if not SOFTWARE.fullmatch(text):
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"not a name or version of software: {text!r}")
-        state.client_metrics.says_software(
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"not a valid software name or version: {text!r}")
+        state.client_metrics.set_software(
             request.reply_to.connection, message.client_software_name, message.client_software_version
         )
     _check_is_meant(state, message)
@@ -42,7 +42,7 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
     asks_for_metrics = state.cluster.subscriptions.in_force.are_for(software)
     return wire.ApiVersionsResponse(
         api_keys=[_range(api) for key, api in state.apis.by_key.items() if asks_for_metrics or key not in TELEMETRY],
-        # Before version 4 a client takes a feature that begins with version 0 for a mistake (KAFKA-17011).
+        # Clients reject a feature with minimum version 0 before ApiVersions version 4 (KAFKA-17011).
         supported_features=[
             wire.SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
             for name, feature in state.apis.features.items()
@@ -57,19 +57,19 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
 
 
 def _check_is_meant(state: BrokerState, message: wire.ApiVersionsRequest) -> None:
-    """Refuse who means to reach another node or cluster, such as the one that had this address before (KIP-1242)."""
+    """Reject a client that expects another node or cluster at this address (KIP-1242)."""
     if message.cluster_id is None and message.node_id == NO_NODE:
         return
     if message.cluster_id is None or message.node_id == NO_NODE:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a cluster and a node are named together")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "cluster id and node id must be set together")
     if (message.cluster_id, message.node_id) != (state.topics.cluster_id, state.node.node_id):
         raise ApiError(
-            ErrorCode.REBOOTSTRAP_REQUIRED, f"this is node {state.node.node_id} of {state.topics.cluster_id}"
+            ErrorCode.REBOOTSTRAP_REQUIRED, f"this is node {state.node.node_id} of cluster {state.topics.cluster_id}"
         )
 
 
 def unsupported_version(state: BrokerState) -> wire.ApiVersionsResponse:
-    """Return the answer to a version of ApiVersions that is not served; always in version 0."""
+    """Build the version 0 response to an unsupported version of ApiVersions."""
     own = [_range(state.apis.by_key[API_VERSIONS])] if state.apis.names_its_versions else []
     return wire.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 

@@ -1,7 +1,7 @@
-"""DescribeClientQuotas (48), AlterClientQuotas (49), versions 0-1: what clients may use. KIP-546, KIP-599, KIP-612.
+"""DescribeClientQuotas (48), AlterClientQuotas (49), versions 0-1. KIP-546, KIP-599, KIP-612.
 
-An entry of an alteration is carried out whole or not at all, and apart from the others; what is carried out is on the
-disk before it is answered, and holds from then on (protocol/security.md#altering-quotas).
+Each entry of AlterClientQuotas succeeds or fails as a whole. Changes are durable before the response
+(protocol/security.md#altering-quotas).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kohort.steps import Pace, Steps, each
 from kohort.wire.messages import quotas as wire
 from kohort.wire.schema import Message
 
-LOOK_US: Final = 3
+ITEM_US: Final = 3
 CHECK_US: Final = 8
 
 
@@ -39,7 +39,7 @@ def describe_client_quotas(state: BrokerState, request: Request) -> AnswerInStep
         if wanted.takes(entity):
             told = [wire.QuotaValue(key=str(quota), value=value) for quota, value in sorted(values.items())]
             found.append(wire.DescribedQuotas(entity=_parts(entity), values=told))
-        if pace.is_due(LOOK_US):
+        if pace.is_due(ITEM_US):
             yield
     return wire.DescribeClientQuotasResponse(error_message="", entries=found)
 
@@ -49,7 +49,6 @@ def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
     pace = Pace()
     changes: dict[Entity, dict[str, float | None]] = {}
     results: dict[Entity, wire.AlteredQuotas] = {}
-    """One for each entity, however often it is named."""
     for asked in message.entries:
         refusal: Refusal | None = None
         entity = _named(asked)
@@ -74,7 +73,7 @@ def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _change(asked: wire.QuotaAlteration) -> dict[str, float | None]:
-    """Return the new values of an entity, None for those that go. Raises ApiError."""
+    """Return the new quotas of an entity, None for each removed quota. Raises ApiError."""
     entity = entity_of((part.entity_type, part.entity_name) for part in asked.entity)
     if len({op.key for op in asked.ops}) < len(asked.ops):
         raise _named_twice(entity)
@@ -122,7 +121,7 @@ DESCRIBE_CLIENT_QUOTAS = BrokerApi(
             error_code=code, error_message=text, entries=None
         ),
     ),
-    Cost(AnswerBound.HELD),
+    Cost(AnswerBound.STATE),
 )
 ALTER_CLIENT_QUOTAS = BrokerApi(
     wire.AlterClientQuotasRequest,

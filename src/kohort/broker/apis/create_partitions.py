@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from kohort.broker.api import TOPICS, AnswerBound, BrokerApi, Cost
-from kohort.broker.authorization import TOPIC_DENIED, Checking, Denials, Guarded, without
+from kohort.broker.authorization import TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -17,9 +17,8 @@ from kohort.steps import Pace, Steps, each
 from kohort.wire.messages import topics as wire
 
 CHECK_US: Final = 20
-FIRST_VERSION_REFUSED: Final = 3
-"""First version with THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
-LOOK_US: Final = 1
+FIRST_VERSION_WITH_QUOTA_ERROR: Final = 3
+ITEM_US: Final = 1
 
 
 def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -38,13 +37,13 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
         refusal = None
         try:
             if times[asked.name] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate topic in the request")
             topic = _check(state, asked)
             total += asked.count - len(topic.partitions)
             if total > PARTITIONS_MAX:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
             added = asked.count - len(topic.partitions)
-            state.quotas.change_partitions(request, added, strict=request.version >= FIRST_VERSION_REFUSED)
+            state.quotas.change_partitions(request, added, strict=request.version >= FIRST_VERSION_WITH_QUOTA_ERROR)
             if not message.validate_only:
                 yield from _add(state, topic, asked, request.now_ms)
         except KohortError as error:
@@ -64,14 +63,15 @@ def _check(state: BrokerState, asked: wire.CreatePartitionsTopic) -> Topic:
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.internal:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} belongs to the broker")
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
     have = len(topic.partitions)
     if asked.count <= have:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions; the number can only be raised")
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions; the number can only grow")
     if asked.assignments is not None:
         if len(asked.assignments) != asked.count - have:
             raise ApiError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{asked.count - have} new partitions need as many assignments"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"got {len(asked.assignments)} assignments for {asked.count - have} new partitions",
             )
         for assignment in asked.assignments:
             state.cluster.check_assignment(assignment.broker_ids)
@@ -86,20 +86,20 @@ def _add(state: BrokerState, topic: Topic, asked: wire.CreatePartitionsTopic, no
     state.cluster.place(topic, factor, kept + named if named else ())
 
 
-def guard_create_partitions(checking: Checking) -> Steps[Guarded]:
-    """ALTER on each topic; what is named twice is refused for that."""
-    message: wire.CreatePartitionsRequest = checking.request.message
+def guard_create_partitions(rights: Rights) -> Steps[GuardResult]:
+    """Require ALTER on each topic; the handler rejects duplicate topics."""
+    message: wire.CreatePartitionsRequest = rights.request.message
     times = Counter(topic.name for topic in message.topics)
-    allowed, denied = yield from checking.authorized(
+    allowed, denied = yield from rights.authorized(
         Operation.ALTER,
         ResourceType.TOPIC,
         message.topics,
         lambda topic: topic.name if times[topic.name] == 1 else None,
     )
     told = yield from each(
-        denied, lambda topic: wire.CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_DENIED), LOOK_US
+        denied, lambda topic: wire.CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_DENIED), ITEM_US
     )
-    return without(checking, allowed, Denials("topics", "results", told), wire.CreatePartitionsResponse)
+    return serve_allowed(rights, allowed, Denials("topics", "results", told), wire.CreatePartitionsResponse)
 
 
 CREATE_PARTITIONS = BrokerApi(

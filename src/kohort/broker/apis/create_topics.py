@@ -1,6 +1,6 @@
-"""CreateTopics (19), versions 2-7. KIP-464 (defaults), KIP-525 (the answer tells the configuration).
+"""CreateTopics (19), versions 2-7. KIP-464 (defaults), KIP-525 (topic options in the response).
 
-A replica is a node that may lead; a topic has as many as there are nodes up, at most. Assignments by hand name nodes.
+A replica is a node that may lead the partition. Manual assignments list node ids.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import CHECK_US as RIGHTS_US
-from kohort.broker.authorization import TOPIC_DENIED, Checking, Guarded
+from kohort.broker.authorization import TOPIC_DENIED, GuardResult, Rights
 from kohort.broker.option_changes import levels_of_logs
 from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
 from kohort.broker.settings import topic_settings
@@ -26,14 +26,13 @@ from kohort.wire.messages import topics as wire
 from kohort.wire.schema import Message
 
 DEFAULT: Final = -1
-FIRST_VERSION_REFUSED: Final = 6
-"""First version with THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+FIRST_VERSION_WITH_QUOTA_ERROR: Final = 6
 COUNT_US: Final = 0.3
 CHECK_US: Final = 20
-TELL_US: Final = 500
-"""All options of a topic."""
+ENTRY_US: Final = 500
+"""Cost of describing all options of a topic."""
 DENIAL_TEXT: Final = "Authorization failed."
-LOOK_US: Final = 1
+ITEM_US: Final = 1
 
 
 def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -46,14 +45,14 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     results: list[wire.CreatableTopicResult] = []
     seen: set[str] = set()
     wanted: dict[int, _Wanted] = {}
-    """By its place among the results."""
+    """Valid topics, by index in ``results``."""
     pace = Pace()
     for asked in message.topics:
         if asked.name not in seen:
             seen.add(asked.name)
             try:
                 if times[asked.name] > 1:
-                    raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
+                    raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate topic in the request")
                 want = _check(state, asked)
                 _count(state, request, want)
                 if message.validate_only:
@@ -63,9 +62,9 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
                     results.append(wire.CreatableTopicResult(name=asked.name))
             except KohortError as error:
                 results.append(_refused(asked.name, error))
-                if pace.is_due(TELL_US):
+                if pace.is_due(ENTRY_US):
                     yield
-        if pace.is_due(TELL_US if message.validate_only else CHECK_US):
+        if pace.is_due(ENTRY_US if message.validate_only else CHECK_US):
             yield
     made = yield from _create(state, list(wanted.values()), pace, request.now_ms)
     for place, result in zip(wanted, made, strict=True):
@@ -74,7 +73,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _is_excessive(state: BrokerState, message: wire.CreateTopicsRequest) -> Steps[bool]:
-    """Tell whether Kafka finds the request too large as a whole."""
+    """Return True if the request creates more partitions than Kafka allows at once."""
     total = 0
     pace = Pace()
     for asked in message.topics:
@@ -91,7 +90,7 @@ def _is_excessive(state: BrokerState, message: wire.CreateTopicsRequest) -> Step
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A topic that may be created, and the nodes of its partitions."""
+    """A valid topic of the request, its replication factor and manual replica assignments."""
 
     new: NewTopic
     factor: int
@@ -104,23 +103,25 @@ def _refused(name: str, error: KohortError) -> wire.CreatableTopicResult:
 
 
 def _check(state: BrokerState, asked: wire.CreatableTopic) -> _Wanted:
-    if asked.name in state.own_topics and asked.name not in state.topics:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{asked.name} belongs to the broker, which makes it itself")
+    if asked.name in state.internal_topics and asked.name not in state.topics:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{asked.name} is an internal topic: the broker creates it")
     count = _partition_count(state, asked)
     assignments = [a.broker_ids for a in sorted(asked.assignments, key=lambda a: a.partition_index)]
     factor = len(assignments[0]) if assignments else state.cluster.check_replication(asked.replication_factor)
     overrides = {c.name: c.value for c in asked.configs}
     missing = [name for name, value in overrides.items() if value is None]
     if missing:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"{', '.join(missing)}: a value is missing")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{', '.join(missing)}: the value is missing")
     return _Wanted(NewTopic(asked.name, count, overrides), factor, assignments)
 
 
 def _count(state: BrokerState, request: Request, want: _Wanted) -> None:
-    """Count the partitions of a topic that may be made. Raises ApiError where its client makes too many."""
-    if state.quotas.under_way:
+    """Count new partitions against the client's quota. Raises ApiError above the quota."""
+    if state.quotas.in_flight:
         state.topics.check_new(want.new)
-        state.quotas.change_partitions(request, want.new.partitions, strict=request.version >= FIRST_VERSION_REFUSED)
+        state.quotas.change_partitions(
+            request, want.new.partitions, strict=request.version >= FIRST_VERSION_WITH_QUOTA_ERROR
+        )
 
 
 def _create(
@@ -143,7 +144,7 @@ def _create(
             )
         else:
             results.append(_accepted(state, want, topic.config, topic.topic_id))
-        if pace.is_due(TELL_US):
+        if pace.is_due(ENTRY_US):
             yield
     return results
 
@@ -166,45 +167,47 @@ def _partition_count(state: BrokerState, asked: wire.CreatableTopic) -> int:
     if not asked.assignments:
         return state.config.num_partitions if asked.num_partitions == DEFAULT else asked.num_partitions
     if asked.num_partitions != DEFAULT or asked.replication_factor != DEFAULT:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, "an assignment by hand goes with partitions and replication factor of -1"
-        )
+        raise ApiError(ErrorCode.INVALID_REQUEST, "manual assignments need num_partitions=-1 and replication_factor=-1")
     indexes = sorted(a.partition_index for a in asked.assignments)
     if indexes != list(range(len(indexes))):
-        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0 without gaps")
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "expected the partitions 0 to {len(indexes) - 1}, got {indexes}"
+        )
     for assignment in asked.assignments:
         state.cluster.check_assignment(assignment.broker_ids)
     if len({len(a.broker_ids) for a in asked.assignments}) > 1:
-        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions of one topic have as many replicas each")
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "all partitions of a topic must have the same number of replicas"
+        )
     return len(indexes)
 
 
-def guard_create_topics(checking: Checking) -> Steps[Guarded]:
-    """CREATE on the cluster, or on each topic; and DESCRIBE_CONFIGS to be told the options of what was made.
+def guard_create_topics(rights: Rights) -> Steps[GuardResult]:
+    """Require CREATE on the cluster or each topic, and hide options without DESCRIBE_CONFIGS.
 
-    What is named twice is refused for that.
+    The handler rejects duplicate topics.
     """
-    message: wire.CreateTopicsRequest = checking.request.message
+    message: wire.CreateTopicsRequest = rights.request.message
     refused: list[wire.CreatableTopicResult] = []
     allowed = message.topics
-    if not checking.may_on_cluster(Operation.CREATE, quietly=True):
+    if not rights.may_on_cluster(Operation.CREATE, quietly=True):
         times = Counter(topic.name for topic in message.topics)
-        allowed, denied = yield from checking.authorized(
+        allowed, denied = yield from rights.authorized(
             Operation.CREATE,
             ResourceType.TOPIC,
             message.topics,
             lambda topic: topic.name if times[topic.name] == 1 else None,
         )
-        refused = yield from each(denied, lambda topic: _not_created(topic.name), LOOK_US)
+        refused = yield from each(denied, lambda topic: _not_created(topic.name), ITEM_US)
 
     if not allowed:
-        return Guarded(wire.CreateTopicsResponse(topics=refused))
-    checking.keep(topics=allowed)
+        return GuardResult(wire.CreateTopicsResponse(topics=refused))
+    rights.replace_fields(topics=allowed)
 
     def amend(answer: wire.CreateTopicsResponse) -> Steps[Message]:
         pace = Pace()
         for topic in answer.topics:
-            if not topic.error_code and not checking.may(
+            if not topic.error_code and not rights.may(
                 Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, quietly=True
             ):
                 _hide(topic)
@@ -213,7 +216,7 @@ def guard_create_topics(checking: Checking) -> Steps[Guarded]:
         answer.topics.extend(refused)
         return answer
 
-    return Guarded(amend=amend)
+    return GuardResult(amend=amend)
 
 
 def _not_created(name: str) -> wire.CreatableTopicResult:

@@ -1,4 +1,4 @@
-"""DeleteRecords (21), versions 0-2: move the start of a log up. KIP-107; offset -1 means the high watermark."""
+"""DeleteRecords (21), versions 0-2: raise the log start offset. KIP-107. Offset -1 is the high watermark."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ def _delete(state: BrokerState, name: str, asked: wire.DeleteRecordsPartition) -
         if topic is None or log is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.internal:
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} belongs to the broker")
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
         if "delete" not in topic.config.cleanup_policy:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{name} is compacted only")
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION, f"{name} is compacted; only topics with cleanup.policy=delete allow it"
+            )
         offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
         if not 0 <= offset <= log.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -1,6 +1,6 @@
-"""DeleteTopics (20), versions 1-6: by name, or by id from version 6 on (KIP-516).
+"""DeleteTopics (20), versions 1-6, by topic id from version 6 on (KIP-516).
 
-Group offsets of the topic go with it. Deviation: the broker's own topics cannot be deleted.
+Committed offsets of the topic are deleted, too. Deviation from Kafka: internal topics cannot be deleted.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from kohort.broker.api import TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, Noun
-from kohort.broker.authorization import DENIAL_TEXTS, PASSED, TOPIC_DENIED, Checking, Denials, Guarded, without
-from kohort.broker.cluster.nodes import TopicsGone
+from kohort.broker.api import TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.authorization import DENIAL_TEXTS, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
+from kohort.broker.cluster.nodes import TopicsDeleted
 from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -20,15 +20,14 @@ from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, each
 from kohort.wire.messages import topics as wire
 
-FIRST_VERSION_REFUSED: Final = 5
-"""First version with THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+FIRST_VERSION_WITH_QUOTA_ERROR: Final = 5
 NAME_US: Final = 0.6
 FIND_US: Final = 5
-TELL_US: Final = 1.5
+ENTRY_US: Final = 1.5
 FIRST_VERSION_WITH_IDS: Final = 6
-LOOK_US: Final = 1
+ITEM_US: Final = 1
 DELETED_AT_ONCE: Final = 2_000
-"""Topics removed by one write of the catalogue, in one step of some 15 ms."""
+"""Topics that are deleted with one write of the catalogue, in a step of about 15 ms."""
 
 
 def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -40,14 +39,14 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     found: list[Topic | Refusal] = []
     names: dict[str, None] = {}
     last = Refusal(ErrorCode.NONE, "")
-    """Kept once however often: a million take long to free."""
+    """Shared by equal entries: freeing a million of them takes long."""
     for one in asked:
         try:
             topic = _find(state, request, one)
             if topic.name in names:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist")
             state.quotas.change_partitions(
-                request, len(topic.partitions), strict=request.version >= FIRST_VERSION_REFUSED
+                request, len(topic.partitions), strict=request.version >= FIRST_VERSION_WITH_QUOTA_ERROR
             )
             names[topic.name] = None
             found.append(topic)
@@ -65,10 +64,10 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     deleted = [topic for topic in gone if isinstance(topic, Topic)]
     if deleted:
         partitions = ((topic.topic_id, index) for topic in deleted for index in range(len(topic.partitions)))
-        state.cluster.tell(TopicsGone(tuple(topic.name for topic in deleted), tuple(partitions)))
+        state.cluster.tell(TopicsDeleted(tuple(topic.name for topic in deleted), tuple(partitions)))
     results = dict(zip(names, gone, strict=True))
     told = ((one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(asked, found, strict=True))
-    return wire.DeleteTopicsResponse(responses=(yield from each(told, lambda pair: _told(*pair), TELL_US)))
+    return wire.DeleteTopicsResponse(responses=(yield from each(told, lambda pair: _told(*pair), ENTRY_US)))
 
 
 def _told(asked: wire.DeleteTopicState, result: Topic | ApiError | Refusal) -> wire.DeletableTopicResult:
@@ -85,64 +84,66 @@ def _find(state: BrokerState, request: Request, asked: wire.DeleteTopicState) ->
         raise ApiError(code, "delete.topic.enable is false")
     if asked.name is not None:
         if asked.topic_id != NO_UUID:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "a topic has both a name and an id; expected one of them")
         topic, unknown = state.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif asked.topic_id == NO_UUID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "neither a name nor an id")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a topic has neither a name nor an id")
     else:
         topic, unknown = state.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     if topic is None:
-        raise ApiError(unknown, "there is no such topic")
+        raise ApiError(unknown, "the topic does not exist")
     if topic.internal:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} belongs to the broker")
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
     return topic
 
 
-def guard_delete_topics(checking: Checking) -> Steps[Guarded]:
-    """DELETE on the cluster, or DESCRIBE and DELETE on each topic. A topic that is only named by its id has no name for
-    who may not describe it."""
-    message: wire.DeleteTopicsRequest = checking.request.message
-    if not checking.state.config.delete_topic_enable or checking.may_on_cluster(Operation.DELETE, quietly=True):
+def guard_delete_topics(rights: Rights) -> Steps[GuardResult]:
+    """Require DELETE on the cluster, or DESCRIBE and DELETE on each topic.
+
+    A client without DESCRIBE gets no name for a topic id.
+    """
+    message: wire.DeleteTopicsRequest = rights.request.message
+    if not rights.state.config.delete_topic_enable or rights.may_on_cluster(Operation.DELETE, quietly=True):
         return PASSED
-    by_name = checking.request.version < FIRST_VERSION_WITH_IDS
+    by_name = rights.request.version < FIRST_VERSION_WITH_IDS
     asked = message.topics
     if by_name:
         asked = yield from each(message.topic_names, lambda name: wire.DeleteTopicState(name=name), NAME_US)
-    seen, hidden = yield from checking.authorized(
-        Operation.DESCRIBE, ResourceType.TOPIC, asked, lambda topic: _deleted_name(checking, topic)
+    seen, hidden = yield from rights.authorized(
+        Operation.DESCRIBE, ResourceType.TOPIC, asked, lambda topic: _deleted_name(rights, topic)
     )
-    allowed, kept = yield from checking.authorized(
-        Operation.DELETE, ResourceType.TOPIC, seen, lambda topic: _existing_name(checking, topic)
+    allowed, kept = yield from rights.authorized(
+        Operation.DELETE, ResourceType.TOPIC, seen, lambda topic: _existing_name(rights, topic)
     )
     if not hidden and not kept:
         return PASSED
-    unnamed = yield from each(hidden, lambda topic: _not_deleted(topic.name, topic.topic_id), LOOK_US)
-    named = yield from each(kept, lambda topic: _named(checking, topic), LOOK_US)
+    unnamed = yield from each(hidden, lambda topic: _not_deleted(topic.name, topic.topic_id), ITEM_US)
+    named = yield from each(kept, lambda topic: _named(rights, topic), ITEM_US)
     told = [*unnamed, *named]
     if by_name:
         names = yield from each(allowed, lambda topic: topic.name, NAME_US)
-        return without(checking, names, Denials("topic_names", "responses", told), wire.DeleteTopicsResponse)
-    return without(checking, allowed, Denials("topics", "responses", told), wire.DeleteTopicsResponse)
+        return serve_allowed(rights, names, Denials("topic_names", "responses", told), wire.DeleteTopicsResponse)
+    return serve_allowed(rights, allowed, Denials("topics", "responses", told), wire.DeleteTopicsResponse)
 
 
-def _named(checking: Checking, topic: wire.DeleteTopicState) -> wire.DeletableTopicResult:
-    topics = checking.state.topics
+def _named(rights: Rights, topic: wire.DeleteTopicState) -> wire.DeletableTopicResult:
+    topics = rights.state.topics
     there = topics.get(topic.name) if topic.name is not None else topics.by_id(topic.topic_id)
     if there is None:
         return _not_deleted(topic.name, topic.topic_id)
     return _not_deleted(there.name, there.topic_id)
 
 
-def _deleted_name(checking: Checking, topic: wire.DeleteTopicState) -> str | None:
+def _deleted_name(rights: Rights, topic: wire.DeleteTopicState) -> str | None:
     if topic.name is not None:
         return topic.name if topic.topic_id == NO_UUID else None
-    return checking.topic_name(topic.topic_id)
+    return rights.topic_name(topic.topic_id)
 
 
-def _existing_name(checking: Checking, topic: wire.DeleteTopicState) -> str | None:
-    """Return the name of an existing topic; others are reported as unknown."""
-    name = _deleted_name(checking, topic)
-    return name if name is not None and name in checking.state.topics else None
+def _existing_name(rights: Rights, topic: wire.DeleteTopicState) -> str | None:
+    """Return the name of an existing topic; the handler reports missing topics as unknown."""
+    name = _deleted_name(rights, topic)
+    return name if name is not None and name in rights.state.topics else None
 
 
 def _not_deleted(name: str | None, topic_id: bytes) -> wire.DeletableTopicResult:
@@ -155,5 +156,5 @@ DELETE_TOPICS = BrokerApi(
     wire.DeleteTopicsRequest,
     delete_topics,
     guard_delete_topics,
-    Cost(AnswerBound.REQUEST, {**TOPICS_OR_IDS, "topic_names": Noun.TOPIC}),
+    Cost(AnswerBound.REQUEST, {**TOPICS_OR_IDS, "topic_names": NameKind.TOPIC}),
 )

@@ -1,16 +1,16 @@
-"""DescribeCluster (60), versions 0-2: the nodes. KIP-700, KIP-919 (endpoint types), KIP-1073 (fenced: stopped).
-DescribeQuorum (55), versions 0-2: the quorum of the metadata. KIP-595, KIP-836, KIP-853.
+"""DescribeCluster (60), versions 0-2. KIP-700, KIP-919 (endpoint types), KIP-1073 (fenced: stopped nodes).
+DescribeQuorum (55), versions 0-2. KIP-595, KIP-836, KIP-853.
 
-Deviation: the controller is a node of this process and its metadata are in files, not in a log. It is shown as a client
-sees it: the only voter of a quorum, with nothing to replicate (offsets are 0), which the other nodes observe.
+Deviation from Kafka: the controller is one of the nodes and stores its metadata in files, not in a log. DescribeQuorum
+shows it as the only voter, the other nodes as observers, and all offsets as 0.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
-from kohort.broker.authorization import Checking, guard_cluster, unguarded
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.authorization import Rights, guard_cluster, unguarded
 from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
@@ -28,9 +28,12 @@ UNKNOWN_US: Final = 2
 def describe_cluster(state: BrokerState, request: Request) -> Answer:
     message: wire.DescribeClusterRequest = request.message
     if message.endpoint_type == CONTROLLERS:
-        raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's listener, not a controller's")
+        raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is the listener of a broker, not of a controller")
     if message.endpoint_type != BROKERS:
-        raise ApiError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {message.endpoint_type}")
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            f"unsupported endpoint type {message.endpoint_type}, expected 1 (brokers)",
+        )
     cluster = state.cluster
     shown = cluster.nodes if message.include_fenced_brokers else cluster.live
     return wire.DescribeClusterResponse(
@@ -49,7 +52,7 @@ def describe_cluster(state: BrokerState, request: Request) -> Answer:
             if (node := cluster.nodes[node_id].at.get(request.caller.listener)) is not None
         ],
         cluster_authorized_operations=(
-            Checking(state, request).operations_of_cluster()
+            Rights(state, request).operations_of_cluster()
             if message.include_cluster_authorized_operations
             else NOT_ASKED
         ),
@@ -93,7 +96,7 @@ def _quorum(state: BrokerState, wall_ms: int) -> wire.QuorumPartitionResult:
 
 
 def _caught_up(node_id: int, wall_ms: int) -> wire.QuorumReplicaState:
-    """Report a node as caught up: all nodes of the process share the metadata."""
+    """Report the node as caught up: all nodes share the metadata."""
     return wire.QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms)
 
 
@@ -106,7 +109,7 @@ def _unknown(index: int) -> wire.QuorumPartitionResult:
 DESCRIBE_CLUSTER = BrokerApi(
     wire.DescribeClusterRequest,
     describe_cluster,
-    unguarded,  # the answer hides the operations from clients without the right to describe the cluster
+    unguarded,  # the handler hides the operations from clients without DESCRIBE on the cluster
     Cost(AnswerBound.FIXED, one_step="the nodes of one process"),
 )
 DESCRIBE_QUORUM = BrokerApi(
@@ -116,5 +119,5 @@ DESCRIBE_QUORUM = BrokerApi(
         Operation.DESCRIBE,
         lambda _message, code, text: wire.DescribeQuorumResponse(error_code=code, error_message=text),
     ),
-    Cost(AnswerBound.REQUEST, {"topics.topic_name": Noun.TOPIC}),
+    Cost(AnswerBound.REQUEST, {"topics.topic_name": NameKind.TOPIC}),
 )

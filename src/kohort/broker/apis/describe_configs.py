@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Noun, Parts
-from kohort.broker.authorization import DENIAL_TEXTS, REFUSE_US, Checking, Denials, Guarded, without
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts
+from kohort.broker.authorization import DENIAL_TEXTS, REFUSE_US, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.counters import BrokerCounters
 from kohort.broker.option_changes import (
     authorized_resources,
@@ -36,14 +36,13 @@ from kohort.steps import Pace, Steps, each
 from kohort.wire.messages import configs as wire
 
 Keys = frozenset[str]
-"""Option names of one resource of the request."""
 RESOURCE_US: Final = 300
 LOADS: Final = "kohort.node.group.loads"
 LOAD_AVG: Final = "kohort.node.group.load.avg.ms"
 LOAD_MAX: Final = "kohort.node.group.load.max.ms"
 LATE: Final = "kohort.node.late.ms"
 LATE_MAX: Final = "kohort.node.late.max.ms"
-FACTS: Final = {
+MEASURES: Final = {
     LOADS: "How many partitions of groups it has read from their log since it started.",
     LOAD_AVG: "How long that took on average; empty where it has read none.",
     LOAD_MAX: "How long the longest of these took.",
@@ -51,9 +50,9 @@ FACTS: Final = {
     LATE_MAX: "How late its loop was at most since it started.",
 }
 LONG: Final = 5
-"""Kafka's number for the type."""
+"""Number of the type LONG in Kafka's protocol."""
 FEW_KEYS: Final = 10
-"""A resource with more keys is described at each mention: its keys cost more than its options."""
+"""Resources with more requested option names than this are not deduplicated: too costly."""
 
 
 def describe_configs(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -103,7 +102,7 @@ def _settings(state: BrokerState, resource: wire.DescribeConfigsResource) -> Seq
             topic = state.topics.get(name)
             if topic is None:
                 check_topic_name(name)
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
             return topic_settings(levels_of_logs(state), topic.config, topic.overrides)
         case wire.ConfigResourceType.BROKER:
             return _of_brokers(state, name)
@@ -118,11 +117,11 @@ def _settings(state: BrokerState, resource: wire.DescribeConfigsResource) -> Seq
 
 
 def _facts(state: BrokerState, keys: Keys | None, now_ms: int) -> Sequence[Setting]:
-    return node_facts(state.counters, now_ms) if keys is not None and not keys.isdisjoint(FACTS) else ()
+    return node_measures(state.counters, now_ms) if keys is not None and not keys.isdisjoint(MEASURES) else ()
 
 
 def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
-    """Return the options of this broker, or under ``""`` what was given for all of them while they run."""
+    """Return the options of this broker; for ``""`` the dynamic defaults of all brokers."""
     cluster = state.cluster
     if name:
         check_broker(state, name)
@@ -152,26 +151,25 @@ def _result(message: wire.DescribeConfigsRequest, setting: Setting) -> wire.Desc
     )
 
 
-def node_facts(counters: BrokerCounters, now_ms: int) -> list[Setting]:
+def node_measures(counters: BrokerCounters, now_ms: int) -> list[Setting]:
     values = {
         LOADS: counters.loads,
         LOAD_AVG: round(counters.load_ms_total / counters.loads) if counters.loads else "",
         LOAD_MAX: counters.load_ms_longest if counters.loads else "",
-        LATE: counters.late.lately_ms(now_ms),
+        LATE: counters.late.recent_ms(now_ms),
         LATE_MAX: counters.late.longest_ms,
     }
     return [
         Setting(name, str(values[name]), STATIC_BROKER_CONFIG, LONG, doc, (), read_only=True)
-        for name, doc in FACTS.items()
+        for name, doc in MEASURES.items()
     ]
 
 
-def guard_describe_configs(checking: Checking) -> Steps[Guarded]:
-    """DESCRIBE_CONFIGS on each topic and group, and on the cluster."""
-    message: wire.DescribeConfigsRequest = checking.request.message
-    allowed, denied = yield from authorized_resources(checking, Operation.DESCRIBE_CONFIGS, message.resources)
+def guard_describe_configs(rights: Rights) -> Steps[GuardResult]:
+    message: wire.DescribeConfigsRequest = rights.request.message
+    allowed, denied = yield from authorized_resources(rights, Operation.DESCRIBE_CONFIGS, message.resources)
     told = yield from each(denied, lambda pair: _not_told(*pair), REFUSE_US)
-    return without(checking, allowed, Denials("resources", "results", told), wire.DescribeConfigsResponse)
+    return serve_allowed(rights, allowed, Denials("resources", "results", told), wire.DescribeConfigsResponse)
 
 
 def _not_told(one: Any, code: ErrorCode) -> wire.DescribeConfigsResult:
@@ -209,7 +207,7 @@ DESCRIBE_CONFIGS = BrokerApi(
     guard_describe_configs,
     Cost(
         AnswerBound.UNREAD,
-        {"resources.resource_name": Noun.RESOURCE},
+        {"resources.resource_name": NameKind.RESOURCE},
         once=("resources", _resource),
         parts=Parts(("resources",), ("results",), 15, refuse=refuse_configs),
     ),

@@ -1,12 +1,11 @@
-"""DescribeGroups (15), versions 0-6, and ConsumerGroupDescribe (69), versions 0-1: state, members and assignments of
-groups. KIP-430 (authorized operations), KIP-848. The answers are built in ``kohort.coordinator``."""
+"""DescribeGroups (15), versions 0-6, and ConsumerGroupDescribe (69), versions 0-1. KIP-430, KIP-848."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Noun, Parts, itself
-from kohort.broker.authorization import GROUP_DENIED, TOPIC_DENIED, Checking, Denials, Guarded, without
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts, identity
+from kohort.broker.authorization import GROUP_DENIED, TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.group_requests import group_request
 from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
@@ -17,94 +16,94 @@ from kohort.wire.messages import group_consumer as wire
 from kohort.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.wire.schema import Message
 
-LOOK_US: Final = 1.5
+ITEM_US: Final = 1.5
 OPERATIONS_US: Final = 10
 TOPICS_DENIED: Final = "The group has described topic(s) that the client is not authorized to describe."
 MEMBERS_IN_A_UNIT: Final = 4
 BYTES_IN_A_UNIT: Final = 4_096
 WEIGHED_MEMBERS: Final = 2_500
-"""A larger group is a part of its own, so that the bytes of its members need no count."""
+"""Size from which a group is a part of its own; the bytes of its members are not counted."""
 OWNED_IN_A_UNIT: Final = 50
-UNITS_OF_A_MODERN_MEMBER: Final = 2
+UNITS_OF_A_CONSUMER_MEMBER: Final = 2
 
 
-def guard_describe_groups(checking: Checking) -> Steps[Guarded]:
-    """DESCRIBE on each group; the answer has authorized operations on request (KIP-430)."""
-    message: DescribeGroupsRequest = checking.request.message
-    allowed, denied = yield from checking.authorized(
+def guard_describe_groups(rights: Rights) -> Steps[GuardResult]:
+    """Require DESCRIBE on each group, and add authorized operations if requested (KIP-430)."""
+    message: DescribeGroupsRequest = rights.request.message
+    allowed, denied = yield from rights.authorized(
         Operation.DESCRIBE, ResourceType.GROUP, message.groups, lambda group_id: group_id
     )
     refused = yield from each(
-        denied, lambda group_id: DescribedGroup(error_code=GROUP_DENIED, group_id=group_id), LOOK_US
+        denied, lambda group_id: DescribedGroup(error_code=GROUP_DENIED, group_id=group_id), ITEM_US
     )
     if not message.include_authorized_operations:
-        return without(checking, allowed, Denials("groups", "groups", refused), DescribeGroupsResponse)
+        return serve_allowed(rights, allowed, Denials("groups", "groups", refused), DescribeGroupsResponse)
     if not allowed:
-        return Guarded(DescribeGroupsResponse(groups=refused))
-    checking.keep(groups=allowed)
+        return GuardResult(DescribeGroupsResponse(groups=refused))
+    rights.replace_fields(groups=allowed)
 
     def amend(answer: DescribeGroupsResponse) -> Steps[Message]:
         pace = Pace()
         for group in answer.groups:
             if group.authorized_operations != NOT_ASKED:
-                operations = checking.operations_of(ResourceType.GROUP, group.group_id)
+                operations = rights.operations_of(ResourceType.GROUP, group.group_id)
                 setattr(group, "authorized_operations", operations)  # noqa: B010 - frozen for the type checker alone
             if pace.is_due(OPERATIONS_US):
                 yield
         answer.groups.extend(refused)
         return answer
 
-    return Guarded(amend=amend)
+    return GuardResult(amend=amend)
 
 
-def guard_describe_consumer_groups(checking: Checking) -> Steps[Guarded]:
-    """DESCRIBE on each group, and on each topic in an assignment or target assignment of its members.
+def guard_describe_consumer_groups(rights: Rights) -> Steps[GuardResult]:
+    """Require DESCRIBE on each group and on each topic that is assigned to its members.
 
-    The answer has authorized operations on request (KIP-430).
+    Adds the authorized operations if requested (KIP-430).
     """
-    message: wire.ConsumerGroupDescribeRequest = checking.request.message
-    allowed, denied = yield from checking.authorized(
+    message: wire.ConsumerGroupDescribeRequest = rights.request.message
+    allowed, denied = yield from rights.authorized(
         Operation.DESCRIBE, ResourceType.GROUP, message.group_ids, lambda group_id: group_id
     )
     refused = yield from each(
-        denied, lambda group_id: wire.ConsumerGroupDescribeGroup(error_code=GROUP_DENIED, group_id=group_id), LOOK_US
+        denied, lambda group_id: wire.ConsumerGroupDescribeGroup(error_code=GROUP_DENIED, group_id=group_id), ITEM_US
     )
     if not allowed:
-        return Guarded(wire.ConsumerGroupDescribeResponse(groups=refused))
-    checking.keep(group_ids=allowed)
+        return GuardResult(wire.ConsumerGroupDescribeResponse(groups=refused))
+    rights.replace_fields(group_ids=allowed)
 
     def amend(answer: wire.ConsumerGroupDescribeResponse) -> Steps[Message]:
         pace = Pace()
         told = list(refused)
         known: dict[str, bool] = {}
         for group in answer.groups:
-            told.append((yield from _shown(checking, group, known)))
+            told.append((yield from _shown(rights, group, known)))
             if pace.is_due(OPERATIONS_US):
                 yield
         return wire.ConsumerGroupDescribeResponse(groups=told)
 
-    return Guarded(amend=amend)
+    return GuardResult(amend=amend)
 
 
 def _shown(
-    checking: Checking, group: wire.ConsumerGroupDescribeGroup, known: dict[str, bool]
+    rights: Rights, group: wire.ConsumerGroupDescribeGroup, known: dict[str, bool]
 ) -> Steps[wire.ConsumerGroupDescribeGroup]:
-    """Return the group, or a refusal if it has a topic that the caller may not describe."""
+    """Return the group, or an error entry if it has a topic without DESCRIBE."""
     pace = Pace()
     for member in group.members:
         for assignment in (member.assignment, member.target_assignment):
             for topic in assignment.topic_partitions:
                 name = topic.topic_name
                 if name not in known:
-                    known[name] = checking.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quietly=True)
+                    known[name] = rights.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quietly=True)
                 if not known[name]:
                     return wire.ConsumerGroupDescribeGroup(
                         error_code=TOPIC_DENIED, error_message=TOPICS_DENIED, group_id=group.group_id
                     )
-            if pace.is_due(LOOK_US):
+            if pace.is_due(ITEM_US):
                 yield
     if group.authorized_operations != NOT_ASKED:
-        operations = checking.operations_of(ResourceType.GROUP, group.group_id)
+        operations = rights.operations_of(ResourceType.GROUP, group.group_id)
         setattr(group, "authorized_operations", operations)  # noqa: B010 - frozen for the type checker alone
     return group
 
@@ -128,7 +127,7 @@ def refuse_consumer_groups(request: Request, message: str) -> wire.ConsumerGroup
 
 
 def members_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the members of a classic group, and their metadata and assignments."""
+    """Weigh the members, metadata and assignments of a classic group."""
     (group_id,) = chain
     groups = state.coordinator.groups_beside(group_id)
     group = None if groups is None else groups.by_id.get(group_id)
@@ -142,13 +141,13 @@ def members_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
 
 
 def members_of_consumer_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the members of a consumer group, the partitions that they own, and the names that they subscribe to."""
+    """Weigh the members, owned partitions and subscribed topic names of a consumer group."""
     (group_id,) = chain
     groups = state.coordinator.groups_beside(group_id)
     group = None if groups is None else groups.consumer.get(group_id)
     if group is None:
         return 0
-    units = UNITS_OF_A_MODERN_MEMBER * len(group.members) + len(group.owners) // OWNED_IN_A_UNIT
+    units = UNITS_OF_A_CONSUMER_MEMBER * len(group.members) + len(group.owners) // OWNED_IN_A_UNIT
     if len(group.members) > WEIGHED_MEMBERS:
         return units
     names = sum(len(member.said.subscribed_topic_names) for member in group.members.values())
@@ -161,9 +160,9 @@ DESCRIBE_GROUPS = BrokerApi(
     guard_describe_groups,
     Cost(
         AnswerBound.UNREAD,
-        {"groups": Noun.GROUP},
-        once=("groups", itself),
-        parts=Parts(("groups",), ("groups",), 500, brings=members_of_group, refuse=refuse_groups),
+        {"groups": NameKind.GROUP},
+        once=("groups", identity),
+        parts=Parts(("groups",), ("groups",), 500, extra_units=members_of_group, refuse=refuse_groups),
     ),
 )
 CONSUMER_GROUP_DESCRIBE = BrokerApi(
@@ -172,8 +171,10 @@ CONSUMER_GROUP_DESCRIBE = BrokerApi(
     guard_describe_consumer_groups,
     Cost(
         AnswerBound.UNREAD,
-        {"group_ids": Noun.GROUP},
-        once=("group_ids", itself),
-        parts=Parts(("group_ids",), ("groups",), 500, brings=members_of_consumer_group, refuse=refuse_consumer_groups),
+        {"group_ids": NameKind.GROUP},
+        once=("group_ids", identity),
+        parts=Parts(
+            ("group_ids",), ("groups",), 500, extra_units=members_of_consumer_group, refuse=refuse_consumer_groups
+        ),
     ),
 )

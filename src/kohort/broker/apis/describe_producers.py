@@ -1,6 +1,6 @@
-"""DescribeProducers (61), version 0: what a partition knows of its producers and of their transactions. KIP-664.
+"""DescribeProducers (61), version 0: producers and open transactions of a partition. KIP-664.
 
-Any replica answers, as in Kafka, where a tool asks those of the broker that it looks into.
+Any replica answers, as in Kafka.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ def refuse_producers(request: Request, message: str) -> wire.DescribeProducersRe
 
 
 def producers_of_partition(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the producers of a partition."""
     if len(chain) < 2:
         return 0
     topic, partition = chain
@@ -102,7 +101,11 @@ DESCRIBE_PRODUCERS = BrokerApi(
         AnswerBound.UNREAD,
         TOPICS,
         parts=Parts(
-            ("topics", "partition_indexes"), PARTITIONS, 500, brings=producers_of_partition, refuse=refuse_producers
+            ("topics", "partition_indexes"),
+            PARTITIONS,
+            500,
+            extra_units=producers_of_partition,
+            refuse=refuse_producers,
         ),
     ),
 )

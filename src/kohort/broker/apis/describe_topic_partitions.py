@@ -1,7 +1,7 @@
-"""DescribeTopicPartitions (75), version 0: topics by name, in pages that a cursor continues. KIP-966.
+"""DescribeTopicPartitions (75), version 0: topics in name order, in pages with a cursor. KIP-966.
 
-As in Kafka, a topic that was named and does not exist costs nothing of the page's limit, and a partition without a
-leader tells it by the leader -1 alone. All replicas are on the one storage: none is merely eligible to lead.
+As in Kafka, an unknown topic does not count against the limit of partitions, and a partition without a leader has
+leader -1 and no error. No replica is in the list of eligible leader replicas, as all share one storage.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from kohort.broker.api import TOPICS, AnswerBound, BrokerApi, Cost
-from kohort.broker.authorization import Checking, unguarded
+from kohort.broker.authorization import Rights, unguarded
 from kohort.broker.cluster.placement import NO_LEADER
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
@@ -28,7 +28,7 @@ TOPIC_US: Final = 10
 def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.DescribeTopicPartitionsRequest = request.message
     room = max(1, min(message.response_partition_limit, state.config.max_request_partition_size_limit))
-    if _is_astray(message):
+    if _has_invalid_cursor(message):
         refused = [
             wire.DescribedTopicPartitions(error_code=ErrorCode.INVALID_REQUEST, name=t.name) for t in message.topics
         ]
@@ -40,7 +40,7 @@ def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInS
     for name, begin in (yield from _pages(state, message)):
         if pace.is_due(TOPIC_US):
             yield
-        if not Checking(state, request).may(Operation.DESCRIBE, ResourceType.TOPIC, name, quietly=not message.topics):
+        if not Rights(state, request).may(Operation.DESCRIBE, ResourceType.TOPIC, name, quietly=not message.topics):
             if message.topics:
                 denied.append(_denied(state, name))
             continue
@@ -60,7 +60,7 @@ def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInS
     return wire.DescribeTopicPartitionsResponse(topics=[*topics, *denied], next_cursor=following)
 
 
-def _is_astray(message: wire.DescribeTopicPartitionsRequest) -> bool:
+def _has_invalid_cursor(message: wire.DescribeTopicPartitionsRequest) -> bool:
     cursor = message.cursor
     if cursor is None:
         return False
@@ -78,7 +78,7 @@ def _pages(state: BrokerState, message: wire.DescribeTopicPartitionsRequest) -> 
 
 def _denied(state: BrokerState, name: str) -> wire.DescribedTopicPartitions:
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return wire.DescribedTopicPartitions(error_code=code, name=name, is_internal=name in state.own_topics)
+    return wire.DescribedTopicPartitions(error_code=code, name=name, is_internal=name in state.internal_topics)
 
 
 def _missing(state: BrokerState, request: Request, name: str) -> wire.DescribedTopicPartitions:
@@ -93,7 +93,7 @@ def _missing(state: BrokerState, request: Request, name: str) -> wire.DescribedT
 
 
 def _operations(state: BrokerState, request: Request, name: str) -> int:
-    return Checking(state, request).operations_of(ResourceType.TOPIC, name)
+    return Rights(state, request).operations_of(ResourceType.TOPIC, name)
 
 
 def _described(

@@ -1,6 +1,6 @@
-"""ElectLeaders (43), versions 0-2: let the first replica lead again, or anyone where nobody does. KIP-183, KIP-460.
+"""ElectLeaders (43), versions 0-2: elect the preferred replica, or any live one. KIP-183, KIP-460.
 
-An unclean election loses nothing here, as the nodes share one storage.
+An unclean election loses no records, as all nodes share one storage.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import guard_cluster, refused_by_topic
 from kohort.broker.cluster.placement import elect_any, elect_preferred
 from kohort.broker.leaders import topic_with
@@ -25,14 +25,15 @@ PREFERRED: Final = 0
 UNCLEAN: Final = 1
 ELECT_US: Final = 10
 WRITTEN_AT_ONCE: Final = 20
-"""Partitions whose leader changes in one write."""
 
 
 def elect_leaders(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.ElectLeadersRequest = request.message
     kind = message.election_type if request.version >= 1 else PREFERRED
     if kind not in {PREFERRED, UNCLEAN}:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"election type {kind}")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"unknown election type {kind}, expected 0 (preferred) or 1 (unclean)"
+        )
     everything = message.topic_partitions is None
     asked = message.topic_partitions or [
         wire.ElectLeadersTopic(topic=topic.name, partitions=list(range(len(topic.partitions))))
@@ -93,5 +94,5 @@ ELECT_LEADERS = BrokerApi(
     wire.ElectLeadersRequest,
     elect_leaders,
     guard_cluster(Operation.ALTER, _not_elected),
-    Cost(AnswerBound.REQUEST, {"topic_partitions.topic": Noun.TOPIC}),
+    Cost(AnswerBound.REQUEST, {"topic_partitions.topic": NameKind.TOPIC}),
 )

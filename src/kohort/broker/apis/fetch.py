@@ -1,9 +1,8 @@
-"""Fetch (1), versions 4-18: batches as they are stored, at once or when enough have come. KIP-74, KIP-227,
-KIP-516, KIP-951.
+"""Fetch (1), versions 4-18. KIP-74, KIP-227, KIP-516, KIP-951.
 
-A fetch that finds less than ``min_bytes`` is parked (broker/purgatory.py). The answer holds slices of the log, read as
-the connection takes them (broker/connections/budgets.py, ADR 10), and never joined. Only the leader is read from: no
-broker fetches as a follower, and no replica is preferred.
+A fetch with less than ``min_bytes`` available waits in the purgatory (broker/purgatory.py). The response holds slices
+of the log, which are read when the connection sends them (connections/budgets.py, ADR 10). Only the leader serves
+reads: the broker has no follower fetches and no preferred read replica.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
-from kohort.broker.authorization import Checking, unguarded
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.authorization import Rights, unguarded
 from kohort.broker.fetch_sessions import FetchPlan, SessionPartition, TopicKey
-from kohort.broker.first_fetches import LOOKED_AT_MOST, FetchedPartition
+from kohort.broker.first_fetches import CHECKED_MOST, FetchedPartition
 from kohort.broker.leaders import TELLS_LEADER, check_leader, check_leader_epoch, endpoints_of, leader_now
 from kohort.broker.purgatory import Parked
 from kohort.broker.request import AnswerInSteps, Request, Unanswered, refusal_of
@@ -40,35 +39,34 @@ FIRST_VERSION_WITH_LEADERS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 NOT_DIVERGING: Final = wire.PartitionData().diverging_epoch
 WATCHED_MOST: Final = 5_000
-"""Partitions whose appends wake a parked fetch; others wait for its time."""
+"""Partitions whose appends wake a waiting fetch; appends to the rest do not."""
 READ_US: Final = 12
 SURVEY_US: Final = 4
-TELL_US: Final = 0.3
-LOOK_US: Final = 0.3
+ENTRY_US: Final = 0.3
+ITEM_US: Final = 0.3
 
 
 @dataclass(slots=True, eq=False)
 class OpenFetch:
-    """A fetch under way: what is asked, and the plan of its session."""
+    """A fetch in flight and the plan of its session."""
 
     request: Request
     plan: FetchPlan
     denied: frozenset[TopicKey] = frozenset()
-    """Topics that the caller may not read."""
+    """Topics without the right READ."""
 
 
 @dataclass(slots=True, eq=False)
 class ResponseBudget:
-    """Bytes left for an answer, and how many of them may be read before it is sent."""
+    """Bytes that a response may still take, and bytes that may be read into memory before sending."""
 
     bytes: int
     at_hand: int
     is_empty: bool = True
-    """True until the first batch, which fits whatever its size (KIP-74)."""
+    """True until the first batch, which is returned whatever its size (KIP-74)."""
 
     def take(self, found: list[LogSlice]) -> list[Buffer]:
-        """Return ``found`` as the codec takes it: bytes where they are at hand, and slices, to be read in their
-        turn."""
+        """RequestUsage the slices; return loaded slices as bytes, the others to be read when sent."""
         parts: list[Buffer] = []
         for one in found:
             self.bytes -= len(one)
@@ -106,7 +104,7 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def answer_after_wait(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
-    """Answer a fetch that has waited; rights that were revoked meanwhile are gone."""
+    """Answer a fetch after its wait, with the rights checked again."""
     if state.access is not None:
         reading.denied = yield from denied_topics(state, reading.request, reading.plan.wanted)
     return (yield from answer(state, reading, pace))
@@ -114,7 +112,7 @@ def answer_after_wait(state: BrokerState, reading: OpenFetch, pace: Pace) -> Ans
 
 def _note_first_fetches(state: BrokerState, request: Request) -> None:
     first = state.cluster.first_fetches
-    asked = islice(_named_partitions(state, request.message), LOOKED_AT_MOST)
+    asked = islice(_named_partitions(state, request.message), CHECKED_MOST)
     for entry in first.fetched(request.client_id, request.client_host, asked, request.now_ms):
         state.coordinator.note(entry)
 
@@ -128,18 +126,20 @@ def _named_partitions(state: BrokerState, message: wire.FetchRequest) -> Iterato
 
 
 def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
-    """Read what is there, within the bounds of the request, and tell it as the session has it."""
+    """Read the partitions within the limits of the request and build the response."""
     message: wire.FetchRequest = reading.request.message
     at_hand = state.unread.piece_bytes
     room = ResponseBudget(min(message.max_bytes, _most_bytes(state, reading.request)), at_hand)
     if reading.request.version < FIRST_VERSION_WITH_ZSTD:
-        room.bytes = min(room.bytes, at_hand)  # what is looked at before it is sent is not more than is sent at once
+        room.bytes = min(
+            room.bytes, at_hand
+        )  # the codec check loads the batches, so the response must fit into one piece
     results = []
     for wanted in reading.plan.wanted:
         results.append((wanted, _read(state, reading, wanted, room)))
         if pace.is_due(READ_US):
             yield
-    if state.quotas.under_way and (held_up_ms := (yield from _held_up(state, reading, results, pace))):
+    if state.quotas.in_flight and (held_up_ms := (yield from _held_up(state, reading, results, pace))):
         session = reading.plan.session
         return wire.FetchResponse(throttle_time_ms=held_up_ms, session_id=session.session_id if session else 0)
     session_id, told = yield from state.sessions.finish(reading.plan, results, reading.request.now_ms, pace)
@@ -147,7 +147,7 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
     if reading.request.version >= FIRST_VERSION_WITH_ENDPOINTS:
         for _, data in told:
             leaders.add(data.current_leader.leader_id)
-            if pace.is_due(TELL_US):
+            if pace.is_due(ENTRY_US):
                 yield
     by_topic = yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)
     for held in (told, results, reading.plan.wanted):
@@ -164,14 +164,16 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
 
 def _most_bytes(state: BrokerState, request: Request) -> int:
     most = state.config.fetch_max_bytes
-    return min(most, state.quotas.most_fetched(request)) if state.quotas.under_way else most
+    return min(most, state.quotas.most_fetched(request)) if state.quotas.in_flight else most
 
 
 def _held_up(
     state: BrokerState, reading: OpenFetch, results: list[tuple[SessionPartition, wire.PartitionData]], pace: Pace
 ) -> Steps[int]:
-    """Return for how long the client is held up instead of being given ``results``: then it is told nothing, and its
-    session stays as it was (protocol/security.md#throttled-fetches)."""
+    """Return the throttle time in ms; if positive, the results are not sent.
+
+    The fetch session stays unchanged (protocol/security.md#throttled-fetches).
+    """
     incremental = reading.plan.session is not None
     told = [(wanted, data) for wanted, data in results if not incremental or wanted.differs(data)]
     answer = wire.FetchResponse(responses=(yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)))
@@ -182,7 +184,7 @@ def _held_up(
 def _by_topic(
     told: list[tuple[SessionPartition, wire.PartitionData]], pace: Pace, *, topic_ids: bool
 ) -> Steps[list[wire.FetchableTopicResponse]]:
-    """Group neighbours of one topic into one entry; the partitions keep the order of the session."""
+    """Group adjacent partitions of a topic into one entry; keep the order of the session."""
     topics: list[wire.FetchableTopicResponse] = []
     last = None
     for wanted, data in told:
@@ -191,7 +193,7 @@ def _by_topic(
             entry = wire.FetchableTopicResponse(topic_id=last) if topic_ids else wire.FetchableTopicResponse(topic=last)  # type: ignore[arg-type]  # bytes with ids
             topics.append(entry)
         topics[-1].partitions.append(data)
-        if pace.is_due(TELL_US):
+        if pace.is_due(ENTRY_US):
             yield
     return topics
 
@@ -199,14 +201,14 @@ def _by_topic(
 def _survey(
     state: BrokerState, reading: OpenFetch, min_bytes: int, pace: Pace
 ) -> Steps[tuple[int, list[tuple[bytes, int]]]]:
-    """Return the missing bytes (0 if the answer is due now), and the partitions to watch."""
+    """Return the missing bytes (0: answer now) and the partitions to watch for appends."""
     missing, has_paused = min_bytes, False
     keys: list[tuple[bytes, int]] = []
     sizes: list[int] = []
     try:
         for wanted in reading.plan.wanted:
             if wanted.topic in reading.denied:
-                continue  # it is told with what the others bring
+                continue  # its error is returned with the other partitions
             key, size = _available(state, reading, wanted)
             missing -= size
             if missing <= 0:
@@ -217,7 +219,7 @@ def _survey(
             if pace.is_due(SURVEY_US):
                 has_paused = True
                 yield
-        if has_paused:  # what came meanwhile woke nobody
+        if has_paused:  # count the bytes that were appended during the pauses: they woke no fetch
             watched = (wanted for wanted in reading.plan.wanted if wanted.topic not in reading.denied)
             now = [_available(state, reading, wanted)[1] for wanted in islice(watched, len(keys))]
             missing -= sum(now) - sum(sizes)
@@ -227,8 +229,7 @@ def _survey(
 
 
 def _available(state: BrokerState, reading: OpenFetch, wanted: SessionPartition) -> tuple[tuple[bytes, int], int]:
-    """Return a partition to watch, and how many bytes of it could be read now. Raises ApiError for what has to be
-    told."""
+    """Return the partition's key and its readable bytes. Raises ApiError if it has an error."""
     topic, log = _log(state, wanted)
     check_leader_epoch(wanted.leader_epoch, log)
     check_leader(state, topic, wanted.partition)
@@ -288,7 +289,7 @@ def _refused(state: BrokerState, request: Request, wanted: SessionPartition, cod
         error_code=code,
         high_watermark=-1,
         current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
-        aborted_transactions=[] if code in NOT_FOUND else None,  # as Kafka has it; clients do not care
+        aborted_transactions=[] if code in NOT_FOUND else None,  # as in Kafka; clients ignore it
         records=b"",
     )
 
@@ -305,7 +306,7 @@ def _log(state: BrokerState, wanted: SessionPartition) -> tuple[Topic, Partition
 
 
 def _unknown(state: BrokerState, wanted: SessionPartition) -> ErrorCode:
-    """Return the error of a missing topic; a session remembers the name of a deleted topic."""
+    """Return the error code of a missing topic; a session remembers names of deleted topics."""
     if isinstance(wanted.topic, bytes) and wanted.name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     recreated = None if wanted.name is None else state.topics.get(wanted.name)
@@ -319,7 +320,7 @@ def _visible_end(message: wire.FetchRequest, log: PartitionLog) -> int:
 
 
 def _diverging(wanted: SessionPartition, log: PartitionLog) -> wire.EpochEndOffset | None:
-    """Return where the reader's log and ours part (KIP-595), if they do."""
+    """Return the end of the last common epoch if the client's log diverges (KIP-595)."""
     if wanted.last_fetched_epoch < 0:
         return None
     epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
@@ -331,7 +332,7 @@ def _diverging(wanted: SessionPartition, log: PartitionLog) -> wire.EpochEndOffs
 
 
 def _check_codec(found: list[LogSlice]) -> None:
-    """Raise ApiError where a reader older than zstd would be given zstd (KIP-110)."""
+    """Reject zstd batches for a client older than zstd (KIP-110)."""
     if any(header.codec == Codec.ZSTD for one in found for _, header in split_batches(one.load())):
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
@@ -339,17 +340,17 @@ def _check_codec(found: list[LogSlice]) -> None:
 def denied_topics(
     state: BrokerState, request: Request, wanted: Sequence[SessionPartition]
 ) -> Steps[frozenset[TopicKey]]:
-    """Return those of the topics that may not be read; of an id that no topic has, the reader hears just that."""
+    """Return the topics without READ; unknown topic ids are left to the handler."""
     message: wire.FetchRequest = request.message
     is_replica = max(message.replica_id, message.replica_state.replica_id) >= 0
-    if is_replica and Checking(state, request).may_on_cluster(Operation.CLUSTER_ACTION):
+    if is_replica and Rights(state, request).may_on_cluster(Operation.CLUSTER_ACTION):
         return frozenset()
     pace = Pace()
     known: dict[TopicKey, bool] = {}
     for one in wanted:
         if one.topic not in known:
             known[one.topic] = _may_read(state, request, one.topic, is_replica=is_replica)
-        if pace.is_due(LOOK_US):
+        if pace.is_due(ITEM_US):
             yield
     return frozenset(key for key, is_allowed in known.items() if not is_allowed)
 
@@ -360,12 +361,12 @@ def _may_read(state: BrokerState, request: Request, key: TopicKey, *, is_replica
         if topic is None:
             return True
         key = topic.name
-    return not is_replica and Checking(state, request).may(Operation.READ, ResourceType.TOPIC, key)
+    return not is_replica and Rights(state, request).may(Operation.READ, ResourceType.TOPIC, key)
 
 
 FETCH = BrokerApi(
     wire.FetchRequest,
     fetch,
     unguarded,  # the handler checks each topic of its session
-    Cost(AnswerBound.FETCH, {"topics.topic": Noun.TOPIC, "topics.topic_id": Noun.TOPIC_ID}),
+    Cost(AnswerBound.FETCH, {"topics.topic": NameKind.TOPIC, "topics.topic_id": NameKind.TOPIC_ID}),
 )

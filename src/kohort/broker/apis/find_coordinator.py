@@ -1,24 +1,24 @@
-"""FindCoordinator (10), versions 0-6: who coordinates a group, or a transaction. KIP-98, KIP-699 (several keys).
+"""FindCoordinator (10), versions 0-6. KIP-98, KIP-699 (several keys).
 
-The leader of the key's partition of ``__consumer_offsets``, or of ``__transaction_state``, coordinates it; the topic is
-made when it is first asked for, before the answer.
-Deviation: share groups have no coordinator here, and are told so.
+The coordinator of a group or transactional id is the leader of its partition of ``__consumer_offsets`` or
+``__transaction_state``. The first request creates the topic.
+Deviation from Kafka: key type 2 (share groups) is rejected.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun, Parts
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import (
     CLUSTER_DENIED,
     DENIAL_TEXTS,
     PASSED,
     REFUSE_US,
-    Checking,
     Denials,
-    Guarded,
-    without,
+    GuardResult,
+    Rights,
+    serve_allowed,
 )
 from kohort.broker.cluster.placement import NO_LEADER
 from kohort.broker.leaders import transaction_coordinator
@@ -37,7 +37,7 @@ COORDINATED: Final = {
     1: (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     2: (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_DENIED),
 }
-"""By the type of key: a group, a transactional id, a share group's partition."""
+"""Operation, resource type and error code, by key type: group, transactional id, share group."""
 
 
 def find_coordinator(state: BrokerState, request: Request) -> Answer:
@@ -68,7 +68,7 @@ def find_coordinator(state: BrokerState, request: Request) -> Answer:
 def _check_key_type(key_type: int) -> None:
     if key_type not in (GROUP, TRANSACTION):
         raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"key type {key_type} is not served, only groups (0) and transactions (1)"
+            ErrorCode.INVALID_REQUEST, f"unsupported key type {key_type}, expected 0 (group) or 1 (transaction)"
         )
 
 
@@ -93,24 +93,26 @@ def _answer(state: BrokerState, request: Request, key: str, refusal: Refusal | N
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)
 
 
-def guard_find_coordinator(checking: Checking) -> Steps[Guarded]:
-    """DESCRIBE on each group or transactional id; CLUSTER_ACTION for share groups."""
-    message: FindCoordinatorRequest = checking.request.message
+def guard_find_coordinator(rights: Rights) -> Steps[GuardResult]:
+    """Require DESCRIBE on each group or transactional id, CLUSTER_ACTION for share groups."""
+    message: FindCoordinatorRequest = rights.request.message
     if message.key_type not in COORDINATED:
         return PASSED
     operation, resource_type, code = COORDINATED[message.key_type]
     on_cluster = resource_type is ResourceType.CLUSTER
-    if checking.request.version < FIRST_WITH_SEVERAL_KEYS:
-        if checking.may(operation, resource_type, CLUSTER_NAME if on_cluster else message.key):
+    if rights.request.version < FIRST_WITH_SEVERAL_KEYS:
+        if rights.may(operation, resource_type, CLUSTER_NAME if on_cluster else message.key):
             return PASSED
-        return Guarded(FindCoordinatorResponse(error_code=code, error_message=DENIAL_TEXTS[code], node_id=-1, port=-1))
-    allowed, denied = yield from checking.authorized(
+        return GuardResult(
+            FindCoordinatorResponse(error_code=code, error_message=DENIAL_TEXTS[code], node_id=-1, port=-1)
+        )
+    allowed, denied = yield from rights.authorized(
         operation, resource_type, message.coordinator_keys, lambda key: CLUSTER_NAME if on_cluster else key
     )
     told = yield from each(
         denied, lambda key: Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=""), REFUSE_US
     )
-    return without(checking, allowed, Denials("coordinator_keys", "coordinators", told), FindCoordinatorResponse)
+    return serve_allowed(rights, allowed, Denials("coordinator_keys", "coordinators", told), FindCoordinatorResponse)
 
 
 FIND_COORDINATOR = BrokerApi(
@@ -119,7 +121,7 @@ FIND_COORDINATOR = BrokerApi(
     guard_find_coordinator,
     Cost(
         AnswerBound.REQUEST,
-        {"key": Noun.GROUP, "coordinator_keys": Noun.GROUP},
+        {"key": NameKind.GROUP, "coordinator_keys": NameKind.GROUP},
         parts=Parts(("coordinator_keys",), ("coordinators",), 1_000),
     ),
 )

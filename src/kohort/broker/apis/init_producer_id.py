@@ -1,7 +1,7 @@
-"""InitProducerId (22), versions 0-5: an id for an idempotent or a transactional producer. KIP-98, KIP-360, KIP-890.
+"""InitProducerId (22), versions 0-5. KIP-98, KIP-360, KIP-890.
 
-Without a transactional id every call gives a new id with epoch 0, as Kafka does. With one the id stays and the epoch
-goes up, so that an earlier user of the id can do nothing more; a transaction that it left open is aborted first.
+Without a transactional id, each request gets a new producer id with epoch 0, as in Kafka. With one, the producer id
+stays and its epoch grows, which fences the previous producer; its open transaction is aborted first.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from kohort.broker.api import ONE_NAME, BrokerApi, Noun
-from kohort.broker.authorization import CLUSTER_DENIED, ID_DENIED, PASSED, Checking, Guarded
+from kohort.broker.api import ONE_NAME, BrokerApi, NameKind
+from kohort.broker.authorization import CLUSTER_DENIED, ID_DENIED, PASSED, GuardResult, Rights
 from kohort.broker.leaders import check_coordinator
 from kohort.broker.request import Answer, Request, refusal_of
 from kohort.broker.state import BrokerState
@@ -26,7 +26,7 @@ FIRST_WITH_PRODUCER_FENCED: Final = 4
 def init_producer_id(state: BrokerState, request: Request) -> Answer:
     message: InitProducerIdRequest = request.message
     if (message.producer_id == NONE) != (message.producer_epoch == NONE):
-        return _refused(ErrorCode.INVALID_REQUEST)  # one is nothing without the other
+        return _refused(ErrorCode.INVALID_REQUEST)  # producer id and epoch must be set together
     if message.transactional_id is None:
         return InitProducerIdResponse(producer_id=state.topics.next_producer_id(), producer_epoch=0)
     expected = None
@@ -51,25 +51,25 @@ def _refused(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)
 
 
-def guard_init_producer_id(checking: Checking) -> Guarded:
-    """WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on some topic (KIP-679)."""
-    message: InitProducerIdRequest = checking.request.message
+def guard_init_producer_id(rights: Rights) -> GuardResult:
+    """Require WRITE on the transactional id; without one IDEMPOTENT_WRITE, or WRITE on any topic (KIP-679)."""
+    message: InitProducerIdRequest = rights.request.message
     code = ID_DENIED
     if message.transactional_id is not None:
-        if checking.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id):
+        if rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id):
             return PASSED
     else:
         code = CLUSTER_DENIED
-        if checking.may_on_cluster(Operation.IDEMPOTENT_WRITE, quietly=True) or checking.may(
+        if rights.may_on_cluster(Operation.IDEMPOTENT_WRITE, quietly=True) or rights.may(
             Operation.WRITE, ResourceType.TOPIC, None
         ):
             return PASSED
-    return Guarded(InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE))
+    return GuardResult(InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE))
 
 
 INIT_PRODUCER_ID = BrokerApi(
     InitProducerIdRequest,
     init_producer_id,
     guard_init_producer_id,
-    replace(ONE_NAME, names={"transactional_id": Noun.TRANSACTIONAL_ID}),
+    replace(ONE_NAME, names={"transactional_id": NameKind.TRANSACTIONAL_ID}),
 )

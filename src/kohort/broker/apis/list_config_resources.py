@@ -1,9 +1,7 @@
-"""ListConfigResources (74), versions 0-1: the names of what has options. KIP-1000, KIP-1142.
+"""ListConfigResources (74), versions 0-1. KIP-1000, KIP-1142.
 
-As in Kafka, a request for an unknown type is refused as a whole with UNSUPPORTED_VERSION; so is, in version 0, one for
-anything but client metrics.
-
-Of groups those are listed that have options of their own; brokers have no loggers here.
+As in Kafka, an unknown resource type rejects the request with UNSUPPORTED_VERSION. Version 0 accepts only client
+metrics. Only groups with options of their own are listed. The broker has no loggers.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from kohort.steps import each
 from kohort.wire.messages import configs as wire
 
 KNOWN: Final = tuple(sorted(wire.ConfigResourceType, reverse=True))
-"""In the order of Kafka's answer."""
+"""In the order of Kafka's response."""
 LIST_US: Final = 1
 
 
@@ -30,7 +28,7 @@ def list_config_resources(state: BrokerState, request: Request) -> AnswerInSteps
     wanted = message.resource_types or ((wire.ConfigResourceType.CLIENT_METRICS,) if request.version == 0 else KNOWN)
     strange = sorted(set(wanted) - set(KNOWN))
     if strange:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"resource types {strange} are not known")
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"unknown resource types {strange}")
     kinds = set(wanted)
     names = ((kind, name) for kind in KNOWN if kind in kinds for name in _names(state, kind))
     listed = yield from each(
@@ -57,5 +55,5 @@ LIST_CONFIG_RESOURCES = BrokerApi(
     guard_cluster(
         Operation.DESCRIBE_CONFIGS, lambda _message, code, _text: wire.ListConfigResourcesResponse(error_code=code)
     ),
-    Cost(AnswerBound.HELD),
+    Cost(AnswerBound.STATE),
 )

@@ -1,10 +1,9 @@
-"""ListGroups (16), versions 0-5: groups by state (KIP-518) and type (KIP-848). The answer is built in
-``kohort.coordinator``."""
+"""ListGroups (16), versions 0-5, by state (KIP-518) and type (KIP-848)."""
 
 from __future__ import annotations
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost
-from kohort.broker.authorization import PASSED, Checking, Guarded, visible
+from kohort.broker.authorization import PASSED, GuardResult, Rights, filter_visible
 from kohort.broker.group_requests import group_request
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Steps
@@ -12,19 +11,19 @@ from kohort.wire.messages.group_admin import ListGroupsRequest, ListGroupsRespon
 from kohort.wire.schema import Message
 
 
-def guard_list_groups(checking: Checking) -> Guarded:
-    """DESCRIBE on the cluster, or on each group: others are left out."""
-    if checking.may_on_cluster(Operation.DESCRIBE, quietly=True):
+def guard_list_groups(rights: Rights) -> GuardResult:
+    """Require DESCRIBE on the cluster, or hide each group without DESCRIBE."""
+    if rights.may_on_cluster(Operation.DESCRIBE, quietly=True):
         return PASSED
 
     def amend(answer: ListGroupsResponse) -> Steps[Message]:
-        answer.groups[:] = yield from visible(
+        answer.groups[:] = yield from filter_visible(
             answer.groups,
-            lambda group: checking.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, quietly=True),
+            lambda group: rights.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, quietly=True),
         )
         return answer
 
-    return Guarded(amend=amend)
+    return GuardResult(amend=amend)
 
 
-LIST_GROUPS = BrokerApi(ListGroupsRequest, group_request, guard_list_groups, Cost(AnswerBound.HELD))
+LIST_GROUPS = BrokerApi(ListGroupsRequest, group_request, guard_list_groups, Cost(AnswerBound.STATE))

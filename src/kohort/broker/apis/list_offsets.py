@@ -1,6 +1,6 @@
-"""ListOffsets (2), versions 1-11: offsets by time and by name. KIP-79, KIP-734 (max timestamp), KIP-405 (tiers).
+"""ListOffsets (2), versions 1-11. KIP-79, KIP-734 (max timestamp), KIP-405 (tiered storage).
 
-Nothing is tiered here: the earliest local offset is the log start, and there is no latest tiered or pending offset.
+The broker has no tiered storage: the earliest local offset is the log start offset, and tiered offsets are -1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST_VERSION_WITH_EPOCHS: Final = 4
 TOPIC_US: Final = 2
 FIND_US: Final = 5
 LOOK_UP_US: Final = 300
-"""Lookup by time, in an index and a batch."""
+"""Cost of a lookup by time, in an index and a batch."""
 
 
 def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -44,7 +44,7 @@ def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
         for partition in asked.partitions:
             try:
                 if counts[partition.partition_index] > 1:
-                    raise ApiError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
+                    raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate partition in the request")
                 partitions.append(_find(state, request, asked.name, partition))
             except KohortError as error:
                 partitions.append(
@@ -65,9 +65,11 @@ def _find(
 ) -> wire.ListOffsetsPartitionResponse:
     log = led_log(state, name, asked.partition_index, current_leader_epoch=asked.current_leader_epoch)
     if asked.timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(asked.timestamp, 0):
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} in version {request.version}")
-    if name in state.own_topics:
-        state.own_topics[name](request.now_ms)  # the journal writes what has waited for somebody to ask
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} is not supported in version {request.version}"
+        )
+    if name in state.internal_topics:
+        state.internal_topics[name](request.now_ms)  # the journal of groups first writes its delayed entries
     offset, timestamp, epoch = _offset(
         log, asked.timestamp, committed=request.message.isolation_level == READ_COMMITTED
     )
@@ -80,7 +82,7 @@ def _find(
 
 
 def _offset(log: PartitionLog, timestamp: int, *, committed: bool) -> tuple[int, int, int]:
-    """Return offset, timestamp and leader epoch; -1 where there is none."""
+    """Return offset, timestamp and leader epoch, each -1 if unknown."""
     if timestamp == LATEST:
         return (log.last_stable_offset if committed else log.high_watermark), -1, log.leader_epoch
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:

@@ -1,9 +1,8 @@
-"""DescribeLogDirs (35), versions 1-5: the data folder, the room on its disk, the size of each log. KIP-113, KIP-827.
-AlterReplicaLogDirs (34), versions 1-2: move logs to another folder of their broker, which has only one. KIP-113.
+"""DescribeLogDirs (35), versions 1-5: disk space and log sizes of the data folder. KIP-113, KIP-827.
+AlterReplicaLogDirs (34), versions 1-2. KIP-113.
 
-A node of several on shared storage reports the partitions of which it is a replica. No log is ever moved to another
-folder, so none is behind: the lag is 0 and no key is a future one. To move a log to the folder that holds it succeeds,
-as in Kafka; any other folder is LOG_DIR_NOT_FOUND.
+The broker has one data folder. A node reports the partitions of which it is a replica, without lag and never as future
+replicas. Moving a log to its own folder succeeds, as in Kafka; any other folder is LOG_DIR_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import guard_cluster, refused_by_topic
 from kohort.broker.leaders import topic_with
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
@@ -22,7 +21,7 @@ from kohort.steps import Pace, Steps
 from kohort.wire.messages import log_dirs as wire
 from kohort.wire.schema import Message
 
-LOOK_US: Final = 1
+ITEM_US: Final = 1
 MEASURE_US: Final = 2
 MOVE_US: Final = 4
 
@@ -35,7 +34,7 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
         for index in asked.partitions:
             assert wanted is not None
             wanted.add((asked.topic, index))
-            if pace.is_due(LOOK_US):
+            if pace.is_due(ITEM_US):
                 yield
     try:
         room = state.topics.room()
@@ -53,8 +52,7 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
 def _topics(
     state: BrokerState, wanted: set[tuple[str, int]] | None, pace: Pace
 ) -> Steps[list[wire.DescribeLogDirsTopic]]:
-    """Return the logs that are kept here, of all topics or of those that are wanted; others are passed over in
-    silence."""
+    """Return the replicas on this node among the requested partitions (None: all)."""
     topics = []
     for topic in list(state.topics):
         partitions = []
@@ -97,7 +95,7 @@ def _move(state: BrokerState, path: str, name: str, index: int) -> int:
 
 
 def _check(state: BrokerState, path: str, name: str, index: int) -> None:
-    """Raise unless the log is in that folder of this node."""
+    """Raise ApiError unless ``path`` is the data folder and this node is a replica."""
     if path != state.topics.place:
         raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
     if state.node.node_id not in state.cluster.placement(topic_with(state, name, index), index).replicas:
@@ -118,11 +116,11 @@ DESCRIBE_LOG_DIRS = BrokerApi(
     wire.DescribeLogDirsRequest,
     describe_log_dirs,
     guard_cluster(Operation.DESCRIBE, lambda _message, code, _text: wire.DescribeLogDirsResponse(error_code=code)),
-    Cost(AnswerBound.HELD, {"topics.topic": Noun.TOPIC}),
+    Cost(AnswerBound.STATE, {"topics.topic": NameKind.TOPIC}),
 )
 ALTER_REPLICA_LOG_DIRS = BrokerApi(
     wire.AlterReplicaLogDirsRequest,
     alter_replica_log_dirs,
     guard_cluster(Operation.ALTER, _not_moved),
-    Cost(AnswerBound.REQUEST, {"dirs.topics.name": Noun.TOPIC}),
+    Cost(AnswerBound.REQUEST, {"dirs.topics.name": NameKind.TOPIC}),
 )

@@ -1,8 +1,8 @@
-"""Metadata (3), versions 0-13: brokers, topics, who leads what. KIP-516 (topic ids), KIP-430 (authorized operations).
+"""Metadata (3), versions 0-13. KIP-516 (topic ids), KIP-430 (authorized operations).
 
-Deviation: a topic that is created by asking for it is there at once, so the first answer already describes it, where
-Kafka answers UNKNOWN_TOPIC_OR_PARTITION until its controller is done (protocol/requests.md#topics-made-on-demand). As
-in Kafka a topic that is named twice is answered once, and one request makes as many topics as CreateTopics would.
+Deviation from Kafka: the first response already describes an auto-created topic, where Kafka returns
+UNKNOWN_TOPIC_OR_PARTITION until its controller is done (protocol/requests.md#topics-made-on-demand). As in Kafka, each
+topic is described once, and one request creates as many topics as CreateTopics may.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kohort.broker.api import TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost
-from kohort.broker.authorization import CHECK_US, PASSED, TOPIC_DENIED, Checking, Denials, Guarded
+from kohort.broker.authorization import CHECK_US, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights
 from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
@@ -26,7 +26,7 @@ from kohort.wire.messages import metadata as wire
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND: Final = 6
-LOOK_US: Final = 1
+ITEM_US: Final = 1
 REFUSE_US: Final = 6
 PARTITION_US: Final = 4
 FIRST_VERSION_WITHOUT_TOPICS: Final = 1
@@ -43,7 +43,7 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     pace = Pace()
     if everything:
         for topic in list(state.topics):
-            if not Checking(state, request).may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quietly=True):
+            if not Rights(state, request).may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quietly=True):
                 if pace.is_due(CHECK_US):
                     yield
                 continue
@@ -64,7 +64,7 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
         controller_id=cluster.controller_id,
         topics=topics,
         cluster_authorized_operations=(
-            Checking(state, request).operations_of_cluster()
+            Rights(state, request).operations_of_cluster()
             if message.include_cluster_authorized_operations
             else NOT_ASKED
         ),
@@ -79,7 +79,7 @@ def _once(message: wire.MetadataRequest, pace: Pace) -> Steps[list[wire.Metadata
         if key not in seen:
             seen.add(key)
             once.append(asked)
-        if pace.is_due(LOOK_US):
+        if pace.is_due(ITEM_US):
             yield
     return once
 
@@ -87,9 +87,9 @@ def _once(message: wire.MetadataRequest, pace: Pace) -> Steps[list[wire.Metadata
 def _create_missing(
     state: BrokerState, request: Request, once: Sequence[wire.MetadataRequestTopic], pace: Pace
 ) -> Steps[Mapping[str, KohortError]]:
-    """Make the topics that are asked for by name and are not there, if that is wanted; says which cannot be made.
+    """Create missing topics if the request and the broker allow it; return errors by topic.
 
-    One request makes as many as CreateTopics would; the others are unknown.
+    One request creates as many topics as CreateTopics may; the others stay unknown.
     """
     failed: dict[str, KohortError] = {}
     message: wire.MetadataRequest = request.message
@@ -100,14 +100,14 @@ def _create_missing(
     for asked in once:
         name = asked.name or ""
         if asked.topic_id == NO_UUID and name not in state.topics:
-            if name in state.own_topics:
+            if name in state.internal_topics:
                 try:
-                    state.own_topics[name](request.now_ms)
+                    state.internal_topics[name](request.now_ms)
                 except KohortError as error:
                     failed[name] = error
             elif len(missing) < PARTITIONS_MAX // state.config.num_partitions:
                 missing.append(NewTopic(name, state.config.num_partitions, {}))
-        if pace.is_due(LOOK_US):
+        if pace.is_due(ITEM_US):
             yield
     made = yield from state.topics.create_all(missing, request.now_ms)
     failed |= {new.name: result for new, result in zip(missing, made, strict=True) if isinstance(result, ApiError)}
@@ -143,7 +143,7 @@ def _operations(state: BrokerState, request: Request, name: str | None) -> int:
     message: wire.MetadataRequest = request.message
     if not message.include_topic_authorized_operations:
         return NOT_ASKED
-    return Checking(state, request).operations_of(ResourceType.TOPIC, name or "")
+    return Rights(state, request).operations_of(ResourceType.TOPIC, name or "")
 
 
 def _find(
@@ -151,7 +151,7 @@ def _find(
 ) -> Topic:
     if asked.topic_id != NO_UUID:
         if request.version < 12:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "topics are looked up by id from version 12 on")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "topic ids need Metadata version 12, not {request.version}")
         topic = state.topics.by_id(asked.topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -161,8 +161,8 @@ def _find(
     if error is not None and not (isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
         raise error
     if topic is None:
-        check_topic_name(name)  # Kafka says of such a name that it cannot be one, whether or not topics are made
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # or another request is making it just now
+        check_topic_name(name)  # as in Kafka, an invalid name has its own error even without auto-creation
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # or another request is creating the topic
     return topic
 
 
@@ -186,7 +186,7 @@ def _describe(state: BrokerState, request: Request, topic: Topic, pace: Pace) ->
 def _describe_partition(
     request: Request, topic: Topic, index: int, placed: Placement, live: set[int]
 ) -> wire.MetadataResponsePartition:
-    """Describe a partition to whoever can reach the nodes in ``live``."""
+    """Describe a partition to a client that can reach the nodes in ``live``."""
     code = ErrorCode.NONE
     if placed.leader == NO_LEADER:
         code = ErrorCode.LEADER_NOT_AVAILABLE
@@ -204,53 +204,51 @@ def _describe_partition(
     )
 
 
-def guard_metadata(checking: Checking) -> Steps[Guarded]:
-    """DESCRIBE on each topic; on those that would be made, CREATE too. What is not named is left out."""
-    message: wire.MetadataRequest = checking.request.message
-    version = checking.request.version
+def guard_metadata(rights: Rights) -> Steps[GuardResult]:
+    """Require DESCRIBE on each topic, and CREATE on each missing topic that would be created."""
+    message: wire.MetadataRequest = rights.request.message
+    version = rights.request.version
     if message.topics is None or (version < FIRST_VERSION_WITHOUT_TOPICS and not message.topics):
-        return PASSED  # the handler leaves out what may not be seen
-    allowed, denied = yield from checking.authorized(
-        Operation.DESCRIBE, ResourceType.TOPIC, message.topics, lambda topic: _name(checking, topic)
+        return PASSED  # the handler hides topics without DESCRIBE
+    allowed, denied = yield from rights.authorized(
+        Operation.DESCRIBE, ResourceType.TOPIC, message.topics, lambda topic: _name(rights, topic)
     )
-    if checking.state.config.auto_create_topics_enable and (
+    if rights.state.config.auto_create_topics_enable and (
         version < FIRST_VERSION_THAT_FORBIDS_CREATION or message.allow_auto_topic_creation
     ):
-        allowed, not_made = yield from _creatable(checking, allowed)
+        allowed, not_made = yield from _creatable(rights, allowed)
         denied += not_made
     if not denied:
         return PASSED
-    checking.keep(topics=allowed)
-    checking.request.version = max(version, FIRST_VERSION_WITHOUT_TOPICS)  # in 0 nothing left means all
-    refused = yield from _not_described(checking, denied)
-    return Guarded(amend=Denials("topics", "topics", refused).add)
+    rights.replace_fields(topics=allowed)
+    rights.request.version = max(version, FIRST_VERSION_WITHOUT_TOPICS)  # in version 0 an empty list means all topics
+    refused = yield from _not_described(rights, denied)
+    return GuardResult(amend=Denials("topics", "topics", refused).add)
 
 
-def _name(checking: Checking, topic: wire.MetadataRequestTopic) -> str | None:
+def _name(rights: Rights, topic: wire.MetadataRequestTopic) -> str | None:
     if topic.topic_id == NO_UUID:
         return topic.name
-    return checking.topic_name(topic.topic_id) if checking.request.version >= FIRST_VERSION_BY_ID else None
+    return rights.topic_name(topic.topic_id) if rights.request.version >= FIRST_VERSION_BY_ID else None
 
 
 def _creatable(
-    checking: Checking, topics: list[wire.MetadataRequestTopic]
+    rights: Rights, topics: list[wire.MetadataRequestTopic]
 ) -> Steps[tuple[list[wire.MetadataRequestTopic], list[wire.MetadataRequestTopic]]]:
-    """Split off the missing topics that the caller may not create."""
-    known = checking.state.topics
+    """Split off the missing topics without the right CREATE."""
+    known = rights.state.topics
     is_missing = [topic.topic_id == NO_UUID and topic.name is not None and topic.name not in known for topic in topics]
-    if not any(is_missing) or checking.may_on_cluster(Operation.CREATE, quietly=True):
+    if not any(is_missing) or rights.may_on_cluster(Operation.CREATE, quietly=True):
         return topics, []
     missing = [topic for topic, is_one in zip(topics, is_missing, strict=True) if is_one]
-    made, not_made = yield from checking.authorized(
+    made, not_made = yield from rights.authorized(
         Operation.CREATE, ResourceType.TOPIC, missing, lambda topic: topic.name
     )
     there = [topic for topic, is_one in zip(topics, is_missing, strict=True) if not is_one]
     return there + made, not_made
 
 
-def _not_described(
-    checking: Checking, topics: list[wire.MetadataRequestTopic]
-) -> Steps[list[wire.MetadataResponseTopic]]:
+def _not_described(rights: Rights, topics: list[wire.MetadataRequestTopic]) -> Steps[list[wire.MetadataResponseTopic]]:
     pace = Pace(goes_on=True)
     seen: set[bytes | str | None] = set()
     told = []
@@ -258,22 +256,22 @@ def _not_described(
         key = topic.topic_id if topic.topic_id != NO_UUID else topic.name
         if key not in seen:
             seen.add(key)
-            told.append(_hidden(checking, topic))
+            told.append(_hidden(rights, topic))
         if pace.is_due(HIDE_US):
             yield
     return told
 
 
-def _hidden(checking: Checking, topic: wire.MetadataRequestTopic) -> wire.MetadataResponseTopic:
-    """Return the entry of a topic that the caller may not describe: by its id, never by its name."""
+def _hidden(rights: Rights, topic: wire.MetadataRequestTopic) -> wire.MetadataResponseTopic:
+    """Build the entry of a topic without DESCRIBE; a requested id does not reveal its name."""
     by_id = topic.topic_id != NO_UUID
     name = None if by_id else topic.name
     return wire.MetadataResponseTopic(
         error_code=TOPIC_DENIED,
-        name=name if name is not None or checking.request.version >= FIRST_VERSION_BY_ID else "",
+        name=name if name is not None or rights.request.version >= FIRST_VERSION_BY_ID else "",
         topic_id=topic.topic_id if by_id else NO_UUID,
-        is_internal=not by_id and topic.name in checking.state.own_topics,
+        is_internal=not by_id and topic.name in rights.state.internal_topics,
     )
 
 
-METADATA = BrokerApi(wire.MetadataRequest, metadata, guard_metadata, Cost(AnswerBound.HELD, TOPICS_OR_IDS))
+METADATA = BrokerApi(wire.MetadataRequest, metadata, guard_metadata, Cost(AnswerBound.STATE, TOPICS_OR_IDS))

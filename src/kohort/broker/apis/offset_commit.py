@@ -1,20 +1,19 @@
-"""OffsetCommit (8), versions 2-10: offsets of a group, by topic id from version 10 on. The decision is in
-``kohort.coordinator``."""
+"""OffsetCommit (8), versions 2-10, by topic id from version 10 on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from kohort.broker.api import PARTITIONS, TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, Noun, Parts
+from kohort.broker.api import PARTITIONS, TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import (
     GROUP_DENIED,
     TOPIC_DENIED,
-    Checking,
     Denials,
-    Guarded,
+    GuardResult,
+    Rights,
     refused_by_topic,
-    without,
+    serve_allowed,
 )
 from kohort.broker.group_requests import group_request
 from kohort.errors import ErrorCode
@@ -25,30 +24,29 @@ from kohort.wire.schema import Message
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 Refuse = Callable[[list[Any], ErrorCode], Steps[list[Any]]]
-"""``refuse(topics, code)``: the topics of an answer, each partition with the code."""
+"""``refuse(topics, code)``: response entries of the topics, with the code for each partition."""
 
 
-def guard_commit(checking: Checking) -> Steps[Guarded]:
-    """READ on the group and on each topic."""
-    message: wire.OffsetCommitRequest = checking.request.message
-    if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return Guarded(wire.OffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
-    by_id = checking.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    return (yield from guard_committed_topics(checking, _not_committed, wire.OffsetCommitResponse, by_id=by_id))
+def guard_commit(rights: Rights) -> Steps[GuardResult]:
+    message: wire.OffsetCommitRequest = rights.request.message
+    if not rights.may(Operation.READ, ResourceType.GROUP, message.group_id):
+        return GuardResult(wire.OffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
+    by_id = rights.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    return (yield from guard_committed_topics(rights, _not_committed, wire.OffsetCommitResponse, by_id=by_id))
 
 
 def guard_committed_topics(
-    checking: Checking, not_committed: Refuse, response: type[Message], *, by_id: bool
-) -> Steps[Guarded]:
-    """READ on each topic of an OffsetCommit or TxnOffsetCommit."""
-    allowed, denied = yield from checking.authorized(
+    rights: Rights, not_committed: Refuse, response: type[Message], *, by_id: bool
+) -> Steps[GuardResult]:
+    """Require READ on each topic of an OffsetCommit or TxnOffsetCommit."""
+    allowed, denied = yield from rights.authorized(
         Operation.READ,
         ResourceType.TOPIC,
-        checking.request.message.topics,
-        (lambda topic: checking.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
+        rights.request.message.topics,
+        (lambda topic: rights.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
     )
     refused = yield from not_committed(denied, TOPIC_DENIED)
-    return without(checking, allowed, Denials("topics", "topics", refused), response)
+    return serve_allowed(rights, allowed, Denials("topics", "topics", refused), response)
 
 
 def _not_committed(
@@ -68,7 +66,7 @@ OFFSET_COMMIT = BrokerApi(
     guard_commit,
     Cost(
         AnswerBound.REQUEST,
-        {"group_id": Noun.GROUP, **TOPICS_OR_IDS},
+        {"group_id": NameKind.GROUP, **TOPICS_OR_IDS},
         parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True),
     ),
 )

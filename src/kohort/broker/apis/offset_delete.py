@@ -1,17 +1,16 @@
-"""OffsetDelete (47), version 0: committed offsets of a group, by partition. KIP-496. The decision is in
-``kohort.coordinator``."""
+"""OffsetDelete (47), version 0: delete committed offsets of a group, by partition. KIP-496."""
 
 from __future__ import annotations
 
-from kohort.broker.api import PARTITIONS, TOPICS, AnswerBound, BrokerApi, Cost, Noun, Parts
+from kohort.broker.api import PARTITIONS, TOPICS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import (
     GROUP_DENIED,
     TOPIC_DENIED,
-    Checking,
     Denials,
-    Guarded,
+    GuardResult,
+    Rights,
     refused_by_topic,
-    without,
+    serve_allowed,
 )
 from kohort.broker.group_requests import group_refusal, group_request
 from kohort.security.acls import Operation, ResourceType
@@ -19,12 +18,11 @@ from kohort.steps import Steps
 from kohort.wire.messages import offsets as wire
 
 
-def guard_offset_delete(checking: Checking) -> Steps[Guarded]:
-    """DELETE on the group, READ on each topic."""
-    message: wire.OffsetDeleteRequest = checking.request.message
-    if not checking.may(Operation.DELETE, ResourceType.GROUP, message.group_id):
-        return Guarded(group_refusal(checking, GROUP_DENIED))
-    allowed, denied = yield from checking.authorized(
+def guard_offset_delete(rights: Rights) -> Steps[GuardResult]:
+    message: wire.OffsetDeleteRequest = rights.request.message
+    if not rights.may(Operation.DELETE, ResourceType.GROUP, message.group_id):
+        return GuardResult(group_refusal(rights, GROUP_DENIED))
+    allowed, denied = yield from rights.authorized(
         Operation.READ, ResourceType.TOPIC, message.topics, lambda topic: topic.name
     )
     refused = yield from refused_by_topic(
@@ -33,7 +31,7 @@ def guard_offset_delete(checking: Checking) -> Steps[Guarded]:
         lambda p: wire.OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=TOPIC_DENIED),
         lambda topic, made: wire.OffsetDeleteResponseTopic(name=topic.name, partitions=made),
     )
-    return without(checking, allowed, Denials("topics", "topics", refused), wire.OffsetDeleteResponse)
+    return serve_allowed(rights, allowed, Denials("topics", "topics", refused), wire.OffsetDeleteResponse)
 
 
 OFFSET_DELETE = BrokerApi(
@@ -41,6 +39,8 @@ OFFSET_DELETE = BrokerApi(
     group_request,
     guard_offset_delete,
     Cost(
-        AnswerBound.REQUEST, {"group_id": Noun.GROUP, **TOPICS}, parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)
+        AnswerBound.REQUEST,
+        {"group_id": NameKind.GROUP, **TOPICS},
+        parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True),
     ),
 )

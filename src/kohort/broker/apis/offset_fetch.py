@@ -1,12 +1,19 @@
-"""OffsetFetch (9), versions 1-10: committed offsets, of several groups from version 8 on (KIP-709), by topic id from
-version 10 on. The decision is in ``kohort.coordinator``."""
+"""OffsetFetch (9), versions 1-10, several groups from version 8 on (KIP-709), topic ids from version 10 on."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.broker.api import PARTITIONS, TOO_LARGE, AnswerBound, BrokerApi, Cost, Noun, Parts
-from kohort.broker.authorization import GROUP_DENIED, PASSED, TOPIC_DENIED, Checking, Guarded, refused_by_topic, visible
+from kohort.broker.api import PARTITIONS, TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts
+from kohort.broker.authorization import (
+    GROUP_DENIED,
+    PASSED,
+    TOPIC_DENIED,
+    GuardResult,
+    Rights,
+    filter_visible,
+    refused_by_topic,
+)
 from kohort.broker.group_requests import group_refusal, group_request
 from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
@@ -17,63 +24,63 @@ from kohort.wire.messages import offsets as wire
 from kohort.wire.schema import Message
 
 FIRST_WITH_TOPIC_IDS: Final = 10
-LOOK_US: Final = 1.5
+ITEM_US: Final = 1.5
 
 
-def guard_offset_fetch(checking: Checking) -> Steps[Guarded]:
-    """DESCRIBE on each group and topic; where all offsets of a group are asked for, others are left out."""
-    if checking.request.version < FIRST_WITH_GROUPS:
-        return (yield from _guard_fetch_of_one(checking))
-    message: wire.OffsetFetchRequest = checking.request.message
-    groups, refused_groups = yield from checking.authorized(
+def guard_offset_fetch(rights: Rights) -> Steps[GuardResult]:
+    """Require DESCRIBE on each group and topic; if all topics are requested, hide denied ones."""
+    if rights.request.version < FIRST_WITH_GROUPS:
+        return (yield from _guard_fetch_of_one(rights))
+    message: wire.OffsetFetchRequest = rights.request.message
+    groups, refused_groups = yield from rights.authorized(
         Operation.DESCRIBE, ResourceType.GROUP, message.groups, lambda group: group.group_id
     )
     pace = Pace()
     left: list[wire.OffsetFetchRequestGroup] = []
     added: list[list[wire.OffsetFetchResponseTopics] | None] = []
-    """For each group that is left what is added to its answer; None where all topics are asked for."""
+    """Error entries for each allowed group; None if all topics of the group are requested."""
     for group in groups:
         if group.topics is None:
             left.append(group)
             added.append(None)
             continue
-        one, refused = yield from _authorized_topics(checking, group)
+        one, refused = yield from _authorized_topics(rights, group)
         left.append(one)
         added.append(refused)
-        if pace.is_due(LOOK_US):
+        if pace.is_due(ITEM_US):
             yield
     told = yield from each(
         refused_groups,
         lambda group: wire.OffsetFetchResponseGroup(group_id=group.group_id, error_code=GROUP_DENIED),
-        LOOK_US,
+        ITEM_US,
     )
     if not left:
-        return Guarded(wire.OffsetFetchResponse(groups=told))
-    checking.keep(groups=left)
+        return GuardResult(wire.OffsetFetchResponse(groups=told))
+    rights.replace_fields(groups=left)
 
     def amend(answer: wire.OffsetFetchResponse) -> Steps[Message]:
         for group, refused in zip(answer.groups, added, strict=False):
             if refused is None:
-                yield from _leave_out(checking, group.topics)
+                yield from _leave_out(rights, group.topics)
             elif not group.error_code:
                 group.topics.extend(refused)
-            if pace.is_due(LOOK_US):
+            if pace.is_due(ITEM_US):
                 yield
         answer.groups.extend(told)
         return answer
 
-    return Guarded(amend=amend)
+    return GuardResult(amend=amend)
 
 
 def _authorized_topics(
-    checking: Checking, group: wire.OffsetFetchRequestGroup
+    rights: Rights, group: wire.OffsetFetchRequestGroup
 ) -> Steps[tuple[wire.OffsetFetchRequestGroup, list[wire.OffsetFetchResponseTopics]]]:
-    by_id = checking.request.version >= FIRST_WITH_TOPIC_IDS
-    allowed, denied = yield from checking.authorized(
+    by_id = rights.request.version >= FIRST_WITH_TOPIC_IDS
+    allowed, denied = yield from rights.authorized(
         Operation.DESCRIBE,
         ResourceType.TOPIC,
         group.topics or [],
-        (lambda topic: checking.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
+        (lambda topic: rights.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
     )
     refused = yield from refused_by_topic(
         denied,
@@ -91,18 +98,18 @@ def _authorized_topics(
     return one, refused
 
 
-def _guard_fetch_of_one(checking: Checking) -> Steps[Guarded]:
-    message: wire.OffsetFetchRequest = checking.request.message
-    if not checking.may(Operation.DESCRIBE, ResourceType.GROUP, message.group_id):
-        return Guarded(group_refusal(checking, GROUP_DENIED))
+def _guard_fetch_of_one(rights: Rights) -> Steps[GuardResult]:
+    message: wire.OffsetFetchRequest = rights.request.message
+    if not rights.may(Operation.DESCRIBE, ResourceType.GROUP, message.group_id):
+        return GuardResult(group_refusal(rights, GROUP_DENIED))
     if message.topics is None:
 
         def leave_out(answer: wire.OffsetFetchResponse) -> Steps[Message]:
-            yield from _leave_out(checking, answer.topics)
+            yield from _leave_out(rights, answer.topics)
             return answer
 
-        return Guarded(amend=leave_out)
-    allowed, denied = yield from checking.authorized(
+        return GuardResult(amend=leave_out)
+    allowed, denied = yield from rights.authorized(
         Operation.DESCRIBE, ResourceType.TOPIC, message.topics, lambda topic: topic.name
     )
     if not denied:
@@ -115,24 +122,24 @@ def _guard_fetch_of_one(checking: Checking) -> Steps[Guarded]:
         ),
         lambda topic, made: wire.OffsetFetchResponseTopic(name=topic.name, partitions=made),
     )
-    checking.keep(topics=allowed)
+    rights.replace_fields(topics=allowed)
 
     def amend(answer: wire.OffsetFetchResponse) -> Message:
         if not answer.error_code:
             answer.topics.extend(refused)
         return answer
 
-    return Guarded(amend=amend)
+    return GuardResult(amend=amend)
 
 
-def _leave_out(checking: Checking, topics: list[Any]) -> Steps[None]:
-    topics[:] = yield from visible(
-        topics, lambda topic: checking.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quietly=True)
+def _leave_out(rights: Rights, topics: list[Any]) -> Steps[None]:
+    topics[:] = yield from filter_visible(
+        topics, lambda topic: rights.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quietly=True)
     )
 
 
 def offsets_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the offsets of a group in a request for all of its offsets."""
+    """Weigh the committed offsets of a group if all of them are requested."""
     if len(chain) > 1 or chain[0].topics is not None:
         return 0
     offsets = state.coordinator.committed(chain[0].group_id)
@@ -140,7 +147,7 @@ def offsets_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
 
 
 def refuse_offsets(request: Request, _message: str) -> wire.OffsetFetchResponse:
-    """Refuse each partition; a group without partitions in the request as a whole."""
+    """Build an error for each partition, or for each group that requests all topics."""
     asked: wire.OffsetFetchRequest = request.message
     if request.version < FIRST_WITH_GROUPS:
         return wire.OffsetFetchResponse(
@@ -193,18 +200,18 @@ OFFSET_FETCH = BrokerApi(
     Cost(
         AnswerBound.UNREAD,
         {
-            "group_id": Noun.GROUP,
-            "topics.name": Noun.TOPIC,
-            "groups.group_id": Noun.GROUP,
-            "groups.topics.name": Noun.TOPIC,
-            "groups.topics.topic_id": Noun.TOPIC_ID,
+            "group_id": NameKind.GROUP,
+            "topics.name": NameKind.TOPIC,
+            "groups.group_id": NameKind.GROUP,
+            "groups.topics.name": NameKind.TOPIC,
+            "groups.topics.topic_id": NameKind.TOPIC_ID,
         },
         once=("groups", _all_offsets),
         parts=Parts(
             ("groups", "topics", "partition_indexes"),
             ("groups", "topics", "partitions"),
             1_000,
-            brings=offsets_of_group,
+            extra_units=offsets_of_group,
             refuse=refuse_offsets,
         ),
         older_parts=(

@@ -1,9 +1,9 @@
-"""OffsetForLeaderEpoch (23), versions 2-4: where an epoch ended, so that readers notice truncation. KIP-320."""
+"""OffsetForLeaderEpoch (23), versions 2-4: end offset of a leader epoch, to detect truncation. KIP-320."""
 
 from __future__ import annotations
 
-from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, Noun, Parts
-from kohort.broker.authorization import PASSED, TOPIC_DENIED, Checking, Guarded, TopicsRule
+from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, NameKind, Parts
+from kohort.broker.authorization import PASSED, TOPIC_DENIED, GuardResult, Rights, TopicsRule
 from kohort.broker.leaders import led_log
 from kohort.broker.request import Answer, Request, refusal_of
 from kohort.broker.state import BrokerState
@@ -43,16 +43,16 @@ guard_topics = TopicsRule(
 )
 
 
-def guard_epochs(checking: Checking) -> Guarded | Steps[Guarded]:
-    """CLUSTER_ACTION, as replicas have it; or DESCRIBE on each topic."""
-    if checking.may_on_cluster(Operation.CLUSTER_ACTION, quietly=True):
+def guard_epochs(rights: Rights) -> GuardResult | Steps[GuardResult]:
+    """Require CLUSTER_ACTION, as a replica has it, or DESCRIBE on each topic."""
+    if rights.may_on_cluster(Operation.CLUSTER_ACTION, quietly=True):
         return PASSED
-    return guard_topics(checking)
+    return guard_topics(rights)
 
 
 OFFSET_FOR_LEADER_EPOCH = BrokerApi(
     wire.OffsetForLeaderEpochRequest,
     offset_for_leader_epoch,
     guard_epochs,
-    Cost(AnswerBound.REQUEST, {"topics.topic": Noun.TOPIC}, parts=Parts(PARTITIONS, PARTITIONS, 1_000)),
+    Cost(AnswerBound.REQUEST, {"topics.topic": NameKind.TOPIC}, parts=Parts(PARTITIONS, PARTITIONS, 1_000)),
 )

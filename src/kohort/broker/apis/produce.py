@@ -1,10 +1,9 @@
-"""Produce (0), versions 3-13: append one batch per partition, as it came. KIP-98, KIP-467, KIP-516, KIP-951.
+"""Produce (0), versions 3-13: append one batch per partition. KIP-98, KIP-467, KIP-516, KIP-951.
 
-The batch is a view into the frame; neither it nor a record is copied on the way to the log. With ``acks=0`` there is no
-response, and any failure closes the connection (protocol/records.md#producing). One broker is its own whole ISR, so
-``acks`` 1 and -1 wait for the same thing. Where ``flush.messages`` wants the batch on the disk first, the answer waits
-for that flush (ADR 6). A batch of a transaction must be of one that is open, and that the partition is part of
-(leaders.py).
+Batches are views into the frame and are not copied. With ``acks=0`` there is no response, and a failure closes the
+connection (protocol/records.md#producing). A broker is its own whole ISR, so ``acks`` 1 and -1 are the same. If
+``flush.messages`` demands it, the response waits for the flush (ADR 6). A transactional batch needs an open transaction
+that contains the partition (leaders.py).
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
-from kohort.broker.authorization import PASSED, TOPIC_DENIED, Checking, Denials, Guarded, refused_by_topic
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.authorization import PASSED, TOPIC_DENIED, Denials, GuardResult, Rights, refused_by_topic
 from kohort.broker.leaders import (
     TELLS_LEADER,
     TransactionalWrite,
@@ -23,8 +22,8 @@ from kohort.broker.leaders import (
     join_transaction,
     leader_now,
 )
-from kohort.broker.purgatory import Held, Needed
-from kohort.broker.request import AnswerInSteps, HangUp, Refusal, Request, Unanswered, refusal_of
+from kohort.broker.purgatory import FlushTarget, PendingAnswer
+from kohort.broker.request import AnswerInSteps, CloseConnection, Refusal, Request, Unanswered, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
@@ -44,20 +43,20 @@ FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_JOINS: Final = 12
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ATTRIBUTES_AT: Final = 22
-"""The low byte of a batch's attributes."""
+"""Position of the low byte of a batch's attributes."""
 TOPIC_US: Final = 1
 APPEND_US: Final = 90
 FIRST_APPEND_US: Final = 700
-"""Files are opened and made."""
+"""Includes opening and creating files."""
 BYTES_PER_US: Final = 1_000
-LOOK_US: Final = 0.3
+ITEM_US: Final = 0.3
 
 
 def produce(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.ProduceRequest = request.message
     responses: list[wire.TopicProduceResponse] = []
     failures = []
-    unflushed: dict[tuple[int, int], Needed] = {}
+    unflushed: dict[tuple[int, int], FlushTarget] = {}
     pace = Pace()
     for asked in message.topic_data:
         partitions: list[wire.PartitionProduceResponse] = []
@@ -81,21 +80,23 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
             yield
     if message.acks == 0:
         if failures:
-            raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}", "acks=0")
+            raise CloseConnection(f"Produce with acks=0 failed: {'; '.join(failures)}", "acks=0")
         return Unanswered.NEVER
     leaders = {p.current_leader.leader_id for topic in responses for p in topic.partition_responses}
     answer = wire.ProduceResponse(responses=responses, node_endpoints=_endpoints(state, request, leaders))
     if not unflushed:
         return answer
     finish = partial(_after_flush, answer, unflushed)
-    state.flushes.hold(Held(request.reply_to, list(unflushed.values()), finish), request.now_ms)
+    state.flushes.hold(PendingAnswer(request.reply_to, list(unflushed.values()), finish), request.now_ms)
     return Unanswered.LATER
 
 
 def _after_flush(
-    answer: wire.ProduceResponse, unflushed: Mapping[tuple[int, int], Needed], failed: Mapping[PartitionLog, Refusal]
+    answer: wire.ProduceResponse,
+    unflushed: Mapping[tuple[int, int], FlushTarget],
+    failed: Mapping[PartitionLog, Refusal],
 ) -> wire.ProduceResponse:
-    """Return ``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
+    """Replace the results of partitions that failed to flush by errors: the producer retries."""
     for (topic, place), (log, _) in unflushed.items():
         if log in failed:
             partitions = answer.responses[topic].partition_responses
@@ -138,14 +139,14 @@ def _endpoints(state: BrokerState, request: Request, leaders: set[int]) -> list[
 
 def _append(
     state: BrokerState, request: Request, asked: wire.TopicProduceData, data: wire.PartitionProduceData
-) -> Steps[tuple[wire.PartitionProduceResponse, Needed | None]]:
-    """Return the response of one partition, and what must be on the disk before the answer leaves."""
+) -> Steps[tuple[wire.PartitionProduceResponse, FlushTarget | None]]:
+    """Append a batch; return the partition's result, and the offset to flush before responding."""
     topic, batch = _check(state, request, asked, data)
     log = topic.partitions[data.index]
     prepared = None
     if log.opens_batches:
         prepared = yield from log.prepare(batch, request.now_ms)
-        topic, batch = _check(state, request, asked, data)  # much may have happened meanwhile
+        topic, batch = _check(state, request, asked, data)  # the topic may have changed while the batch was prepared
         if topic.partitions[data.index] is not log:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     in_transaction = len(batch) > ATTRIBUTES_AT and bool(batch[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
@@ -167,19 +168,19 @@ def _append(
 def _check(
     state: BrokerState, request: Request, asked: wire.TopicProduceData, data: wire.PartitionProduceData
 ) -> tuple[Topic, Buffer]:
-    """Return the topic of a partition that may be written to, and the batch. Raises ApiError."""
+    """Return the topic and the batch of a writable partition. Raises ApiError."""
     message: wire.ProduceRequest = request.message
     topic = _topic(state, request, asked)
     if not 0 <= data.index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if message.acks not in {-1, 0, 1}:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={message.acks}: expected -1, 0 or 1")
-    if topic.internal:  # Kafka lets the client id __admin_client write there, which any client may take
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is the broker's own")
+    if topic.internal:  # Kafka allows the client id __admin_client, which any client can set
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
     check_leader(state, topic, data.index)
     batch = data.records
     if batch is None:
-        raise ApiError(ErrorCode.INVALID_RECORD, "no batch; exactly one is expected")
+        raise ApiError(ErrorCode.INVALID_RECORD, "the partition has no batch; expected exactly one")
     assert not isinstance(batch, list), "what is read off the wire is one view"
     if request.version < FIRST_VERSION_WITH_ZSTD:
         _check_codec(batch)
@@ -195,7 +196,7 @@ def _topic(state: BrokerState, request: Request, asked: wire.TopicProduceData) -
 
 
 def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, batch: Buffer) -> None:
-    """Raise ApiError unless the batch may be written in its producer's transaction."""
+    """Raise ApiError unless the producer's transaction is open and includes the partition."""
     header = intact_header(batch)
     write = TransactionalWrite(
         request.message.transactional_id,
@@ -208,32 +209,32 @@ def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, b
 
 
 def _check_codec(batch: Buffer) -> None:
-    """Raise ApiError for zstd from a producer older than it, which cannot mean it (KIP-110)."""
+    """Reject a zstd batch of a producer older than zstd (KIP-110)."""
     if intact_header(batch).attributes & CODEC_BITS == Codec.ZSTD:
-        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
 
 
-def guard_produce(checking: Checking) -> Steps[Guarded]:
-    """WRITE on the transactional id, where records are of a transaction; then WRITE on each topic."""
-    message: wire.ProduceRequest = checking.request.message
+def guard_produce(rights: Rights) -> Steps[GuardResult]:
+    """Require WRITE on the transactional id of transactional batches, and on each topic."""
+    message: wire.ProduceRequest = rights.request.message
     is_transactional = yield from _is_transactional(message)
-    if is_transactional and not _may_write_as(checking, message.transactional_id):
+    if is_transactional and not _may_write_as(rights, message.transactional_id):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return _all_refused(message, (yield from _refused_topics(message.topic_data, code)))
-    by_id = checking.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    allowed, denied = yield from checking.authorized(
+    by_id = rights.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    allowed, denied = yield from rights.authorized(
         Operation.WRITE,
         ResourceType.TOPIC,
         message.topic_data,
-        (lambda topic: checking.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
+        (lambda topic: rights.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
     )
     if not denied:
         return PASSED
     refused = yield from _refused_topics(denied, TOPIC_DENIED)
     if not allowed:
         return _all_refused(message, refused)
-    checking.keep(topic_data=allowed)
-    return Guarded(amend=Denials("topic_data", "responses", refused).add, closing=_closing(message, refused))
+    rights.replace_fields(topic_data=allowed)
+    return GuardResult(amend=Denials("topic_data", "responses", refused).add, closing=_closing(message, refused))
 
 
 def _is_transactional(message: wire.ProduceRequest) -> Steps[bool]:
@@ -243,15 +244,13 @@ def _is_transactional(message: wire.ProduceRequest) -> Steps[bool]:
             batch: Any = data.records
             if batch is not None and len(batch) > ATTRIBUTES_AT and batch[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
                 return True
-            if pace.is_due(LOOK_US):
+            if pace.is_due(ITEM_US):
                 yield
     return False
 
 
-def _may_write_as(checking: Checking, transactional_id: str | None) -> bool:
-    return transactional_id is not None and checking.may(
-        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
-    )
+def _may_write_as(rights: Rights, transactional_id: str | None) -> bool:
+    return transactional_id is not None and rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 def _refused_topics(topics: list[wire.TopicProduceData], code: ErrorCode) -> Steps[list[wire.TopicProduceResponse]]:
@@ -265,12 +264,12 @@ def _refused_topics(topics: list[wire.TopicProduceData], code: ErrorCode) -> Ste
     )
 
 
-def _all_refused(message: wire.ProduceRequest, responses: list[wire.TopicProduceResponse]) -> Guarded:
-    return Guarded(answer=wire.ProduceResponse(responses=responses), closing=_closing(message, responses))
+def _all_refused(message: wire.ProduceRequest, responses: list[wire.TopicProduceResponse]) -> GuardResult:
+    return GuardResult(answer=wire.ProduceResponse(responses=responses), closing=_closing(message, responses))
 
 
 def _closing(message: wire.ProduceRequest, refused: list[wire.TopicProduceResponse]) -> str | None:
-    """Return why the connection of a producer with acks=0 is closed."""
+    """Return the reason to close the connection of a producer with acks=0."""
     if message.acks != 0:
         return None
     first = refused[0]
@@ -282,5 +281,5 @@ PRODUCE = BrokerApi(
     wire.ProduceRequest,
     produce,
     guard_produce,
-    Cost(AnswerBound.REQUEST, {"topic_data.name": Noun.TOPIC, "topic_data.topic_id": Noun.TOPIC_ID}),
+    Cost(AnswerBound.REQUEST, {"topic_data.name": NameKind.TOPIC, "topic_data.topic_id": NameKind.TOPIC_ID}),
 )

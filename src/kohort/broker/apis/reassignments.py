@@ -1,8 +1,7 @@
-"""AlterPartitionReassignments (45), versions 0-1, and ListPartitionReassignments (46), version 0. KIP-455, KIP-860.
+"""AlterPartitionReassignments (45), versions 0-1, ListPartitionReassignments (46), version 0. KIP-455, KIP-860.
 
-All nodes share one storage, so a reassignment waits for nothing but that the nodes it adds are up: a dead node that is
-to go holds up nothing, and a pending one can always be cancelled (``replicas`` of null). As in Kafka a node
-that is down may be a target; the reassignment is pending until it is up.
+All nodes share one storage, so a reassignment is pending only until all added nodes are up; removed nodes may be down.
+As in Kafka, added nodes may be down, and ``replicas`` of null cancels a pending reassignment.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from kohort.steps import Pace, Steps
 from kohort.wire.messages import reassignments as wire
 from kohort.wire.schema import Message
 
-LOOK_US: Final = 1
+ITEM_US: Final = 1
 
 
 def alter_partition_reassignments(state: BrokerState, request: Request) -> Answer:
@@ -53,7 +52,7 @@ def _alter(
     asked: wire.ReassignablePartition,
     changes: dict[tuple[bytes, int], tuple[Topic, int, Placement]],
 ) -> wire.ReassignablePartitionResponse:
-    """Add the change to ``changes``, which are written together."""
+    """Add the partition's change to ``changes``, which are written together."""
     index = asked.partition_index
     try:
         topic = topic_with(state, name, index)
@@ -82,7 +81,7 @@ def _wanted(
     if len(target) != present and not message.allow_replication_factor_change:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{len(target)} replicas in the place of {present}, which is not allowed",
+            f"{len(target)} replicas instead of {present}: the request forbids a change of the replication factor",
         )
     return made
 
@@ -94,11 +93,11 @@ def list_partition_reassignments(state: BrokerState, request: Request) -> Answer
     for wanted in message.topics or ():
         assert asked is not None
         asked[wanted.name] = frozenset(wanted.partition_indexes)
-        if pace.is_due(LOOK_US * (1 + len(wanted.partition_indexes))):
+        if pace.is_due(ITEM_US * (1 + len(wanted.partition_indexes))):
             yield
     topics = []
     for topic in list(state.topics):
-        if pace.is_due(LOOK_US * len(topic.partitions)):
+        if pace.is_due(ITEM_US * len(topic.partitions)):
             yield
         pending = [
             wire.OngoingPartitionReassignment(
@@ -145,5 +144,5 @@ LIST_PARTITION_REASSIGNMENTS = BrokerApi(
         Operation.DESCRIBE,
         lambda _message, code, text: wire.ListPartitionReassignmentsResponse(error_code=code, error_message=text),
     ),
-    Cost(AnswerBound.HELD, TOPICS),
+    Cost(AnswerBound.STATE, TOPICS),
 )

@@ -1,7 +1,7 @@
-"""SaslHandshake (17), SaslAuthenticate (36) where there is nothing to log in to: ILLEGAL_SASL_STATE.
+"""SaslHandshake (17) and SaslAuthenticate (36) of a connection without a login in progress: ILLEGAL_SASL_STATE.
 
-They come here on listeners without SASL, and after a login that is good for ever; the connection stays usable. All
-others are of ``sasl_login.py`` (protocol/security.md#logins).
+These handlers serve listeners without SASL and completed logins that do not expire. The connection stays open.
+``sasl_login.py`` serves all other logins (protocol/security.md#logins).
 """
 
 from __future__ import annotations

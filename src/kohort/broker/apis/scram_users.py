@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50), AlterUserScramCredentials (51), version 0: users that log in by SCRAM. KIP-554."""
+"""DescribeUserScramCredentials (50), AlterUserScramCredentials (51), version 0. KIP-554."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import chain
 from typing import Any, Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, Noun
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import REFUSE_US, guard_cluster
 from kohort.broker.cluster.security_store import ScramUsers, UserAndMechanism
 from kohort.broker.request import AnswerInSteps, Request
@@ -27,7 +27,7 @@ from kohort.wire.schema import Message
 
 MECHANISMS: Final = {number: mechanism for mechanism, number in MECHANISM_NUMBERS.items()}
 USERS_MOST: Final = 100_000
-"""Users that are kept; one more is refused. Kafka has no limit."""
+"""Maximum number of users. Kafka has no limit."""
 SALT_MOST: Final = 1_024
 Named = wire.UserName | wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion
 USER_US: Final = 3
@@ -92,7 +92,7 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
         try:
             key, credential = _checked(users, one, times[one.name])
         except ApiError as error:
-            refused.setdefault(one.name, ApiError(error.code, error.message))  # without the frames of its traceback
+            refused.setdefault(one.name, ApiError(error.code, error.message))  # a copy without traceback
         else:
             if credential is None:
                 deleted.append(key)
@@ -119,7 +119,7 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
 def _checked(
     users: ScramUsers, one: wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion, times: int
 ) -> tuple[UserAndMechanism, ScramCredential | None]:
-    """Return the key of an entry, and the credential of an upsertion. Raises ApiError."""
+    """Return the user and mechanism, and the credential of an upsertion. Raises ApiError."""
     if times > 1:
         raise ApiError(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
     if isinstance(one, wire.ScramCredentialDeletion):
@@ -150,7 +150,7 @@ def _credential(mechanism: str, one: wire.ScramCredentialUpsertion) -> ScramCred
     if one.iterations > ITERATIONS_HIGH:
         raise ApiError(unacceptable, "Too many iterations")
     if not 0 < len(one.salt) <= SALT_MOST:
-        raise ApiError(unacceptable, f"A salt has 1 to {SALT_MOST} bytes")
+        raise ApiError(unacceptable, f"the salt has {len(one.salt)} bytes, expected 1 to {SALT_MOST}")
     return credential_of(hash_name, bytes(one.salt), one.iterations, bytes(one.salted_password))
 
 
@@ -177,11 +177,11 @@ DESCRIBE_USER_SCRAM_CREDENTIALS = BrokerApi(
         Operation.DESCRIBE,
         lambda _message, code, text: wire.DescribeUserScramCredentialsResponse(error_code=code, error_message=text),
     ),
-    Cost(AnswerBound.HELD, {"users.name": Noun.USER}),
+    Cost(AnswerBound.STATE, {"users.name": NameKind.USER}),
 )
 ALTER_USER_SCRAM_CREDENTIALS = BrokerApi(
     wire.AlterUserScramCredentialsRequest,
     alter_scram_users,
     guard_cluster(Operation.ALTER, _no_users_altered),
-    Cost(AnswerBound.REQUEST, {"deletions.name": Noun.USER, "upsertions.name": Noun.USER}),
+    Cost(AnswerBound.REQUEST, {"deletions.name": NameKind.USER, "upsertions.name": NameKind.USER}),
 )

@@ -1,8 +1,6 @@
-"""GetTelemetrySubscriptions (71) and PushTelemetry (72), version 0: clients push their own metrics. KIP-714.
+"""GetTelemetrySubscriptions (71) and PushTelemetry (72), version 0: metrics of clients. KIP-714.
 
-Anybody may, as in Kafka. What is asked of a client and when it may push is decided in ``kohort.telemetry``; a push is
-unpacked and read in steps. Values are asked for as they are since the client began (no delta temporality): a push that
-is lost then costs nothing.
+Neither needs a right, as in Kafka. Clients send cumulative values (no delta temporality), so a lost push does no harm.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from kohort.wire.compression import Codec, decompressed
 from kohort.wire.messages import telemetry as wire
 
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
-"""The best first, in Kafka's order."""
+"""By preference, in Kafka's order."""
 CONSUMER: Final = "org.apache.kafka.consumer."
 CODECS: Final = frozenset(map(int, Codec))
 
@@ -63,7 +61,7 @@ def push_telemetry(state: BrokerState, request: Request) -> AnswerInSteps:
             data = bytes(decompressed(Codec(message.compression_type), message.metrics, most))
             pushed = yield from parse_metrics(data)
         except (CorruptRecord, ProtocolError) as error:
-            raise instances.refuse(client, ErrorCode.INVALID_RECORD, f"pushes what cannot be read: {error}") from None
+            raise instances.refuse(client, ErrorCode.INVALID_RECORD, f"pushes unreadable metrics: {error}") from None
         report = _report(state, request, client, pushed)
         _tell_coordinator(state, request, report)
     state.client_metrics.take(client, report, request.now_ms)

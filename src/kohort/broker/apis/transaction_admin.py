@@ -1,5 +1,5 @@
-"""DescribeTransactions (65) 0, ListTransactions (66) 0-2, WriteTxnMarkers (27) 1-2: to see transactions, and to end one
-that hangs. KIP-664, KIP-994, KIP-1152.
+"""DescribeTransactions (65) 0, ListTransactions (66) 0-2, WriteTxnMarkers (27) 1-2 (to end a hanging transaction).
+KIP-664, KIP-994, KIP-1152.
 """
 
 from __future__ import annotations
@@ -7,16 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Noun, Parts, itself
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts, identity
 from kohort.broker.authorization import (
     CLUSTER_DENIED,
     ID_DENIED,
     PASSED,
     REFUSE_US,
-    Checking,
-    Guarded,
+    GuardResult,
+    Rights,
+    filter_visible,
     refused_by_topic,
-    visible,
 )
 from kohort.broker.leaders import check_coordinator, led_log
 from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
@@ -89,7 +89,7 @@ def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
 
 @dataclass(frozen=True, slots=True)
 class _Filters:
-    """Filters of listed transactions; None lets all through."""
+    """Filters of listed transactions; None passes all."""
 
     states: frozenset[str] | None
     producers: frozenset[int] | None
@@ -111,10 +111,9 @@ def _filters(message: wire.ListTransactionsRequest) -> tuple[_Filters, list[str]
 
 
 def write_txn_markers(state: BrokerState, request: Request) -> Answer:
-    """End a transaction that hangs, for an administrator; the coordinator itself writes without asking.
+    """End a hanging transaction for an administrator.
 
-    Into the broker's own topics a marker is taken only where it ends something: nobody else writes there, unless an
-    authorizer says that he may.
+    Without an authorizer, an internal topic accepts a marker only if it ends an open transaction.
     """
     message: wire.WriteTxnMarkersRequest = request.message
     results = []
@@ -140,9 +139,12 @@ def write_txn_markers(state: BrokerState, request: Request) -> Answer:
 def _mark(state: BrokerState, place: TopicPartition, marker: Marker, now_ms: int) -> ErrorCode:
     try:
         producers = led_log(state, place.topic, place.partition).producers
-        is_guarded = place.topic in state.own_topics and state.access is None
+        is_guarded = place.topic in state.internal_topics and state.access is None
         if is_guarded and not producers.is_open(marker.producer_id):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{place.topic} is the broker's own")
+            raise ApiError(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                f"{place.topic} is an internal topic without an open transaction of producer {marker.producer_id}",
+            )
         producers.check_marker(marker)
         state.cluster.transactions.mark(place, marker, now_ms)
     except KohortError as error:
@@ -150,11 +152,10 @@ def _mark(state: BrokerState, place: TopicPartition, marker: Marker, now_ms: int
     return ErrorCode.NONE
 
 
-def guard_markers(checking: Checking) -> Steps[Guarded]:
-    """ALTER or CLUSTER_ACTION on the cluster."""
-    if checking.may_on_cluster(Operation.ALTER, quietly=True) or checking.may_on_cluster(Operation.CLUSTER_ACTION):
+def guard_markers(rights: Rights) -> Steps[GuardResult]:
+    if rights.may_on_cluster(Operation.ALTER, quietly=True) or rights.may_on_cluster(Operation.CLUSTER_ACTION):
         return PASSED
-    message: wire.WriteTxnMarkersRequest = checking.request.message
+    message: wire.WriteTxnMarkersRequest = rights.request.message
     pace = Pace()
     markers = []
     for marker in message.markers:
@@ -167,50 +168,50 @@ def guard_markers(checking: Checking) -> Steps[Guarded]:
         markers.append(wire.WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
         if pace.is_due(REFUSE_US):
             yield
-    return Guarded(wire.WriteTxnMarkersResponse(markers=markers))
+    return GuardResult(wire.WriteTxnMarkersResponse(markers=markers))
 
 
-def guard_describe_transactions(checking: Checking) -> Steps[Guarded]:
-    """DESCRIBE on each transactional id; topics that the caller may not describe are left out of it."""
-    message: wire.DescribeTransactionsRequest = checking.request.message
-    allowed, denied = yield from checking.authorized(
+def guard_describe_transactions(rights: Rights) -> Steps[GuardResult]:
+    """Require DESCRIBE on each transactional id, and hide topics without DESCRIBE."""
+    message: wire.DescribeTransactionsRequest = rights.request.message
+    allowed, denied = yield from rights.authorized(
         Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, message.transactional_ids, lambda name: name
     )
     refused = yield from each(
         denied, lambda name: wire.DescribedTransaction(error_code=ID_DENIED, transactional_id=name), REFUSE_US
     )
     if not allowed:
-        return Guarded(wire.DescribeTransactionsResponse(transaction_states=refused))
-    checking.keep(transactional_ids=allowed)
+        return GuardResult(wire.DescribeTransactionsResponse(transaction_states=refused))
+    rights.replace_fields(transactional_ids=allowed)
 
     def amend(answer: wire.DescribeTransactionsResponse) -> Steps[Message]:
         pace = Pace()
         for described in answer.transaction_states:
-            described.topics[:] = yield from visible(
+            described.topics[:] = yield from filter_visible(
                 described.topics,
-                lambda topic: checking.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, quietly=True),
+                lambda topic: rights.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, quietly=True),
             )
             if pace.is_due(REFUSE_US):
                 yield
         answer.transaction_states.extend(refused)
         return answer
 
-    return Guarded(amend=amend)
+    return GuardResult(amend=amend)
 
 
-def guard_list_transactions(checking: Checking) -> Guarded:
-    """DESCRIBE on each transactional id: others are left out."""
+def guard_list_transactions(rights: Rights) -> GuardResult:
+    """Hide each transactional id without DESCRIBE."""
 
     def may_see(transactional_id: str) -> bool:
-        return checking.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id, quietly=True)
+        return rights.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id, quietly=True)
 
     def amend(answer: wire.ListTransactionsResponse) -> Steps[Message]:
-        answer.transaction_states[:] = yield from visible(
+        answer.transaction_states[:] = yield from filter_visible(
             answer.transaction_states, lambda listed: may_see(listed.transactional_id)
         )
         return answer
 
-    return Guarded(amend=amend)
+    return GuardResult(amend=amend)
 
 
 def refuse_transactions(request: Request, _message: str) -> wire.DescribeTransactionsResponse:
@@ -223,7 +224,6 @@ def refuse_transactions(request: Request, _message: str) -> wire.DescribeTransac
 
 
 def partitions_of_transaction(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the partitions of a transaction."""
     known = state.cluster.transactions.get(chain[0])
     return 0 if known is None else len(known.partitions) // PARTITIONS_IN_A_UNIT
 
@@ -234,7 +234,7 @@ WRITE_TXN_MARKERS = BrokerApi(
     guard_markers,
     Cost(
         AnswerBound.REQUEST,
-        {"markers.topics.name": Noun.TOPIC},
+        {"markers.topics.name": NameKind.TOPIC},
         parts=Parts(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50, writes=True),
     ),
 )
@@ -244,13 +244,13 @@ DESCRIBE_TRANSACTIONS = BrokerApi(
     guard_describe_transactions,
     Cost(
         AnswerBound.UNREAD,
-        {"transactional_ids": Noun.TRANSACTIONAL_ID},
-        once=("transactional_ids", itself),
+        {"transactional_ids": NameKind.TRANSACTIONAL_ID},
+        once=("transactional_ids", identity),
         parts=Parts(
             ("transactional_ids",),
             ("transaction_states",),
             500,
-            brings=partitions_of_transaction,
+            extra_units=partitions_of_transaction,
             refuse=refuse_transactions,
         ),
     ),
@@ -259,5 +259,5 @@ LIST_TRANSACTIONS = BrokerApi(
     wire.ListTransactionsRequest,
     list_transactions,
     guard_list_transactions,
-    Cost(AnswerBound.HELD, {"transactional_id_pattern": Noun.EXPRESSION}),
+    Cost(AnswerBound.STATE, {"transactional_id_pattern": NameKind.PATTERN}),
 )

@@ -1,7 +1,5 @@
-"""AddPartitionsToTxn (24) 0-5, AddOffsetsToTxn (25) 0-4, EndTxn (26) 0-5, TxnOffsetCommit (28) 0-6: what producers ask
-of their transactions. KIP-98, KIP-447, KIP-890.
-
-The decisions are in kohort.coordinator.transactions; broker/cluster/transactions.py carries them out.
+"""AddPartitionsToTxn (24) 0-5, AddOffsetsToTxn (25) 0-4, EndTxn (26) 0-5, TxnOffsetCommit (28) 0-6.
+KIP-98, KIP-447, KIP-890.
 """
 
 from __future__ import annotations
@@ -10,15 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kohort.broker.api import ONE_NAME, PARTITIONS, TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, Noun, Parts
+from kohort.broker.api import ONE_NAME, PARTITIONS, TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.apis.offset_commit import guard_committed_topics
 from kohort.broker.authorization import (
     CLUSTER_DENIED,
     GROUP_DENIED,
     ID_DENIED,
     PASSED,
-    Checking,
-    Guarded,
+    GuardResult,
+    Rights,
     refused_by_topic,
 )
 from kohort.broker.group_requests import group_request
@@ -41,12 +39,12 @@ FIRST_THAT_ENDS_WITH_NEW_EPOCHS: Final = 5
 FIRST_COMMIT_THAT_ADDS: Final = 5
 FIRST_COMMIT_BY_TOPIC_ID: Final = 6
 OLD_CLIENT: Final = 0
-LOOK_US: Final = 2.5
-OF_TRANSACTION: Final = {"transactional_id": Noun.TRANSACTIONAL_ID, "group_id": Noun.GROUP}
+ITEM_US: Final = 2.5
+OF_TRANSACTION: Final = {"transactional_id": NameKind.TRANSACTIONAL_ID, "group_id": NameKind.GROUP}
 
 
 def _code(error: KohortError, version: int) -> ErrorCode:
-    """Return the code of ``error``; PRODUCER_FENCED came with version 2 of these APIs."""
+    """Return the code of ``error``; before version 2 PRODUCER_FENCED was INVALID_PRODUCER_EPOCH."""
     code = refusal_of(error).code
     is_old = code is ErrorCode.PRODUCER_FENCED and version < FIRST_WITH_PRODUCER_FENCED
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code
@@ -75,10 +73,9 @@ def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps
 def _add_partitions(
     state: BrokerState, asked: wire.AddPartitionsToTxnTransaction, request: Request, pace: Pace
 ) -> Steps[list[wire.AddPartitionsToTxnTopicResult]]:
-    """Add all of them or none: where one is refused, the others are not attempted.
+    """Add all partitions, or none if one is rejected; ``verify_only`` changes nothing.
 
-    The broker's own topics are refused, as in Kafka: what is written there in a transaction, the broker adds itself.
-    To ask whether a partition is part of one changes nothing.
+    Producers cannot add internal topics, as in Kafka: the broker adds its own partitions itself.
     """
     codes: dict[TopicPartition, ErrorCode] = {}
     is_refused = False
@@ -93,7 +90,7 @@ def _add_partitions(
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             is_refused = is_refused or code is not ErrorCode.NONE
             codes.setdefault(place, code)
-            if pace.is_due(LOOK_US):
+            if pace.is_due(ITEM_US):
                 yield
     if is_refused:
         others = ErrorCode.OPERATION_NOT_ATTEMPTED
@@ -105,7 +102,7 @@ def _add_partitions(
         if asked.verify_only:
             for place in codes:
                 codes[place] = _verified(state, asked.transactional_id, producer, place)
-                if pace.is_due(LOOK_US):
+                if pace.is_due(ITEM_US):
                     yield
         else:
             transactions = state.cluster.transactions
@@ -116,12 +113,12 @@ def _add_partitions(
 
 
 def _is_denied(state: BrokerState, request: Request, topic: str, *, verify_only: bool) -> bool:
-    """Tell whether the topic must not join the transaction; brokers ask for any topic (version 4)."""
-    if not verify_only and topic in state.own_topics:
+    """Return True if the topic must not join the transaction; brokers may add any topic (version 4)."""
+    if not verify_only and topic in state.internal_topics:
         return True
     if request.version >= FIRST_WITH_SEVERAL:
         return False
-    return not Checking(state, request).may(Operation.WRITE, ResourceType.TOPIC, topic)
+    return not Rights(state, request).may(Operation.WRITE, ResourceType.TOPIC, topic)
 
 
 def _verified(
@@ -143,7 +140,7 @@ def _by_topic(
         for p in topic.partitions:
             code = code_of(TopicPartition(topic.name, p))
             partitions.append(wire.AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=code))
-            if pace.is_due(LOOK_US):
+            if pace.is_due(ITEM_US):
                 yield
         told.append(wire.AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=partitions))
     return told
@@ -202,7 +199,7 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerIn
 
 
 def _names_a_partition(state: BrokerState, message: wire.TxnOffsetCommitRequest, version: int) -> bool:
-    """Tells whether anything that there is is committed: else the group is no part of the transaction, as in Kafka."""
+    """Return True if an existing partition is committed; else the group does not join, as in Kafka."""
     by_id = version >= FIRST_COMMIT_BY_TOPIC_ID
     found = ((state.topics.by_id(t.topic_id) if by_id else state.topics.get(t.name), t) for t in message.topics)
     return any(
@@ -210,15 +207,17 @@ def _names_a_partition(state: BrokerState, message: wire.TxnOffsetCommitRequest,
     )
 
 
-def guard_add_partitions(checking: Checking) -> Steps[Guarded]:
-    """WRITE on the transactional id; from version 4 on CLUSTER_ACTION. The topics are looked at in the handler, where
-    one that is refused leaves all others undone."""
-    message: wire.AddPartitionsToTxnRequest = checking.request.message
-    if checking.request.version >= FIRST_WITH_SEVERAL:
-        if checking.may_on_cluster(Operation.CLUSTER_ACTION):
+def guard_add_partitions(rights: Rights) -> Steps[GuardResult]:
+    """Require WRITE on the transactional id, or CLUSTER_ACTION from version 4 on.
+
+    The handler checks the topics: a rejected topic prevents all others.
+    """
+    message: wire.AddPartitionsToTxnRequest = rights.request.message
+    if rights.request.version >= FIRST_WITH_SEVERAL:
+        if rights.may_on_cluster(Operation.CLUSTER_ACTION):
             return PASSED
-        return Guarded(wire.AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED))
-    if _may_write(checking, message.v3_and_below_transactional_id):
+        return GuardResult(wire.AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED))
+    if _may_write(rights, message.v3_and_below_transactional_id):
         return PASSED
     refused = yield from refused_by_topic(
         message.v3_and_below_topics,
@@ -226,28 +225,28 @@ def guard_add_partitions(checking: Checking) -> Steps[Guarded]:
         lambda p: wire.AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=ID_DENIED),
         lambda topic, made: wire.AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=made),
     )
-    return Guarded(wire.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused))
+    return GuardResult(wire.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused))
 
 
-def guard_add_offsets(checking: Checking) -> Guarded:
-    """WRITE on the transactional id, READ on the group."""
-    message: wire.AddOffsetsToTxnRequest = checking.request.message
-    if not _may_write(checking, message.transactional_id):
-        return Guarded(wire.AddOffsetsToTxnResponse(error_code=ID_DENIED))
-    if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return Guarded(wire.AddOffsetsToTxnResponse(error_code=GROUP_DENIED))
+def guard_add_offsets(rights: Rights) -> GuardResult:
+    message: wire.AddOffsetsToTxnRequest = rights.request.message
+    if not _may_write(rights, message.transactional_id):
+        return GuardResult(wire.AddOffsetsToTxnResponse(error_code=ID_DENIED))
+    if not rights.may(Operation.READ, ResourceType.GROUP, message.group_id):
+        return GuardResult(wire.AddOffsetsToTxnResponse(error_code=GROUP_DENIED))
     return PASSED
 
 
-def guard_commit_in_transaction(checking: Checking) -> Steps[Guarded]:
-    """WRITE on the transactional id, READ on the group and on each topic."""
-    message: wire.TxnOffsetCommitRequest = checking.request.message
-    if not _may_write(checking, message.transactional_id):
-        return Guarded(wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, ID_DENIED))))
-    if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return Guarded(wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
-    by_id = checking.request.version >= FIRST_COMMIT_BY_TOPIC_ID
-    return (yield from guard_committed_topics(checking, _not_committed, wire.TxnOffsetCommitResponse, by_id=by_id))
+def guard_commit_in_transaction(rights: Rights) -> Steps[GuardResult]:
+    message: wire.TxnOffsetCommitRequest = rights.request.message
+    if not _may_write(rights, message.transactional_id):
+        return GuardResult(wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, ID_DENIED))))
+    if not rights.may(Operation.READ, ResourceType.GROUP, message.group_id):
+        return GuardResult(
+            wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED)))
+        )
+    by_id = rights.request.version >= FIRST_COMMIT_BY_TOPIC_ID
+    return (yield from guard_committed_topics(rights, _not_committed, wire.TxnOffsetCommitResponse, by_id=by_id))
 
 
 def _not_committed(
@@ -263,16 +262,15 @@ def _not_committed(
     )
 
 
-def guard_end(checking: Checking) -> Guarded:
-    """WRITE on the transactional id."""
-    message: wire.EndTxnRequest = checking.request.message
-    if _may_write(checking, message.transactional_id):
+def guard_end(rights: Rights) -> GuardResult:
+    message: wire.EndTxnRequest = rights.request.message
+    if _may_write(rights, message.transactional_id):
         return PASSED
-    return Guarded(wire.EndTxnResponse(error_code=ID_DENIED))
+    return GuardResult(wire.EndTxnResponse(error_code=ID_DENIED))
 
 
-def _may_write(checking: Checking, transactional_id: str) -> bool:
-    return checking.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+def _may_write(rights: Rights, transactional_id: str) -> bool:
+    return rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 ADD_PARTITIONS_TO_TXN = BrokerApi(
@@ -282,10 +280,10 @@ ADD_PARTITIONS_TO_TXN = BrokerApi(
     Cost(
         AnswerBound.REQUEST,
         {
-            "v3_and_below_transactional_id": Noun.TRANSACTIONAL_ID,
-            "v3_and_below_topics.name": Noun.TOPIC,
-            "transactions.transactional_id": Noun.TRANSACTIONAL_ID,
-            "transactions.topics.name": Noun.TOPIC,
+            "v3_and_below_transactional_id": NameKind.TRANSACTIONAL_ID,
+            "v3_and_below_topics.name": NameKind.TOPIC,
+            "transactions.transactional_id": NameKind.TRANSACTIONAL_ID,
+            "transactions.topics.name": NameKind.TOPIC,
         },
     ),
 )
@@ -296,7 +294,7 @@ END_TXN = BrokerApi(
     wire.EndTxnRequest,
     end_txn,
     guard_end,
-    Cost(AnswerBound.FIXED, {"transactional_id": Noun.TRANSACTIONAL_ID}, one_step="markers are written later"),
+    Cost(AnswerBound.FIXED, {"transactional_id": NameKind.TRANSACTIONAL_ID}, one_step="markers are written later"),
 )
 TXN_OFFSET_COMMIT = BrokerApi(
     wire.TxnOffsetCommitRequest,

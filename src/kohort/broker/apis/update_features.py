@@ -1,8 +1,7 @@
-"""UpdateFeatures (57), versions 0-2: finalized levels of features. KIP-584, KIP-778 (upgrade types), KIP-1022.
+"""UpdateFeatures (57), versions 0-2. KIP-584, KIP-778 (upgrade types), KIP-1022.
 
-As in Kafka, the first update that fails leaves all others undone. Deviation: each feature is finalized at its highest
-level, as ApiVersions says, and stays there. An update to that level succeeds and changes nothing; a downgrade that
-Kafka could make is FEATURE_UPDATE_FAILED.
+As in Kafka, the first failing update prevents all others. Deviation: each feature is finalized at its highest level.
+An update to that level succeeds without effect; a valid downgrade is FEATURE_UPDATE_FAILED.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ UPDATE_US: Final = 1.5
 
 
 class UpgradeType(IntEnum):
-    """Kafka's numbers."""
-
     UNKNOWN = 0
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -56,7 +53,7 @@ def _upgrade_type(update: wire.FeatureUpdateKey, version: int) -> UpgradeType:
 
 
 def _check(state: BrokerState, update: wire.FeatureUpdateKey, upgrade_type: UpgradeType) -> None:
-    """Raise ApiError unless the update leaves the feature at its level. The checks are in Kafka's order."""
+    """Raise ApiError unless the feature keeps its level. The checks are in Kafka's order."""
     level = update.max_version_level
     feature = state.apis.features.get(update.feature)
     if upgrade_type is UpgradeType.UNKNOWN:

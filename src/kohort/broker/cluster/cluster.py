@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kohort.broker.cluster.access_control import access_control
-from kohort.broker.cluster.kept_options import ALL, KeptBrokerOptions, KeptGroupOptions, KeptSubscriptions
 from kohort.broker.cluster.nodes import AdvertisedNode, BrokerOptionsChanged, LeadersMoved, NodeMessage
 from kohort.broker.cluster.placement import (
     NO_LEADER,
@@ -27,7 +26,8 @@ from kohort.broker.cluster.placement import (
     save_placements,
     spread,
 )
-from kohort.broker.cluster.security_store import KeptQuotas, SecurityStore
+from kohort.broker.cluster.security_store import SecurityStore, StoredQuotas
+from kohort.broker.cluster.stored_options import ALL, StoredBrokerOptions, StoredGroupOptions, StoredSubscriptions
 from kohort.broker.cluster.transactions import TransactionCoordinator
 from kohort.broker.first_fetches import FirstFetches
 from kohort.clock import Rng
@@ -61,15 +61,15 @@ class Cluster:
         self.wall = self.topics.wall
         self.security = SecurityStore(storage)
         self.access = access_control(config, self.security)
-        self.quotas = KeptQuotas(self.security)
-        self.group_options = KeptGroupOptions(storage)
-        self.subscriptions = KeptSubscriptions(config, storage)
+        self.quotas = StoredQuotas(self.security)
+        self.group_options = StoredGroupOptions(storage)
+        self.subscriptions = StoredSubscriptions(config, storage)
         self.first_fetches = FirstFetches(self.topics)
         self.nodes: dict[int, AdvertisedNode] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)
         """Nodes that shall be up; the server starts and stops them."""
-        self.broker_options = KeptBrokerOptions(storage)
+        self.broker_options = StoredBrokerOptions(storage)
         self.is_alone = not nodes
         self._only: int | None = None
         self._inboxes: dict[int, deque[NodeMessage]] = {node: deque() for node in self.nodes}
@@ -129,7 +129,7 @@ class Cluster:
             if node_id != but:
                 self._inboxes[node_id].append(message)
 
-    def tell_one(self, node_id: int, message: NodeMessage) -> None:
+    def notify_node(self, node_id: int, message: NodeMessage) -> None:
         if node_id in self.live:
             self._inboxes[node_id].append(message)
 

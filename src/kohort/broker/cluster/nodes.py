@@ -40,7 +40,7 @@ class LeadersMoved:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsGone:
+class TopicsDeleted:
     """These topics were deleted: what groups committed there is forgotten, and who waits for their records looks."""
 
     names: tuple[str, ...]
@@ -70,4 +70,4 @@ class BrokerOptionsChanged:
     """Options of brokers were changed at run time."""
 
 
-NodeMessage = BrokerOptionsChanged | LeadersMoved | TopicsGone | PartitionAppended | TransactionMarked
+NodeMessage = BrokerOptionsChanged | LeadersMoved | TopicsDeleted | PartitionAppended | TransactionMarked

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kohort.broker.cluster.kept_files import encoded, load
+from kohort.broker.cluster.json_files import encoded, load
 from kohort.errors import ApiError, ErrorCode
 from kohort.log.storage import Storage
 from kohort.model import uuid_from_text, uuid_to_text

@@ -11,7 +11,7 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kohort.broker.cluster.kept_files import load, save
+from kohort.broker.cluster.json_files import load, save
 from kohort.clock import Rng
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.storage import MISFITS, Storage
@@ -57,7 +57,7 @@ def _parse(content: Any) -> dict[str, list[Any]]:
     return sections
 
 
-class KeptQuotas:
+class StoredQuotas:
     """The table in force. ``any_on_requests`` is what everyone who serves a request looks at, so it is a plain
     field."""
 

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from kohort.broker.cluster.log_items import slices_of
 from kohort.broker.cluster.nodes import NodeMessage, PartitionAppended, TransactionMarked
-from kohort.broker.purgatory import Needed
+from kohort.broker.purgatory import FlushTarget
 from kohort.clock import Timers
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.memory_budget import NO_LIMIT, THOSE_THERE, bytes_of_long_names
@@ -41,7 +41,7 @@ ID_BYTES: Final = 800
 """What an id takes, about, beside its name; with its timers."""
 PARTITION_BYTES: Final = 150
 UNUSED_MS: Final = 86_400_000
-LOOK_EVERY_MS: Final = 60_000
+CHECK_EVERY_MS: Final = 60_000
 SPARE: Final = 8
 
 
@@ -64,7 +64,7 @@ class TransactionCoordinator:
         self._place = place
         self._tell = tell
         self._by_id: dict[str, Transaction] = {}
-        self.room = TransactionRoom(config.transaction_coordinator_max_bytes)
+        self.room = TransactionMemory(config.transaction_coordinator_max_bytes)
         self._unmarked: dict[str, list[TopicPartition]] = {}
         """Of transactions that are decided, the partitions that have no marker yet, the first one last."""
         self._unflushed: dict[PartitionLog, int] = {}
@@ -141,7 +141,7 @@ class TransactionCoordinator:
         """Raise COORDINATOR_NOT_AVAILABLE, as ids may be forgotten, where they hold too much for this one."""
         if self.room.takes(known, made):
             return
-        for unused in list(self.room.to_forget(self._by_id.values(), now_ms)):
+        for unused in list(self.room.expendable(self._by_id.values(), now_ms)):
             self._write(unused.transactional_id, None, now_ms)
         if not self.room.takes(known, made):
             self.room.refused += 1
@@ -168,7 +168,7 @@ class TransactionCoordinator:
         if appended.awaits_flush:
             self._unflushed[log] = appended.last_offset
 
-    def take_unflushed(self) -> list[Needed]:
+    def take_unflushed(self) -> list[FlushTarget]:
         """Return what ``init`` or ``end`` has written that has to be on the disk before its answer."""
         needs, self._unflushed = list(self._unflushed.items()), {}
         return needs
@@ -346,7 +346,7 @@ class TransactionCoordinator:
                     return  # the next check finds it again
 
 
-class TransactionRoom:
+class TransactionMemory:
     """The room of one process, counted with each change."""
 
     def __init__(self, limit: int) -> None:
@@ -364,10 +364,10 @@ class TransactionRoom:
         most = self.limit if before is None else THOSE_THERE * self.limit
         return self.limit == NO_LIMIT or added <= 0 or self.used + added <= most
 
-    def to_forget(self, known: Iterable[Transaction], now_ms: int) -> Iterator[Transaction]:
+    def expendable(self, known: Iterable[Transaction], now_ms: int) -> Iterator[Transaction]:
         """Yield which ids to forget so that an eighth of the room is free, as far as there are some; none where one has
         looked within a minute."""
-        if self._looked_ms is not None and now_ms - self._looked_ms < LOOK_EVERY_MS:
+        if self._looked_ms is not None and now_ms - self._looked_ms < CHECK_EVERY_MS:
             return
         self._looked_ms = now_ms
         unused = [one for one in known if one.state in AT_REST and now_ms - one.updated_ms >= UNUSED_MS]

@@ -42,7 +42,7 @@ MOST_ANSWER_BYTES: Final = 1 << 30
 
 
 @dataclass(slots=True)
-class _Lane:
+class _SizeClass:
     """Requests of similar sizes, and the room that they share."""
 
     bytes: int
@@ -63,7 +63,7 @@ class FrameBudget:
         self.limit = limit
         self._unlimited = limit == NO_LIMIT
         self._very_large = limit // 8
-        self._lanes = (_Lane(limit // 2), _Lane(limit // 2))
+        self._size_classes = (_SizeClass(limit // 2), _SizeClass(limit // 2))
         self._sizes: dict[ConnectionId, int] = {}
 
     def __contains__(self, connection: ConnectionId) -> bool:
@@ -73,29 +73,31 @@ class FrameBudget:
     @property
     def used_bytes(self) -> int:
         """The lengths of the large requests that are arriving."""
-        return sum(lane.used_bytes for lane in self._lanes)
+        return sum(size_class.used_bytes for size_class in self._size_classes)
 
     @property
     def waiting(self) -> int:
-        return sum(len(lane.waiting) for lane in self._lanes)
+        return sum(len(size_class.waiting) for size_class in self._size_classes)
 
     @property
     def wake_at_ms(self) -> int | None:
         """Time of the next deadline of a request that keeps others waiting."""
         if not self._sizes:
             return None
-        return min((min(lane.due_ms.values()) for lane in self._lanes if lane.waiting), default=None)
+        return min(
+            (min(size_class.due_ms.values()) for size_class in self._size_classes if size_class.waiting), default=None
+        )
 
     def ask(self, connection: ConnectionId, size: int, now_ms: int) -> bool:
         """Tell whether a request of ``size`` bytes may be read now; if not, ``free`` will tell when it may."""
         if self._unlimited or size <= SMALL_FRAME_BYTES or connection in self._sizes:
-            return connection not in self._lane(self._sizes.get(connection, 0)).waiting
+            return connection not in self._size_class(self._sizes.get(connection, 0)).waiting
         self._sizes[connection] = size
-        lane = self._lane(size)
-        if lane.waiting or not lane.has(size):
-            lane.waiting[connection] = size
+        size_class = self._size_class(size)
+        if size_class.waiting or not size_class.has(size):
+            size_class.waiting[connection] = size
             return False
-        self._let_in(lane, connection, size, now_ms)
+        self._let_in(size_class, connection, size, now_ms)
         return True
 
     def free(self, connection: ConnectionId, now_ms: int) -> list[ConnectionId]:
@@ -104,17 +106,17 @@ class FrameBudget:
         size = self._sizes.pop(connection, None)
         if size is None:
             return []
-        lane = self._lane(size)
-        if lane.waiting.pop(connection, None) is None:
-            del lane.due_ms[connection]
-            lane.used_bytes -= size
+        size_class = self._size_class(size)
+        if size_class.waiting.pop(connection, None) is None:
+            del size_class.due_ms[connection]
+            size_class.used_bytes -= size
         let_in = []
-        while lane.waiting:
-            first, wanted = next(iter(lane.waiting.items()))
-            if not lane.has(wanted):
+        while size_class.waiting:
+            first, wanted = next(iter(size_class.waiting.items()))
+            if not size_class.has(wanted):
                 break
-            del lane.waiting[first]
-            self._let_in(lane, first, wanted, now_ms)
+            del size_class.waiting[first]
+            self._let_in(size_class, first, wanted, now_ms)
             let_in.append(first)
         return let_in
 
@@ -122,18 +124,18 @@ class FrameBudget:
         """Return who keeps others waiting and has been too slow."""
         return [
             connection
-            for lane in self._lanes
-            if lane.waiting
-            for connection, due_ms in lane.due_ms.items()
+            for size_class in self._size_classes
+            if size_class.waiting
+            for connection, due_ms in size_class.due_ms.items()
             if due_ms <= now_ms
         ]
 
-    def _lane(self, size: int) -> _Lane:
-        return self._lanes[size > self._very_large]
+    def _size_class(self, size: int) -> _SizeClass:
+        return self._size_classes[size > self._very_large]
 
-    def _let_in(self, lane: _Lane, connection: ConnectionId, size: int, now_ms: int) -> None:
-        lane.used_bytes += size
-        lane.due_ms[connection] = now_ms + GRACE_MS + size // SLOWEST_BYTES_PER_MS
+    def _let_in(self, size_class: _SizeClass, connection: ConnectionId, size: int, now_ms: int) -> None:
+        size_class.used_bytes += size
+        size_class.due_ms[connection] = now_ms + GRACE_MS + size // SLOWEST_BYTES_PER_MS
 
 
 class Outbox:

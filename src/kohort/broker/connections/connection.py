@@ -92,7 +92,7 @@ class Connection:
             self.waiting_bytes += len(frame)
         return len(frames)
 
-    def told_of(self, error: ProtocolError, data: bytes) -> str:
+    def describe_error(self, error: ProtocolError, data: bytes) -> str:
         """Say what is wrong with a frame; a length that nobody can mean may be the beginning of TLS."""
         if data.startswith(TLS_HELLO):
             return f"speaks TLS to the listener {self.caller.listener}, which has none: set {WITHOUT_TLS} there"
@@ -103,7 +103,7 @@ class Connection:
         return self.caller.host
 
     @property
-    def is_behind(self) -> bool:
+    def is_blocked(self) -> bool:
         """True if something must happen before the next request is served."""
         return (
             self.in_flight is not None or self.congested or bool(self.outbox.parts) or self.muted_until_ms is not None
@@ -112,7 +112,7 @@ class Connection:
     @property
     def can_serve(self) -> bool:
         """Whether the next frame may be served now."""
-        return bool(self.frames) and not (self.closed or self.is_behind)
+        return bool(self.frames) and not (self.closed or self.is_blocked)
 
     def next_frame(self) -> bytes | bytearray:
         frame = self.frames.popleft()
@@ -123,7 +123,7 @@ class Connection:
     def must_pause(self) -> bool:
         """True if the peer sent enough ahead of its answers, or more than there is room for."""
         held = self.waiting_bytes + self.reader.pending_bytes
-        return self.awaits_memory or (held > PAUSE_BYTES and (bool(self.frames) or self.is_behind))
+        return self.awaits_memory or (held > PAUSE_BYTES and (bool(self.frames) or self.is_blocked))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from kohort.broker.cluster.security_store import KeptQuotas
+from kohort.broker.cluster.security_store import StoredQuotas
 from kohort.broker.connections.budgets import FrameBudget
 from kohort.broker.connections.connection import Connection
 from kohort.broker.request import Caller, ConnectionId, ReplyTo
@@ -32,7 +32,7 @@ NO_LIMITS: Final = ListenerLimits()
 class OpenConnections:
     """Open connections of a broker by id; an id is not reused."""
 
-    def __init__(self, config: BrokerConfig, quotas: KeptQuotas) -> None:
+    def __init__(self, config: BrokerConfig, quotas: StoredQuotas) -> None:
         self._by_number: dict[ConnectionId, Connection] = {}
         self._max_frame_bytes = config.socket_request_max_bytes
         self._idle_ms = config.connections_max_idle_ms
@@ -104,7 +104,7 @@ class OpenConnections:
         connection.muted_until_ms = max(connection.muted_until_ms or 0, until_ms)
         self._muted.set(connection.connection_id, connection.muted_until_ms)
 
-    def unmute_who_await_keys(self) -> Iterator[Connection]:
+    def unmute_awaiting_keys(self) -> Iterator[Connection]:
         """Yield the connections whose logins waited for keys: some have come."""
         for connection in list(self._by_number.values()):
             if connection.login is not None and connection.login.awaits_keys:
@@ -151,7 +151,7 @@ class Admission(NamedTuple):
 class ConnectionQuotas:
     """Counts connections by address and by listener, and measures how fast they come."""
 
-    def __init__(self, config: BrokerConfig, kept: KeptQuotas) -> None:
+    def __init__(self, config: BrokerConfig, kept: StoredQuotas) -> None:
         self.reconfigure(config)
         self._of_listeners = limits_of_listeners(config)
         self._inter_broker = inter_broker_listener(config)

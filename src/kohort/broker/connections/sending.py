@@ -47,7 +47,7 @@ class AnswerSender:
 
     def send(self, connection: Connection, answer: Sequence[Buffer], out: list[Output]) -> None:
         """Send an answer. Raises StorageError where a log cannot be read; the frame is begun then."""
-        if not connection.is_behind and LogSlice not in map(type, answer):  # as it is most of the time
+        if not connection.is_blocked and LogSlice not in map(type, answer):  # as it is most of the time
             self._hand(connection, answer, out)
         else:
             connection.outbox.add(answer)

@@ -79,8 +79,8 @@ class TestDeclarations:
         for path in cost.names:
             field_at(api.request, path)
         for parts in filter(None, (cost.parts, cost.older_parts and cost.older_parts[1])):
-            assert field_at(api.request, ".".join(parts.asked)).kind == "array"
-            assert field_at(api.response, ".".join(parts.answered)).kind == "array"
+            assert field_at(api.request, ".".join(parts.request_path)).kind == "array"
+            assert field_at(api.response, ".".join(parts.response_path)).kind == "array"
 
     @pytest.mark.parametrize("name", [name for name, cost in BY_API.items() if cost.answer is AnswerBound.UNREAD])
     def test_answer_bound_by_unread_bytes_has_a_refusal_for_its_entries(self, name):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.broker.apis.describe_configs import FACTS, LATE, LATE_MAX, LOAD_AVG, LOAD_MAX, LOADS
+from kohort.broker.apis.describe_configs import LATE, LATE_MAX, LOAD_AVG, LOAD_MAX, LOADS, MEASURES
 from kohort.config.dynamic_broker import OF_BROKER
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -114,14 +114,14 @@ def test_what_a_node_knows_of_itself_is_told_to_who_asks_by_name_and_nobody_else
     stage.broker.state.counters.late.add(40, 0)
     node_id = str(stage.broker.state.node.node_id)
 
-    told = describe(peer, BROKER, node_id, keys=list(FACTS))
+    told = describe(peer, BROKER, node_id, keys=list(MEASURES))
 
     values = {config.name: config.value for config in told.configs}
     assert values.pop(LATE).isdecimal()
     assert values == {LOADS: "2", LOAD_AVG: "20", LOAD_MAX: "30", LATE_MAX: "40"}
     assert all(config.read_only for config in told.configs)
-    assert not FACTS.keys() & {config.name for config in describe(peer, BROKER, node_id).configs}
-    assert describe(peer, BROKER, "", keys=list(FACTS)).configs == []
+    assert not MEASURES.keys() & {config.name for config in describe(peer, BROKER, node_id).configs}
+    assert describe(peer, BROKER, "", keys=list(MEASURES)).configs == []
 
 
 def test_secrets_are_told_to_nobody():

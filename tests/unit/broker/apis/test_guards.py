@@ -219,7 +219,7 @@ def test_topics_are_made_by_who_may_and_told_to_who_may_see_their_options(stage,
         "my-a": (0, None),
         "my-b": (0, None),
         "yours": (DENIED, "Authorization failed."),
-        "twice": (ErrorCode.INVALID_REQUEST, "the topic is named twice in one request"),
+        "twice": (ErrorCode.INVALID_REQUEST, "duplicate topic in the request"),
     }
     by_name = {t.name: t for t in answer.topics}
     hidden, shown = by_name["my-a"], by_name["my-b"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.broker.cluster.kept_options import GROUP_OPTIONS_FILE, GROUPS_MOST_BYTES
+from kohort.broker.cluster.stored_options import GROUP_OPTIONS_FILE, GROUPS_MOST_BYTES
 from kohort.config import BrokerConfig
 from kohort.config.group import in_force
 from kohort.errors import ErrorCode, StorageError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.broker.cluster.transactions import ID_BYTES, LOOK_EVERY_MS, UNUSED_MS
+from kohort.broker.cluster.transactions import CHECK_EVERY_MS, ID_BYTES, UNUSED_MS
 from kohort.errors import ErrorCode
 from support.machines.broker_stage import BrokerStage
 from support.raw.transactional import Transactional, committed_values
@@ -65,7 +65,7 @@ def test_an_id_that_is_there_adds_partitions_up_to_twice_the_limit():
 @pytest.mark.heavy
 def test_ids_that_nobody_used_for_a_day_go_for_new_ones_the_longest_unused_first(stage, peer):
     attack(peer, 10, "old")
-    stage.advance(LOOK_EVERY_MS)
+    stage.advance(CHECK_EVERY_MS)
     attack(peer, 10, "younger")
     stage.advance(UNUSED_MS)
     mine = Transactional(peer, "younger0")

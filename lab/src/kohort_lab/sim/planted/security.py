@@ -6,7 +6,7 @@ from typing import Any
 
 from kohort.broker import group_requests
 from kohort.broker.apis import fetch, offset_commit, produce
-from kohort.broker.authorization import PASSED, Guarded
+from kohort.broker.authorization import PASSED, GuardResult
 from kohort.broker.client_quotas import Throttling
 from kohort.broker.cluster.access_control import AccessControl
 from kohort.broker.cluster.security_store import ScramUsers
@@ -28,10 +28,10 @@ def commit_unguarded(patch: Patch) -> None:
 
 @bug("security", "a commit is refused, and made", WORLD)
 def refused_commit_is_made(patch: Patch) -> None:
-    def guard(real: Any, checking: Any) -> Steps[Guarded]:
-        found = yield from real(checking)
+    def guard(real: Any, rights: Any) -> Steps[GuardResult]:
+        found = yield from real(rights)
         refused = found.answer
-        return found if refused is None else Guarded(amend=lambda _: refused)
+        return found if refused is None else GuardResult(amend=lambda _: refused)
 
     patch.function(offset_commit.guard_commit, guard)
 

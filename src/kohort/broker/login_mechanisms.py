@@ -39,7 +39,7 @@ class Offer(NamedTuple):
     """Longest validity of a login; 0: no limit."""
 
 
-class ListenerOffers(NamedTuple):
+class ListenerMechanisms(NamedTuple):
     """The mechanisms of one listener, in the order of its options."""
 
     mechanisms: Mapping[str, Offer]
@@ -47,12 +47,12 @@ class ListenerOffers(NamedTuple):
     """Of a frame that comes before a login is complete."""
 
 
-class LoginOffers:
+class LoginMechanisms:
     """Those of every listener that wants a login, and the keys that tokens are checked with."""
 
     def __init__(self, config: BrokerConfig, users: ScramUsers, rng: Rng, now_ms: int, wall: WallTime) -> None:
         """Make what the options ask for. Raises ConfigError; MissingExtra, for what a mechanism needs."""
-        self.by_listener: dict[str, ListenerOffers] = {}
+        self.by_listener: dict[str, ListenerMechanisms] = {}
         self.keys: dict[str, SigningKeys] = {}
         """By their addresses; to be fetched."""
         self.notes: list[Note] = []
@@ -63,7 +63,7 @@ class LoginOffers:
             if listener.protocol.uses_sasl:
                 self.by_listener[listener.name] = self._of_listener(config, listener.name)
 
-    def _of_listener(self, config: BrokerConfig, name: str) -> ListenerOffers:
+    def _of_listener(self, config: BrokerConfig, name: str) -> ListenerMechanisms:
         general = listener_config(config, name)
         if not general.sasl_enabled_mechanisms:
             raise ConfigError(f"sasl.enabled.mechanisms: the listener {name} wants a login and offers none")
@@ -71,7 +71,7 @@ class LoginOffers:
         for mechanism in general.sasl_enabled_mechanisms:
             said = listener_config(config, name, mechanism)
             found[mechanism] = Offer(self._begin(mechanism, said, name), said.connections_max_reauth_ms)
-        return ListenerOffers(found, general.sasl_server_max_receive_size)
+        return ListenerMechanisms(found, general.sasl_server_max_receive_size)
 
     def _begin(self, mechanism: str, said: ListenerConfig, listener: str) -> Callable[[], ServerExchange]:
         """Return what begins a login by ``mechanism``."""
@@ -125,11 +125,11 @@ class LoginOffers:
     def wake_at_ms(self) -> int | None:
         return earliest(*(keys.wake_at_ms for keys in self.keys.values())) if self.keys else None
 
-    def wishes(self, now_ms: int) -> list[str]:
+    def keys_to_fetch(self, now_ms: int) -> list[str]:
         """Return, once, the addresses that keys are to be fetched from now."""
         return [url for url, keys in self.keys.items() if keys.take_wish(now_ms)]
 
-    def keys_came(self, url: str, content: bytes | None, problem: str, now_ms: int) -> Note:
+    def keys_fetched(self, url: str, content: bytes | None, problem: str, now_ms: int) -> Note:
         """Take what a fetch gave, or why it gave nothing; what to tell."""
         keys = self.keys.get(url)
         if keys is None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kohort.broker.cluster.kept_files import encoded, load, save
+from kohort.broker.cluster.json_files import encoded, load, save
 from kohort.config.broker import BrokerConfig
 from kohort.config.client_metrics import SubscriptionConfig, parse_subscription
 from kohort.config.dynamic_broker import DYNAMIC, OF_BROKER
@@ -40,7 +40,7 @@ SUBSCRIPTIONS_MOST_BYTES: Final = 1 << 20
 SUBSCRIPTIONS_ADVICE: Final = "Mend it, or remove it to begin without subscriptions to metrics of clients"
 
 
-class KeptBrokerOptions:
+class StoredBrokerOptions:
     """Options of one broker, by its id as text, and of all brokers, under ``""``."""
 
     __slots__ = ("_storage", "by_name")
@@ -83,7 +83,7 @@ def _parse_broker_options(content: Any) -> dict[str, OptionTexts]:
     return options
 
 
-class KeptGroupOptions:
+class StoredGroupOptions:
     """What holds for groups beside the broker's options. ``by_group`` names only groups that have options."""
 
     __slots__ = ("_held_bytes", "_storage", "by_group")
@@ -131,7 +131,7 @@ def _parse_group_options(content: Any) -> dict[str, GroupOptions]:
     return groups
 
 
-class KeptSubscriptions:
+class StoredSubscriptions:
     """Options of each metrics subscription as text, and the subscriptions in force."""
 
     __slots__ = ("_storage", "by_name", "in_force")
