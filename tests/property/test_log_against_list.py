@@ -121,7 +121,7 @@ class LogAgainstList(RuleBasedStateMachine):
         name = f"orders-0/{self.log.segments[-1].log_name}"
         self.stage.storage.open(name).append([whole[:kept]])
         notes = self.stage.crash()
-        assert any(f"cut {kept} bytes at offset {self.next_offset}" in note for note in notes)
+        assert any(f"truncated {kept} bytes at offset {self.next_offset}" in note for note in notes)
 
     @precondition(lambda self: self.next_offset > self.log.recovery_point)
     @rule(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 63), torn=st.integers(0, 60))

@@ -73,7 +73,7 @@ def flipped_before_it_was_flushed(data: Path, rng: random.Random) -> Harm | None
     batch = _flip(log, rng)
     name, later = log.parent.name, _segments(log.parent)
     later = later[later.index(log) + 1 :]
-    said = [f"{name}: cut {log.stat().st_size - batch.at} bytes at offset {batch.base} from {log.name}: "]
+    said = [f"{name}: truncated {log.stat().st_size - batch.at} bytes at offset {batch.base} from {log.name}: "]
     if later:
         size = sum(one.stat().st_size for one in later)
         said.append(f"{name}: deleted {len(later)} later segments ({size} bytes), from {later[0].name} on")
@@ -114,7 +114,7 @@ def end_gone(data: Path, rng: random.Random) -> Harm | None:
     batch = rng.choice(list(batches(log)))
     _cut(log, batch.at)
     name = log.parent.name
-    said = f"{name}: offsets {batch.base} to {end - 1} are missing: they were on the disk"
+    said = f"{name}: offsets {batch.base} to {end - 1} are missing: "
     return Harm(f"the end of {name}, flushed", [said], _lost(name, batch.base, end))
 
 
@@ -127,7 +127,7 @@ def _torn(data: Path, rng: random.Random, topics: tuple[str, ...]) -> Harm | Non
     kept = rng.randrange(1, batch.size)
     _cut(log, batch.at + kept)
     name = log.parent.name
-    said = f"{name}: cut {kept} bytes at offset {batch.base} from {log.name}: "
+    said = f"{name}: truncated {kept} bytes at offset {batch.base} from {log.name}: "
     lost = _lost(name, batch.base, end) if topics == USERS else {}
     return Harm(f"{name} torn", [said], lost)
 
@@ -182,13 +182,13 @@ def partition_gone(data: Path, rng: random.Random) -> Harm | None:
     for path in log.parent.iterdir():
         path.unlink()
     log.parent.rmdir()
-    return Harm(f"{name} gone", [f"{name}: its folder was missing; it begins empty"], _lost(name, 0, end))
+    return Harm(f"{name} gone", [f"{name}: its folder was missing; the partition begins empty"], _lost(name, 0, end))
 
 
 def catalogue_gone(data: Path, _rng: random.Random) -> Harm:
     """Delete the list of topics: their folders tell which there are, not their options."""
     (data / TOPICS).unlink()
-    return Harm(f"{TOPICS} gone", [f"there is no {TOPICS}: took"])
+    return Harm(f"{TOPICS} gone", [f"{TOPICS} is missing: read"])
 
 
 def catalogue_torn(data: Path, rng: random.Random) -> Harm:

@@ -87,5 +87,5 @@ class BrokerState:
 
     def take_notes(self) -> list[Note]:
         """Return what the parts have to tell, each note given once."""
-        parts = (self.trailing_bytes.take_notes(), self.topics.take_refusals(), self.audit.take_notes())
+        parts = (self.trailing_bytes.take_notes(), self.topics.take_disk_errors(), self.audit.take_notes())
         return [*chain.from_iterable(parts), *self.client_metrics.take_notes()]

@@ -1,11 +1,11 @@
 """Aborted transactions of a partition: Kafka's ``.txnindex`` files, one beside each segment with entries.
 
-An entry is in the file of the segment that holds the marker, and on disk before later records count as flushed: else
-a reader of committed records could receive aborted ones. After an unclean stop the entries are rebuilt from the
-markers. A compacted segment has no entries: it holds no aborted record.
+The segment of the abort marker has the entry. The entry reaches the disk before later records count as flushed:
+else a ``read_committed`` consumer could receive aborted records. After an unclean stop recovery rebuilds the entries
+from the markers. A compacted segment holds no aborted records and has no entries.
 
-As in Kafka, entries are read from their files on demand. Memory holds their number and the last marker per segment,
-and the pages in use: at most ``MOST_ENTRIES`` entries for all partitions of a process.
+Entries are read from their files on demand. Memory holds a count and the last marker of each segment, and cached
+pages: at most ``MOST_ENTRIES`` entries for all partitions of a process.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import struct
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -26,8 +28,7 @@ VERSION: Final = 0
 ENTRY_BYTES: Final = _entry.size
 PAGE_ENTRIES: Final = 256
 MOST_ENTRIES: Final = 40_000
-"""About 8 MB."""
-PAGE_ITSELF: Final = 2
+PAGE_OVERHEAD: Final = 2
 
 
 class AbortedTransaction(NamedTuple):
@@ -45,49 +46,48 @@ def build_entry(aborted: AbortedTransaction) -> bytes:
 
 
 def parse_page(data: bytes) -> Page:
-    """Parse consecutive entries of a file. Raises ValueError if they are malformed or out of order."""
+    """Parse consecutive entries of a file. Raises ValueError if they are malformed or unordered."""
     if len(data) % ENTRY_BYTES:
         raise ValueError(f"{len(data)} bytes are not a whole number of entries")
     if any(data[::ENTRY_BYTES]) or any(data[1::ENTRY_BYTES]):
-        raise ValueError(f"an entry of another version; only {VERSION} is read")
+        raise ValueError(f"an entry has a version other than {VERSION}")
     page = [AbortedTransaction(pid, first, last, stable) for _, pid, first, last, stable in _entry.iter_unpack(data)]
     if any(a.last_offset >= b.last_offset for a, b in pairwise(page)):
-        raise ValueError("its entries are not in order")
+        raise ValueError("markers of entries do not increase")
     return page
 
 
 class AbortedPages:
-    """Least recently used pages of all partitions of a process, by owner and page number."""
+    """Page cache for all partitions of a process, by owner and page number; least recently used out."""
 
     def __init__(self, most_entries: int = MOST_ENTRIES) -> None:
         self.limit = most_entries
         self.used = 0
         self._pages: OrderedDict[tuple[object, int], Page] = OrderedDict()
 
-    def get(self, of: object, number: int) -> Page | None:
-        page = self._pages.get((of, number))
+    def get(self, owner: object, number: int) -> Page | None:
+        page = self._pages.get((owner, number))
         if page is not None:
-            self._pages.move_to_end((of, number))
+            self._pages.move_to_end((owner, number))
         return page
 
-    def put(self, of: object, number: int, page: Page) -> None:
-        """Keep a page; the least recently used pages make room."""
-        self.forget(of, number)
-        self._pages[of, number] = page
-        self.used += len(page) + PAGE_ITSELF
+    def put(self, owner: object, number: int, page: Page) -> None:
+        self.forget(owner, number)
+        self._pages[owner, number] = page
+        self.used += len(page) + PAGE_OVERHEAD
         self._make_room()
 
-    def add(self, of: object, number: int, entry: AbortedTransaction) -> None:
-        page = self._pages.get((of, number))
+    def add(self, owner: object, number: int, entry: AbortedTransaction) -> None:
+        page = self._pages.get((owner, number))
         if page is not None:
             page.append(entry)
             self.used += 1
             self._make_room()
 
-    def forget(self, of: object, number: int) -> None:
-        page = self._pages.pop((of, number), None)
+    def forget(self, owner: object, number: int) -> None:
+        page = self._pages.pop((owner, number), None)
         if page is not None:
-            self.used -= len(page) + PAGE_ITSELF
+            self.used -= len(page) + PAGE_OVERHEAD
 
     def _make_room(self) -> None:
         while self.used > self.limit:
@@ -101,14 +101,12 @@ _marker: Final = attrgetter("last_offset")
 _stable: Final = attrgetter("last_stable_offset")
 
 
-class _OfSegment:
-    __slots__ = ("base_offset", "count", "last_marker", "name")
-
-    def __init__(self, name: str, base_offset: int) -> None:
-        self.name = name
-        self.base_offset = base_offset
-        self.count = 0
-        self.last_marker = -1
+@dataclass(slots=True, eq=False)
+class _SegmentEntries:
+    name: str
+    base_offset: int
+    count: int = 0
+    last_marker: int = -1
 
     @property
     def pages(self) -> int:
@@ -116,14 +114,14 @@ class _OfSegment:
 
 
 class AbortedTransactions:
-    """Aborted transactions of one partition, in the order of their markers. Reads raise StorageError."""
+    """Aborted transactions of one partition, ordered by marker. Reads raise StorageError."""
 
     __slots__ = ("_folder", "_segments", "_storage", "pages")
 
     def __init__(self, storage: Storage, folder: str) -> None:
         self._storage = storage
         self._folder = folder
-        self._segments: list[_OfSegment] = []
+        self._segments: list[_SegmentEntries] = []
         self.pages: AbortedPages | None = None
 
     def __len__(self) -> int:
@@ -138,15 +136,15 @@ class AbortedTransactions:
         return f"{self._folder}/{segment_name}.{ENDING}"
 
     def load(self, segment_name: str) -> None:
-        """Load the entries of the next segment. Raises ValueError for a malformed file."""
-        found = _OfSegment(self._name(segment_name), int(segment_name))
+        """Load the entries of the next segment. Raises ValueError if the file is malformed."""
+        found = _SegmentEntries(self._name(segment_name), int(segment_name))
         found.last_marker = self._segments[-1].last_marker if self._segments else -1
         file = self._storage.open(found.name)
         try:
             for at in range(0, file.size, PAGE_BYTES):
                 page = parse_page(file.read(at, PAGE_BYTES))
                 if page[0].last_offset <= found.last_marker:
-                    raise ValueError("its entries are older than those before it")
+                    raise ValueError("markers of entries do not follow those of the previous segment")
                 found.count += len(page)
                 found.last_marker = page[-1].last_offset
         finally:
@@ -154,14 +152,14 @@ class AbortedTransactions:
         if found.count:
             self._segments.append(found)
 
-    def begin_anew(self, segment_name: str) -> None:
-        """Delete the file of a segment whose markers are about to be replayed."""
+    def reset_segment(self, segment_name: str) -> None:
+        """Delete the entries of a segment before its markers are replayed."""
         self._storage.delete(self._name(segment_name))
 
     def add(self, aborted: AbortedTransaction, segment_name: str) -> None:
-        """Write an entry beside the segment that holds its marker; one that is known is left alone.
+        """Write an entry beside the segment that holds its marker; ignore an entry that exists.
 
-        One that cannot be taken to the disk is in the file all the same: it comes once more, for a marker of its own.
+        After a failed flush the entry is in the file: a retry writes another marker, with an entry of its own.
         """
         if self._segments and self._segments[-1].last_marker >= aborted.last_offset:
             return
@@ -170,7 +168,7 @@ class AbortedTransactions:
         try:
             number = file.append([build_entry(aborted)]) // ENTRY_BYTES
             if not self._segments or self._segments[-1].name != name:
-                self._segments.append(_OfSegment(name, int(segment_name)))
+                self._segments.append(_SegmentEntries(name, int(segment_name)))
             segment = self._segments[-1]
             segment.count, segment.last_marker = number + 1, aborted.last_offset
             if self.pages is not None:
@@ -185,7 +183,7 @@ class AbortedTransactions:
     def between(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with batches in ``[start, end)``.
 
-        The search ends at the first entry whose last stable offset reaches ``end``.
+        The search ends at the first entry with a last stable offset of ``end`` or more.
         """
         segments = self._segments
         if not segments or start > segments[-1].last_marker:
@@ -200,7 +198,7 @@ class AbortedTransactions:
                     return found
         return found
 
-    def holds(self, producer_id: int, offset: int) -> bool:
+    def is_aborted(self, producer_id: int, offset: int) -> bool:
         """True if the producer's batch at ``offset`` was aborted."""
         return any(a.producer_id == producer_id for a in self.between(offset, offset + 1))
 
@@ -214,19 +212,19 @@ class AbortedTransactions:
 
     # ---------------------------------------------------------------- reading
 
-    def _page_reaching(self, segment: _OfSegment, offset: int) -> int:
+    def _page_reaching(self, segment: _SegmentEntries, offset: int) -> int:
         if segment.count <= PAGE_ENTRIES:
             return 0
         before_last = range(segment.pages - 1)
         return bisect_left(before_last, offset, key=lambda number: self._last_marker_of(segment, number))
 
-    def _last_marker_of(self, segment: _OfSegment, number: int) -> int:
+    def _last_marker_of(self, segment: _SegmentEntries, number: int) -> int:
         page = None if self.pages is None else self.pages.get(segment, number)
         if page is None:
             page = self._read(segment, (number + 1) * PAGE_ENTRIES - 1, 1)
         return page[-1].last_offset
 
-    def _page(self, segment: _OfSegment, number: int) -> Page:
+    def _page(self, segment: _SegmentEntries, number: int) -> Page:
         page = None if self.pages is None else self.pages.get(segment, number)
         if page is None:
             first = number * PAGE_ENTRIES
@@ -235,15 +233,12 @@ class AbortedTransactions:
                 self.pages.put(segment, number, page)
         return page
 
-    def _read(self, segment: _OfSegment, first: int, count: int) -> Page:
-        file = self._storage.open(segment.name)
-        try:
+    def _read(self, segment: _SegmentEntries, first: int, count: int) -> Page:
+        with closing(self._storage.open(segment.name)) as file:
             data = file.read(first * ENTRY_BYTES, count * ENTRY_BYTES)
-        finally:
-            file.close()
         if len(data) < count * ENTRY_BYTES:
-            raise CorruptLog(f"{segment.name} had {segment.count} entries, and is shorter now")
+            raise CorruptLog(f"{segment.name} is truncated: fewer than {segment.count} entries")
         try:
             return parse_page(data)
         except ValueError as error:
-            raise CorruptLog(f"{segment.name} cannot be read any more: {error}") from error
+            raise CorruptLog(f"{segment.name} cannot be read: {error}") from error

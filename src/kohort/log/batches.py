@@ -1,7 +1,7 @@
-"""Batches in a segment file: the walk over their headers, their checks, slices of stored bytes.
+"""Batches in a segment file: iterate and check their headers, read slices of stored bytes.
 
-The CRC of a batch does not cover its base offset, so one flipped bit moves an intact batch. Its neighbours prove it
-wrong: offsets only grow, the next segment begins where this one ends, and only compaction leaves gaps.
+The CRC of a batch does not cover its base offset, so one flipped bit moves an intact batch. The neighbouring batches
+reveal the error: offsets increase, the next segment begins at the end of this one, and only compaction leaves gaps.
 """
 
 from __future__ import annotations
@@ -34,46 +34,46 @@ class LogSlice:
     """Stored batches of one segment, read on demand."""
 
     lend: Callable[[int, int], Buffer]
-    """Reads bytes of the segment, by position and size; raises StorageError."""
+    """Reads segment bytes by position and size. Raises StorageError."""
     position: int
     size: int
     next_offset: int
-    """The offset after the last of the batches."""
-    begun: Buffer
+    """Offset after the last batch."""
+    prefix: Buffer
 
     def __len__(self) -> int:
         return self.size
 
     @property
-    def at_hand(self) -> Buffer | None:
-        """The whole slice if its bytes are already read, else None."""
-        begun, size = len(self.begun), self.size
-        if begun < size:
+    def preloaded(self) -> Buffer | None:
+        """All bytes if already read, else None."""
+        prefix, size = len(self.prefix), self.size
+        if prefix < size:
             return None
-        return self.begun if begun == size else memoryview(self.begun)[:size]
+        return self.prefix if prefix == size else memoryview(self.prefix)[:size]
 
     def read(self, at: int, size: int) -> Buffer:
-        """``size`` bytes from ``at``, all of which lie within the slice. Raises StorageError."""
-        if at + size <= len(self.begun):
-            return memoryview(self.begun)[at : at + size]
+        """Read ``size`` bytes at position ``at`` of the slice. Raises StorageError."""
+        if at + size <= len(self.prefix):
+            return memoryview(self.prefix)[at : at + size]
         data = self.lend(self.position + at, size)
         if len(data) < size:
-            raise StorageError(f"only {len(data)} of {size} bytes are left where a batch was found")
+            raise StorageError(f"only {len(data)} of {size} bytes are left of a batch")
         return data
 
     def load(self) -> Buffer:
-        at_hand = self.at_hand
-        return self.read(0, self.size) if at_hand is None else at_hand
+        preloaded = self.preloaded
+        return self.read(0, self.size) if preloaded is None else preloaded
 
 
 WINDOW_BYTES: Final = 1 << 20
-"""Window of a check; the CRC of a larger batch is summed in such pieces."""
+"""Read size of checks; the CRC of a larger batch is summed in pieces."""
 
 
 def headers(file: StorageFile, at: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch from ``at`` to ``end``; the records are not read.
+    """Yield position and header of each batch between two file positions, without its records.
 
-    Raises CorruptRecord where a batch is not whole or its header cannot be one.
+    Raises CorruptRecord at an incomplete batch or a malformed header.
     """
     while at < end:
         header = parse_batch_header(file.read(at, HEADER_BYTES))
@@ -85,9 +85,9 @@ def headers(file: StorageFile, at: int, end: int) -> Iterator[tuple[int, BatchHe
 
 
 def checked_headers(file: StorageFile, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch from the beginning to ``end``, its CRC checked.
+    """Yield position and header of each batch before ``end`` after a CRC check.
 
-    Raises CorruptRecord at the first batch that is bad; all before it were yielded.
+    Raises CorruptRecord at the first bad batch, after all batches before it.
     """
     at, window, window_at = 0, b"", 0
     while at < end:
@@ -108,9 +108,9 @@ def checked_headers(file: StorageFile, end: int) -> Iterator[tuple[int, BatchHea
 
 
 def whole_batches(file: StorageFile, at: int, end: int, size: int) -> tuple[bytes, list[tuple[int, BatchHeader]]]:
-    """Return the batches from ``at`` that lie whole within ``size`` bytes, or the first alone if it is larger.
+    """Return the complete batches within ``size`` bytes, or the first alone if it is larger.
 
-    Returns the bytes, and where in them each batch begins with its header; the CRCs are checked. Raises CorruptRecord.
+    Returns the bytes, and the position and header of each batch. Checks CRCs. Raises CorruptRecord.
     """
     data = file.read(at, min(size, end - at))
     first = parse_batch_header(data)
@@ -137,11 +137,11 @@ def _check_crc_in_pieces(file: StorageFile, at: int, header: BatchHeader) -> Non
         crc = crc32c.crc32c(piece, crc)
         place += len(piece)
     if crc != header.crc:
-        raise CorruptRecord(f"CRC {crc:#010x}, but the batch says {header.crc:#010x}", offset=header.base_offset)
+        raise CorruptRecord(f"CRC is {crc:#010x}, expected {header.crc:#010x}", offset=header.base_offset)
 
 
 _place: Final = struct.Struct(">qi11xi")
-"""The base offset, the length and the last offset delta of a batch."""
+"""Base offset, length and last offset delta of a batch."""
 SEARCH_BYTES: Final = 4096
 WALK_BYTES: Final = 1 << 16
 LARGE_BYTES: Final = 1 << 14
@@ -149,27 +149,31 @@ UNSIGNED: Final = (1 << 64) - 1
 
 
 def misplaced(base_offset: int, last_offset: int, expected: int) -> CorruptRecord:
-    return CorruptRecord(f"batch of offsets {base_offset} to {last_offset} where {expected} is next")
+    return CorruptRecord(f"batch has offsets {base_offset} to {last_offset}, expected {expected}")
 
 
 def check_place(header: BatchHeader, expected: int, segment_base: int, before: int | None = None) -> None:
-    """Raise CorruptRecord for a batch that cannot follow one that ends before ``expected``.
+    """Check that a batch can follow the batch that ends before ``expected``. Raises CorruptRecord.
 
     ``before``: first offset of the next segment, if known.
     """
     if header.last_offset_delta < 0 or header.base_offset < expected:
         raise misplaced(header.base_offset, header.last_offset, expected)
     if before is not None and header.last_offset >= before:
-        raise CorruptRecord(f"batch reaches offset {header.last_offset}; the next segment begins at {before}")
+        raise CorruptRecord(f"batch ends at offset {header.last_offset}, but the next segment begins at {before}")
     if header.last_offset - segment_base > RELATIVE_OFFSET_MAX:
-        raise CorruptRecord(f"batch reaches offset {header.last_offset}; that is too far from {segment_base}")
+        raise CorruptRecord(
+            f"batch ends at offset {header.last_offset}, too far from the segment's base offset {segment_base}"
+        )
 
 
-def true_base(header: BatchHeader, expected: int, after: int | None, segment_base: int, *, contiguous: bool) -> int:
-    """Return the base offset that a batch with a good CRC was written with; CorruptRecord where nobody can tell.
+def original_base_offset(
+    header: BatchHeader, expected: int, after: int | None, segment_base: int, *, contiguous: bool
+) -> int:
+    """Return the base offset that a batch with a valid CRC was written with.
 
-    It follows a batch that ends before ``expected``; what follows it begins at ``after``, or nobody knows (None). A
-    log that is not ``contiguous`` may have gaps. One flipped bit is told from a batch that does not belong here.
+    Detects one flipped bit. ``expected``: end of the previous batch; ``after``: base offset of the next one, if known;
+    a log that is not ``contiguous`` may have gaps. Raises CorruptRecord if the offset cannot be determined.
     """
     count = header.last_offset_delta + 1
     if count <= 0:
@@ -190,12 +194,12 @@ def true_base(header: BatchHeader, expected: int, after: int | None, segment_bas
 
 
 class Search:
-    """Search of one segment file by the positions of its batches, checked against their neighbours."""
+    """Search of one segment file for a batch; neighbouring batches confirm each base offset."""
 
     __slots__ = ("_file", "_reach", "_size", "_window", "_window_at")
 
     def __init__(self, file: StorageFile, size: int, reach: int) -> None:
-        """``reach`` is the offset at which the next segment begins, or the log ends."""
+        """Prepare a search. ``reach``: offset at which the next segment begins or the log ends."""
         self._file = file
         self._size = size
         self._reach = reach
@@ -203,15 +207,15 @@ class Search:
         self._window_at = 0
 
     def look(self, at: int, size: int) -> Buffer:
-        """Read a piece of the file into the window."""
+        """Read a part of the file into the window and return it."""
         self._window, self._window_at = self._file.lend(at, min(size, self._size - at)), at
         return self._window
 
     def find(self, offset: int, at: int, expected: int) -> int:
-        """Return where the batch that holds ``offset`` begins, or the next one if none does; the size if there is none.
+        """Return the position of the batch with ``offset``, else of the next one, else the file size.
 
-        The search begins at ``at``, with a batch that begins at ``expected`` or later. Raises CorruptRecord where
-        that batch, by its neighbours, says a wrong place.
+        The search begins at position ``at``, whose batch begins at offset ``expected`` or later. Raises CorruptRecord
+        if the base offset of that batch contradicts its neighbours.
         """
         while at < self._size:
             base, last, size = self.place(at)
@@ -228,11 +232,10 @@ class Search:
         return at
 
     def readable(self, start: int, limit: int, expected: int, end: int) -> tuple[int, int]:
-        """Return how many of ``limit`` bytes from ``start`` on are whole batches that begin before ``end`` and do not
-        contradict their neighbours; and the offset after the last of them.
+        """Return the size and end offset of the consistent batches from ``start`` on.
 
-        The first is to begin at ``expected``. Raises CorruptRecord where it is bad; what is bad further on ends what
-        is handed out, and is met by who reads from there.
+        The batches fit in ``limit`` bytes and begin before offset ``end``. Raises CorruptRecord if the first batch,
+        expected at offset ``expected``, is bad; a later bad batch ends the result.
         """
         at, limit, length = 0, min(limit, self._size - start), 0
         while limit - at >= HEADER_BYTES:
@@ -272,17 +275,17 @@ class Search:
         return min(self.place(at)[0], self._reach) if at < self._size else self._reach
 
     def place(self, at: int) -> tuple[int, int, int]:
-        """Return first offset, last offset and size of the batch at ``at``. Raises CorruptRecord."""
+        """Return first offset, last offset and size of the batch at position ``at``. Raises CorruptRecord."""
         if not self._shows(at):
             self.look(at, SEARCH_BYTES)
         here, left = at - self._window_at, self._size - at
         if len(self._window) - here < HEADER_BYTES:
-            raise _at(at, CorruptRecord("the file is shorter than it was, or ends with what is no batch"))
+            raise _at(at, CorruptRecord("the file was truncated, or does not end with a batch"))
         base, length, delta = _place.unpack_from(self._window, here)
         if not SMALLEST_LENGTH <= length <= left - LENGTH_ENDS_AT:
-            raise _at(at, CorruptRecord(f"a batch length of {length}"))
+            raise _at(at, CorruptRecord(f"invalid batch length {length}"))
         return base, base + delta, LENGTH_ENDS_AT + length
 
 
 def _at(position: int, error: CorruptRecord) -> CorruptRecord:
-    return CorruptRecord(f"at {position}: {error.problem}")
+    return CorruptRecord(f"at position {position}: {error.problem}")

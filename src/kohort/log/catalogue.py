@@ -1,7 +1,7 @@
-"""The topics of a data folder: ``kohort-topics.json``, replaced as a whole, once for all changes of a request.
+"""Catalogue of the topics of a data folder: ``kohort-topics.json``, replaced once for all changes of a request.
 
-Kafka keeps names, ids, partition counts and options in its metadata quorum; a single broker has none. Without the file
-(a folder of Kafka's own, or a lost file) the topics are read from the ``partition.metadata`` of each partition.
+Kafka stores names, ids, partition counts and options in its metadata quorum. Without the file (a data folder of Kafka,
+or a lost file) the topics are read from the ``partition.metadata`` of each partition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kohort.notes import Note, warning
 CATALOGUE_FILE: Final = "kohort-topics.json"
 VERSION: Final = 1
 PARTITIONS_MAX: Final = 10_000
-"""Of one topic; Kafka refuses more in one request."""
+"""Limit per topic; Kafka rejects more in one request."""
 LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 QUORUM_LOG: Final = "__cluster_metadata"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -29,7 +29,7 @@ COMPACTED_IN_KAFKA: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 @dataclass(frozen=True, slots=True)
 class TopicEntry:
-    """The catalogue's entry of one topic; immutable, so that its JSON is built once."""
+    """Catalogue entry of one topic; immutable, so that its JSON is built once."""
 
     name: str
     topic_id: bytes
@@ -54,9 +54,8 @@ class TopicEntry:
 class Catalogue:
     topics: dict[str, TopicEntry] = field(default_factory=dict)
     deleted: list[bytes] = field(default_factory=list)
-    """Ids of deleted topics whose folders may still exist."""
+    """Ids of deleted topics; their folders may still exist."""
     next_producer_id: int = 0
-    """First unused producer id."""
     cluster_id: str = ""
     """Fallback for a lost ``meta.properties``; "" if unknown."""
 
@@ -74,7 +73,7 @@ class Catalogue:
 
 def load_catalogue(storage: Storage, notes: list[Note]) -> Catalogue:
     """Load the catalogue, or rebuild it from the folders. Raises StorageError if it is malformed."""
-    advice = "Mend it, or remove it to have the topics found by their folders; their options are lost then"
+    advice = "Repair the file, or delete it: the next start reads the topics from their folders, without their options"
     found = read_json(storage, CATALOGUE_FILE, _parse, advice)
     return _from_folders(storage, notes) if found is None else found
 
@@ -89,17 +88,17 @@ def _parse(content: Any) -> Catalogue:
     catalogue.deleted = [uuid_from_text(text) for text in content["deleted"]]
     for entry in map(_entry, content["topics"]):
         if entry.name in catalogue.topics:
-            raise ValueError(f"two topics of the name {entry.name}")
+            raise ValueError(f"topic {entry.name} occurs twice")
         catalogue.topics[entry.name] = entry
     if len({entry.topic_id for entry in catalogue.topics.values()}) < len(catalogue.topics):
-        raise ValueError("two topics of one id")
+        raise ValueError("two topics have the same id")
     return catalogue
 
 
 def _entry(topic: Any) -> TopicEntry:
     name, partitions = topic["name"], _number(topic, "partitions", 1, PARTITIONS_MAX)
     if parse_folder(f"{name}-0") != (name, 0):
-        raise ValueError(f"a topic cannot be called {name!r}")
+        raise ValueError(f"invalid topic name {name!r}")
     overrides = {str(option): str(value) for option, value in topic["overrides"].items()}
     return TopicEntry(name, uuid_from_text(topic["topic_id"]), partitions, overrides, bool(topic["internal"]))
 
@@ -107,7 +106,7 @@ def _entry(topic: Any) -> TopicEntry:
 def _number(content: Any, name: str, least: int, most: int) -> int:
     value = content[name]
     if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{name} is {value!r}, not a number from {least} to {most}")
+        raise ValueError(f"{name} is {value!r}, expected {least} to {most}")
     return value
 
 
@@ -126,12 +125,12 @@ def _from_folders(storage: Storage, notes: list[Note]) -> Catalogue:
         found[tp.topic] = TopicEntry(tp.topic, topic_id, partitions, overrides, internal)
     if found:
         names = ", ".join(sorted(found))
-        notes.append(warning(f"there is no {CATALOGUE_FILE}: took {names} from their folders, with default options"))
+        notes.append(warning(f"{CATALOGUE_FILE} is missing: read {names} from their folders, with default options"))
     return Catalogue(topics=found)
 
 
 def folder_topic_id(storage: Storage, folder: str) -> bytes | None:
-    """Return the topic id in a folder's ``partition.metadata``; None without a valid one."""
+    """Return the topic id of a folder's ``partition.metadata``; None without a valid file."""
     data = storage.read(f"{folder}/{PARTITION_METADATA_FILE}")
     if data is None:
         return None

@@ -1,7 +1,7 @@
-"""The log cleaner: it compacts the log with the largest dirty share, one at a time, in steps.
+"""The log cleaner compacts one log at a time, the one with the largest dirty share, in steps.
 
-A step takes a few milliseconds, and the next one follows ``STEP_PAUSE_MS`` later. The progress of each log is Kafka's
-``cleaner-offset-checkpoint``; without it compaction begins at the log's start.
+A step takes a few milliseconds; the next one follows ``STEP_PAUSE_MS`` later. Kafka's ``cleaner-offset-checkpoint``
+holds the progress of each log; without it compaction begins at the log's start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Cleaner:
         self._logs = logs
         self._clean_until = self._read_checkpoint()
         self._not_before: dict[TopicPartition, int | None] = {}
-        """Time of the next attempt per log after a failure; None: at the next start."""
+        """Time of the next attempt after a failure, by log; None: at the next start."""
         self._now: Compaction | None = None
         self._wake_at_ms = now_ms + config.log_cleaner_backoff_ms
 
@@ -63,7 +63,6 @@ class Cleaner:
             self._abandon()
 
     def tick(self, now_ms: int) -> list[Note]:
-        """Run a step of the compaction in progress, or select the next log."""
         if not self.config.log_cleaner_enable or now_ms < self._wake_at_ms:
             return []
         if self._now is None:
@@ -80,7 +79,7 @@ class Cleaner:
         for log in self._logs():
             if "compact" in log.config.cleanup_policy and self._may_try(log.tp, now_ms):
                 dirty = dirty_part(log, self.clean_until(log.tp), wall_ms)
-                if dirty.is_worth_it(log.config.min_cleanable_dirty_ratio) and (best is None or dirty.ratio > best[0]):
+                if dirty.is_due(log.config.min_cleanable_dirty_ratio) and (best is None or dirty.ratio > best[0]):
                     best = (dirty.ratio, log, dirty)
         if best is None:
             return None
@@ -91,35 +90,35 @@ class Cleaner:
         not_before = self._not_before.get(tp, 0)
         return not_before is not None and now_ms >= not_before
 
-    def _step(self, under_way: Compaction, now_ms: int) -> list[Note]:
-        log = under_way.log
+    def _step(self, compaction: Compaction, now_ms: int) -> list[Note]:
+        log = compaction.log
         if "compact" not in log.config.cleanup_policy:
             self._abandon()
-            return [info(f"{log.tp}: its compaction was left, as its cleanup.policy has changed")]
+            return [info(f"{log.tp}: compaction abandoned: cleanup.policy has changed")]
         try:
-            if not under_way.step():
+            if not compaction.step():
                 return []
         except CorruptLog as error:
-            return self._give_up(log.tp, None, f"{error}; it is not tried again before the next start")
+            return self._fail(log.tp, None, f"{error}; the next attempt follows the next start")
         except StorageError as error:
-            return self._give_up(log.tp, now_ms + RETRY_MS, f"{log.tp}: compaction failed: {error}")
+            return self._fail(log.tp, now_ms + RETRY_MS, f"{log.tp}: compaction failed: {error}")
         self._now = None
         log.counters.compactions += 1
-        log.counters.compacted_bytes += under_way.freed_bytes
-        self._clean_until[log.tp] = under_way.clean_until
+        log.counters.compacted_bytes += compaction.freed_bytes
+        self._clean_until[log.tp] = compaction.clean_until
         self.write_checkpoint()
-        return [info(f"{log.tp}: {under_way}")]
+        return [info(f"{log.tp}: {compaction}")]
 
-    def _give_up(self, tp: TopicPartition, not_before: int | None, problem: str) -> list[Note]:
+    def _fail(self, tp: TopicPartition, not_before: int | None, problem: str) -> list[Note]:
         self._not_before[tp] = not_before
         self._abandon()
         return [warning(problem)]
 
     def _abandon(self) -> None:
-        assert self._now is not None, "something is under way"
-        under_way, self._now = self._now, None
+        assert self._now is not None, "a compaction is in progress"
+        compaction, self._now = self._now, None
         with suppress(StorageError):  # the next attempt or start deletes the leftovers
-            under_way.abandon()
+            compaction.abandon()
 
     # ---------------------------------------------------------------- checkpoint
 
@@ -131,10 +130,10 @@ class Cleaner:
             return {}
 
     def keep_only(self, known: Iterable[TopicPartition]) -> None:
-        """At the start, drop deleted logs: a recreated topic begins dirty."""
+        """Drop the progress of deleted logs: a recreated topic begins dirty."""
         names = set(known)
         self._clean_until = {tp: offset for tp, offset in self._clean_until.items() if tp in names}
 
     def write_checkpoint(self) -> None:
-        """Write the checkpoint. Its loss costs work, no records."""
+        """Write the checkpoint without a flush: its loss costs work, no records."""
         self._storage.replace(CLEANER_OFFSETS_FILE, build_offsets(self._clean_until), durable=False)

@@ -1,15 +1,15 @@
-"""Compaction of one log, in steps; and the part of a log that is due, by Kafka's rules (LogCleanerManager).
+"""Compaction of one log in steps, and selection of its dirty part, by Kafka's rules (LogCleanerManager).
 
-The first pass notes the last offset of every key in the dirty part. The second pass reads the segments up to its end,
-in groups that fit one segment, and writes the filtered batches to a new segment, which replaces the group once it is
-on disk. Appends and reads continue: the active segment is not touched, and each swap is one step.
+The first pass collects the last offset of every key in the dirty part. The second pass reads the segments before its
+end in groups that fit one segment, and writes the filtered batches to a new segment. The new segment replaces the
+group once it is on disk. Appends and reads continue: the active segment is not compacted, and each swap is one step.
 
-A step unpacks about ``SLICE_BYTES``, or one larger batch. Keys are held up to a memory budget; beyond it the compaction
+A step decompresses about ``SLICE_BYTES``, or one larger batch. If the keys exceed the memory budget, the compaction
 ends earlier in the log and the next one continues there, as in Kafka.
 
 The dirty part ends before the active segment, before records younger than ``min.compaction.lag.ms``, and before open
-transactions. It is due when it exceeds ``min.cleanable.dirty.ratio`` of the log, or when its oldest record has waited
-for ``max.compaction.lag.ms``.
+transactions. It is due if it exceeds ``min.cleanable.dirty.ratio`` of the log, or if its oldest record is older than
+``max.compaction.lag.ms``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kohort.log.compaction_filter import (
     RecordFilter,
     empty_batch,
     filter_batch,
-    is_taken_back,
+    is_aborted_batch,
 )
 from kohort.log.keyed_records import body_of, keyed_records
 from kohort.log.partition import PartitionLog
@@ -39,20 +39,20 @@ LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class Dirty(NamedTuple):
-    """The compactable offsets ``start`` to ``end``; ``ratio``: their share of the bytes before ``end``."""
+    """Compactable offsets ``start`` to ``end``; ``ratio``: their share of the bytes before ``end``."""
 
     start: int
     end: int
     ratio: float
     overdue: bool
 
-    def is_worth_it(self, min_ratio: float) -> bool:
+    def is_due(self, min_ratio: float) -> bool:
         return self.start < self.end and (self.overdue or self.ratio > min_ratio)
 
 
 def dirty_part(log: PartitionLog, clean_until: int, now_ms: int) -> Dirty:
     start = log.log_start_offset
-    if start < clean_until <= log.log_end_offset:  # beyond the end: the tail was lost, and nothing is sure
+    if start < clean_until <= log.log_end_offset:  # an end beyond the log: the tail was lost, so compact from the start
         start = clean_until
     closed = log.segments[:-1]
     end = _first_untouchable(log, closed, start, now_ms)
@@ -64,9 +64,9 @@ def dirty_part(log: PartitionLog, clean_until: int, now_ms: int) -> Dirty:
 
 
 def _with_ends(segments: tuple[Segment, ...], end: int) -> list[tuple[Segment, int]]:
-    held = [segment for segment in segments if segment.base_offset < end]
-    ends = [segment.base_offset for segment in held[1:]] + [end] * bool(held)
-    return list(zip(held, ends, strict=True))
+    found = [segment for segment in segments if segment.base_offset < end]
+    ends = [segment.base_offset for segment in found[1:]] + [end] * bool(found)
+    return list(zip(found, ends, strict=True))
 
 
 def _first_untouchable(log: PartitionLog, segments: tuple[Segment, ...], start: int, now_ms: int) -> int:
@@ -89,10 +89,10 @@ def _is_overdue(dirty: list[Segment], lag_ms: int, now_ms: int) -> bool:
 
 SLICE_BYTES: Final = 1 << 16
 ENTRY_BYTES: Final = 150
-"""Memory of a key besides its bytes."""
+"""Memory per key besides the key's bytes."""
 RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 FLUSH_STEPS: Final = 6000
-"""Then the flush is awaited, which raises its error."""
+"""Number of steps before the flush is awaited; that raises its error."""
 
 
 class Chunk(NamedTuple):
@@ -102,7 +102,7 @@ class Chunk(NamedTuple):
 
 
 class Compaction:
-    """One compaction of one log. Call ``step`` until it returns True, or ``abandon``."""
+    """Compaction of one log. Call ``step`` until it returns True, or ``abandon``."""
 
     def __init__(self, log: PartitionLog, storage: Storage, dirty: Dirty, memory_bytes: int, now_ms: int) -> None:
         self.log = log
@@ -119,7 +119,7 @@ class Compaction:
         self._work = self._run()
 
     def step(self) -> bool:
-        """Run one step; True after the last. Raises StorageError, CorruptLog for a bad batch."""
+        """Run one step; return True after the last. Raises StorageError, or CorruptLog at a bad batch."""
         self.steps += 1
         try:
             next(self._work)
@@ -130,7 +130,7 @@ class Compaction:
         return False
 
     def abandon(self) -> None:
-        """Drop the unfinished segment; the log stays as it is."""
+        """Drop the unfinished segment; the log is unchanged."""
         self._work.close()
         if self._making is not None:
             self._making.drop()
@@ -152,14 +152,9 @@ class Compaction:
     def _run(self) -> Generator[None, None, None]:
         latest: dict[bytes, int] = {}
         yield from self._note_keys(latest)
-        config = self.log.config
+        latest_offset, retention_ms = self.clean_until - 1, self.log.config.delete_retention_ms
         record_filter = RecordFilter(
-            latest,
-            self.clean_until - 1,
-            self.log.aborted,
-            EndedTransactions(),
-            self._now_ms,
-            config.delete_retention_ms,
+            latest, latest_offset, self.log.aborted, EndedTransactions(), self._now_ms, retention_ms
         )
         for group in self._groups():
             yield from self._compact(group, record_filter)
@@ -169,8 +164,8 @@ class Compaction:
         for segment in self._segments(self._dirty.start):
             for chunk in self._chunks(segment, self._dirty.start):
                 for at, header in chunk.batches:
-                    says_something = not header.is_control and not is_taken_back(header, self.log.aborted)
-                    if header.next_offset > self._dirty.start and says_something:
+                    has_keys = not header.is_control and not is_aborted_batch(header, self.log.aborted)
+                    if header.next_offset > self._dirty.start and has_keys:
                         body = body_of(chunk.data[at:], header)
                         room -= _note_batch(latest, body, header)
                         yield from self._pause_after(len(body))
@@ -205,9 +200,9 @@ class Compaction:
             yield Chunk(memoryview(data), batches, at >= segment.size)
 
     def _check_present(self, segment: Segment) -> None:
-        """Raise StorageError if retention has deleted the segment; the next attempt skips it."""
+        """Raise StorageError if retention deleted the segment; the next attempt skips it."""
         if all(segment is not present for present in self.log.segments):
-            raise StorageError(f"{segment.log_name} was deleted meanwhile")
+            raise StorageError(f"{segment.log_name} was deleted during its compaction")
 
     def _end_of(self, segment: Segment) -> int:
         self._check_present(segment)
@@ -276,7 +271,7 @@ class Compaction:
         if left.batch is not None:
             size = len(left.batch)
             if made.size + size > POSITION_MAX:
-                raise StorageError(f"{self.log.tp}: a compacted segment of more than {POSITION_MAX} bytes")
+                raise StorageError(f"{self.log.tp}: a compacted segment exceeds {POSITION_MAX} bytes")
             made.append([left.batch], size, header.last_offset, left.max_timestamp)
             self._bytes[1] += size
 
@@ -287,16 +282,15 @@ class Compaction:
             yield
 
     def _ends_a_producer(self, header: BatchHeader) -> bool:
-        """True for the last batch of a known producer: a start reads its sequence from it."""
+        """True for the last batch of a known producer: recovery reads its sequence from it."""
         producer = self.log.producers.get(header.producer_id) if header.producer_id >= 0 else None
-        return (
-            producer is not None and bool(producer.batches) and producer.batches[-1].last_offset == header.last_offset
-        )
+        return producer is not None and any(b.last_offset == header.last_offset for b in producer.batches[-1:])
 
     def _is_all_of_a_producer(self, header: BatchHeader) -> bool:
-        """True for a marker of a producer without remembered batches.
+        """True for a marker of a producer without retained batches.
 
-        A start reads the producer's epoch from it. Kafka leaves an empty batch, from which a start reads no epoch.
+        Recovery reads the producer's epoch from the marker. Kafka leaves an empty batch, which does not restore the
+        epoch.
         """
         producer = self.log.producers.get(header.producer_id)
         return producer is not None and not producer.batches and producer.epoch == header.producer_epoch

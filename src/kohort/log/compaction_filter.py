@@ -1,19 +1,16 @@
-"""Compaction of one batch: Kafka's rules (Cleaner, MemoryRecords.filterTo; KIP-98, KIP-534).
+"""Compaction of one batch by Kafka's rules (Cleaner, MemoryRecords.filterTo; KIP-98, KIP-534).
 
-================================ =====================================================================================
-record                           stays if
-================================ =====================================================================================
-behind the last offset examined  always
-with a value                     no later record has its key
-tombstone                        no later record has its key, and the delete horizon of its batch has not passed; the
-                                 first compaction that meets it sets the horizon, ``delete.retention.ms`` later
-without a key                    never
-marker of a transaction          a batch of the transaction remains since the log's start, or the delete horizon has
-                                 not passed; the first compaction that meets no batch sets the horizon
-================================ =====================================================================================
+- A record after the dirty part stays.
+- A record with a value stays if no later record has its key.
+- A tombstone also needs a delete horizon that has not passed. The first compaction of its batch sets the horizon,
+  ``delete.retention.ms`` later.
+- A record without a key is dropped.
+- A transaction marker stays while a batch of its transaction remains, and until the delete horizon passes. The first
+  compaction that finds no batch of the transaction sets the horizon.
+- Aborted records are dropped and replace no other record.
 
-A batch keeps its offsets, sequence and leader epoch. A batch without records is dropped, unless its header must stay
-for the producer's sequence or the end of the segment. Aborted records are dropped and replace no other record.
+A batch keeps its offsets, sequence and leader epoch. A batch without records is dropped, unless its header is needed
+for the producer's sequence or the end of the segment.
 """
 
 from __future__ import annotations
@@ -42,26 +39,26 @@ from kohort.wire.varints import varint_bytes
 
 
 class EndedTransactions:
-    """Transactions along one walk over a log, from its start."""
+    """Transactions with batches, tracked while the log is read from its start."""
 
     __slots__ = ("_met",)
 
     def __init__(self) -> None:
         self._met: set[int] = set()
-        """Producers with a batch and without a marker so far."""
+        """Producers with a batch and no marker so far."""
 
     def meet(self, header: BatchHeader) -> None:
         if header.is_transactional:
             self._met.add(header.producer_id)
 
     def end(self, batch: Buffer, header: BatchHeader) -> bool:
-        """Take a control batch; True if no batch of its transaction was met. Other control batches are kept."""
+        """Process a control batch; True if the log has no batch of its transaction."""
         if not header.record_count:
             return True
         try:
             marker = parse_marker(batch, header)
         except CorruptRecord:
-            return False  # recovery ignores it with a note
+            return False  # recovery ignores a malformed marker with a note
         if marker is None:
             return False
         if marker.producer_id in self._met:
@@ -81,13 +78,13 @@ class RecordFilter:
     latest_offset: int
     aborted: AbortedTransactions
     ended: EndedTransactions
-    """Filter batches in the order of the log, from its start."""
+    """Needs the batches in log order, from the log's start."""
     now_ms: int
     delete_retention_ms: int
 
 
 class FilteredBatch(NamedTuple):
-    """The filtered batch: None if it is empty, the same object if unchanged."""
+    """Filtered batch: None if it is empty, the same object if unchanged."""
 
     batch: bytes | memoryview | None
     max_timestamp: int
@@ -95,16 +92,18 @@ class FilteredBatch(NamedTuple):
     unpacked_bytes: int
 
 
-def is_taken_back(header: BatchHeader, aborted: AbortedTransactions) -> bool:
-    return header.is_transactional and not header.is_control and aborted.holds(header.producer_id, header.base_offset)
+def is_aborted_batch(header: BatchHeader, aborted: AbortedTransactions) -> bool:
+    return (
+        header.is_transactional and not header.is_control and aborted.is_aborted(header.producer_id, header.base_offset)
+    )
 
 
 def filter_batch(batch: bytes | memoryview, header: BatchHeader, record_filter: RecordFilter) -> FilteredBatch:
-    """Filter one whole batch. Raises CorruptRecord."""
+    """Filter one complete batch. Raises CorruptRecord."""
     if header.is_control:
         return _filter_marker(batch, header, record_filter)
     record_filter.ended.meet(header)
-    if is_taken_back(header, record_filter.aborted):
+    if is_aborted_batch(header, record_filter.aborted):
         return FilteredBatch(None, NO_TIMESTAMP, 0, 0)
     if header.base_offset > record_filter.latest_offset:
         return _whole(batch, header)
@@ -173,22 +172,15 @@ def _time_of(record: KeyedRecord, header: BatchHeader) -> int:
 
 
 def _moved(body: bytes, record: KeyedRecord, timestamp_delta: int) -> bytes:
-    """Rewrite the timestamp delta: the base timestamp of the batch becomes its delete horizon."""
+    """Replace a record's timestamp delta, because the delete horizon replaces the batch's base timestamp."""
     delta, rest = varint_bytes(timestamp_delta), body[record.rest : record.end]
     return b"".join((varint_bytes(1 + len(delta) + len(rest)), b"\x00", delta, rest))
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """Return a batch without records in place of one that lost all of them.
-
-    It has no timestamp, where Kafka keeps the old one: no record bears it.
-    """
+    """Return the batch without records and without a timestamp; Kafka keeps the old timestamp."""
     kept_bits = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
     assert not kept_bits & CODEC_BITS, "an empty batch is not compressed"
-    made = header._replace(
-        attributes=header.attributes & kept_bits,
-        base_timestamp=NO_TIMESTAMP,
-        max_timestamp=NO_TIMESTAMP,
-        record_count=0,
-    )
-    return pack_batch(made, b"")
+    attributes = header.attributes & kept_bits
+    empty = {"attributes": attributes, "base_timestamp": NO_TIMESTAMP, "max_timestamp": NO_TIMESTAMP, "record_count": 0}
+    return pack_batch(header._replace(**empty), b"")

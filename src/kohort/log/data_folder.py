@@ -1,12 +1,10 @@
-"""The small text files beside the logs, in Kafka's own form.
+"""Small text files beside the logs, in Kafka's format.
 
-======================================= =====================================================================
-recovery-point-offset-checkpoint        up to which offset each log is known to be on the disk
-log-start-offset-checkpoint             from which offset on each log may be read, where that is inside a segment
-<partition>/partition.metadata          the id of the topic that the folder belongs to
-meta.properties                         whose folder this is: cluster and node
-.kafka_cleanshutdown                    present from a clean stop to the next start: the logs need no recovery
-======================================= =====================================================================
+- ``recovery-point-offset-checkpoint``: offset up to which each log is flushed.
+- ``log-start-offset-checkpoint``: start offset of each log that starts inside a segment.
+- ``<partition>/partition.metadata``: id of the folder's topic.
+- ``meta.properties``: cluster id and node id of the data folder.
+- ``.kafka_cleanshutdown``: exists from a clean stop to the next start: the logs need no recovery.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ CLEAN_SHUTDOWN: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
 def build_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """Build a checkpoint: a version (0), a count, then ``topic partition offset`` by line."""
+    """Build a checkpoint: a version (0), a count, then lines of ``topic partition offset``."""
     lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
     return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
 
@@ -41,12 +39,12 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
     """Parse a checkpoint of offsets. Raises ValueError."""
     lines = data.decode("ascii").split("\n")
     if lines[0] != "0" or lines[-1] or len(lines) != int(lines[1]) + 3:
-        raise ValueError("its lines are not a version, a count, and as many entries")
+        raise ValueError("expected a version, a count, and that many entries")
     offsets = {}
     for line in lines[2:-1]:
         topic, partition, offset = line.split(" ")
         if int(offset) < 0:
-            raise ValueError(f"offset {offset} of {topic}-{partition}")
+            raise ValueError(f"{topic}-{partition} has the offset {offset}")
         offsets[TopicPartition(topic, int(partition))] = int(offset)
     return offsets
 
@@ -56,10 +54,10 @@ def build_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def parse_partition_metadata(data: bytes) -> bytes:
-    """Parse the topic id of a partition's folder. Raises ValueError."""
+    """Parse the topic id of a partition folder. Raises ValueError."""
     fields = dict(line.split(": ", 1) for line in data.decode("ascii").splitlines() if line)
     if fields.get("version") != "0" or "topic_id" not in fields:
-        raise ValueError("it has no version 0 and topic_id")
+        raise ValueError("expected version 0 and topic_id")
     return uuid_from_text(fields["topic_id"])
 
 
@@ -72,23 +70,23 @@ class DataFolderIdentity(NamedTuple):
 
 
 def ensure_identity(
-    storage: Storage, config: BrokerConfig, rng: Rng, remembered: str, notes: list[Note]
+    storage: Storage, config: BrokerConfig, rng: Rng, catalogue_cluster_id: str, notes: list[Note]
 ) -> DataFolderIdentity:
-    """Return the folder's identity, made now if it has none. Raises ConfigError where the options contradict it.
+    """Return the identity of a data folder; create it if missing. Raises ConfigError if an option differs.
 
-    ``remembered`` is the cluster id that the catalogue of topics bears, "" if it bears none. A file that is missing
-    or damaged is made anew from it, and ``notes`` say so; Kafka refuses to start then.
+    ``catalogue_cluster_id``: cluster id of the topic catalogue, or "". It replaces a missing or damaged file, with a
+    warning in ``notes``; Kafka refuses to start.
     """
     data = storage.read(META_PROPERTIES_FILE)
     found = parse_properties((data or b"").decode("utf-8", "replace"), is_damaged=True)
-    properties = {name: value for name, value in found.items() if _is_said(name, value)}
+    properties = {name: value for name, value in found.items() if _is_plausible(name, value)}
     written = properties.get("cluster.id", "")
-    cluster_id = written or remembered
+    cluster_id = written or catalogue_cluster_id
     node_id = properties.get("node.id", properties.get("broker.id"))
     if cluster_id and config.cluster_id and cluster_id != config.cluster_id:
         raise ConfigError(
             f"cluster.id={config.cluster_id!r}: the data folder belongs to cluster {cluster_id!r}"
-            f" ({META_PROPERTIES_FILE}); leave the option out or use another folder"
+            f" ({META_PROPERTIES_FILE}); omit the option or use another folder"
         )
     if node_id and node_id != str(config.node_id):
         raise ConfigError(
@@ -101,27 +99,26 @@ def ensure_identity(
         kept |= {"cluster.id": identity.cluster_id, "node.id": str(identity.node_id)}
         storage.replace(META_PROPERTIES_FILE, build_properties(kept).encode())
         if data is not None or any(parse_folder(folder) for folder in storage.folders()):
-            notes.append(warning(_what_was_lost(data, written, node_id, remembered, identity)))
-    elif remembered and remembered != written:
-        notes.append(warning(f"{META_PROPERTIES_FILE} says cluster {written!r}, the topics are of {remembered!r}"))
+            notes.append(warning(_describe_loss(data, written, node_id, catalogue_cluster_id, identity)))
+    elif catalogue_cluster_id and catalogue_cluster_id != written:
+        notes.append(warning(f"{META_PROPERTIES_FILE} has cluster {written!r}, the catalogue {catalogue_cluster_id!r}"))
     return identity
 
 
-def _is_said(name: str, value: str) -> bool:
-    """True for a plausible line; the rest is damage."""
+def _is_plausible(name: str, value: str) -> bool:
     return bool(value) and name.isascii() and name.isprintable() and value.isascii() and value.isprintable()
 
 
-def _what_was_lost(
-    data: bytes | None, written: str, node_id: str | None, remembered: str, made: DataFolderIdentity
+def _describe_loss(
+    data: bytes | None, written: str, node_id: str | None, catalogue_cluster_id: str, made: DataFolderIdentity
 ) -> str:
-    state = "was missing" if data is None else "could not be read whole"
-    told = [] if node_id else [f"node {made.node_id} is taken from the options"]
-    if not written and remembered:
-        told.insert(0, f"cluster {made.cluster_id} is as the topics have it")
+    state = "was missing" if data is None else "was damaged"
+    sources = [] if node_id else [f"node id {made.node_id} comes from the options"]
+    if not written and catalogue_cluster_id:
+        sources.insert(0, f"cluster id {made.cluster_id} comes from the topic catalogue")
     elif not written:
-        told.insert(0, f"the cluster is now {made.cluster_id}, and nobody knows what it was")
-    return f"{META_PROPERTIES_FILE} {state}, and was made anew: {'; '.join(told)}"
+        sources.insert(0, f"cluster id {made.cluster_id} is new, the old one is lost")
+    return f"{META_PROPERTIES_FILE} {state} and was recreated: {'; '.join(sources)}"
 
 
 def new_topic_id(rng: Rng) -> bytes:
@@ -129,7 +126,7 @@ def new_topic_id(rng: Rng) -> bytes:
 
 
 def _uuid(rng: Rng) -> bytes:
-    """Return a version 4 UUID. Like Kafka's, its text never begins with a dash, as an option does."""
+    """Return a version 4 UUID; its text, as in Kafka, does not begin with a dash, like an option."""
     while True:
         bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
         value = bits.to_bytes(16, "big")

@@ -1,9 +1,9 @@
-"""Start offsets of leader epochs: a consumer queries them to detect a truncated log.
+"""Start offsets of leader epochs: consumers query them to detect a truncated log (KIP-320).
 
-The epoch is 0 from the first append and survives a clean restart. It grows when another node leads, and after an
-unclean stop: a tail may be missing, and the new epoch makes clients check their positions (KIP-320).
+The epoch is 0 from the first append and survives a clean restart. It increases when another node leads, and after an
+unclean stop: records at the end may be lost, and the new epoch makes clients validate their positions.
 
-The file is Kafka's ``leader-epoch-checkpoint``: a version (0), a count, then ``epoch start_offset`` by line.
+The file is Kafka's ``leader-epoch-checkpoint``: a version (0), a count, then lines of ``epoch start_offset``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kohort.notes import Note, warning
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 EPOCH_MAX: Final = 0x3FFFFFFF
-"""A larger epoch is a flipped bit: the CRC of a batch does not cover it."""
+"""Limit of a plausible epoch; the CRC of a batch does not cover it, so a larger one is damage."""
 
 
 class LeaderEpochs:
@@ -30,7 +30,6 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> list[tuple[int, int]]:
-        """(epoch, start offset), oldest first."""
         return list(self._entries)
 
     @property
@@ -38,7 +37,7 @@ class LeaderEpochs:
         return self._entries[-1][0] if self._entries else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Begin ``epoch`` at ``start_offset``; True if it is new. An epoch without records is replaced."""
+        """Begin ``epoch`` at ``start_offset``; return True if it is new. Replace an epoch without records."""
         if epoch > EPOCH_MAX or (self._entries and epoch <= self._entries[-1][0]):
             return False
         while self._entries and self._entries[-1][1] >= start_offset:
@@ -47,24 +46,24 @@ class LeaderEpochs:
         return True
 
     def truncate_end(self, end_offset: int) -> bool:
-        """Drop epochs from ``end_offset`` on; True if there were any."""
+        """Drop epochs that start at or after ``end_offset``; return True if any did."""
         kept = [entry for entry in self._entries if entry[1] < end_offset]
         changed = len(kept) < len(self._entries)
         self._entries = kept
         return changed
 
     def truncate_start(self, start_offset: int) -> bool:
-        """Drop epochs that end before ``start_offset``; the epoch that contains it begins there."""
-        held = [entry for entry in self._entries if entry[1] <= start_offset]
-        if not held:
+        """Drop epochs that end before ``start_offset``; the epoch at that offset now starts there."""
+        started = [entry for entry in self._entries if entry[1] <= start_offset]
+        if not started:
             return False
-        kept = [(held[-1][0], start_offset), *self._entries[len(held) :]]
+        kept = [(started[-1][0], start_offset), *self._entries[len(started) :]]
         changed = kept != self._entries
         self._entries = kept
         return changed
 
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the greatest epoch up to ``epoch`` and its end offset; (-1, -1) for a future one.
+        """Return the greatest epoch up to ``epoch`` and its end offset; (-1, -1) if ``epoch`` is in the future.
 
         The rules: protocol/fetching.md#end-of-an-epoch.
         """
@@ -85,15 +84,15 @@ class LeaderEpochs:
     def parse(cls, data: bytes) -> LeaderEpochs:
         lines = data.decode("ascii").split("\n")
         if lines[0] != "0" or lines[-1] or len(lines) != int(lines[1]) + 3:
-            raise ValueError("its lines are not a version, a count, and as many entries")
+            raise ValueError("expected a version, a count, and that many entries")
         entries = []
         for line in lines[2:-1]:
             epoch, start = line.split(" ")
             entries.append((int(epoch), int(start)))
         if any(not 0 <= epoch <= EPOCH_MAX or start < 0 for epoch, start in entries):
-            raise ValueError("it has an epoch, or an offset, that no log has")
+            raise ValueError("an epoch or an offset is out of range")
         if any(b[0] <= a[0] or b[1] <= a[1] for a, b in pairwise(entries)):
-            raise ValueError("its entries do not grow")
+            raise ValueError("entries do not increase")
         return cls(entries)
 
 
@@ -104,14 +103,13 @@ class EpochsFile:
         self._storage, self._epochs = storage, epochs
         self._name = f"{folder}/{EPOCHS_FILE}"
         self.is_saved = True
-        """False while the file lacks the latest epoch."""
 
     def save(self) -> None:
         self._storage.replace(self._name, self._epochs.build(), durable=False)
         self.is_saved = True
 
     def save_if_room(self) -> list[Note]:
-        """Write the file; on a full disk the next append does. Return notes."""
+        """Write the file; on a full disk leave it to the next append and return a note."""
         try:
             self.save()
         except StorageError as error:

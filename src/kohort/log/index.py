@@ -1,15 +1,10 @@
-"""The two sparse indexes of a segment, as Kafka keeps them on disk.
+"""The two sparse indexes of a segment, in Kafka's file format.
 
-========== ============================================== =========================================================
-file       entry                                          meaning
-========== ============================================== =========================================================
-.index     int32 relative offset, int32 position          the batch at ``position`` *ends* with this offset
-.timeindex int64 timestamp, int32 relative offset         the batch that ends here was the first to reach this time
-========== ============================================== =========================================================
+``.index`` maps an int32 relative offset, the last of a batch, to the batch's int32 position. ``.timeindex`` maps an
+int64 timestamp to the int32 relative offset that ends the first batch with this timestamp or a later one.
 
-Both only grow, in both columns; offsets are relative to the segment's base offset. Entries are held in two arrays (8
-and 12 bytes an entry, as on disk) and added to the file from time to time: recovery never trusts an index after an
-unclean stop, so there is no hurry.
+Both columns of both indexes increase. Entries are held in two arrays and written to the file from time to time:
+recovery after an unclean stop does not use index files.
 """
 
 from __future__ import annotations
@@ -32,7 +27,7 @@ RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 
 
 class OffsetIndex:
-    """Maps an offset to a position at or before its batch."""
+    """Map of an offset to a position at or before its batch."""
 
     __slots__ = ("_offsets", "_positions", "saved")
 
@@ -58,7 +53,7 @@ class OffsetIndex:
             self._positions.append(position)
 
     def floors(self, relative_offset: int) -> Iterator[tuple[int, int]]:
-        """Yield the entries up to ``relative_offset``, the last first."""
+        """Yield the entries up to ``relative_offset``, in descending order."""
         for i in range(bisect_right(self._offsets, relative_offset) - 1, -1, -1):
             yield self._offsets[i], self._positions[i]
 
@@ -74,25 +69,25 @@ class OffsetIndex:
 
     @classmethod
     def parse(cls, data: Buffer, log_size: int) -> OffsetIndex:
-        """Parse the index file of a log of ``log_size`` bytes. Raises ValueError with the reason."""
+        """Parse the index file of a log of ``log_size`` bytes. Raises ValueError."""
         if len(data) % OFFSET_ENTRY_SIZE:
-            raise ValueError(f"its {len(data)} bytes are no multiple of {OFFSET_ENTRY_SIZE}")
+            raise ValueError(f"{len(data)} bytes are not a multiple of {OFFSET_ENTRY_SIZE}")
         flat = struct.unpack(f">{len(data) // 4}i", data)
         index = cls()
         index._offsets = array("i", flat[::2])
         index._positions = array("i", flat[1::2])
         index.saved = len(index)
         if not (_grows(index._offsets) and _grows(index._positions)):
-            raise ValueError("its entries do not grow")
+            raise ValueError("entries do not increase")
         if index and (index._offsets[0] < 0 or index._positions[0] < 0):
-            raise ValueError("it begins with a negative entry")
+            raise ValueError("the first entry is negative")
         if index and index.last_position >= log_size:
-            raise ValueError(f"it points to {index.last_position}, beyond the log's {log_size} bytes")
+            raise ValueError(f"position {index.last_position} is beyond the log's {log_size} bytes")
         return index
 
 
 class TimeIndex:
-    """Maps a timestamp to the offset before which all batches are older."""
+    """Map of a timestamp to an offset; all batches before that offset are older."""
 
     __slots__ = ("_offsets", "_timestamps", "saved")
 
@@ -109,16 +104,16 @@ class TimeIndex:
         return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else None
 
     def maybe_append(self, timestamp_ms: int, relative_offset: int) -> None:
-        """Add an entry if its timestamp is the latest and its offset does not go back."""
+        """Add an entry if its timestamp is the latest and its offset does not decrease."""
         last = self.last
         if timestamp_ms >= 0 and (last is None or (timestamp_ms > last[0] and relative_offset >= last[1])):
             self._timestamps.append(timestamp_ms)
             self._offsets.append(relative_offset)
 
     def lookup(self, timestamp_ms: int) -> int | None:
-        """End of the first batch that reaches the greatest indexed timestamp up to ``timestamp_ms``.
+        """Return the end of the first batch with the greatest indexed timestamp up to ``timestamp_ms``.
 
-        All batches before that one are earlier than ``timestamp_ms``; None if nothing that early is indexed.
+        All batches before it are older than ``timestamp_ms``. None if no indexed timestamp is old enough.
         """
         i = bisect_right(self._timestamps, timestamp_ms) - 1
         return self._offsets[i] if i >= 0 else None
@@ -129,18 +124,18 @@ class TimeIndex:
 
     @classmethod
     def parse(cls, data: Buffer) -> TimeIndex:
-        """Parse the file. Raises ValueError with the reason."""
+        """Parse the index file. Raises ValueError."""
         if len(data) % TIME_ENTRY_SIZE:
-            raise ValueError(f"its {len(data)} bytes are no multiple of {TIME_ENTRY_SIZE}")
+            raise ValueError(f"{len(data)} bytes are not a multiple of {TIME_ENTRY_SIZE}")
         index = cls()
         for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
             index._timestamps.append(timestamp)
             index._offsets.append(offset)
         index.saved = len(index)
         if index and min(index._timestamps[0], index._offsets[0]) < 0:
-            raise ValueError("it begins with a negative entry")
+            raise ValueError("the first entry is negative")
         if not _grows(index._timestamps) or any(b < a for a, b in pairwise(index._offsets)):
-            raise ValueError("its entries do not grow")
+            raise ValueError("entries do not increase")
         return index
 
 

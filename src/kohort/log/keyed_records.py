@@ -1,7 +1,4 @@
-"""Keys, tombstones and positions of the records in a batch, for compacted topics.
-
-Only keys are copied; compaction copies the other bytes of a record as they are.
-"""
+"""Keys, tombstones and positions of the records in a batch, for compacted topics."""
 
 from __future__ import annotations
 
@@ -15,11 +12,11 @@ from kohort.wire.record_batch import HEADER_BYTES, SMALLEST_RECORD, BatchHeader
 from kohort.wire.varints import read_varint
 
 BODY_MAX_BYTES: Final = 1 << 28
-"""Bound of the decompressed records of a batch."""
+"""Limit of the decompressed records of a batch."""
 
 
 class KeyedRecord(NamedTuple):
-    """One record of a batch; ``start`` to ``end`` are its bytes, ``rest`` is where its offset delta begins."""
+    """Record of a batch: bytes ``start`` to ``end``; ``rest``: position of its offset delta."""
 
     offset_delta: int
     timestamp_delta: int
@@ -31,14 +28,17 @@ class KeyedRecord(NamedTuple):
 
 
 def body_of(batch: Buffer, header: BatchHeader) -> bytes:
-    """Return the decompressed records of one whole batch. Raises CorruptRecord."""
+    """Return the decompressed records of a complete batch. Raises CorruptRecord."""
     return decompress(header.codec, memoryview(batch)[HEADER_BYTES : header.size], BODY_MAX_BYTES)
 
 
 def keyed_records(body: Buffer, header: BatchHeader) -> Iterator[KeyedRecord]:
     """Yield the records of ``body``. Raises CorruptRecord if they contradict the header's count."""
     if not 0 <= header.record_count <= len(body) // SMALLEST_RECORD:
-        raise CorruptRecord(f"a count of {header.record_count} records in {len(body)} bytes", offset=header.base_offset)
+        raise CorruptRecord(
+            f"batch has {len(body)} bytes, too few or too many for {header.record_count} records",
+            offset=header.base_offset,
+        )
     at = 0
     try:
         for _ in range(header.record_count):
@@ -46,7 +46,7 @@ def keyed_records(body: Buffer, header: BatchHeader) -> Iterator[KeyedRecord]:
             yield record
             at = record.end
     except IndexError:
-        raise CorruptRecord("a record runs past the end of its batch", offset=header.base_offset) from None
+        raise CorruptRecord("a record exceeds the end of its batch", offset=header.base_offset) from None
     if at != len(body):
         raise CorruptRecord(f"{len(body) - at} bytes after the last record", offset=header.base_offset)
 
@@ -55,7 +55,7 @@ def _record_at(body: Buffer, start: int, header: BatchHeader) -> KeyedRecord:
     size, at = read_varint(body, start)
     end = at + size
     if size < 0 or end > len(body):
-        raise CorruptRecord(f"a record of {size} bytes with {len(body) - at} left", offset=header.base_offset)
+        raise CorruptRecord(f"record has {size} bytes, but {len(body) - at} are left", offset=header.base_offset)
     timestamp_delta, rest = read_varint(body, at + 1)
     offset_delta, at = read_varint(body, rest)
     key_size, at = read_varint(body, at)
@@ -65,5 +65,5 @@ def _record_at(body: Buffer, start: int, header: BatchHeader) -> KeyedRecord:
         at += key_size
     value_size, at = read_varint(body, at)
     if at > end or at + value_size > end or not 0 <= offset_delta <= header.last_offset_delta:
-        raise CorruptRecord("a record that does not fit its length or its batch", offset=header.base_offset)
+        raise CorruptRecord("a record contradicts its length or its batch", offset=header.base_offset)
     return KeyedRecord(offset_delta, timestamp_delta, key, value_size < 0, start, rest, end)

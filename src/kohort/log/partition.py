@@ -1,14 +1,15 @@
-"""The log of one partition: append, read, look-up, retention.
+"""Log of one partition: append, read, lookup, retention.
 
-A single broker is its own only replica, so the high watermark is the log's end. The last stable offset is the first
-offset of the earliest open transaction. A batch is stored as it came, with its offset and leader epoch, unless the
-topic has a codec of its own (recoding.py).
+A broker is its own only replica, so the high watermark is the log's end. The last stable offset is the first offset of
+the earliest open transaction. A batch is stored unchanged except for offset and leader epoch, unless the topic has a
+codec of its own (recoding.py).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
@@ -18,7 +19,7 @@ from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.aborted import AbortedPages, AbortedTransaction
 from kohort.log.batches import LogSlice
 from kohort.log.epochs import EpochsFile
-from kohort.log.producers import ProducedBatch, ProducerSnapshots, Room
+from kohort.log.producers import ProducedBatch, ProducerLimit, ProducerSnapshots
 from kohort.log.recoding import CODECS, PreparedBatch, opened
 from kohort.log.recovery import LogToRecover, recover
 from kohort.log.segment import Segment, SegmentLimits, segment_name
@@ -33,39 +34,31 @@ from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import BatchHeader, Marker, build_marker, with_offset
 
 __all__ = [
-    "NOBODY",
-    "NOTHING_KNOWN",
+    "NO_HOOKS",
+    "UNKNOWN_START",
     "AppendResult",
     "FoundOffset",
     "GroupCommit",
-    "KnownAtStart",
+    "LogCheckpoint",
     "LogCounters",
-    "LogListener",
+    "LogHooks",
     "PartitionLog",
 ]
 
 
+@dataclass(slots=True, eq=False)
 class LogCounters:
-    __slots__ = (
-        "batches", "bytes", "compacted_bytes", "compactions", "deleted_bytes", "deleted_segments", "records",
-        "rolled_segments",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.batches = 0
-        self.records = 0
-        self.bytes = 0
-        self.rolled_segments = 0
-        self.deleted_segments = 0
-        self.deleted_bytes = 0
-        self.compactions = 0
-        self.compacted_bytes = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    rolled_segments: int = 0
+    deleted_segments: int = 0
+    deleted_bytes: int = 0
+    compactions: int = 0
+    compacted_bytes: int = 0
 
     def copy(self) -> LogCounters:
-        copied = LogCounters()
-        for name in self.__slots__:
-            setattr(copied, name, getattr(self, name))
-        return copied
+        return replace(self)
 
     def appended(self, header: BatchHeader) -> None:
         self.batches += 1
@@ -77,31 +70,31 @@ class LogCounters:
         self.deleted_bytes += size
 
 
-class KnownAtStart(NamedTuple):
+class LogCheckpoint(NamedTuple):
     clean: bool = False
     recovery_point: int = 0
     """All records before this offset are flushed."""
     start_offset: int = 0
 
 
-class LogListener(NamedTuple):
+class LogHooks(NamedTuple):
     on_flush_due: Callable[[TopicPartition, int], None] | None = None
     """Schedules ``flush_if_due``."""
-    tell: Callable[[Note], None] | None = None
+    report: Callable[[Note], None] | None = None
     """Reports disk errors of requests."""
     counters: LogCounters = LogCounters()
-    producer_room: Room | None = None
+    producer_room: ProducerLimit | None = None
     aborted_pages: AbortedPages | None = None
-    """Without it each query reads the files."""
+    """Page cache; without it each query reads the files."""
     wall: WallTime = WallTime()
 
 
-NOTHING_KNOWN: Final = KnownAtStart()
-NOBODY: Final = LogListener()
+UNKNOWN_START: Final = LogCheckpoint()
+NO_HOOKS: Final = LogHooks()
 
 
 class AppendResult(NamedTuple):
-    """Where a batch was appended. ``log_append_time_ms`` is -1 where records keep their own times."""
+    """Offsets of an appended batch; ``log_append_time_ms`` is -1 if records keep their own timestamps."""
 
     base_offset: int
     last_offset: int
@@ -109,39 +102,39 @@ class AppendResult(NamedTuple):
     log_start_offset: int
     duplicate: bool = False
     awaits_flush: bool = False
-    """The answer may leave only when ``has_reached_disk(last_offset)``."""
+    """True if the response waits until ``has_reached_disk(last_offset)``."""
 
 
 class GroupCommit:
     def __init__(self) -> None:
-        self._under_way: list[tuple[Segment, int]] = []
+        self._flushing: list[tuple[Segment, int]] = []
         self._end_offset = 0
         self._failed_to = 0
 
     @property
-    def is_under_way(self) -> bool:
-        return bool(self._under_way)
+    def is_in_flight(self) -> bool:
+        return bool(self._flushing)
 
     def begin(self, segments: Sequence[Segment], end_offset: int) -> None:
-        """Flush ``segments``, which end at ``end_offset``. Raises StorageError if it cannot begin."""
-        assert not self._under_way, "one at a time"
+        """Flush ``segments``, which end at ``end_offset``. Raises StorageError if the flush cannot begin."""
+        assert not self._flushing, "a flush is in flight"
         self._failed_to = 0
         for segment in segments:
             segment.start_flush()
-        self._under_way = [(segment, segment.size) for segment in segments]
+        self._flushing = [(segment, segment.size) for segment in segments]
         self._end_offset = end_offset
 
     def check(self, offset: int) -> None:
-        """Raise StorageError if the last flush failed and was to cover ``offset``."""
+        """Raise StorageError if the last flush was to cover ``offset`` and failed."""
         if offset < self._failed_to:
-            raise StorageError("the disk refused a flush")
+            raise StorageError("a flush failed")
 
     def through(self) -> int | None:
-        """Return, once, the offset up to which the flush completed; None while in flight or after a failure."""
-        waiting = [(segment, size) for segment, size in self._under_way if not segment.is_flushed_to(size)]
-        if not self._under_way or any(segment.is_flushing for segment, _ in waiting):
+        """Return the end offset of a completed flush once; None while it is in flight or after a failure."""
+        waiting = [(segment, size) for segment, size in self._flushing if not segment.is_flushed_to(size)]
+        if not self._flushing or any(segment.is_flushing for segment, _ in waiting):
             return None
-        self._under_way = []
+        self._flushing = []
         if waiting:
             self._failed_to = self._end_offset
             return None
@@ -155,7 +148,7 @@ _base_offset: Final = attrgetter("base_offset")
 
 
 class PartitionLog:
-    """The log of one partition, recovered by its constructor; ``notes`` reports the recovery."""
+    """Log of one partition, recovered by its constructor; ``notes`` reports the recovery."""
 
     def __init__(
         self,
@@ -163,13 +156,13 @@ class PartitionLog:
         storage: Storage,
         config: TopicConfig,
         now_ms: int,
-        known: KnownAtStart = NOTHING_KNOWN,
-        listener: LogListener = NOBODY,
+        known: LogCheckpoint = UNKNOWN_START,
+        listener: LogHooks = NO_HOOKS,
     ) -> None:
         self.tp = tp
         self.folder = str(tp)
         self._storage = storage
-        self._on_flush_due, self._tell, self.counters, room, aborted_pages, self._wall = listener
+        self._on_flush_due, self._report, self.counters, room, aborted_pages, self._wall = listener
         self._configure(config)
         place = LogToRecover(storage, self.folder, self._limits, *known, not self._compacts)
         found = recover(place, self._wall.at(now_ms))
@@ -182,12 +175,12 @@ class PartitionLog:
         self.producers, self.aborted, self.epochs = found.producers, found.aborted, found.epochs
         self.producers.room, self.aborted.pages = room, aborted_pages
         self.notes = [note.about(tp) for note in found.notes]
-        """Repairs not yet reported."""
+        """Repairs that were not reported yet."""
         self._unflushed_records = self._next_offset - self.recovery_point
         self._flush_due_ms: int | None = None
         self._commit = GroupCommit()
-        self._wanted_to = 0
-        """End of the offsets whose responses await a flush."""
+        self._awaited_to = 0
+        """End of the offsets whose responses wait for a flush."""
         self._epochs_file = EpochsFile(storage, self.folder, self.epochs)
         if found.new_epoch:
             self.notes += [note.about(tp) for note in self._epochs_file.save_if_room()]
@@ -212,7 +205,7 @@ class PartitionLog:
 
     @config.setter
     def config(self, config: TopicConfig) -> None:
-        """New options apply to later batches, and to segments at the next retention check."""
+        """Apply new options to later batches, and to segments at the next retention check."""
         self._configure(config)
         for segment in self._segments:
             segment.limits = self._limits
@@ -229,11 +222,11 @@ class PartitionLog:
         return self._next_offset
 
     high_watermark = log_end_offset
-    """The only replica: every record is committed."""
+    """The log's end: the broker is the only replica."""
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, else the log's end: the end of committed reads."""
+        """First offset of the earliest open transaction, else the log's end; ``read_committed`` ends here."""
         first_open = self.producers.first_open
         return self._next_offset if first_open is None else max(first_open, self._start_offset)
 
@@ -247,7 +240,7 @@ class PartitionLog:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Segments, oldest first; the last is appended to."""
+        """Segments, oldest first; appends go to the last."""
         return tuple(self._segments)
 
     # ---------------------------------------------------------------- append
@@ -255,17 +248,17 @@ class PartitionLog:
     def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> AppendResult:
         """Append one batch. Raises ApiError (protocol/records.md#what-a-broker-refuses)."""
         header = checked_header(batch, self._rules, self._wall.at(now_ms), from_client=from_client)
-        if from_client and self.opens_batches:
+        if from_client and self.decompresses_batches:
             batch, header = at_once(self._opened(batch, header))
         return self._store(batch, header, now_ms, from_client=from_client)
 
     @property
-    def opens_batches(self) -> bool:
-        """True if producers' batches are decompressed: ``prepare`` before ``append_prepared``."""
+    def decompresses_batches(self) -> bool:
+        """True if producers' batches are decompressed: call ``prepare``, then ``append_prepared``."""
         return self._compacts or self._codec is not None
 
     def prepare(self, batch: Buffer, now_ms: int) -> Steps[PreparedBatch]:
-        """Check a producer's batch, and decompress it where needed, in steps. Raises ApiError."""
+        """Check a producer's batch, and decompress it if needed, in steps. Raises ApiError."""
         header = checked_header(batch, self._rules, self._wall.at(now_ms), from_client=True)
         return (yield from self._opened(batch, header))
 
@@ -289,7 +282,7 @@ class PartitionLog:
             self._begin_epoch()
             segment.append(self._placed(batch, header, wall_ms), size, last_offset, max_timestamp)
         except StorageError as error:
-            raise self._refused("append", "a batch is refused", error) from error
+            raise self._refused("append", "batch rejected", error) from error
         self._next_offset = last_offset + 1
         self.counters.appended(header)
         append_time_ms = wall_ms if self._log_append_time else -1
@@ -300,13 +293,13 @@ class PartitionLog:
         return AppendResult(base_offset, last_offset, append_time_ms, self._start_offset, awaits_flush=waits)
 
     def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
-        """Append the marker that ends a producer's transaction. Raises ApiError; it may be retried."""
+        """Append the marker that ends a producer's transaction. Raises ApiError; retries are safe."""
         self.producers.check_marker(marker)
         wall_ms = self._wall.at(now_ms)
         appended = self.append(build_marker(marker, wall_ms), now_ms, from_client=False)
-        taken_back = self.producers.taken_back(marker, appended.base_offset)
-        if taken_back is not None:
-            self._guarded(lambda: self.aborted.add(taken_back, segment_name(self._segments[-1].base_offset)))
+        entry = self.producers.aborted_by(marker, appended.base_offset)
+        if entry is not None:
+            self._guarded(lambda: self.aborted.add(entry, segment_name(self._segments[-1].base_offset)))
         self.producers.end(marker, wall_ms, now_ms)
         return appended
 
@@ -337,23 +330,23 @@ class PartitionLog:
         self._guarded(self._epochs_file.save)
 
     def _maybe_flush(self, now_ms: int, last_offset: int) -> bool:
-        """Begin a flush where ``flush.messages`` demands it; return whether the response waits for it."""
+        """Begin a flush if ``flush.messages`` is reached; return True if the response waits for it."""
         if self._unflushed_records >= self._config.flush_messages:
-            self._wanted_to = self._next_offset
+            self._awaited_to = self._next_offset
             self._guarded(self._begin_flush)
         elif self._unflushed_records and self._config.flush_ms < LONG_MAX and self._flush_due_ms is None:
             self._flush_due_ms = now_ms + self._config.flush_ms
             if self._on_flush_due is not None:
                 self._on_flush_due(self.tp, self._flush_due_ms)
-        return last_offset < self._wanted_to and not self.has_reached_disk(last_offset)
+        return last_offset < self._awaited_to and not self.has_reached_disk(last_offset)
 
     def awaited_offset(self, now_ms: int) -> int | None:
-        """Return the offset that responses await on disk, else None; retry a failed flush."""
-        last = self._wanted_to - 1
+        """Return the offset whose flush responses wait for, else None; retry a failed flush."""
+        last = self._awaited_to - 1
         return last if last >= self.recovery_point and self._maybe_flush(now_ms, last) else None
 
     def roll(self, now_ms: int) -> None:
-        """Close the segment and begin another at the log's end. The old one is flushed in the background."""
+        """Close the active segment, flush it in the background, and begin another at the log's end."""
         self._roll(self._wall.at(now_ms))
 
     def _roll(self, wall_ms: int) -> None:
@@ -368,22 +361,22 @@ class PartitionLog:
     # ---------------------------------------------------------------- read
 
     def read(self, offset: int, max_bytes: int, *, end: int | None = None, at_least_one: bool = True) -> list[Buffer]:
-        found = self.slices(offset, max_bytes, end=end, at_least_one=at_least_one, at_hand=max_bytes)
+        found = self.slices(offset, max_bytes, end=end, at_least_one=at_least_one, preload=max_bytes)
         return self._guarded(lambda: [one.load() for one in found])
 
     def slices(
-        self, offset: int, max_bytes: int, *, end: int | None = None, at_least_one: bool = True, at_hand: int = 0
+        self, offset: int, max_bytes: int, *, end: int | None = None, at_least_one: bool = True, preload: int = 0
     ) -> list[LogSlice]:
-        """Whole batches as stored, from the one that holds ``offset`` up to those that begin before ``end``.
+        """Return the stored batches from the one with ``offset`` up to those that begin before ``end``.
 
-        At most ``max_bytes``, except that ``at_least_one`` gives a first batch of any size; about ``at_hand`` of them
-        are read at once. Raises ApiError OFFSET_OUT_OF_RANGE for an offset before the start or after the end of the
-        log; at the end there is nothing.
+        They have at most ``max_bytes``, but ``at_least_one`` returns a first batch of any size. About ``preload`` bytes
+        of them are read at once. The result is empty at the log's end. Raises ApiError OFFSET_OUT_OF_RANGE outside the
+        log.
         """
         if not self._start_offset <= offset <= self._next_offset:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.tp} holds offsets {self._start_offset} to {self._next_offset}, not {offset}",
+                f"{self.tp} has offsets {self._start_offset} to {self._next_offset}, not {offset}",
             )
         end = self._next_offset if end is None else min(end, self._next_offset)
         found: list[LogSlice] = []
@@ -392,19 +385,19 @@ class PartitionLog:
             while offset < end and (max_bytes > 0 or (at_least_one and not found)):
                 reach = self._segments[i + 1].base_offset if i + 1 < len(self._segments) else self._next_offset
                 batches, exhausted = self._segments[i].slice(
-                    offset, max_bytes, end, reach, at_least_one=at_least_one and not found, at_hand=at_hand
+                    offset, max_bytes, end, reach, at_least_one=at_least_one and not found, preload=preload
                 )
                 if batches is not None:
                     found.append(batches)
                     max_bytes -= len(batches)
-                    at_hand = max(at_hand - len(batches), 0)
+                    preload = max(preload - len(batches), 0)
                 i += 1
                 if not exhausted or i == len(self._segments):
                     break
                 offset = self._segments[i].base_offset
         except StorageError as error:
-            if not found:  # else the next read from there raises it
-                raise self._refused("read", f"offset {offset} cannot be read", error) from error
+            if not found:  # the next read from that offset raises the error
+                raise self._refused("read", f"cannot read offset {offset}", error) from error
         return found
 
     def _index_of(self, offset: int) -> int:
@@ -413,14 +406,14 @@ class PartitionLog:
         return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
 
     def bytes_available(self, offset: int) -> int:
-        """Approximate bytes readable from ``offset``; 0 exactly when there are none."""
+        """Return the approximate number of bytes from ``offset`` on; exactly 0 at the log's end."""
         if not self._start_offset <= offset < self._next_offset:
             return 0
         i = self._index_of(offset)
         first = self._guarded(lambda: self._segments[i].bytes_from(offset))
         return first + sum(segment.size for segment in self._segments[i + 1 :])
 
-    def taken_back(self, start: int, end: int) -> list[AbortedTransaction]:
+    def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
         return self._guarded(lambda: self.aborted.between(start, end))
 
     def find_by_time(self, timestamp_ms: int) -> FoundOffset | None:
@@ -433,15 +426,15 @@ class PartitionLog:
         try:
             return action()
         except StorageError as error:
-            raise self._refused("other", "a request is refused", error) from error
+            raise self._refused("other", "request rejected", error) from error
 
-    def _refused(self, duty: str, what: str, error: StorageError) -> ApiError:
-        if self._tell is not None:
-            self._tell(warning(f"{what}: {error}", ("disk", duty)).about(self.tp))
+    def _refused(self, task: str, problem: str, error: StorageError) -> ApiError:
+        if self._report is not None:
+            self._report(warning(f"{problem}: {error}", ("disk", task)).about(self.tp))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the greatest epoch up to ``epoch`` and its end offset; (-1, -1) for an unknown one."""
+        """Return the greatest epoch up to ``epoch`` and its end offset; (-1, -1) if ``epoch`` is unknown."""
         if self.epochs.latest is None:
             return (0, self._next_offset) if epoch == 0 else (-1, -1)
         return self.epochs.end_of(epoch, self._next_offset)
@@ -449,55 +442,56 @@ class PartitionLog:
     # ---------------------------------------------------------------- retention
 
     def delete_records_before(self, offset: int) -> int:
-        """Advance the log start to ``offset`` (-1: the end); return it. Retention frees the bytes."""
+        """Advance the log start to ``offset`` (-1: the log's end) and return it. Retention frees the bytes."""
         offset = self._next_offset if offset == -1 else offset
         if not 0 <= offset <= self._next_offset:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.tp} ends at {self._next_offset}, before {offset}")
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.tp} ends at offset {self._next_offset}, before {offset}"
+            )
         if offset > self._start_offset:
             self._start_offset = offset
             self._guarded(self._after_new_start)
         return self._start_offset
 
     def retain(self, now_ms: int) -> list[Note]:
-        notes, wall_ms = [], self._wall.at(now_ms)
-        policy = self._config.cleanup_policy
+        policy, wall_ms = self._config.cleanup_policy, self._wall.at(now_ms)
         rules = [(below_start(self._segments, self._start_offset), "below the log's start")]
         if "delete" in policy:
             by_age = too_old(self._segments, wall_ms, self._config.retention_ms)
             by_size = too_many(self._segments, self._config.retention_bytes)
             rules.append((by_age, f"older than {self._config.retention_ms} ms"))
             rules.append((by_size, f"more than {self._config.retention_bytes} bytes"))
-        gone, reason = max(rules, key=lambda rule: rule[0])
-        if gone:
-            size = self._delete_oldest(gone, wall_ms)
-            said = f"{self.tp}: deleted {gone} segments ({size} bytes), {reason}; starts at {self._start_offset}"
-            notes.append(info(said))
-        return notes
+        count, reason = max(rules, key=lambda rule: rule[0])
+        if not count:
+            return []
+        size = self._delete_oldest(count, wall_ms)
+        found = f"{self.tp}: deleted {count} segments ({size} bytes), {reason}; starts at {self._start_offset}"
+        return [info(found)]
 
     def _delete_oldest(self, count: int, wall_ms: int) -> int:
         if count == len(self._segments):
             self._roll(wall_ms)
-        gone = self._segments[:count]
-        size = sum(segment.size for segment in gone)
+        oldest = self._segments[:count]
+        size = sum(segment.size for segment in oldest)
         del self._segments[:count]
         self.aborted.forget(0, self._segments[0].base_offset)
         self._start_offset = max(self._start_offset, self._segments[0].base_offset)
-        for segment in gone:
+        for segment in oldest:
             segment.start_delete()
         self.counters.deleted(count, size)
         self._after_new_start()
         return size
 
     def replace_segments(self, old: Sequence[Segment], made: Segment, last_end: int = -1) -> None:
-        """Put a compacted segment in the place of ``old``. Raises StorageError, and nothing has happened, if it cannot.
+        """Replace adjacent segments by a compacted one. A StorageError changes nothing.
 
-        ``old`` must still be here, side by side: retention may have taken some while they were compacted. ``last_end``
-        is the offset of the last marker that ``made`` lacks: no start may read on from before it.
+        Fails if retention deleted one of ``old``. ``last_end``: offset of the last marker that compaction dropped;
+        producer snapshots before it are deleted, because recovery would miss the marker.
         """
         bases = [segment.base_offset for segment in old]
         first = next((i for i, segment in enumerate(self._segments) if segment is old[0]), -1)
         if first < 0 or any(a is not b for a, b in zip(self._segments[first : first + len(old)], old, strict=False)):
-            raise StorageError(f"the segments {bases} were deleted while they were compacted")
+            raise StorageError(f"segments {bases} were deleted during their compaction")
         made.close()
         made.limits = self._limits  # changed during the compaction
         self._snapshots.forget_before(last_end + 1)
@@ -527,13 +521,13 @@ class PartitionLog:
         return self._segments[self._index_of(self.recovery_point) :]
 
     def _begin_flush(self) -> None:
-        if not self._commit.is_under_way:
+        if not self._commit.is_in_flight:
             self._commit.begin(self._unflushed_segments(), self._next_offset)
             self._unflushed_records = 0
             self._flush_due_ms = None
 
     def has_reached_disk(self, offset: int) -> bool:
-        """True if the record at ``offset`` is flushed; if not, a flush is in flight.
+        """Return True if the record at ``offset`` is flushed; otherwise a flush is in flight.
 
         Raises ApiError if that flush failed; the next append begins another.
         """
@@ -544,8 +538,8 @@ class PartitionLog:
             self._commit.check(offset)
         except StorageError as error:
             self._unflushed_records = self._next_offset - self.recovery_point
-            what = f"what was written up to offset {offset} is not on the disk, and its answers are refused"
-            raise self._refused("flush", what, error) from error
+            problem = f"flush up to offset {offset} failed; the requests of its batches fail"
+            raise self._refused("flush", problem, error) from error
         self._guarded(self._begin_flush)
         return False
 
@@ -564,7 +558,7 @@ class PartitionLog:
             self.recovery_point = max(self.recovery_point, self._segments[i].base_offset)
 
     def release(self) -> None:
-        """Close files and indexes that are unused since the last call."""
+        """Close files and indexes that were unused since the last call."""
         for segment in self._segments:
             segment.release()
 
@@ -585,6 +579,6 @@ class PartitionLog:
             segment.close()
 
     def drop(self) -> None:
-        """Close without flushing: the folder is about to be deleted."""
+        """Close without a flush: the folder is about to be deleted."""
         for segment in self._segments:
             segment.drop()

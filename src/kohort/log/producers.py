@@ -1,14 +1,12 @@
-"""What a partition knows of its producers: enough to answer a retry, to refuse a gap, and to tell which transactions
-are open (protocol/producers.md#repeats-and-gaps). What lies behind the first record of an open transaction is not
-stable yet.
+"""State of a partition's producers: detects retries, sequence gaps and open transactions.
 
-Snapshots are Kafka's own files (version 1), written when a segment is rolled and when the log is closed; after a start
-the batches behind the last snapshot are read again. A snapshot names a producer's last batch alone, so the end of the
-log before it is looked through for those before (``recall``): after a restart too a retry of any batch in flight is
-known for one. Kafka does not look, and refuses what is not the last as out of order.
+The rules: protocol/producers.md#repeats-and-gaps. The first record of the earliest open transaction is the last stable
+offset. Snapshots have Kafka's file format (version 1) and are written when a segment rolls and when the log is closed.
+A start replays the batches after the last snapshot.
 
-Deviation: the age of a producer counts from the broker's clock at its last append. Kafka counts from the batch's own
-timestamp, and so forgets a producer of old data at once.
+Deviations: a snapshot has only the last batch of each producer, so ``recall`` reads earlier batches from the log: after
+a restart a retry of any batch in flight is recognized. Kafka rejects all but the last as out of order. A producer
+expires by the broker's clock since its last append; Kafka uses the batch's timestamp.
 """
 
 from __future__ import annotations
@@ -44,8 +42,8 @@ class ProducedBatch(NamedTuple):
     timestamp_ms: int
 
 
-class Room(Protocol):
-    """Limit of remembered producers over all partitions."""
+class ProducerLimit(Protocol):
+    """Limit of the number of producers over all partitions."""
 
     @property
     def is_full(self) -> bool: ...
@@ -72,14 +70,14 @@ class Producer:
 
 
 class Producers:
-    """All producers of a partition by id, the longest idle first."""
+    """Producers of a partition by id, longest idle first."""
 
     __slots__ = ("_by_id", "_open", "room")
 
     def __init__(self) -> None:
         self._by_id: dict[int, Producer] = {}
-        self.room: Room | None = None
-        """None during recovery: all producers are taken."""
+        self.room: ProducerLimit | None = None
+        """None during recovery, which has no limit."""
         self._open: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -98,7 +96,7 @@ class Producers:
     def check(self, header: BatchHeader, now_ms: int, *, in_sequence: bool = True) -> ProducedBatch | None:
         """Return the stored batch that this one repeats, or None to append it. Raises ApiError.
 
-        Batches of the broker's own, the offsets of a transaction, have no sequence: then only the epoch counts.
+        Batches that the broker writes (offsets of a transaction) have no sequence: only their epoch is checked.
         """
         producer = self._by_id.get(header.producer_id)
         if producer is None:
@@ -110,7 +108,7 @@ class Producers:
         if repeated is None and producer.open_since != NONE and not header.is_transactional:
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"producer {header.producer_id} has a transaction open, and the batch is not of it",
+                f"producer {header.producer_id} has an open transaction, but the batch is not transactional",
             )
         return repeated
 
@@ -118,7 +116,7 @@ class Producers:
         return producer_id in self._open
 
     def check_marker(self, marker: Marker) -> None:
-        """Raise ApiError for a marker of a fenced producer or a replaced coordinator."""
+        """Raise ApiError for a marker of a fenced producer or of a fenced transaction coordinator."""
         producer = self._by_id.get(marker.producer_id)
         if producer is None:
             return
@@ -126,11 +124,11 @@ class Producers:
         if marker.coordinator_epoch < producer.coordinator_epoch:
             raise ApiError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"a marker of coordinator epoch {marker.coordinator_epoch} after {producer.coordinator_epoch}",
+                f"marker has coordinator epoch {marker.coordinator_epoch}, below {producer.coordinator_epoch}",
             )
 
     def record(self, header: BatchHeader, base_offset: int, timestamp_ms: int, now_ms: int) -> None:
-        """Remember an appended or replayed batch."""
+        """Add an appended or replayed batch."""
         if header.producer_id < 0 or header.is_control:
             return
         producer = self._in_epoch(header.producer_id, header.producer_epoch)
@@ -140,7 +138,7 @@ class Producers:
         producer.last_timestamp_ms, producer.last_seen_ms = timestamp_ms, now_ms
 
     def recall(self, headers: Iterable[BatchHeader]) -> None:
-        """Remember earlier batches of producers, from ``headers`` before the snapshot."""
+        """Add earlier batches of known producers, from ``headers`` before the snapshot."""
         earlier: dict[int, tuple[ProducedBatch, ...]] = {}
         for header in headers:
             producer = self._by_id.get(header.producer_id)
@@ -154,7 +152,7 @@ class Producers:
             producer = self._by_id[producer_id]
             producer.batches = (*batches, *producer.batches)[-RETAINED_BATCHES:]
 
-    def taken_back(self, marker: Marker, offset: int) -> AbortedTransaction | None:
+    def aborted_by(self, marker: Marker, offset: int) -> AbortedTransaction | None:
         first_offset = self._open.get(marker.producer_id)
         if first_offset is None or marker.committed:
             return None
@@ -162,10 +160,7 @@ class Producers:
         return AbortedTransaction(marker.producer_id, first_offset, offset, next(others, offset + 1))
 
     def end(self, marker: Marker, timestamp_ms: int, now_ms: int) -> None:
-        """Note that the producer's transaction has ended, with a marker that bears ``timestamp_ms``.
-
-        Where nothing is known of the producer, and no room is left, nothing is: its transaction had nothing here.
-        """
+        """End the producer's transaction. At the limit an unknown producer is ignored: it has none here."""
         if self.room is not None and self.room.is_full and marker.producer_id not in self._by_id:
             return
         producer = self._in_epoch(marker.producer_id, marker.producer_epoch)
@@ -175,10 +170,10 @@ class Producers:
         self._open.pop(marker.producer_id, None)
 
     def _in_epoch(self, producer_id: int, epoch: int) -> Producer:
-        """Return the producer in this epoch. Of earlier epochs only an open transaction remains."""
+        """Return the producer in this epoch; from an earlier epoch only an open transaction remains."""
         before = self._by_id.pop(producer_id, None)
         if before is not None and before.epoch == epoch:
-            self._by_id[producer_id] = before  # behind all others
+            self._by_id[producer_id] = before  # to the end: longest idle first
             return before
         producer = self._by_id[producer_id] = Producer(epoch)
         if before is not None:
@@ -186,32 +181,25 @@ class Producers:
         return producer
 
     def expire(self, now_ms: int, after_ms: int, most: int | None = None) -> int:
-        """Forget up to ``most`` producers idle for ``after_ms`` without an open transaction; return their number."""
-        gone: list[int] = []
-        for pid, producer in self._by_id.items():
-            if now_ms - producer.last_seen_ms < after_ms or len(gone) == most:
+        """Remove up to ``most`` producers idle for ``after_ms`` without an open transaction; return the count."""
+        expired: list[int] = []
+        for producer_id, producer in self._by_id.items():
+            if now_ms - producer.last_seen_ms < after_ms or len(expired) == most:
                 break
             if producer.open_since == NONE:
-                gone.append(pid)
-        for pid in gone:
-            del self._by_id[pid]
-        return len(gone)
+                expired.append(producer_id)
+        for producer_id in expired:
+            del self._by_id[producer_id]
+        return len(expired)
 
     def build_snapshot(self) -> bytes:
         entries = bytearray(struct.pack(">i", len(self._by_id)))
         for producer_id, producer in self._by_id.items():
             last = producer.batches[-1] if producer.batches else ProducedBatch(-1, -1, -1, -1, -1)
             delta = last.last_offset - last.base_offset
-            entries += _snapshot_entry.pack(
-                producer_id,
-                producer.epoch,
-                last.last_sequence,
-                last.last_offset,
-                delta,
-                producer.last_seen_ms,
-                producer.coordinator_epoch,
-                producer.open_since,
-            )
+            end = (last.last_sequence, last.last_offset, delta, producer.last_seen_ms)
+            transaction = (producer.coordinator_epoch, producer.open_since)
+            entries += _snapshot_entry.pack(producer_id, producer.epoch, *end, *transaction)
         head = struct.pack(">hI", _snapshot_version, crc32c.crc32c(entries))
         return head + bytes(entries)
 
@@ -219,14 +207,14 @@ class Producers:
     def parse_snapshot(cls, data: bytes) -> Producers:
         """Parse a snapshot file. Raises ValueError."""
         if len(data) < _snapshot_head.size:
-            raise ValueError(f"{len(data)} bytes are too few")
+            raise ValueError(f"{len(data)} bytes are too few for a snapshot")
         version, crc, count = _snapshot_head.unpack_from(data)
         if version != _snapshot_version:
-            raise ValueError(f"it has version {version}; only {_snapshot_version} is read")
+            raise ValueError(f"snapshot version is {version}, expected {_snapshot_version}")
         if crc32c.crc32c(memoryview(data)[_crc_ends_at:]) != crc:
-            raise ValueError("its CRC is wrong")
+            raise ValueError("CRC mismatch")
         if len(data) != _snapshot_head.size + count * _snapshot_entry.size:
-            raise ValueError(f"{len(data)} bytes do not hold {count} entries")
+            raise ValueError(f"{len(data)} bytes do not match {count} entries")
         producers = cls()
         for entry in _snapshot_entry.iter_unpack(memoryview(data)[_snapshot_head.size :]):
             producer_id, epoch, last_sequence, last_offset, delta, timestamp_ms, coordinator_epoch, open_since = entry
@@ -235,27 +223,25 @@ class Producers:
             producer.coordinator_epoch, producer.open_since = coordinator_epoch, open_since
             if last_sequence >= 0:
                 base_sequence = (last_sequence - delta) & SEQUENCE_MASK
-                producer.batches = (
-                    ProducedBatch(base_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms),
-                )
+                base_offset = last_offset - delta
+                batch = ProducedBatch(base_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
+                producer.batches = (batch,)
         producers._by_id = dict(sorted(producers, key=lambda known: known[1].last_seen_ms))
-        held = sorted((p.open_since, producer_id) for producer_id, p in producers if p.open_since != NONE)
-        producers._open = {producer_id: first_offset for first_offset, producer_id in held}
+        transactions = sorted((p.open_since, producer_id) for producer_id, p in producers if p.open_since != NONE)
+        producers._open = {producer_id: first_offset for first_offset, producer_id in transactions}
         return producers
 
 
 def _produced(header: BatchHeader, base_offset: int, timestamp_ms: int) -> ProducedBatch:
     last_sequence = header.last_sequence if header.base_sequence >= 0 else NONE
-    return ProducedBatch(
-        header.base_sequence, last_sequence, base_offset, base_offset + header.last_offset_delta, timestamp_ms
-    )
+    last_offset = base_offset + header.last_offset_delta
+    return ProducedBatch(header.base_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
 
 
 def _check_epoch(producer: Producer, producer_id: int, epoch: int) -> None:
     if epoch < producer.epoch:
-        raise ApiError(
-            ErrorCode.INVALID_PRODUCER_EPOCH, f"producer {producer_id} comes with epoch {epoch} after {producer.epoch}"
-        )
+        problem = f"producer {producer_id} has epoch {producer.epoch}, not {epoch}"
+        raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, problem)
 
 
 def _check_sequence(producer: Producer, header: BatchHeader) -> ProducedBatch | None:
@@ -273,10 +259,8 @@ def _check_sequence(producer: Producer, header: BatchHeader) -> ProducedBatch | 
 
 
 def _out_of_order(header: BatchHeader, problem: str) -> ApiError:
-    return ApiError(
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"producer {header.producer_id} in epoch {header.producer_epoch}: {problem}",
-    )
+    problem = f"producer {header.producer_id} in epoch {header.producer_epoch}: {problem}"
+    return ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, problem)
 
 
 SNAPSHOTS_KEPT: Final = 2
@@ -309,11 +293,11 @@ class ProducerSnapshots:
         return f"{self._folder}/{segment_name(offset)}.snapshot"
 
 
-SILENT_MS: Final = 900_000
-"""Longer than clients repeat a batch: ``delivery.timeout.ms`` is 2 minutes by default, librdkafka's 5."""
-LOOK_EVERY_MS: Final = 1_000
+RETRY_WINDOW_MS: Final = 900_000
+"""Longer than clients retry a batch: ``delivery.timeout.ms`` defaults to 2 minutes, 5 in librdkafka."""
+RECOUNT_MS: Final = 1_000
 SPARE: Final = 8
-"""An eighth of the limit is freed at once."""
+"""Fraction of the limit that is freed at once: an eighth."""
 ORDER_MS: Final = 60_000
 NO_LIMIT: Final = -1
 
@@ -325,38 +309,38 @@ class ProducerRoom:
         self,
         config: BrokerConfig,
         all_producers: Callable[[], Iterable[Producers]],
-        tell: Callable[[Note], None] | None = None,
+        report: Callable[[Note], None] | None = None,
     ) -> None:
         self.expire_after_ms = config.producer_id_expiration_ms
         self._all_producers = all_producers
-        self._tell = tell
-        self._looked_ms: int | None = None
+        self._report = report
+        self._recounted_ms: int | None = None
         self._refused_ms: int | None = None
         self.limit = config.kohort_producer_max_ids
         self.at_most = 0
         self.refused = 0
 
     def check(self, header: BatchHeader, now_ms: int) -> None:
-        """Count a producer that is new to a partition. Raises NOT_ENOUGH_REPLICAS, which every client takes for "not
-        written, try again", where there is no room.
+        """Count a producer that is new to a partition.
 
-        What comes in the minute after a refusal must begin at a producer's first batch: else the second would be taken,
-        and the first, which was refused, would be out of order.
+        Raises NOT_ENOUGH_REPLICAS at the limit: every client retries it as "not written". For ``ORDER_MS`` after a
+        rejection a new producer must begin with sequence 0: else its second batch would be accepted, and the retried
+        first batch would be out of order.
         """
         if self.limit == NO_LIMIT:
             return
-        if self.at_most >= self.limit and (self._looked_ms is None or now_ms - self._looked_ms >= LOOK_EVERY_MS):
-            self._looked_ms = now_ms
+        if self.at_most >= self.limit and (self._recounted_ms is None or now_ms - self._recounted_ms >= RECOUNT_MS):
+            self._recounted_ms = now_ms
             self._make_room(now_ms)
-        refused_of_late = self._refused_ms is not None and now_ms - self._refused_ms < ORDER_MS
-        if self.at_most >= self.limit or (refused_of_late and header.base_sequence > 0):
+        rejected_recently = self._refused_ms is not None and now_ms - self._refused_ms < ORDER_MS
+        if self.at_most >= self.limit or (rejected_recently and header.base_sequence > 0):
             if self.at_most >= self.limit:
                 self._refused_ms = now_ms
             self.refused += 1
-            problem = f"{self.limit} idempotent producers are remembered, and there is no room for another"
-            if self._tell is not None:
-                self._tell(warning(f"{problem} (kohort.producer.max.ids)", "producers"))
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{problem} (kohort.producer.max.ids); it may try again")
+            problem = f"the limit of {self.limit} idempotent producers is reached (kohort.producer.max.ids)"
+            if self._report is not None:
+                self._report(warning(problem, "producers"))
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{problem}; retry later")
         self.at_most += 1
 
     @property
@@ -380,4 +364,4 @@ class ProducerRoom:
                 gone = producers.expire(now_ms, after_ms, surplus)
                 surplus -= gone
                 self.at_most -= gone
-            after_ms = max(after_ms // 2, SILENT_MS) if after_ms > SILENT_MS else 0
+            after_ms = max(after_ms // 2, RETRY_WINDOW_MS) if after_ms > RETRY_WINDOW_MS else 0

@@ -1,10 +1,9 @@
-"""Decompression and recompression of a producer's batch, where the topic demands it.
+"""Decompression and recompression of a producer's batch if the topic requires it.
 
-``cleanup.policy=compact``: every record must have a key. ``compression.type``: a batch in another codec is compressed
-again; only length and CRC change besides (protocol/records.md#what-a-broker-rewrites).
+With ``cleanup.policy=compact`` every record needs a key. With ``compression.type`` a batch in another codec is
+recompressed; only its length and CRC change besides (protocol/records.md#what-a-broker-rewrites).
 
-A megabyte may expand many times, so the work is done in steps, up to one bound for every topic: any client may create
-topics. Kafka has no bound, as it reads records as a stream.
+The work runs in steps and has one size limit for all topics, because a small batch may expand to many megabytes.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ CODECS: Final[Mapping[str, Codec | None]] = {
     "zstd": Codec.ZSTD,
 }
 OPENED_MAX_BYTES: Final = 16 << 20
-"""Bound of decompressed records: sixteen times the default ``max.message.bytes``."""
+"""Limit of decompressed records: sixteen times the default ``max.message.bytes``."""
 NAMED_MAX: Final = 1_000
-"""Rejected records that the response names: a batch may hold a million."""
+"""Limit of rejected records in a response: a batch may have a million."""
 CHECK_US: Final = 2
 
 
@@ -43,10 +42,10 @@ class PreparedBatch(NamedTuple):
 def opened(
     batch: Buffer, header: BatchHeader, codec: Codec | None, max_bytes: int, *, with_keys: bool
 ) -> Steps[PreparedBatch]:
-    """Return ``batch`` and its header in ``codec``; unchanged if it already is, or for None.
+    """Return ``batch`` and its header in ``codec``; unchanged if it has that codec or ``codec`` is None.
 
-    Raises ApiError INVALID_RECORD if its records cannot be read, RecordsRefused if, ``with_keys``, some have no key;
-    MESSAGE_TOO_LARGE if the new batch is larger than ``max_bytes``, the topic's ``max.message.bytes``.
+    Raises ApiError INVALID_RECORD for malformed records, MESSAGE_TOO_LARGE if the new batch exceeds ``max_bytes``;
+    RecordsRefused if, ``with_keys``, records have no key.
     """
     if codec is header.codec:
         codec = None
@@ -67,7 +66,7 @@ def opened(
     if made.size > max_bytes:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {made.size} bytes once it is {codec.name.lower()}; max.message.bytes is {max_bytes}",
+            f"batch has {made.size} bytes in {codec.name.lower()}; max.message.bytes is {max_bytes}",
         )
     return PreparedBatch(pack_batch(made, payload), made)
 
@@ -80,7 +79,7 @@ def _check_keys(body: Buffer, header: BatchHeader) -> Steps[None]:
         if record.key is None:
             count += 1
             if count <= NAMED_MAX:
-                refused.append((index, f"record {index} has no key, and the topic is compacted"))
+                refused.append((index, f"record {index} has no key, but the topic is compacted"))
         if pace.is_due(CHECK_US):
             yield
     if refused:

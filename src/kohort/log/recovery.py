@@ -2,8 +2,8 @@
 
 After a clean stop the files are trusted, and only the last batches of producers are read. After an unclean stop every
 segment from the recovery point on is read: header, CRC and offsets of each batch. At the first bad batch the segment is
-cut and all later ones are deleted, as in Kafka; indexes are rebuilt. Acknowledged records lie before the bad batch
-unless power failed before a flush, or the disk lies.
+truncated and all later segments are deleted, as in Kafka; indexes are rebuilt. Acknowledged records lie before the bad
+batch unless power failed before a flush, or the disk is faulty.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from kohort.errors import CorruptLog, CorruptRecord
 from kohort.log.aborted import ENDING, AbortedTransactions
-from kohort.log.batches import check_place, checked_headers, true_base
+from kohort.log.batches import check_place, checked_headers, original_base_offset
 from kohort.log.data_folder import PARTITION_METADATA_FILE
 from kohort.log.epochs import EPOCHS_FILE, LeaderEpochs
 from kohort.log.producers import Producers
@@ -49,7 +49,7 @@ class LogToRecover:
 
 @dataclass(slots=True)
 class Recovered:
-    """A usable log. Its last segment is appended to."""
+    """Recovered log; appends go to its last segment."""
 
     segments: list[Segment]
     next_offset: int
@@ -72,7 +72,7 @@ class _Files:
 
 
 def recover(source: LogToRecover, now_ms: int) -> Recovered:
-    """Open the log at ``source``. Raises StorageError where the disk refuses."""
+    """Open the log at ``source``. Raises StorageError if the disk fails."""
     if not source.clean:
         return _recover(source, now_ms)
     try:
@@ -80,7 +80,7 @@ def recover(source: LogToRecover, now_ms: int) -> Recovered:
     except CorruptLog as error:
         ended_at = max(_sort_files(source, []).snapshots, default=None)
         found = _recover(replace(source, clean=False, ended_at=ended_at), now_ms)
-        found.notes.insert(0, warning(f"the stop was clean, but {error}"))
+        found.notes.insert(0, warning(f"checked the log after a clean stop: {error}"))
         return found
 
 
@@ -93,8 +93,8 @@ def _recover(source: LogToRecover, now_ms: int) -> Recovered:
     snapshot_limit = None if source.clean else segments[first_unflushed].base_offset
     producers, replay_from = _read_snapshot(source, files.snapshots, snapshot_limit, notes)
     _recall(segments, producers, replay_from)
-    believed = len(segments) if source.clean else first_unflushed
-    aborted = _read_aborted(source, segments, files, believed, notes)
+    trusted = len(segments) if source.clean else first_unflushed
+    aborted = _read_aborted(source, segments, files, trusted, notes)
     if aborted is None:
         aborted, producers, replay_from = AbortedTransactions(source.storage, source.folder), Producers(), 0
 
@@ -104,9 +104,9 @@ def _recover(source: LogToRecover, now_ms: int) -> Recovered:
         if header.last_offset >= replay_from:
             producers.record(header, header.base_offset, header.max_timestamp, now_ms)
             if header.is_control and (marker := _marker_of(segment, position, header, notes)) is not None:
-                taken_back = producers.taken_back(marker, header.base_offset)
-                if taken_back is not None:
-                    aborted.add(taken_back, segment_name(segment.base_offset))
+                entry = producers.aborted_by(marker, header.base_offset)
+                if entry is not None:
+                    aborted.add(entry, segment_name(segment.base_offset))
                 producers.end(marker, header.max_timestamp, now_ms)
 
     if source.clean:
@@ -120,29 +120,22 @@ def _recover(source: LogToRecover, now_ms: int) -> Recovered:
         notes += gap_at_the_end(next_offset, source.recovery_point)
     start_offset = max(source.start_offset, segments[0].base_offset)
     if start_offset > next_offset:
-        said = f"the log starts at {start_offset} by its checkpoint, but ends at {next_offset}; it starts there"
-        notes.append(warning(said))
+        problem = f"log start {start_offset} of the checkpoint is beyond the log's end {next_offset}"
+        notes.append(warning(f"{problem}; the log starts at its end"))
         start_offset = next_offset
-    return Recovered(
-        segments,
-        next_offset,
-        start_offset,
-        next_offset if source.clean else min(source.recovery_point, next_offset),
-        producers,
-        aborted,
-        epochs,
-        _begin_epoch(source, epochs, next_offset),
-        [offset for offset in files.snapshots if offset <= replay_from],
-        notes,
-    )
+    flushed_to = next_offset if source.clean else min(source.recovery_point, next_offset)
+    new_epoch = _begin_epoch(source, epochs, next_offset)
+    snapshots = [offset for offset in files.snapshots if offset <= replay_from]
+    state = (producers, aborted, epochs, new_epoch, snapshots)
+    return Recovered(segments, next_offset, start_offset, flushed_to, *state, notes)
 
 
 def _marker_of(segment: Segment, position: int, header: BatchHeader, notes: list[Note]) -> Marker | None:
-    """Return the marker of a control batch, None for a malformed one: the batches behind it are good."""
+    """Return the marker of a control batch; None with a note if it is malformed."""
     try:
         return parse_marker(segment.batch(position, header), header)
     except CorruptRecord as error:
-        notes.append(warning(f"passed over the control batch at offset {header.base_offset}: {error.problem}"))
+        notes.append(warning(f"ignored the control batch at offset {header.base_offset}: {error.problem}"))
         return None
 
 
@@ -164,7 +157,7 @@ def _sort_files(source: LogToRecover, notes: list[Note]) -> _Files:
         base = int(stem) if len(stem) == NAME_DIGITS and stem.isascii() and stem.isdigit() else None
         if name.endswith(LEFTOVERS):
             source.storage.delete(f"{source.folder}/{name}")
-            notes.append(info(f"deleted the leftover {name}"))
+            notes.append(info(f"deleted the unfinished file {name}"))
         elif base is not None and ending == "log":
             found.segments[base] = size
         elif base is not None and ending in ("index", "timeindex", "txnindex"):
@@ -176,18 +169,18 @@ def _sort_files(source: LogToRecover, notes: list[Note]) -> _Files:
         elif name != PARTITION_METADATA_FILE:
             foreign.append(name)
     if foreign:
-        notes.append(info(f"left untouched what is no part of a log: {', '.join(foreign)}"))
+        notes.append(info(f"ignored files that do not belong to a log: {', '.join(foreign)}"))
     for base, indexes in found.indexes.items():
         if base not in found.segments:
             for name, _ in indexes:
                 source.storage.delete(f"{source.folder}/{name}")
-                notes.append(warning(f"deleted {name}, whose log is missing"))
+                notes.append(warning(f"deleted {name}: its log is missing"))
     found.segments = dict(sorted(found.segments.items()))
     return found
 
 
 def _segments_of(source: LogToRecover, files: _Files, now_ms: int, notes: list[Note]) -> list[Segment]:
-    """Return the segments, oldest first. Only the last one may be empty: appends continue there."""
+    """Return the segments, oldest first. Delete empty ones except the last: appends continue there."""
     segments = [
         Segment(source.storage, source.folder, base, source.limits, now_ms, size)
         for base, size in files.segments.items()
@@ -195,7 +188,7 @@ def _segments_of(source: LogToRecover, files: _Files, now_ms: int, notes: list[N
     for segment in segments[:-1]:
         if not segment.size:
             segment.delete()
-            notes.append(warning(f"deleted {segment.log_name}, which was empty"))
+            notes.append(warning(f"deleted the empty {segment.log_name}"))
     segments = [segment for segment in segments if segment.size or segment is segments[-1]]
     if not segments:
         return [Segment(source.storage, source.folder, source.start_offset, source.limits, now_ms)]
@@ -222,21 +215,21 @@ def _read_epochs(source: LogToRecover, segments: list[Segment], files: _Files, n
         try:
             return LeaderEpochs.parse(data)
         except ValueError as error:
-            notes.append(warning(f"{EPOCHS_FILE} cannot be read ({error}); made anew from the batches"))
+            notes.append(warning(f"cannot read {EPOCHS_FILE} ({error}); rebuilt it from the batches"))
     if not files.epochs and any(segment.size for segment in segments):
-        notes.append(warning(f"{EPOCHS_FILE} is missing; made anew from the batches"))
+        notes.append(warning(f"{EPOCHS_FILE} is missing; rebuilt it from the batches"))
     return _epochs_of([segment for segment in segments if segment.size])
 
 
 def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
     """Return the epochs of the batches.
 
-    Epochs increase, so a segment is read whole only where the next segment begins with another epoch.
+    Epochs increase, so a segment is read to its end only if the next segment begins with another epoch.
     """
     epochs = LeaderEpochs()
     firsts = [_first_epoch(segment) for segment in segments]
     for segment, first, after in zip_longest(segments, firsts, firsts[1:]):
-        with suppress(CorruptLog):  # the latest epoch matters: appends need a later one
+        with suppress(CorruptLog):  # only the latest epoch matters: appends need a later one
             for _, header in segment.headers():
                 if header.partition_leader_epoch >= 0:
                     epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -257,7 +250,7 @@ def _read_snapshot(
 ) -> tuple[Producers, int]:
     """Return the latest valid snapshot up to ``limit``, and the offset of the first batch to replay.
 
-    Later snapshots are deleted: they may cover batches that recovery cuts.
+    Later snapshots are deleted: they may cover batches that recovery removes.
     """
     for offset in sorted(snapshots, reverse=True):
         name = f"{segment_name(offset)}.snapshot"
@@ -266,7 +259,7 @@ def _read_snapshot(
             try:
                 return Producers.parse_snapshot(data), offset
             except ValueError as error:
-                notes.append(warning(f"deleted {name}, which cannot be read: {error}"))
+                notes.append(warning(f"deleted the damaged {name}: {error}"))
         source.storage.delete(f"{source.folder}/{name}")
     return Producers(), 0
 
@@ -277,7 +270,7 @@ def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
     if not holding or not len(producers):
         return
     segment = holding[-1]
-    with suppress(CorruptLog):  # an optimization: the damaged batch fails the reads at its place
+    with suppress(CorruptLog):  # an optimization: reads report the damaged batch
         entries = [(last, position) for last, position in segment.index_entries() if last < offset]
         far = entries[-1][1] - RECALLED_BYTES if entries else 0
         begin = next((last for last, position in entries if position >= far), 0) if far > 0 else 0
@@ -286,23 +279,23 @@ def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
 
 
 def _read_aborted(
-    source: LogToRecover, segments: list[Segment], files: _Files, believed: int, notes: list[Note]
+    source: LogToRecover, segments: list[Segment], files: _Files, trusted: int, notes: list[Note]
 ) -> AbortedTransactions | None:
-    """Load the entries of the first ``believed`` segments; None if a file is malformed: rebuild all."""
+    """Load the entries of the first ``trusted`` segments; None if a file is malformed: rebuild all."""
     aborted = AbortedTransactions(source.storage, source.folder)
     problem = ""
     for i, segment in enumerate(segments):
         name = segment_name(segment.base_offset)
         if any(found == f"{name}.{ENDING}" for found, _ in files.indexes.get(segment.base_offset, [])):
             try:
-                aborted.load(name) if i < believed else aborted.begin_anew(name)
+                aborted.load(name) if i < trusted else aborted.reset_segment(name)
             except ValueError as error:
-                problem = f"{name}.{ENDING} cannot be read ({error}); made anew from the markers"
+                problem = f"cannot read {name}.{ENDING} ({error}); rebuilt it from the markers"
     if not problem:
         return aborted
     notes.append(warning(problem))
     for segment in segments:
-        aborted.begin_anew(segment_name(segment.base_offset))
+        aborted.reset_segment(segment_name(segment.base_offset))
     return None
 
 
@@ -314,14 +307,14 @@ def _open_clean(
 ) -> int:
     """Find the end of the log by the last index. Raises CorruptLog on a contradiction.
 
-    A clean stop leaves a producer snapshot named after the log's end, ``ended_at``.
+    A clean stop leaves a producer snapshot with the log's end, ``ended_at``, in its name.
     """
     last = segments[-1]
     next_offset = last.end_offset()
     if not last.size and len(segments) > 1 and segments[-2].end_offset() > next_offset:
-        raise CorruptLog(f"{segments[-2].log_name} reaches beyond the beginning of {last.log_name}")
+        raise CorruptLog(f"{segments[-2].log_name} overlaps {last.log_name}")
     if ended_at is not None and next_offset != ended_at:
-        raise CorruptLog(f"the log ends at {next_offset}, and its last producer snapshot is of {ended_at}")
+        raise CorruptLog(f"the log ends at {next_offset}, but its last producer snapshot at {ended_at}")
     _replay_headers(segments, len(segments) - 1, replay_from, replay, notes)
     if next_offset > replay_from:
         for position, header in last.headers(replay_from):
@@ -332,7 +325,7 @@ def _open_clean(
 def _replay_headers(segments: list[Segment], count: int, replay_from: int, replay: Replay, notes: list[Note]) -> None:
     """Replay the batches of the first ``count`` segments that the snapshot does not cover.
 
-    These segments were flushed. A segment that was damaged later stays: the segments behind it are good.
+    These segments were flushed. A segment that was damaged later stays: the segments after it are good.
     """
     for i in range(count):
         if segments[i].size and segments[i + 1].base_offset > replay_from:
@@ -340,7 +333,7 @@ def _replay_headers(segments: list[Segment], count: int, replay_from: int, repla
                 for position, header in segments[i].headers(replay_from, segments[i + 1].base_offset):
                     replay(segments[i], position, header)
             except CorruptLog as error:
-                notes.append(warning(f"{error}; left as it is, and cannot be read there"))
+                notes.append(warning(f"{error}; not repaired, reads of this batch fail"))
 
 
 # ---------------------------------------------------------------- after an unclean stop
@@ -349,9 +342,9 @@ def _replay_headers(segments: list[Segment], count: int, replay_from: int, repla
 def _recover_unflushed(
     source: LogToRecover, segments: list[Segment], first: int, replay: Replay, notes: list[Note]
 ) -> int:
-    """Check every batch from ``segments[first]`` on, cut at the first bad one, and return the log's end.
+    """Check every batch from ``segments[first]`` on, truncate at the first bad one, return the log's end.
 
-    A batch whose base offset alone is damaged is repaired.
+    Repairs a batch if only its base offset is damaged.
     """
     expected = segments[first].base_offset
     for i in range(first, len(segments)):
@@ -363,18 +356,18 @@ def _recover_unflushed(
         segment.rebuild_indexes(check.good_batches())
         expected = max(expected, check.next_offset)
         if check.problem:
-            cut = segment.size - check.good_bytes
-            notes.append(warning(f"cut {cut} bytes at offset {expected} from {segment.log_name}: {check.problem}"))
+            removed = segment.size - check.good_bytes
+            place = f"{removed} bytes at offset {expected} from {segment.log_name}"
+            notes.append(warning(f"truncated {place}: {check.problem}"))
             segment.truncate(check.good_bytes)
             later = segments[i + 1 :]
             if later:
-                lost = sum(s.size for s in later)
-                said = f"deleted {len(later)} later segments ({lost} bytes), from {later[0].log_name} on"
-                reached = max((end for s in later if (end := end_of(s)) is not None), default=expected)
-                said += f"; the log had reached offset {reached}"
-                notes.append(warning(said))
-            for gone in later:
-                gone.delete()
+                size, first_name = sum(s.size for s in later), later[0].log_name
+                end = max((end for s in later if (end := end_of(s)) is not None), default=expected)
+                problem = f"deleted {len(later)} later segments ({size} bytes), from {first_name} on"
+                notes.append(warning(f"{problem}; the log ended at offset {end}"))
+            for deleted in later:
+                deleted.delete()
             del segments[i + 1 :]
             break
     return expected
@@ -384,13 +377,13 @@ def _begin_at(segments: list[Segment], expected: int, notes: list[Note]) -> int:
     last = segments[-1]
     if expected <= last.base_offset:
         return last.base_offset
-    notes.append(info(f"deleted {last.log_name}, which was empty though the log reaches {expected}"))
+    notes.append(info(f"deleted the empty {last.log_name}: the log ends at offset {expected}"))
     segments.pop().delete()
     return expected
 
 
 class _Check:
-    """One pass over a segment: yields its good batches, then holds the position and reason of the stop."""
+    """One pass over a segment: yields its good batches, then has the position and reason of the stop."""
 
     def __init__(
         self, segment: Segment, limit: int | None, source: LogToRecover, replay: Replay, notes: list[Note]
@@ -416,32 +409,27 @@ class _Check:
             self.problem = error.problem
 
     def _with_next(self) -> Iterator[tuple[int, BatchHeader, int | None]]:
-        """Yield each batch with the base offset of the next one; None at a torn batch or the log's end."""
-        held = None
+        """Yield each batch with the base offset of the next one; None at an incomplete batch or the log's end."""
+        previous = None
         try:
             for found in checked_headers(self._segment.file(), self._segment.size):
-                if held is not None:
-                    yield *held, found[1].base_offset
-                held = found
+                if previous is not None:
+                    yield *previous, found[1].base_offset
+                previous = found
         except CorruptRecord:
-            if held is not None:
-                yield *held, None
+            if previous is not None:
+                yield *previous, None
             raise
-        if held is not None:
-            yield *held, self._place.ended_at if self._limit is None else self._limit
+        if previous is not None:
+            yield *previous, self._place.ended_at if self._limit is None else self._limit
 
     def _in_place(self, position: int, header: BatchHeader, after: int | None) -> BatchHeader:
-        base_offset = true_base(
-            header, self.next_offset, after, self._segment.base_offset, contiguous=self._place.contiguous
-        )
+        segment_base, contiguous = self._segment.base_offset, self._place.contiguous
+        base_offset = original_base_offset(header, self.next_offset, after, segment_base, contiguous=contiguous)
         if base_offset != header.base_offset:
             self._segment.move(position, base_offset)
-            self._notes.append(
-                warning(
-                    f"the batch at {position} in {self._segment.log_name} said base offset {header.base_offset};"
-                    f" the batches around it say {base_offset}, and so does it now"
-                )
-            )
+            place = f"batch at position {position} in {self._segment.log_name}"
+            self._notes.append(warning(f"{place}: repaired base offset {header.base_offset} to {base_offset}"))
             header = header._replace(base_offset=base_offset)
         check_place(header, self.next_offset, self._segment.base_offset, self._limit)
         return header

@@ -1,8 +1,7 @@
 """One segment: a ``.log`` file with its ``.index`` and ``.timeindex``, named by its base offset.
 
 A segment opens its file and reads its indexes at first use; ``release`` closes both. Index entries are added in memory
-and persisted by ``save_indexes`` at a roll, a release, a stop. After an unclean stop recovery rebuilds them, so an
-index file may lag behind.
+and written by ``save_indexes``, so an index file may lag behind. After an unclean stop recovery rebuilds the indexes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import BatchHeader
 
 REMEMBERED_ENDS: Final = 16
-"""Remembered read positions: sequential readers need no search."""
+"""Number of cached read positions: sequential consumers need no search."""
 POSITION_MAX: Final = 0x7FFFFFFF
 OFFSET_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
@@ -34,7 +33,6 @@ class SegmentLimits:
 
 
 def segment_name(base_offset: int) -> str:
-    """Return the stem of a segment's files: twenty digits."""
     return f"{base_offset:020d}"
 
 
@@ -42,9 +40,26 @@ class Segment:
     """Batches from ``base_offset`` on. Offsets are those of the partition."""
 
     __slots__ = (
-        "_created_ms", "_ends", "_file", "_first_timestamp", "_flushed", "_folder", "_gone", "_max_timestamp",
-        "_max_timestamp_end", "_offsets", "_since_entry", "_storage", "_times", "_times_known", "_used",
-        "base_offset", "limits", "notes", "size", "suffix",
+        "_created_ms",
+        "_deleted",
+        "_ends",
+        "_file",
+        "_first_timestamp",
+        "_flushed",
+        "_folder",
+        "_max_timestamp",
+        "_max_timestamp_end",
+        "_offsets",
+        "_since_entry",
+        "_storage",
+        "_times",
+        "_times_known",
+        "_used",
+        "base_offset",
+        "limits",
+        "notes",
+        "size",
+        "suffix",
     )  # fmt: skip
 
     def __init__(
@@ -65,13 +80,13 @@ class Segment:
         self._ends: dict[int, int] = {}
         self._times_known = False
         self._used = False
-        self._gone = False
+        self._deleted = False
         self.base_offset = base_offset
         self.size = size
         self.suffix = ""
         """Suffix of the file names during a swap (segment_swap.py)."""
         self.notes: list[Note] = []
-        """Repairs not yet reported."""
+        """Repairs that were not reported yet."""
 
     def __repr__(self) -> str:
         return f"Segment({self.log_name}, {self.size} bytes)"
@@ -143,7 +158,7 @@ class Segment:
         )
 
     def _waited_ms(self, timestamp: int, now_ms: int) -> int:
-        """Age by the timestamps of the first and the next batch; without timestamps, by the clock."""
+        """Return the age by the timestamps of the first and the next batch, else by the clock."""
         first = self.first_timestamp()
         if first >= 0 and timestamp >= 0:
             return timestamp - first
@@ -156,7 +171,7 @@ class Segment:
                 return -1
             try:
                 self._first_timestamp = next(self.headers())[1].max_timestamp
-            except CorruptLog:  # what comes after a damaged batch is appended all the same
+            except CorruptLog:  # a damaged batch must not prevent appends
                 self._first_timestamp = -1
         return self._first_timestamp
 
@@ -186,7 +201,7 @@ class Segment:
             file.close()
 
     def flush(self) -> None:
-        """Flush the log file. Indexes can be rebuilt, and are not waited for."""
+        """Flush the log file, not its indexes: they can be rebuilt."""
         if not self.is_flushed:
             self._open().flush()
 
@@ -197,14 +212,13 @@ class Segment:
     # ---------------------------------------------------------------- reading
 
     def slice(
-        self, offset: int, max_bytes: int, end: int, reach: int, *, at_least_one: bool, at_hand: int
+        self, offset: int, max_bytes: int, end: int, reach: int, *, at_least_one: bool, preload: int
     ) -> tuple[LogSlice | None, bool]:
-        """Whole batches from the one that holds ``offset`` to those that begin before ``end``, found by their headers.
+        """Return the batches from the one with ``offset`` to those that begin before ``end``.
 
-        Returns them, and whether the segment has no more; nothing where the first is larger than ``max_bytes`` unless
-        ``at_least_one``. Their first ``at_hand`` bytes are read at once, and otherwise no more than the search needs.
-        No batch may reach ``reach``, where the next segment begins or the log ends. Raises CorruptLog where the first
-        is bad; what is bad further on ends what is handed out.
+        Returns them, or None if the first exceeds ``max_bytes`` without ``at_least_one``; and True if the segment has
+        no more. Reads ``preload`` bytes of them at once. ``reach``: offset at which the next segment begins or the log
+        ends. Raises CorruptLog if the first batch is bad; a later bad batch ends the result.
         """
         search = Search(self._open(), self.size, reach)
         known = self._ends.get(offset)
@@ -212,7 +226,7 @@ class Segment:
             start = self._find(search, offset) if known is None else known
             if start >= self.size:
                 return None, True
-            begun = search.look(start, max(min(at_hand, max_bytes), SEARCH_BYTES))
+            prefix = search.look(start, max(min(preload, max_bytes), SEARCH_BYTES))
             first, _, length = search.place(start)
             if length > max_bytes and not at_least_one:
                 return None, False
@@ -222,16 +236,16 @@ class Segment:
         if not size:
             return None, False
         self._remember(next_offset, start + size)
-        return LogSlice(self.lend, start, size, next_offset, begun), start + size == self.size
+        return LogSlice(self.lend, start, size, next_offset, prefix), start + size == self.size
 
     def lend(self, position: int, size: int) -> Buffer:
         """Read bytes for a slice. Raises StorageError, also if the segment was deleted."""
-        if self._gone:
-            raise StorageError(f"{self._path('log')} was removed while it was read")
+        if self._deleted:
+            raise StorageError(f"{self._path('log')} was deleted during a read")
         return self._open().lend(position, size)
 
     def _find(self, search: Search, offset: int) -> int:
-        """Position of the batch at ``offset``, else of the next one, else the size."""
+        """Return the position of the batch with ``offset``, else of the next one, else the segment's size."""
         for indexed, position in self._indexes()[0].floors(offset - self.base_offset):
             base_offset, last_offset, _ = search.place(position)
             if last_offset == self.base_offset + indexed:
@@ -244,24 +258,22 @@ class Segment:
         self._ends[offset] = position
 
     def bytes_from(self, offset: int) -> int:
-        """Bytes from ``offset`` on: exact for sequential readers, else up to an index interval more."""
+        """Return the bytes from ``offset`` on: exact for sequential reads, else up to an index interval more."""
         position = self._ends.get(offset)
         if position is None:
             position = self._indexes()[0].lookup(offset - self.base_offset) if offset > self.base_offset else 0
         return self.size - position
 
     def headers(self, from_offset: int = 0, before: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from the one that holds ``from_offset``.
+        """Yield position and header of each batch from the one with ``from_offset``.
 
-        Raises CorruptLog for one that cannot follow the one before it, or that reaches ``before``, where the next
-        segment begins.
+        Raises CorruptLog for a batch that overlaps the one before it, or ``before``: base offset of the next segment.
         """
         start = 0
         if from_offset > self.base_offset:
+            search = Search(self._open(), self.size, OFFSET_MAX if before is None else before)
             try:
-                start = self._find(
-                    Search(self._open(), self.size, OFFSET_MAX if before is None else before), from_offset
-                )
+                start = self._find(search, from_offset)
             except CorruptRecord as error:
                 raise CorruptLog(f"{self._path('log')} {error.problem}") from error
         yield from self._walk(start, before)
@@ -303,19 +315,20 @@ class Segment:
                 yield position, header
 
     def end_offset(self) -> int:
-        """Return the offset after the last batch, from the last index entry on. Raises CorruptLog."""
+        """Return the offset after the last batch, found from the last index entry. Raises CorruptLog."""
         end = self.base_offset
         if self.size:
             indexed, start = next(self._indexes()[0].floors(RELATIVE_OFFSET_MAX), (0, 0))
             for position, header in self._walk(start):
                 last = header.last_offset
                 if start and position == start and last != self.base_offset + indexed:
-                    raise CorruptLog(
-                        f"{self._path('log')}: batch reaches offset {last}, not {self.base_offset + indexed}"
-                    )
+                    expected = self.base_offset + indexed
+                    raise CorruptLog(f"{self._path('log')}: batch ends at offset {last}, not {expected}")
                 end = header.next_offset
             if self._max_timestamp >= 0 and not self.base_offset <= self._max_timestamp_end < end:
-                raise CorruptLog(f"{self._path('timeindex')} reaches offset {self._max_timestamp_end} of {end}")
+                raise CorruptLog(
+                    f"{self._path('timeindex')} has offset {self._max_timestamp_end}, but the segment ends at {end}"
+                )
         return end
 
     # ---------------------------------------------------------------- files
@@ -338,7 +351,7 @@ class Segment:
             try:
                 self._offsets, self._times = self._read_indexes()
             except ValueError as error:
-                self.notes.append(info(f"{error}; made anew from {self.log_name}"))
+                self.notes.append(info(f"{error}; rebuilt it from {self.log_name}"))
                 self.rebuild_indexes(self._good_headers())
             else:
                 self._since_entry = self.size - self._offsets.last_position
@@ -370,17 +383,13 @@ class Segment:
             ending = "timeindex"
             return offsets, TimeIndex.parse(found[ending])
         except ValueError as error:
-            raise ValueError(f"{segment_name(self.base_offset)}.{ending} is no index of its log: {error}") from None
+            raise ValueError(f"{segment_name(self.base_offset)}.{ending} does not match its log: {error}") from None
 
     def rebuild_indexes(self, batches: Iterator[tuple[int, BatchHeader]]) -> None:
         """Build both indexes from all batches of the segment, and replace their files."""
         offsets, self._times = OffsetIndex(), TimeIndex()
-        self._max_timestamp, self._max_timestamp_end, self._first_timestamp, self._since_entry = (
-            -1,
-            self.base_offset,
-            None,
-            0,
-        )
+        self._max_timestamp, self._max_timestamp_end = -1, self.base_offset
+        self._first_timestamp, self._since_entry = None, 0
         for position, header in batches:
             self._note_batch(offsets, position, header.size, header.last_offset, header.max_timestamp)
         self._append_time()
@@ -394,12 +403,12 @@ class Segment:
             self._storage.replace(self._path(ending), index.unsaved(), durable=False)
         except StorageError as error:
             self._storage.delete(self._path(ending))
-            self.notes.append(warning(f"{error}; the index stays in memory until there is room"))
+            self.notes.append(warning(f"{error}; the index stays in memory until the disk has space"))
         else:
             index.saved = len(index)
 
     def move(self, position: int, base_offset: int) -> None:
-        """Repair the base offset of the batch at ``position``, which its CRC does not cover."""
+        """Repair the base offset of the batch at ``position``; its CRC does not cover the offset."""
         self._open().overwrite(position, base_offset.to_bytes(8, "big"))
         self._flushed = min(self._flushed, position)
 
@@ -410,7 +419,7 @@ class Segment:
         self._ends.clear()
 
     def release(self) -> bool:
-        """Close files and indexes if unused since the last call; return whether it did."""
+        """Close files and indexes if unused since the last call; return True if closed."""
         used, self._used = self._used, False
         if used or not self.is_open or self.is_flushing:
             return False
@@ -427,8 +436,7 @@ class Segment:
             self._file = None
 
     def drop(self) -> None:
-        """Close without writing."""
-        self._gone = True
+        self._deleted = True
         self._offsets = self._times = None
         if self._file is not None:
             self._file.close()

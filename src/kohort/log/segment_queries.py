@@ -1,13 +1,13 @@
 """Queries over the segments of a log: by timestamp, by retention, for gaps.
 
-A look-up by time opens one batch: it returns a record's offset, and only records have their times. A batch that cannot
-be opened returns its first offset: a reader of it meets the error.
+A lookup by time decompresses one batch, because only records have timestamps. For a damaged batch it returns the first
+offset: a consumer that reads there gets the error.
 
 Retention deletes whole segments, oldest first. The active segment counts only by time: when its latest record is too
 old the partition rolls, as in Kafka.
 
-Offsets lost with a file leave no bad batch. The name of the next segment, in a log without compaction, and the recovery
-point prove the gap.
+A lost file leaves no bad batch. The name of the next segment (without compaction) and the recovery point reveal the
+missing offsets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FoundOffset(NamedTuple):
 
 
 def find_by_time(segments: Sequence[Segment], timestamp_ms: int, start_offset: int) -> FoundOffset | None:
-    """Return the first record from ``start_offset`` on at or after ``timestamp_ms``."""
+    """Return the first record from ``start_offset`` on with ``timestamp_ms`` or later."""
     for segment in segments:
         if segment.size and segment.max_timestamp >= timestamp_ms:
             for position, header in segment.first_reaching(timestamp_ms, start_offset):
@@ -94,22 +94,22 @@ def _first_record(
 
 
 def below_start(segments: Sequence[Segment], start_offset: int) -> int:
-    """Count the segments wholly below the log start (DeleteRecords)."""
-    gone = 0
-    while gone + 1 < len(segments) and segments[gone + 1].base_offset <= start_offset:
-        gone += 1
-    return gone
+    """Count the segments below the log start (DeleteRecords)."""
+    count = 0
+    while count + 1 < len(segments) and segments[count + 1].base_offset <= start_offset:
+        count += 1
+    return count
 
 
 def too_old(segments: Sequence[Segment], now_ms: int, retention_ms: int) -> int:
-    """Count the oldest segments beyond ``retention_ms``; negative: none."""
+    """Count the oldest segments beyond ``retention_ms``; negative: no limit."""
     if retention_ms < 0:
         return 0
     return _leading(segments, lambda segment: now_ms - segment.aged_from_ms() > retention_ms)
 
 
 def too_many(segments: Sequence[Segment], retention_bytes: int) -> int:
-    """Count the oldest segments beyond ``retention_bytes``; negative: none."""
+    """Count the oldest segments beyond ``retention_bytes``; negative: no limit."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes
@@ -122,13 +122,13 @@ def too_many(segments: Sequence[Segment], retention_bytes: int) -> int:
     return _leading(segments, spare)
 
 
-def _leading(segments: Sequence[Segment], may_go: Callable[[Segment], bool]) -> int:
-    gone = 0
+def _leading(segments: Sequence[Segment], is_expired: Callable[[Segment], bool]) -> int:
+    count = 0
     for segment in segments:
-        if (segment is segments[-1] and not segment.size) or not may_go(segment):
+        if (segment is segments[-1] and not segment.size) or not is_expired(segment):
             break
-        gone += 1
-    return gone
+        count += 1
+    return count
 
 
 def gaps_between(segments: Sequence[Segment]) -> Iterator[Note]:
@@ -137,7 +137,7 @@ def gaps_between(segments: Sequence[Segment]) -> Iterator[Note]:
         try:
             end = segment.end_offset()
         except CorruptLog as error:
-            yield warning(f"{error}; left as it is, and cannot be read there")
+            yield warning(f"{error}; not repaired, reads of this batch fail")
             continue
         if end < following.base_offset:
             missing = f"offsets {end} to {following.base_offset - 1} are missing"
@@ -148,11 +148,11 @@ def gap_at_the_end(next_offset: int, recovery_point: int) -> Iterator[Note]:
     """Yield a note if the log ends before its recovery point."""
     if next_offset < recovery_point:
         missing = f"offsets {next_offset} to {recovery_point - 1} are missing"
-        yield warning(f"{missing}: they were on the disk, by {RECOVERY_POINTS_FILE}")
+        yield warning(f"{missing}: {RECOVERY_POINTS_FILE} lists them as flushed")
 
 
 def end_of(segment: Segment) -> int | None:
-    """Return the end offset of a segment; None behind a damaged batch."""
+    """Return the end offset of a segment; None if a batch is damaged."""
     try:
         return segment.end_offset()
     except CorruptLog:

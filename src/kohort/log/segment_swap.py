@@ -1,14 +1,12 @@
 """Replacement of segments by a compacted one; a crash leaves the old segments or the new one.
 
-====================== ====================================================================================
-``N.log.cleaned``      unfinished; a start deletes it
-``N.log.swap``         complete and on disk: it is the truth, and a start finishes the swap
-``N.log``              in its place
-====================== ====================================================================================
+- ``N.log.cleaned`` is unfinished: the next start deletes it.
+- ``N.log.swap`` is complete and flushed: the next start finishes the swap.
+- ``N.log`` is in use.
 
-The names are Kafka's. A compacted segment ends where the last of its sources ended (compaction keeps the header of the
-last batch), so the swap file identifies the segments that it replaces. Renames are not flushed: a journaling file
-system keeps their order, and the content is on disk before the first.
+The names are Kafka's. A compacted segment ends where the last replaced segment ended (compaction keeps the header of
+the last batch), so the swap file identifies the segments to delete. Renames are not flushed: a journaling file system
+keeps their order, and the content is on disk before the first rename.
 """
 
 from __future__ import annotations
@@ -35,14 +33,14 @@ def forget_cleaned(storage: Storage, folder: str, base_offset: int) -> None:
 
 
 def begin_swap(storage: Storage, folder: str, made: Segment) -> None:
-    """Rename ``made``, closed and flushed, to ``.swap``. A StorageError changes nothing."""
+    """Rename the closed and flushed segment to ``.swap``. A StorageError changes nothing."""
     name = f"{folder}/{made.log_name}"
     storage.rename(f"{name}{CLEANED}", f"{name}{SWAP}")
     made.suffix = SWAP
 
 
 def finish_swap(storage: Storage, folder: str, old: Sequence[Segment], made: Segment) -> None:
-    """Delete the old files and rename the new ones. The next start finishes a failure."""
+    """Delete the old files and rename the new ones. The next start finishes a failed swap."""
     for segment in old:
         segment.start_delete()
     stem = f"{folder}/{segment_name(made.base_offset)}"
@@ -53,7 +51,7 @@ def finish_swap(storage: Storage, folder: str, old: Sequence[Segment], made: Seg
 
 
 def finish_interrupted(storage: Storage, folder: str) -> list[Note]:
-    """At the start, finish each ``.swap`` file; return notes."""
+    """Finish each ``.swap`` file at a start; return notes."""
     notes = []
     for name in storage.files(folder):
         stem = name.removesuffix(f".log{SWAP}")
@@ -84,7 +82,7 @@ def _end_of(storage: Storage, name: str, base_offset: int) -> int:
         for _, header in headers(file, 0, file.size):
             end = max(end, header.next_offset)
     except CorruptRecord:
-        pass  # recovery checks this segment like others
+        pass  # recovery checks this segment later
     finally:
         file.close()
     return end

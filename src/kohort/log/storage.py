@@ -1,10 +1,10 @@
-"""Storage of log files: in memory here, real files in ``aio``, a faulty disk in the simulator.
+"""Storage of log files: in memory here, on disk in ``aio``, a faulty disk in the simulator.
 
 A storage is a folder with files and one level of folders, one per partition as in Kafka; a name is ``"file"`` or
 ``"folder/file"``. Methods raise only StorageError.
 
 Appended bytes are readable at once and survive the process; a power loss may take unflushed bytes. ``replace`` is
-atomic: after a crash the file holds the old content or the new one.
+atomic: after a crash the file has the old content or the new one.
 """
 
 from __future__ import annotations
@@ -18,117 +18,99 @@ from kohort.wire.buffers import Buffers
 from kohort.wire.codec import Buffer
 
 LENT_FROM: Final = 128 << 10
-"""Smaller pieces are copied."""
+"""Smaller reads are copied."""
 LENT_MOST: Final = 32 << 20
 
 
 class StorageFile(Protocol):
-    """A file that grows at its end."""
+    """File that grows at its end."""
 
     @property
     def size(self) -> int: ...
 
     @property
     def flushed(self) -> int:
-        """Leading bytes known to survive a power loss."""
-        ...
+        """Leading bytes that survive a power loss."""
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         """Append all buffers and return their position. A StorageError leaves the file unchanged."""
-        ...
 
     def read(self, at: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``at``; fewer only at the end of the file."""
-        ...
+        """Return up to ``size`` bytes at position ``at``; fewer only at the end of the file."""
 
     def lend(self, at: int, size: int) -> Buffer:
         """Read as ``read`` does; a large result may be a view of a reusable buffer."""
-        ...
 
     def overwrite(self, at: int, data: Buffer) -> None:
-        """Overwrite existing bytes: for repairs by recovery."""
-        ...
+        """Overwrite existing bytes, for repairs by recovery."""
 
     def truncate(self, size: int) -> None: ...
 
     def flush(self) -> None:
         """Wait until all appended bytes are on disk."""
-        ...
 
     def start_flush(self) -> None:
-        """Flush in the background, files in the order of the calls; ``flushed`` reports it."""
-        ...
+        """Flush in the background, files in the order of the calls; ``flushed`` has the progress."""
 
     @property
     def is_flushing(self) -> bool:
-        """True while a started flush is in flight; False with unflushed bytes: it failed."""
-        ...
+        """True while a flush is in flight; if False with unflushed bytes, it failed."""
 
     def close(self) -> None:
         """Close the handle without a flush; no byte is lost."""
-        ...
 
 
-class Room(NamedTuple):
-    """Limit of remembered producers over all partitions."""
+class DiskSpace(NamedTuple):
+    """Size and free bytes of the disk; -1 if unknown."""
 
     total_bytes: int
     usable_bytes: int
 
 
 class Storage(Protocol):
-    """A folder of files and of folders of files."""
+    """Folder of files and of folders with files."""
 
     @property
     def place(self) -> str: ...
 
-    def room(self) -> Room: ...
+    def disk_space(self) -> DiskSpace: ...
 
     def folders(self) -> list[str]: ...
 
     def files(self, folder: str = "") -> dict[str, int]:
-        """Return names and sizes of the files in ``folder``, or at the root; empty if it is missing."""
-        ...
+        """Return the files of ``folder``, or of the root, with sizes; empty if the folder is missing."""
 
     def make_folder(self, folder: str) -> None: ...
 
     def rename_folder(self, folder: str, new: str) -> None: ...
 
     def delete_folder(self, folder: str) -> None:
-        """Delete ``folder`` and its files; a missing one is ignored."""
-        ...
+        """Delete ``folder`` and its files; ignore a missing one."""
 
     def start_delete_folder(self, folder: str) -> None:
-        """Delete ``folder`` in the background; after a stop the next start finds it."""
-        ...
+        """Delete ``folder`` in the background; after a stop the next start continues."""
 
     def open(self, name: str) -> StorageFile:
-        """Open the file ``name``, created if missing; its folder must exist."""
-        ...
+        """Open the file ``name``; create it if missing. Its folder must exist."""
 
     def read(self, name: str) -> bytes | None:
-        """Return a small file, or None if it is missing."""
-        ...
+        """Return a small file; None if it is missing."""
 
     def replace(self, name: str, content: Buffer, *, durable: bool = True, private: bool = False) -> None:
-        """Replace the file ``name`` atomically. ``durable`` waits for the disk, ``private`` sets owner-only access."""
-        ...
+        """Replace the file ``name`` atomically. ``durable``: flush it; ``private``: only the owner can access it."""
 
     def rename(self, name: str, new: str) -> None:
         """Rename the file within its folder, atomically, over an existing one."""
-        ...
 
     def delete(self, name: str) -> None:
-        """Delete a file; a missing one is ignored."""
-        ...
+        """Delete a file; ignore a missing one."""
 
     def start_delete(self, name: str) -> None:
-        """Delete a large file in the background: its name is free at once."""
-        ...
+        """Delete a large file in the background; its name is free at once."""
 
 
 class MemoryFile:
-    """A file in memory: durable at once, and gone with the process."""
+    """File in memory, lost with the process."""
 
     __slots__ = ("_buffers", "_data")
 
@@ -170,21 +152,21 @@ class MemoryFile:
         del self._data[size:]
 
     def flush(self) -> None:
-        """Memory is as durable as it gets."""
+        """Do nothing: memory needs no flush."""
 
     def start_flush(self) -> None:
-        """Memory is as durable as it gets."""
+        """Do nothing: memory needs no flush."""
 
     @property
     def is_flushing(self) -> bool:
         return False
 
     def close(self) -> None:
-        """Close the file; its content stays with the storage."""
+        """Do nothing: the storage keeps the content."""
 
 
 class MemoryStorage:
-    """Files in memory, for ``--memory`` and tests. A second broker on it is a restart."""
+    """Files in memory, for ``--memory`` and tests. A second broker on the same object is a restart."""
 
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, bytearray]] = {"": {}}
@@ -194,8 +176,8 @@ class MemoryStorage:
     def place(self) -> str:
         return "memory"
 
-    def room(self) -> Room:
-        return Room(-1, -1)
+    def disk_space(self) -> DiskSpace:
+        return DiskSpace(-1, -1)
 
     def folders(self) -> list[str]:
         return sorted(name for name in self._folders if name)
@@ -208,7 +190,7 @@ class MemoryStorage:
 
     def rename_folder(self, folder: str, new: str) -> None:
         if folder not in self._folders or new in self._folders:
-            raise StorageError(f"cannot rename the folder {folder} to {new}: the one must exist and the other not")
+            raise StorageError(f"cannot rename the folder {folder} to {new}: the first must exist, the second must not")
         self._folders[new] = self._folders.pop(folder)
 
     def delete_folder(self, folder: str) -> None:
@@ -241,7 +223,7 @@ class MemoryStorage:
     def rename(self, name: str, new: str) -> None:
         folder, file = self._place(name)
         if file not in folder:
-            raise StorageError(f"cannot rename {name} to {new}: it is missing")
+            raise StorageError(f"cannot rename {name} to {new}: file not found")
         folder[new.rpartition("/")[2]] = folder.pop(file)
 
     def delete(self, name: str) -> None:
@@ -254,17 +236,17 @@ class MemoryStorage:
     def _place(self, name: str) -> tuple[dict[str, bytearray], str]:
         folder, _, file = name.rpartition("/")
         if folder not in self._folders:
-            raise StorageError(f"cannot open {name}: its folder is missing")
+            raise StorageError(f"cannot open {name}: folder not found")
         return self._folders[folder], file
 
 
 T = TypeVar("T")
 MISFITS: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
-"""Errors of malformed JSON, or of another shape."""
+"""Errors of malformed JSON and of unexpected types."""
 
 
 def read_json(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) -> T | None:
-    """Parse a JSON file with ``parse``; None without a file. Raises StorageError with ``advice``."""
+    """Parse a JSON file with ``parse``; None if it is missing. Raises StorageError with ``advice``."""
     data = storage.read(name)
     if data is None:
         return None

@@ -1,4 +1,4 @@
-"""Kafka's rules for names of topics, and the names of their partitions' folders."""
+"""Kafka's rules for topic names, and the names of partition folders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ LONGEST_NAME: Final = 249
 LONGEST_FOLDER: Final = 255
 _legal: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 _partition_folder: Final = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]{0,8})", re.ASCII)
-_doomed_folder: Final = re.compile(r".+-[0-9]*\.[0-9a-f]{32}-delete", re.ASCII | re.DOTALL)
+_deleted_folder: Final = re.compile(r".+-[0-9]*\.[0-9a-f]{32}-delete", re.ASCII | re.DOTALL)
 
 
 class TakenNames:
-    """The names of all topics. ``.`` and ``_`` look the same in the names of metrics, so no two may differ by them
-    alone."""
+    """Names of all topics. Two names must not differ only by ``.`` and ``_``: metric names equate them."""
 
     def __init__(self) -> None:
         self._by_flat: dict[str, set[str]] = {}
@@ -32,7 +31,7 @@ class TakenNames:
             self._by_flat.pop(_flat(name), None)
 
     def check_new(self, name: str) -> None:
-        """Raise ApiError for a name that Kafka refuses: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS."""
+        """Check a new topic's name. Raises ApiError: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS."""
         check_topic_name(name)
         taken = self._by_flat.get(_flat(name), ())
         if name in taken:
@@ -46,30 +45,30 @@ def _flat(name: str) -> str:
 
 
 def check_topic_name(name: str) -> None:
-    """Raise ApiError INVALID_TOPIC_EXCEPTION for what can be no topic's name."""
+    """Check a topic name. Raises ApiError INVALID_TOPIC_EXCEPTION."""
     if not name:
-        raise _invalid("a topic's name is empty")
+        raise _invalid("topic name is empty")
     if name in (".", ".."):
-        raise _invalid(f"a topic cannot be called {name!r}")
+        raise _invalid(f"invalid topic name {name!r}")
     if len(name) > LONGEST_NAME:
-        raise _invalid(f"a topic's name has {len(name)} characters; {LONGEST_NAME} are allowed")
+        raise _invalid(f"topic name has {len(name)} characters; at most {LONGEST_NAME} are allowed")
     if not _legal.fullmatch(name):
         raise _invalid(f"topic {name!r}: only letters, digits, '.', '_' and '-' are allowed")
 
 
 def parse_folder(folder: str) -> TopicPartition | None:
-    """Parse the partition in a folder's name; None for other names."""
+    """Parse the topic and partition of a folder name; None for other names."""
     match = _partition_folder.fullmatch(folder)
     return TopicPartition(match[1], int(match[2])) if match else None
 
 
-def doomed_folder(folder: str, unique: int) -> str:
-    """Return what a folder is called between its topic's deletion and its own: ``orders-0.<32 hex digits>-delete``."""
+def deleted_folder(folder: str, unique: int) -> str:
+    """Return the folder name of a partition being deleted: ``orders-0.<32 hex digits>-delete``."""
     return _renamed(folder, unique, "delete")
 
 
 def stray_folder(folder: str, unique: int) -> str:
-    """Return what a folder is called that stands in the place of a partition but belongs to another topic id."""
+    """Return the new name of a folder that conflicts with a partition of another topic id."""
     return _renamed(folder, unique, "stray")
 
 
@@ -79,8 +78,8 @@ def _renamed(folder: str, unique: int, ending: str) -> str:
     return f"{topic[: LONGEST_FOLDER - len(suffix) - len(partition) - 1]}-{partition}{suffix}"
 
 
-def is_doomed(folder: str) -> bool:
-    return _doomed_folder.fullmatch(folder) is not None
+def is_deleted_folder(folder: str) -> bool:
+    return _deleted_folder.fullmatch(folder) is not None
 
 
 def _invalid(problem: str) -> ApiError:

@@ -1,7 +1,7 @@
-"""The topics of a broker and the logs of their partitions.
+"""Topics of a broker and the logs of their partitions.
 
-A change is persisted in the catalogue first, once for all topics of a request, then in the folders, in steps:
-each costs system calls. A start finishes an interrupted change.
+A change is persisted in the catalogue first, once for all topics of a request, then in the folders, in steps: each step
+costs system calls. A start finishes an interrupted change.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from kohort.log.data_folder import (
     new_topic_id,
     parse_offsets,
 )
-from kohort.log.partition import KnownAtStart, LogCounters, LogListener, PartitionLog
+from kohort.log.partition import LogCheckpoint, LogCounters, LogHooks, PartitionLog
 from kohort.log.partition_folders import PartitionFolders
 from kohort.log.producers import ProducerRoom
-from kohort.log.storage import Room, Storage
-from kohort.log.topic_names import TakenNames, is_doomed, parse_folder
+from kohort.log.storage import DiskSpace, Storage
+from kohort.log.topic_names import TakenNames, is_deleted_folder, parse_folder
 from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning
 from kohort.steps import Pace, Steps, at_once
 
 CONFIGS_KEPT: Final = 100
-"""Sets of overrides whose configuration is cached: most topics share one."""
+"""Number of cached configurations by overrides: most topics share one."""
 
 
 class TopicConfigs:
@@ -48,14 +48,14 @@ class TopicConfigs:
         return len(self._by_overrides)
 
     def of(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        given = tuple(sorted(overrides.items()))
-        known = self._by_overrides.get(given)
-        if known is None:
-            known = topic_config(self._broker, overrides)
+        key = tuple(sorted(overrides.items()))
+        config = self._by_overrides.get(key)
+        if config is None:
+            config = topic_config(self._broker, overrides)
             if len(self._by_overrides) == CONFIGS_KEPT:
                 self._by_overrides.clear()
-            self._by_overrides[given] = known
-        return known
+            self._by_overrides[key] = config
+        return config
 
     def check(self, overrides: Mapping[str, str | None]) -> TopicConfig:
         try:
@@ -68,10 +68,10 @@ class TopicConfigs:
 
 PRODUCER_ID_BLOCK: Final = 1000
 CHECK_US: Final = 40
-REFUSE_US: Final = 600  # includes the search for the nearest option
+REFUSE_US: Final = 600  # includes the search for the nearest option name
 MAKE_US: Final = 400
 RECONFIGURE_US: Final = 8
-"""Microseconds to check a topic, to make a partition with its folder and files, to give a log other options."""
+"""Microseconds to check a topic, to reject one, to create a partition, to reconfigure a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Topic:
 
 
 class Topics:
-    """All topics of one data folder. Names are case-sensitive; iteration is by name."""
+    """Topics of one data folder. Names are case-sensitive; iteration is by name."""
 
     def __init__(self, storage: Storage, config: BrokerConfig, rng: Rng, now_ms: int) -> None:
         self._storage = storage
@@ -107,18 +107,18 @@ class Topics:
         self._configs = TopicConfigs(config)
         self._making: dict[str, Topic] = {}
         self._growing: dict[str, list[PartitionLog]] = {}
-        self.producer_room = ProducerRoom(config, lambda: (log.producers for log in self._logs()), self.tell)
+        self.producer_room = ProducerRoom(config, lambda: (log.producers for log in self._logs()), self.report)
         self.aborted_pages, self.counters, self.wall = AbortedPages(), LogCounters(), WallTime()
         self._upkeep = Upkeep(storage, config, self._logs, self.producer_room, now_ms, self.wall)
         rooms = self.producer_room, self.aborted_pages, self.wall
-        self._listener = LogListener(self._upkeep.flush_at, self.tell, self.counters, *rooms)
+        self._listener = LogHooks(self._upkeep.flush_at, self.report, self.counters, *rooms)
         self.recovery_notes: list[Note] = []
         self._folders = PartitionFolders(storage, rng, self._upkeep, self.recovery_notes)
-        self._refusals: list[Note] = []
+        self._disk_errors: list[Note] = []
         self._catalogue = load_catalogue(storage, self.recovery_notes)
-        remembered = self._catalogue.cluster_id
-        self.cluster_id, self.node_id = ensure_identity(storage, config, rng, remembered, self.recovery_notes)
-        if remembered != self.cluster_id:
+        catalogue_cluster_id = self._catalogue.cluster_id
+        self.cluster_id, self.node_id = ensure_identity(storage, config, rng, catalogue_cluster_id, self.recovery_notes)
+        if catalogue_cluster_id != self.cluster_id:
             self._catalogue.cluster_id = self.cluster_id
             if self._catalogue.topics:
                 self._catalogue.save(storage)
@@ -131,8 +131,8 @@ class Topics:
     def place(self) -> str:
         return self._storage.place
 
-    def room(self) -> Room:
-        return self._storage.room()
+    def disk_space(self) -> DiskSpace:
+        return self._storage.disk_space()
 
     # ---------------------------------------------------------------- start
 
@@ -145,44 +145,43 @@ class Topics:
             topic = self._topic_of(entry)
             for partition in range(entry.partitions):
                 tp = TopicPartition(entry.name, partition)
-                self._folders.see(topic.topic_id, tp, folders)
-                at_start = KnownAtStart(self.was_clean, recovery_points.get(tp, 0), start_offsets.get(tp, 0))
+                self._folders.check(topic.topic_id, tp, folders)
+                at_start = LogCheckpoint(self.was_clean, recovery_points.get(tp, 0), start_offsets.get(tp, 0))
                 log = self._open_log(topic, tp, now_ms, at_start)
                 topic.partitions.append(log)
                 self.recovery_notes += log.take_notes()
             self._add(topic)
         checked = sum(1 for log in self._logs() if log.size_bytes)
         if checked and not self.was_clean:
-            said = f"the last stop was not clean: checked {checked} logs from their recovery points"
-            self.recovery_notes.append(info(said))
+            problem = f"the last stop was not clean: checked {checked} logs from their recovery points"
+            self.recovery_notes.append(info(problem))
         self._upkeep.recovered(self._logs())
         self.producer_room.count()
         known = {log.folder for log in self._logs()}
         for folder in sorted(folders - known):
             if parse_folder(folder) is not None:
-                said = f"left untouched the folder {folder}: no topic of that name is known"
-                self.recovery_notes.append(warning(said))
+                self.recovery_notes.append(warning(f"ignored the folder {folder}: the catalogue has no such topic"))
 
     def _topic_of(self, entry: TopicEntry) -> Topic:
         usable, problems = usable_overrides(entry.overrides)
         for problem in problems:
-            self.recovery_notes.append(warning(f"topic {entry.name}: the broker's default holds, since {problem}"))
+            self.recovery_notes.append(warning(f"topic {entry.name}: the broker's default applies: {problem}"))
         return Topic(entry.name, entry.topic_id, usable, self._configs.of(usable), entry.internal)
 
     def _finish_deletions(self, folders: set[str], now_ms: int) -> None:
         for folder in sorted(folders):
-            if is_doomed(folder):
+            if is_deleted_folder(folder):
                 self._upkeep.remove(folder, now_ms)
             elif self._catalogue.deleted and folder_topic_id(self._storage, folder) in self._catalogue.deleted:
                 folders.discard(folder)
-                self._folders.doom(folder, now_ms)
+                self._folders.mark_deleted(folder, now_ms)
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         data = self._storage.read(name)
         try:
             return {} if data is None else parse_offsets(data)
         except ValueError as error:
-            self.recovery_notes.append(warning(f"{name} cannot be read ({error}); did without"))
+            self.recovery_notes.append(warning(f"ignored the damaged {name} ({error})"))
             return {}
 
     # ---------------------------------------------------------------- look-up
@@ -241,9 +240,9 @@ class Topics:
         return made
 
     def create_all(self, wanted: Sequence[NewTopic], now_ms: int) -> Steps[list[Topic | ApiError]]:
-        """Create topics, durable at the end; the error of each that fails. A topic appears with all its partitions.
+        """Create topics durably, and return a topic or an error for each. A topic appears with all partitions.
 
-        They are written down together, before the first folder is made: a start makes what is missing.
+        The catalogue is saved before the first folder is created: a start creates missing folders.
         """
         pace = Pace()
         results: list[Topic | ApiError] = []
@@ -252,26 +251,26 @@ class Topics:
             results.append(result)
             if pace.is_due(REFUSE_US if isinstance(result, ApiError) else CHECK_US):
                 yield
-        begun = [result for result in results if isinstance(result, Topic)]
+        prefix = [result for result in results if isinstance(result, Topic)]
         counts = {new.name: new.partitions for new in wanted}
         entries = {}
-        for t in begun:
+        for t in prefix:
             entries[t.name] = TopicEntry(t.name, t.topic_id, counts[t.name], t.overrides, t.internal)
             if pace.is_due(CHECK_US):
                 yield
         try:
-            if begun:
+            if prefix:
                 self._save({**self._catalogue.topics, **entries}, self._catalogue.deleted)
         except ApiError as error:
-            for refused in begun:
-                self._unmake(refused)
+            for refused in prefix:
+                self._discard(refused)
             return [error if isinstance(result, Topic) else result for result in results]
         failed: dict[str, ApiError] = {}
-        for topic in begun:
+        for topic in prefix:
             try:
                 yield from self._make_partitions(topic, topic.partitions, counts[topic.name], now_ms, pace)
             except StorageError as error:
-                failed[topic.name] = self._give_back(topic, error)
+                failed[topic.name] = self._undo_creation(topic, error)
             else:
                 del self._making[topic.name]
                 topic.made_at_ms = now_ms
@@ -289,15 +288,15 @@ class Topics:
         self._names.add(new.name)
         return topic
 
-    def _unmake(self, topic: Topic) -> None:
+    def _discard(self, topic: Topic) -> None:
         del self._making[topic.name]
         self._names.discard(topic.name)
         for log in topic.partitions:
             self._upkeep.forget(log.tp)
             log.drop()
 
-    def _give_back(self, topic: Topic, error: StorageError) -> ApiError:
-        self._unmake(topic)
+    def _undo_creation(self, topic: Topic, error: StorageError) -> ApiError:
+        self._discard(topic)
         del self._catalogue.topics[topic.name]
         self._catalogue.deleted.append(topic.topic_id)
         return self._refused(topic.name, error)
@@ -309,7 +308,7 @@ class Topics:
         while (partition := present + len(made)) < total:
             tp = TopicPartition(topic.name, partition)
             self._folders.make(topic.topic_id, tp, now_ms)
-            made.append(self._open_log(topic, tp, now_ms, KnownAtStart(clean=True)))
+            made.append(self._open_log(topic, tp, now_ms, LogCheckpoint(clean=True)))
             if pace.is_due(MAKE_US):
                 yield
 
@@ -321,7 +320,7 @@ class Topics:
         return gone
 
     def delete_all(self, names: Sequence[str], now_ms: int) -> Steps[list[Topic | ApiError]]:
-        """Delete topics at once, then their folders; the error of each that fails."""
+        """Delete topics at once, then their folders; return a topic or an error for each."""
         results: list[Topic | ApiError] = [self._topics.get(name) or _unknown(name) for name in names]
         gone = {topic.name: topic for topic in results if isinstance(topic, Topic)}
         ids = [topic.topic_id for topic in gone.values()]
@@ -338,17 +337,17 @@ class Topics:
             self._names.discard(topic.name)
         leaving = {name: [*topic.partitions, *self._growing.pop(name, ())] for name, topic in gone.items()}
         for logs in leaving.values():
-            self._folders.leave(logs)
+            self._folders.exclude(logs)
         refused: dict[str, ApiError] = {}
         try:
-            if gone:  # first: a topic made anew must not find what was known of the old one
+            if gone:  # first: a recreated topic must not find the offsets of the old one
                 yield from self._upkeep.write_checkpoints_in_steps()
         except StorageError as error:
             refused |= {name: self._refused(name, error) for name in gone}
         pace = Pace()
         for name, logs in leaving.items():
             try:
-                yield from self._folders.give_up(logs, now_ms, pace)
+                yield from self._folders.delete_in_steps(logs, now_ms, pace)
             except StorageError as error:
                 refused[name] = self._refused(name, error)
         done = {topic.topic_id for topic in gone.values() if topic.name not in refused}
@@ -364,12 +363,12 @@ class Topics:
         topic = self._known(name)
         present = len(topic.partitions)
         if total <= present:
-            raise ApiError(
-                ErrorCode.INVALID_PARTITIONS, f"topic {name!r} has {present} partitions; {total} would not be more"
-            )
+            problem = f"topic {name!r} has {present} partitions; {total} is not more"
+            raise ApiError(ErrorCode.INVALID_PARTITIONS, problem)
         _check_partitions(total)
         if name in self._growing:
-            raise ApiError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"topic {name!r} is being given partitions just now")
+            problem = f"another request is adding partitions to topic {name!r}"
+            raise ApiError(ErrorCode.REASSIGNMENT_IN_PROGRESS, problem)
         made = self._growing[name] = []
         try:
             for _ in self._make_partitions(topic, made, total, now_ms, Pace()):
@@ -395,7 +394,7 @@ class Topics:
         return topic
 
     def alter_config(self, name: str, overrides: Mapping[str, str | None]) -> Topic:
-        """Replace the overrides of a topic; its logs obey at once."""
+        """Replace the overrides of a topic and apply them to its logs."""
         topic = self._known(name)
         config = self.check_config(overrides)
         kept = {option: value for option, value in overrides.items() if value is not None}
@@ -407,7 +406,7 @@ class Topics:
         return topic
 
     def next_producer_id(self) -> int:
-        """Return a unique producer id, also after a crash: ids are reserved by the thousand."""
+        """Return a unique producer id; ids are reserved in blocks, so a crash repeats none."""
         if self._next_producer_id >= self._block_end:
             block_end = self._block_end + PRODUCER_ID_BLOCK
             self._save(self._catalogue.topics, self._catalogue.deleted, block_end)
@@ -434,15 +433,15 @@ class Topics:
         try:
             catalogue.save(self._storage)
         except StorageError as error:
-            self.tell(warning(f"the catalogue of topics cannot be written: {error}", "catalogue"))
+            self.report(warning(f"cannot write the topic catalogue: {error}", "catalogue"))
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._catalogue = catalogue
 
     def _refused(self, name: str, error: StorageError | ApiError) -> ApiError:
-        self.tell(warning(f"topic {name!r} cannot be changed: {error}", ("disk", name)))
+        self.report(warning(f"cannot change topic {name!r}: {error}", ("disk", name)))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
-    def _open_log(self, topic: Topic, tp: TopicPartition, now_ms: int, known: KnownAtStart) -> PartitionLog:
+    def _open_log(self, topic: Topic, tp: TopicPartition, now_ms: int, known: LogCheckpoint) -> PartitionLog:
         return PartitionLog(tp, self._storage, topic.config, now_ms, known, self._listener)
 
     # ---------------------------------------------------------------- time
@@ -452,16 +451,16 @@ class Topics:
         return self._upkeep.wake_at_ms
 
     def tick(self, now_ms: int) -> list[Note]:
-        """Run due work: flush, retention, expiry, checkpoints, release of files. Return notes."""
+        """Run due work on logs; return notes."""
         return self._upkeep.tick(now_ms)
 
-    def tell(self, refused: Note) -> None:
-        self._refusals.append(refused)
+    def report(self, error: Note) -> None:
+        self._disk_errors.append(error)
 
-    def take_refusals(self) -> list[Note]:
-        """Return the disk errors since the last call, answered with KAFKA_STORAGE_ERROR."""
-        refusals, self._refusals = self._refusals, []
-        return refusals
+    def take_disk_errors(self) -> list[Note]:
+        """Return the disk errors since the last call; requests got KAFKA_STORAGE_ERROR."""
+        errors, self._disk_errors = self._disk_errors, []
+        return errors
 
     def _logs(self) -> Iterator[PartitionLog]:
         return (log for topic in self for log in topic.partitions)
@@ -489,11 +488,11 @@ class Topics:
 
 
 def _unknown(name: str) -> ApiError:
-    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
 
 
 def _check_partitions(partitions: int) -> None:
     if partitions < 1:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions; at least 1 is needed")
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions; at least 1 is required")
     if partitions > PARTITIONS_MAX:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions; at most {PARTITIONS_MAX} are made")
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions; at most {PARTITIONS_MAX} are allowed")

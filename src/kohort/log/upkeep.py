@@ -1,6 +1,6 @@
 """Timed work on logs: flushes, retention, compaction, checkpoints, expiry of producers, deletion of folders.
 
-Only ``flush.ms`` is urgent. Each kind of work has its timer; after a disk error it is retried later.
+Only ``flush.ms`` is urgent. Each task has its timer; after a disk error it runs again later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHECKPOINT: Final = "checkpoint"
 EXPIRY: Final = "expiry"
 REMOVAL: Final = "removal"
 COMPACTION: Final = "compaction"
-LOOK_US: Final = 3
+CHECK_US: Final = 3
 
 
 class Upkeep:
@@ -50,7 +50,7 @@ class Upkeep:
         self._timers: Timers[str] = Timers()
         self._flushes: Timers[TopicPartition] = Timers()
         self._cleaner = Cleaner(storage, config, logs, now_ms, wall)
-        self._doomed: list[str] = []
+        self._to_delete: list[str] = []
         self._written: dict[str, bytes] = {}
         self._every: dict[str, tuple[int, Callable[[int], list[Note]]]] = {
             RETENTION: (config.log_retention_check_interval_ms, self._retain),
@@ -86,7 +86,7 @@ class Upkeep:
 
     def remove(self, folder: str, now_ms: int) -> None:
         """Delete the folder of a deleted topic in a later tick."""
-        self._doomed.append(folder)
+        self._to_delete.append(folder)
         self._timers.set(REMOVAL, now_ms)
 
     def tick(self, now_ms: int) -> list[Note]:
@@ -139,7 +139,7 @@ class Upkeep:
         pace = Pace()
         points, starts = {}, {}
         for log in list(self._logs()):
-            if pace.is_due(LOOK_US):
+            if pace.is_due(CHECK_US):
                 yield
             log.advance_recovery_point()
             if log.recovery_point:
@@ -154,8 +154,8 @@ class Upkeep:
         self._cleaner.write_checkpoint()
 
     def _remove_one(self, now_ms: int) -> list[Note]:
-        folder = self._doomed.pop()
-        if self._doomed:
+        folder = self._to_delete.pop()
+        if self._to_delete:
             self._timers.set(REMOVAL, now_ms)
         self._storage.start_delete_folder(folder)
         return [info(f"removed {folder}", "removed")]

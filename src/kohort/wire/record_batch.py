@@ -167,7 +167,7 @@ def check_crc(buf: Buffer, at: int, header: BatchHeader) -> None:
     view = buf if size < SMALL_ENOUGH_TO_COPY else memoryview(buf)
     crc = crc32c.crc32c(view[at + CRC_STARTS_AT : at + size])
     if crc != header.crc:
-        raise CorruptRecord(f"CRC {crc:#010x}, but the batch says {header.crc:#010x}", offset=header.base_offset)
+        raise CorruptRecord(f"CRC is {crc:#010x}, expected {header.crc:#010x}", offset=header.base_offset)
 
 
 def with_offset(batch: Buffer, base_offset: int, leader_epoch: int) -> list[Buffer]:

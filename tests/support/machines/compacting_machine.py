@@ -45,5 +45,5 @@ class CompactingMachine(RuleBasedStateMachine):
         cleaner = self.stage.topics._upkeep._cleaner
         for _ in range(1000):
             self.let_the_cleaner_work(1)
-            if cleaner._now is None and not dirty_part(self.log, cleaner.clean_until(self.log.tp), 0).is_worth_it(0):
+            if cleaner._now is None and not dirty_part(self.log, cleaner.clean_until(self.log.tp), 0).is_due(0):
                 break

@@ -107,7 +107,7 @@ def test_it_behaves_like_a_folder(storage):
 
 def test_it_tells_where_it_is_and_how_much_room_there_is(tmp_path):
     with FileStorage(tmp_path / "data") as storage:
-        place, (total, usable) = storage.place, storage.room()
+        place, (total, usable) = storage.place, storage.disk_space()
 
     assert place == str(tmp_path / "data")
     assert 0 <= usable <= total == os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize
@@ -252,7 +252,7 @@ def test_the_last_batch_torn_or_garbled_at_any_byte_costs_no_other(tmp_path):
 
             notes = stage.crash()
 
-            assert any("cut" in note for note in notes) == bool(kept + kept % 7)
+            assert any("truncated" in note for note in notes) == bool(kept + kept % 7)
             assert values_from(stage.log, 0) == names
             assert stage.log.size_bytes == path.stat().st_size == good
         stage.check()
@@ -268,7 +268,7 @@ def test_a_base_offset_that_lost_a_bit_is_mended_in_its_file(tmp_path):
         stage.log.drop()
         path.write_bytes(bytes([whole[0] ^ 4]) + whole[1:])
 
-        assert "said base offset 288230376151711744" in stage.crash()[0]
+        assert "repaired base offset 288230376151711744" in stage.crash()[0]
 
         assert path.read_bytes() == whole
         assert values_from(stage.log, 0) == names

@@ -65,9 +65,9 @@ def test_a_full_disk_is_told_by_partition_with_what_is_refused_and_why(stage):
     notes = [note for note in stage.broker.take_notes() if "__kohort" not in note.text]
     assert {note.level for note in notes} == {Level.WARNING}
     texts = [note.text for note in notes]
-    assert texts[:3] == [f"a-{p}: a batch is refused: {REFUSED}" for p in (0, 1, 1)]
+    assert texts[:3] == [f"a-{p}: batch rejected: {REFUSED}" for p in (0, 1, 1)]
     assert texts[3].startswith("__consumer_offsets-")
-    assert texts[3].endswith(f": a batch is refused: {REFUSED}")
+    assert texts[3].endswith(f": batch rejected: {REFUSED}")
     assert notes[1].kind == notes[2].kind != notes[0].kind, "told once a minute each"
 
 
@@ -78,7 +78,7 @@ def test_a_topic_that_cannot_be_made_is_told(stage):
     with pytest.raises(AssertionError, match=r"error_code=(56|<ErrorCode.KAFKA_STORAGE_ERROR)"):
         peer.create("a")
 
-    assert [text for text in stage.said() if "the catalogue of topics cannot be written: cannot replace" in text]
+    assert [text for text in stage.said() if "cannot write the topic catalogue: cannot replace" in text]
 
 
 def ask_both(peer, offset, **options):
@@ -107,7 +107,9 @@ def test_a_damaged_batch_is_told_and_hides_no_other_partition(stage):
 
     assert (answers[0].error_code, answers[1].error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
     assert values_of(answers[0].records) == [b"v", b"w"]
-    assert stage.said() == ["a-1: offset 0 cannot be read: a-1/00000000000000000000.log at 0: a batch length of -1"]
+    assert stage.said() == [
+        "a-1: cannot read offset 0: a-1/00000000000000000000.log at position 0: invalid batch length -1"
+    ]
 
 
 @pytest.mark.parametrize("waits", [{}, {"max_wait_ms": 500, "min_bytes": 1000}])
@@ -121,4 +123,4 @@ def test_a_file_that_cannot_be_opened_is_told_and_hides_no_other_partition(waits
     answers = ask_both(peer, 1, **waits)
 
     assert (answers[0].error_code, answers[1].error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
-    assert "a-1: offset 1 cannot be read: cannot open a-1/00000000000000000000.log: Permission denied" in stage.said()
+    assert "a-1: cannot read offset 1: cannot open a-1/00000000000000000000.log: Permission denied" in stage.said()

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.log.producers import LOOK_EVERY_MS, ORDER_MS, SILENT_MS
+from kohort.log.producers import ORDER_MS, RECOUNT_MS, RETRY_WINDOW_MS
 from kohort.wire.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.wire.record_batch import NewRecord, build_batch
 from support.machines.broker_stage import BrokerStage
@@ -78,11 +78,11 @@ def test_when_the_strangers_ids_were_silent_for_long_they_go_first_and_new_produ
     assert code(peer, 1) == 0
     attack(peer, 100)
     assert code(peer, 2) == REFUSED
-    stage.advance(SILENT_MS - 1)
+    stage.advance(RETRY_WINDOW_MS - 1)
     assert code(peer, 1, 1) == 0, "it has written all the time"
     assert code(peer, 2) == REFUSED, "a client may still be repeating what those wrote"
 
-    stage.advance(LOOK_EVERY_MS)
+    stage.advance(RECOUNT_MS)
 
     assert code(peer, 2) == 0
     assert held(stage) == 100 - 12, "an eighth is made free"
@@ -110,7 +110,7 @@ def test_in_the_minute_after_a_refusal_nobody_is_let_in_by_its_second_batch(stag
     assert code(peer, 2, 0) == REFUSED
     peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")]), 6)
     peer.create("orders", 3)
-    stage.advance(LOOK_EVERY_MS)
+    stage.advance(RECOUNT_MS)
     assert code(peer, 1) == 0, "there is room again"
 
     assert code(peer, 2, 1) == REFUSED
@@ -138,7 +138,7 @@ def test_an_open_transaction_is_never_forgotten_and_ends_whatever_strangers_do(s
 def test_a_topic_that_goes_takes_its_producers_along(stage, peer):
     attack(peer, 100)
     assert code(peer, 1) == REFUSED
-    stage.advance(LOOK_EVERY_MS)
+    stage.advance(RECOUNT_MS)
     peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")]), 6)
     peer.create("orders", 3)
 

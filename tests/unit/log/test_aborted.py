@@ -102,7 +102,7 @@ def test_a_file_of_them_that_cannot_be_read_is_made_anew(stage, damage):
     notes = stage.crash()
 
     assert aborted(stage) == before
-    assert any("txnindex cannot be read" in note for note in notes) == bool(damage)
+    assert any("cannot read" in note and "txnindex" in note for note in notes) == bool(damage)
 
 
 def test_they_go_with_their_segments(stage):
@@ -130,7 +130,7 @@ def test_the_producer_of_an_open_transaction_is_not_forgotten(stage):
 def test_a_batch_outside_of_the_open_transaction_is_refused(stage):
     write(stage, 1, "a")
 
-    with pytest.raises(ApiError, match="has a transaction open") as caught:
+    with pytest.raises(ApiError, match="has an open transaction") as caught:
         stage.append("b", producer_id=1, producer_epoch=0, base_sequence=1)
 
     assert caught.value.code is ErrorCode.INVALID_TXN_STATE
@@ -230,8 +230,8 @@ def test_what_lies_pages_deep_is_found_without_the_rest(storage, pages):
         begin = number * EVERY
         assert of(kept.between(begin, begin + EVERY)) == [number]
         assert of(kept.between(begin + EVERY - 1, begin + EVERY + 1)) == [n for n in (number, number + 1) if n < count]
-        assert kept.holds(number, begin)
-        assert not kept.holds(number + 1, begin)
+        assert kept.is_aborted(number, begin)
+        assert not kept.is_aborted(number + 1, begin)
     assert kept.between(count * EVERY, count * EVERY + 1) == []
     assert len(kept) == len(list(kept)) == count
 
@@ -314,7 +314,7 @@ def test_a_file_that_was_cut_or_changed_under_a_broker_is_told_and_not_passed_ov
         with pytest.raises(CorruptLog):
             stage.log.aborted.between(0, 1)
         with pytest.raises(ApiError) as caught:
-            stage.log.taken_back(0, 1)
+            stage.log.aborted_between(0, 1)
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         stage.topics.aborted_pages.forget(stage.log.aborted._segments[0], 0)
-    assert stage.log.taken_back(2, 3) == [], "what lies behind the last marker needs no file"
+    assert stage.log.aborted_between(2, 3) == [], "what lies behind the last marker needs no file"

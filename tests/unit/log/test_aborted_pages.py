@@ -6,7 +6,7 @@ import pytest
 
 from kohort.log.aborted import (
     PAGE_ENTRIES,
-    PAGE_ITSELF,
+    PAGE_OVERHEAD,
     AbortedPages,
     AbortedTransaction,
     AbortedTransactions,
@@ -46,7 +46,7 @@ def test_a_page_that_is_kept_anew_takes_the_place_of_the_old_one():
     for count in (3, 2, 2):
         pages.put(of, 0, [entry(number) for number in range(count)])
 
-    assert pages.used == 2 + PAGE_ITSELF
+    assert pages.used == 2 + PAGE_OVERHEAD
     pages.forget(of, 0)
     assert (pages.used, pages.get(of, 0)) == (0, None)
 
@@ -69,7 +69,7 @@ def test_the_bound_holds_whether_pages_come_or_grow():
 
 def test_of_all_partitions_forty_thousand_entries_are_kept_with_their_pages():
     pages, of = AbortedPages(), object()
-    pages.put(of, 0, [entry(0)] * (40_000 - PAGE_ITSELF))
+    pages.put(of, 0, [entry(0)] * (40_000 - PAGE_OVERHEAD))
     assert pages.used == 40_000
 
     pages.add(of, 0, entry(1))
@@ -94,7 +94,7 @@ def test_what_was_written_lately_is_not_read_again():
     assert [found.producer_id for found in kept.between(PAGE_ENTRIES * 10, PAGE_ENTRIES * 10 + 1)] == [PAGE_ENTRIES]
 
     assert storage.read_bytes == 0
-    assert pages.used == count + 3 * PAGE_ITSELF
+    assert pages.used == count + 3 * PAGE_OVERHEAD
 
 
 def test_what_was_read_once_is_not_read_again():
@@ -141,8 +141,8 @@ def test_what_a_producer_wrote_right_before_or_behind_is_not_taken_back():
     kept = held(CountedReads())
     kept.add(AbortedTransaction(7, 10, 19, 20), segment_name(0))
 
-    assert [offset for offset in range(5, 25) if kept.holds(7, offset)] == list(range(10, 20))
-    assert not kept.holds(8, 12)
+    assert [offset for offset in range(5, 25) if kept.is_aborted(7, offset)] == list(range(10, 20))
+    assert not kept.is_aborted(8, 12)
 
 
 def test_one_that_is_known_is_not_written_again():
@@ -168,13 +168,13 @@ def test_an_entry_of_another_version_is_refused_wherever_it_stands(which, versio
     data = [build_entry(entry(number)) for number in range(3)]
     data[which] = struct.pack(">h", version) + data[which][2:]
 
-    with pytest.raises(ValueError, match="an entry of another version; only 0 is read"):
+    with pytest.raises(ValueError, match="an entry has a version other than 0"):
         parse_page(b"".join(data))
 
 
 @pytest.mark.parametrize("order", [(0, 0), (1, 0), (0, 2, 1)])
 def test_entries_out_of_their_order_are_refused(order):
-    with pytest.raises(ValueError, match="its entries are not in order"):
+    with pytest.raises(ValueError, match="markers of entries do not increase"):
         parse_page(b"".join(build_entry(entry(number)) for number in order))
 
 
@@ -196,7 +196,8 @@ def test_entries_of_a_segment_that_are_older_than_those_of_the_one_before_are_ma
 
     notes = stage.crash()
 
-    said = f"orders-0: {last} cannot be read (its entries are older than those before it); made anew from the markers"
+    problem = "markers of entries do not follow those of the previous segment"
+    said = f"orders-0: cannot read {last} ({problem}); rebuilt it from the markers"
     assert notes == [said]
     assert list(stage.log.aborted) == before
     stage.check()
@@ -209,7 +210,7 @@ def test_entries_that_go_back_from_one_page_to_the_next_are_refused():
     name = f"p-0/{segment_name(0)}.txnindex"
     storage.replace(name, data + build_entry(entry(PAGE_ENTRIES - 1)))
 
-    with pytest.raises(ValueError, match="its entries are older than those before it"):
+    with pytest.raises(ValueError, match="markers of entries do not follow those of the previous segment"):
         kept.load(segment_name(0))
 
     storage.replace(name, data + build_entry(entry(PAGE_ENTRIES)))

@@ -67,7 +67,7 @@ def test_a_flipped_bit_is_found_in_its_batch_wherever_windows_end(which):
     batches = checked_headers(file, file.size)
 
     assert [next(batches)[0] for _ in range(which)] == positions[:which]
-    with pytest.raises(CorruptRecord, match=r"^CRC 0x[0-9a-f]{8}, but the batch says 0x[0-9a-f]{8}$"):
+    with pytest.raises(CorruptRecord, match=r"^CRC is 0x[0-9a-f]{8}, expected 0x[0-9a-f]{8}$"):
         next(batches)
 
 

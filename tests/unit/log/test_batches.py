@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from kohort.errors import CorruptRecord, StorageError
-from kohort.log.batches import Search, check_place, true_base
+from kohort.log.batches import Search, check_place, original_base_offset
 from kohort.log.index import RELATIVE_OFFSET_MAX
 from kohort.log.storage import MemoryFile
 from kohort.wire.record_batch import HEADER_BYTES, BatchHeader, build_batch, parse_batch_header, split_batches
@@ -42,17 +42,17 @@ def test_a_batch_may_follow_at_once_or_behind_a_gap_up_to_where_the_next_segment
 
 
 def test_a_batch_that_begins_before_its_turn_is_named_by_its_offsets():
-    with pytest.raises(CorruptRecord, match=r"^batch of offsets 5 to 7 where 6 is next$"):
+    with pytest.raises(CorruptRecord, match=r"^batch has offsets 5 to 7, expected 6$"):
         check_place(at(5), 6, 0)
 
 
 def test_a_batch_that_ends_before_it_begins_is_named_by_its_offsets():
-    with pytest.raises(CorruptRecord, match=r"^batch of offsets 7 to 6 where 7 is next$"):
+    with pytest.raises(CorruptRecord, match=r"^batch has offsets 7 to 6, expected 7$"):
         check_place(at(7)._replace(last_offset_delta=-1), 7, 0)
 
 
 def test_a_batch_that_reaches_into_the_next_segment_is_named_with_where_that_begins():
-    with pytest.raises(CorruptRecord, match=r"^batch reaches offset 11; the next segment begins at 11$"):
+    with pytest.raises(CorruptRecord, match=r"^batch ends at offset 11, but the next segment begins at 11$"):
         check_place(at(9), 7, 0, before=11)
 
 
@@ -60,7 +60,9 @@ def test_a_batch_lies_as_far_from_its_segments_beginning_as_an_index_can_say():
     farthest = 100 + RELATIVE_OFFSET_MAX - 2
     check_place(at(farthest), 7, 100)
 
-    with pytest.raises(CorruptRecord, match=f"^batch reaches offset {farthest + 3}; that is too far from 100$"):
+    with pytest.raises(
+        CorruptRecord, match=f"^batch ends at offset {farthest + 3}, too far from the segment's base offset 100$"
+    ):
         check_place(at(farthest + 1), 7, 100)
 
 
@@ -68,19 +70,19 @@ def test_a_batch_lies_as_far_from_its_segments_beginning_as_an_index_can_say():
 
 
 def told(given: int, expected: int, after: int | None, **how: bool) -> int:
-    return true_base(at(given), expected, after, 0, **how)
+    return original_base_offset(at(given), expected, after, 0, **how)
 
 
 def test_behind_a_gap_a_batch_is_believed_as_far_as_a_segment_goes():
     farthest = RELATIVE_OFFSET_MAX - 2
     assert told(farthest, 7, None, contiguous=False) == farthest
 
-    with pytest.raises(CorruptRecord, match=f"^batch of offsets {farthest + 1} to {farthest + 3} where 7 is next$"):
+    with pytest.raises(CorruptRecord, match=f"^batch has offsets {farthest + 1} to {farthest + 3}, expected 7$"):
         told(farthest + 1, 7, None, contiguous=False)
 
 
 def test_at_the_end_of_a_log_without_gaps_no_gap_is_believed():
-    with pytest.raises(CorruptRecord, match=r"^batch of offsets 12 to 14 where 7 is next$"):
+    with pytest.raises(CorruptRecord, match=r"^batch has offsets 12 to 14, expected 7$"):
         told(12, 7, None, contiguous=True)
 
 
@@ -91,8 +93,8 @@ def test_a_batch_that_fills_the_room_before_the_next_one_is_believed():
 
 def test_a_batch_that_ends_before_it_begins_is_told_by_its_offsets():
     header = at(7)._replace(last_offset_delta=-1)
-    with pytest.raises(CorruptRecord, match=r"^batch of offsets 7 to 6 where 5 is next$"):
-        true_base(header, 5, None, 0, contiguous=True)
+    with pytest.raises(CorruptRecord, match=r"^batch has offsets 7 to 6, expected 5$"):
+        original_base_offset(header, 5, None, 0, contiguous=True)
 
 
 # ---------------------------------------------------------------- looking for an offset
@@ -119,14 +121,16 @@ def test_behind_a_gap_the_next_batch_is_found():
 def test_a_batch_that_begins_within_the_one_before_it_is_no_answer(begins):
     file, positions = laid((0, 3), (begins, 4))
 
-    with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: batch of offsets {begins} to .* where 3 is next$"):
+    with pytest.raises(
+        CorruptRecord, match=f"^at position {positions[1]}: batch has offsets {begins} to .*, expected 3$"
+    ):
         search(file, 7).find(4, 0, 0)
 
 
 def test_a_batch_behind_a_gap_that_reaches_into_the_next_one_is_no_answer():
     file, positions = laid((0, 1), (5, 3), (6, 4))
 
-    with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: batch of offsets 5 to 7 where 1 is next$"):
+    with pytest.raises(CorruptRecord, match=f"^at position {positions[1]}: batch has offsets 5 to 7, expected 1$"):
         search(file, 10).find(6, 0, 0)
     assert search(file, 10).readable(0, file.size, 0, 10) == (positions[1], 1)
 
@@ -140,7 +144,9 @@ def test_who_looks_for_what_lies_behind_a_batch_with_a_wrong_place_is_not_stoppe
 def test_who_looks_for_the_offset_that_a_batch_with_a_wrong_place_should_have_is_told():
     file, positions = laid((0, 1), (1 << 40, 2), (3, 1))
 
-    with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: batch of offsets {1 << 40} to .* where 1 is next$"):
+    with pytest.raises(
+        CorruptRecord, match=f"^at position {positions[1]}: batch has offsets {1 << 40} to .*, expected 1$"
+    ):
         search(file, 4).find(1, 0, 0)
 
 
@@ -148,14 +154,14 @@ def test_a_batch_that_claims_the_very_offset_in_the_wrong_place_is_no_answer():
     file, positions = laid((0, 1), (9, 2), (2, 1), (3, 6), (9, 2))
 
     for offset in (9, 10):
-        with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: batch of offsets 9 to 10 where 1 is next$"):
+        with pytest.raises(CorruptRecord, match=f"^at position {positions[1]}: batch has offsets 9 to 10, expected 1$"):
             search(file, 11).find(offset, 0, 0)
 
 
 def test_two_batches_with_wrong_places_do_not_send_a_reader_past_what_they_hold():
     file, positions = laid((0, 5), (50, 1), (2, 1), (7, 1))
 
-    with pytest.raises(CorruptRecord, match=f"^at {positions[2]}: batch of offsets 2 to 2 where 5 is next$"):
+    with pytest.raises(CorruptRecord, match=f"^at position {positions[2]}: batch has offsets 2 to 2, expected 5$"):
         search(file, 8).find(5, 0, 0)
     assert search(file, 8).find(7, 0, 0) == positions[3]
 
@@ -170,11 +176,11 @@ def test_a_search_may_look_at_what_lies_before_what_it_looked_at():
 def test_what_cannot_be_a_batch_is_told_with_its_place():
     file, positions = laid((0, 1), (1, 1))
     file.overwrite(positions[1] + 8, struct.pack(">i", 10))
-    with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: a batch length of 10$"):
+    with pytest.raises(CorruptRecord, match=f"^at position {positions[1]}: invalid batch length 10$"):
         search(file, 2).place(positions[1])
 
     file.truncate(positions[1] + HEADER_BYTES - 1)
-    shorter = f"^at {positions[1]}: the file is shorter than it was, or ends with what is no batch$"
+    shorter = f"^at position {positions[1]}: the file was truncated, or does not end with a batch$"
     with pytest.raises(CorruptRecord, match=shorter):
         search(file, 2).place(positions[1])
 
@@ -196,7 +202,7 @@ def test_a_batch_that_reaches_into_the_next_segment_is_not_handed_out():
 
     assert search(file, 5).readable(0, file.size, 0, 5) == (file.size, 5)
     assert search(file, 4).readable(0, file.size, 0, 4) == (positions[1], 3)
-    with pytest.raises(CorruptRecord, match=f"^at {positions[1]}: batch of offsets 3 to 4 where 3 is next$"):
+    with pytest.raises(CorruptRecord, match=f"^at position {positions[1]}: batch has offsets 3 to 4, expected 3$"):
         search(file, 4).readable(positions[1], file.size, 3, 4)
 
 
@@ -270,12 +276,12 @@ def stage_with(count: int, *, size: int = 500, segment_bytes: str = "1000000000"
     return stage
 
 
-@pytest.mark.parametrize("at_hand", [0, 100, 5000, 1 << 20])
+@pytest.mark.parametrize("preload", [0, 100, 5000, 1 << 20])
 @pytest.mark.parametrize("max_bytes", [1, 700, 5000, 70_000, 1 << 20])
-def test_a_slice_is_what_a_read_gives_however_little_of_it_was_read(at_hand, max_bytes):
+def test_a_slice_is_what_a_read_gives_however_little_of_it_was_read(preload, max_bytes):
     stage = stage_with(300, segment_bytes="50000")
     for offset in (0, 7, 150, 299, 300):
-        found = stage.log.slices(offset, max_bytes, at_hand=at_hand)
+        found = stage.log.slices(offset, max_bytes, preload=preload)
         data = b"".join(bytes(one.load()) for one in found)
         assert data == b"".join(bytes(b) for b in stage.log.read(offset, max_bytes))
         assert sum(map(len, found)) == len(data)
@@ -283,7 +289,7 @@ def test_a_slice_is_what_a_read_gives_however_little_of_it_was_read(at_hand, max
             headers = [header for _, header in split_batches(data)]
             assert headers[0].base_offset == offset
             assert found[-1].next_offset == headers[-1].next_offset
-            assert sum(len(one.begun) for one in found) <= max(at_hand, 4096) + 4096 * len(found)
+            assert sum(len(one.prefix) for one in found) <= max(preload, 4096) + 4096 * len(found)
 
 
 def test_a_slice_ends_before_the_end_that_is_given():
@@ -292,7 +298,7 @@ def test_a_slice_ends_before_the_end_that_is_given():
     (one,) = stage.log.slices(0, 1 << 20, end=200)
 
     assert one.next_offset == 200
-    assert one.at_hand is None
+    assert one.preloaded is None
 
 
 def test_a_slice_is_read_piece_by_piece():
@@ -308,10 +314,10 @@ def test_a_batch_larger_than_what_is_asked_is_found_and_not_read():
     stage = LogStage(segment_bytes="100000000", max_message_bytes="100000000")
     stage.append("x" * 3_000_000)
 
-    (one,) = stage.log.slices(0, 1, at_hand=1 << 20)
+    (one,) = stage.log.slices(0, 1, preload=1 << 20)
 
     assert len(one) > 3_000_000
-    assert len(one.begun) <= 4096
+    assert len(one.prefix) <= 4096
     assert len(one.load()) == len(one)
 
 
@@ -342,7 +348,7 @@ def test_a_slice_of_a_segment_that_retention_took_is_an_error_and_makes_no_file(
     stage.log.retain(stage.now_ms)
     files = stage.files()
 
-    with pytest.raises(StorageError, match="removed while it was read"):
+    with pytest.raises(StorageError, match="deleted during a read"):
         one.load()
 
     assert stage.files() == files
@@ -354,7 +360,7 @@ def test_a_slice_of_a_topic_that_was_deleted_is_an_error():
 
     stage.topics.delete("orders", stage.now_ms)
 
-    with pytest.raises(StorageError, match="removed while it was read"):
+    with pytest.raises(StorageError, match="deleted during a read"):
         one.load()
 
 
@@ -364,8 +370,8 @@ def test_what_cannot_be_a_batch_ends_a_slice_and_is_told_to_who_comes_to_it():
     data = stage.storage._folders["orders-0"]["00000000000000000000.log"]
     data[good + 8 : good + 12] = b"\xff\xff\xff\xff"
 
-    for at_hand in (0, 1 << 20):
-        (one,) = stage.log.slices(0, 1 << 20, at_hand=at_hand)
+    for preload in (0, 1 << 20):
+        (one,) = stage.log.slices(0, 1 << 20, preload=preload)
         assert one.next_offset == 60
 
 

@@ -268,7 +268,7 @@ def test_segments_that_retention_takes_meanwhile_end_the_compaction_quietly():
 
     notes = compact(stage, 100)
 
-    assert any("was deleted meanwhile" in note for note in notes)
+    assert any("was deleted during its compaction" in note for note in notes)
     assert [r[1:] for r in records_of(stage.log)] == [("k0", "v38"), ("k1", "v39")]
 
 
@@ -306,7 +306,7 @@ def test_a_policy_that_changes_meanwhile_ends_the_compaction():
 
     stage.topics.alter_config("orders", {**stage.topics.get("orders").overrides, "cleanup.policy": "delete"})
 
-    assert compact(stage) == ["orders-0: its compaction was left, as its cleanup.policy has changed"]
+    assert compact(stage) == ["orders-0: compaction abandoned: cleanup.policy has changed"]
     assert len(records_of(stage.log)) == 20
 
 
@@ -411,7 +411,7 @@ def test_a_bad_batch_ends_the_compaction_of_its_log_until_the_next_start():
     stage.clock.advance(600_000)
 
     assert note.startswith("orders-0 cannot be compacted: ")
-    assert note.endswith("it is not tried again before the next start")
+    assert note.endswith("the next attempt follows the next start")
     assert stage.topics.tick(stage.now_ms) == []
     assert stage.files(".cleaned") == []
 

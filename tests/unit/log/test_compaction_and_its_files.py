@@ -292,7 +292,7 @@ def test_what_is_made_reaches_to_the_last_position_that_an_index_can_say_and_no_
     assert made.size == LAST_POSITION
 
     made.size = LAST_POSITION - len(data) + 1
-    with pytest.raises(StorageError, match=r"^orders-0: a compacted segment of more than 2147483647 bytes$"):
+    with pytest.raises(StorageError, match=r"^orders-0: a compacted segment exceeds 2147483647 bytes$"):
         compaction._write(made, header, FilteredBatch(data, -1, 1, 0))
 
 

@@ -17,7 +17,7 @@ from kohort.log.data_folder import (
     parse_partition_metadata,
 )
 from kohort.log.storage import MemoryStorage
-from kohort.log.topic_names import doomed_folder, is_doomed, parse_folder
+from kohort.log.topic_names import deleted_folder, is_deleted_folder, parse_folder
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort.notes import Level
@@ -37,7 +37,7 @@ def test_a_log_of_which_nothing_is_on_the_disk_yet_has_its_line():
     at_zero = {TopicPartition("orders", 0): 0, TopicPartition("orders", 1): 7}
 
     assert parse_offsets(build_offsets(at_zero)) == at_zero
-    with pytest.raises(ValueError, match="offset -1 of orders-0"):
+    with pytest.raises(ValueError, match="orders-0 has the offset -1"):
         parse_offsets(b"0\n1\norders 0 -1\n")
 
 
@@ -66,12 +66,12 @@ def test_folders_are_parsed_as_kafka_names_them():
 
 
 def test_a_doomed_folder_is_known_and_never_too_long():
-    name = doomed_folder("x" * 249 + "-12345", 1)
+    name = deleted_folder("x" * 249 + "-12345", 1)
 
     assert len(name) <= 255
-    assert is_doomed(name)
-    assert not is_doomed("orders-0")
-    assert not is_doomed("my-delete")
+    assert is_deleted_folder(name)
+    assert not is_deleted_folder("orders-0")
+    assert not is_deleted_folder("my-delete")
 
 
 def test_memory_behaves_like_a_folder():
@@ -106,7 +106,7 @@ def test_what_is_not_there_cannot_be_renamed_and_the_other_stays():
     storage.replace("a", b"one")
     storage.replace("b", b"two")
 
-    with pytest.raises(StorageError, match="cannot rename c to b: it is missing"):
+    with pytest.raises(StorageError, match="cannot rename c to b: file not found"):
         storage.rename("c", "b")
     assert storage.read("b") == b"two"
     storage.rename("a", "b")
@@ -163,12 +163,12 @@ def test_one_line_that_is_lost_is_written_anew_and_the_others_stay(lost):
     assert topics.cluster_id == cluster_id
     (note,) = topics.recovery_notes
     told = {
-        "cluster.id": f"cluster {cluster_id} is as the topics have it",
-        "node.id": "node 1 is taken from the options",
+        "cluster.id": f"cluster id {cluster_id} comes from the topic catalogue",
+        "node.id": "node id 1 comes from the options",
     }
     assert (note.level, str(note)) == (
         Level.WARNING,
-        f"{PROPERTIES} could not be read whole, and was made anew: {told[lost]}",
+        f"{PROPERTIES} was damaged and was recreated: {told[lost]}",
     )
 
 
@@ -193,7 +193,7 @@ def test_the_topics_of_another_cluster_are_told():
 
     assert topics.cluster_id == other.cluster_id
     assert [(note.level, str(note)) for note in topics.recovery_notes] == [
-        (Level.WARNING, f"{PROPERTIES} says cluster {other.cluster_id!r}, the topics are of {cluster_id!r}")
+        (Level.WARNING, f"{PROPERTIES} has cluster {other.cluster_id!r}, the catalogue {cluster_id!r}")
     ]
     topics.close()
     assert opened(storage).recovery_notes == [], "from now on they are of this one"

@@ -122,4 +122,4 @@ def test_without_a_greatest_lag_no_log_is_overdue():
     ids=["more than half", "just half", "half, and overdue", "nothing"],
 )
 def test_a_log_is_compacted_where_more_of_it_is_dirty_than_may_be_or_it_is_overdue(found, worth_it):
-    assert found.is_worth_it(0.5) is worth_it
+    assert found.is_due(0.5) is worth_it

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kohort.config import BrokerConfig
-from kohort.log.partition import KnownAtStart, LogListener, PartitionLog
+from kohort.log.partition import LogCheckpoint, LogHooks, PartitionLog
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics
 from support.machines.log_stage import LogStage, batch, values_from
@@ -132,15 +132,15 @@ def test_an_index_that_was_made_anew_meanwhile_is_told():
 
     told = after(stage, 30_000)
 
-    assert told == [f"orders-0: {0:020d}.index is missing; made anew from {first.log_name}"]
+    assert told == [f"orders-0: {0:020d}.index is missing; rebuilt it from {first.log_name}"]
     assert after(stage, 30_000) == []
 
 
 def log_with(asked, flush_ms):
     """A log by itself, that tells when it is to be flushed."""
     stage = LogStage(flush_ms=flush_ms) if flush_ms else LogStage()
-    listener = LogListener(on_flush_due=lambda _tp, at_ms: asked.append(at_ms))
-    return PartitionLog(stage.log.tp, stage.storage, stage.log.config, 1_000, KnownAtStart(clean=True), listener)
+    listener = LogHooks(on_flush_due=lambda _tp, at_ms: asked.append(at_ms))
+    return PartitionLog(stage.log.tp, stage.storage, stage.log.config, 1_000, LogCheckpoint(clean=True), listener)
 
 
 def test_once_a_flush_was_due_the_time_to_the_next_one_begins_with_the_next_batch():

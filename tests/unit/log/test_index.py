@@ -66,7 +66,7 @@ def test_an_offset_index_is_written_as_kafka_writes_it():
     ],
 )
 def test_what_is_no_offset_index_is_refused(entries):
-    with pytest.raises(ValueError, match=r"its|it "):
+    with pytest.raises(ValueError, match=r"bytes|entries|entry|position"):
         OffsetIndex.parse(struct.pack(f">{len(entries)}i", *entries), 999)
 
 
@@ -141,5 +141,5 @@ def test_a_log_may_begin_at_time_and_offset_zero():
     ],
 )
 def test_what_is_no_time_index_is_refused(data):
-    with pytest.raises(ValueError, match=r"its|it "):
+    with pytest.raises(ValueError, match=r"bytes|entries|entry|position"):
         TimeIndex.parse(data)

@@ -71,9 +71,9 @@ def test_a_flush_that_failed_is_told_in_the_words_of_the_broker_and_refused_to_w
         stage.log.awaited_offset(stage.now_ms)
 
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    (note,) = stage.topics.take_refusals()
-    said = "orders-0: what was written up to offset 0 is not on the disk, and its answers are refused"
-    assert str(note) == f"{said}: the disk refused a flush"
+    (note,) = stage.topics.take_disk_errors()
+    said = "orders-0: flush up to offset 0 failed; the requests of its batches fail"
+    assert str(note) == f"{said}: a flush failed"
     assert note.kind == ("orders-0", ("disk", "flush"))
 
 
@@ -142,7 +142,7 @@ def test_a_compacted_segment_takes_the_place_of_no_others_than_those_side_by_sid
     stage = LogStage()
     segments, made = and_one_in_place_of_the_first(stage)
 
-    with pytest.raises(StorageError, match=r"^the segments \[0, \d+\] were deleted while they were compacted$"):
+    with pytest.raises(StorageError, match=r"^segments \[0, \d+\] were deleted during their compaction$"):
         stage.log.replace_segments([segments[0], segments[2]], made)
 
     assert list(stage.log.segments) == segments
@@ -155,7 +155,7 @@ def test_a_compacted_segment_takes_the_place_of_none_that_retention_took_meanwhi
     stage.log.delete_records_before(segments[1].base_offset)
     stage.log.retain(stage.now_ms)
 
-    with pytest.raises(StorageError, match="were deleted while they were compacted"):
+    with pytest.raises(StorageError, match="were deleted during their compaction"):
         stage.log.replace_segments(segments[:count], made)
 
     assert list(stage.log.segments) == segments[1:]

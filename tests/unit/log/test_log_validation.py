@@ -112,14 +112,14 @@ def test_a_batch_must_fit_into_a_segment():
     "said", [{"producer_epoch": -1, "base_sequence": 0}, {"producer_epoch": 0, "base_sequence": -1}]
 )
 def test_a_producer_with_an_id_must_say_its_epoch_and_its_sequence(stage, said, producer_id):
-    words = f"producer {producer_id} with epoch {said['producer_epoch']} and sequence {said['base_sequence']}$"
+    words = f"producer {producer_id} has epoch {said['producer_epoch']} and sequence {said['base_sequence']}$"
     with pytest.raises(ApiError, match=words) as error:
         stage.log.append(batch(producer_id=producer_id, **said), stage.now_ms)
     assert error.value.code is ErrorCode.INVALID_RECORD
 
 
 def test_a_transactional_batch_must_be_of_a_producer(stage):
-    with pytest.raises(ApiError, match="a transactional batch without a producer id") as error:
+    with pytest.raises(ApiError, match="transactional batch without a producer id") as error:
         stage.log.append(batch(is_transactional=True), stage.now_ms)
     assert error.value.code is ErrorCode.INVALID_RECORD
 
@@ -135,8 +135,8 @@ def test_a_time_of_the_year_1970_is_judged_as_any_other():
 @pytest.mark.parametrize(
     ("size", "length", "said"),
     [
-        (11, 0, "11 bytes that are not the whole of a batch; exactly one is expected"),
-        (12, 1, "12 bytes that are not the whole of a batch; exactly one is expected"),
+        (11, 0, "11 bytes are not a complete batch; expected exactly one batch"),
+        (12, 1, "12 bytes are not a complete batch; expected exactly one batch"),
         (12, 0, "a batch header of 12 bytes, fewer than 61"),
     ],
 )

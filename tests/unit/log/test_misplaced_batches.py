@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from kohort.errors import ApiError, CorruptRecord, ErrorCode
-from kohort.log.batches import true_base
+from kohort.log.batches import original_base_offset
 from kohort.wire.record_batch import parse_batch_header, read_batch, split_batches
 from support.machines.log_stage import LogStage, batch
 
@@ -65,7 +65,7 @@ def test_after_an_unclean_stop_it_is_mended_and_told_and_nothing_is_lost(which, 
 
     assert stage.log.log_end_offset == COUNT
     assert handed_out(stage.log) == (names, None)
-    assert [note for note in notes if "said base offset" in note and "and so does it now" in note]
+    assert [note for note in notes if ": repaired base offset " in note]
     assert not [note for note in notes if "cut" in note or "deleted" in note]
     stage.append("next")
     stage.check()
@@ -185,7 +185,7 @@ def test_a_time_index_that_reaches_beyond_its_log_is_made_anew():
 
     notes = stage.crash()
 
-    assert "timeindex reaches offset" in notes[0]
+    assert "timeindex has offset" in notes[0]
     stage.clock.advance(5)
     assert stage.append("next").base_offset == COUNT
     assert handed_out(stage.log) == ({**names, COUNT: "next"}, None)
@@ -225,15 +225,15 @@ def test_where_a_batch_belongs(given, expected, after, contiguous, said):
     header = parse_batch_header(batch(["v"]))._replace(base_offset=given)
 
     if said is None:
-        with pytest.raises(Exception, match="where 7 is next"):
-            true_base(header, expected, after, 0, contiguous=contiguous)
+        with pytest.raises(Exception, match="expected 7"):
+            original_base_offset(header, expected, after, 0, contiguous=contiguous)
     else:
-        assert true_base(header, expected, after, 0, contiguous=contiguous) == said
+        assert original_base_offset(header, expected, after, 0, contiguous=contiguous) == said
 
 
 @pytest.mark.parametrize("delta", [-1, -2, -(1 << 31)])
 def test_a_batch_that_ends_before_it_begins_belongs_nowhere(delta):
     header = parse_batch_header(batch(["v"]))._replace(base_offset=7, last_offset_delta=delta)
 
-    with pytest.raises(CorruptRecord, match="where 7 is next"):
-        true_base(header, 7, None, 0, contiguous=True)
+    with pytest.raises(CorruptRecord, match="expected 7"):
+        original_base_offset(header, 7, None, 0, contiguous=True)

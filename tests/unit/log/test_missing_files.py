@@ -77,7 +77,7 @@ def test_a_closed_segment_that_ends_within_a_batch_is_named():
     notes = stage.crash()
 
     assert second in notes[0]
-    assert notes[0].endswith("left as it is, and cannot be read there")
+    assert notes[0].endswith("not repaired, reads of this batch fail")
     assert stage.log.log_end_offset == 30
 
 
@@ -89,7 +89,7 @@ def test_a_log_that_ends_before_its_recovery_point_has_lost_records(stage):
 
     notes = stage.crash()
 
-    said = f"orders-0: offsets {last} to 29 are missing: they were on the disk, by {RECOVERY_POINTS_FILE}"
+    said = f"orders-0: offsets {last} to 29 are missing: {RECOVERY_POINTS_FILE} lists them as flushed"
     assert notes == [said, UNCLEAN]
     assert values_from(stage.log, 0) == names[:last]
     assert stage.append("next").base_offset == last
@@ -116,8 +116,8 @@ def test_epochs_and_ids_that_are_gone_are_made_anew_and_it_is_said(stage):
     notes = stage.crash()
 
     assert notes == [
-        f"orders-0: {PARTITION_METADATA_FILE} was missing or cannot be read; written anew",
-        f"orders-0: {EPOCHS_FILE} is missing; made anew from the batches",
+        f"orders-0: {PARTITION_METADATA_FILE} was missing or damaged; recreated",
+        f"orders-0: {EPOCHS_FILE} is missing; rebuilt it from the batches",
         UNCLEAN,
     ]
     assert values_from(stage.log, 0) == names

@@ -4,7 +4,7 @@ import pytest
 
 from kohort.config import BrokerConfig, topic_config
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.partition import AppendResult, LogListener, PartitionLog
+from kohort.log.partition import AppendResult, LogHooks, PartitionLog
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, parse_batch_header
@@ -354,7 +354,7 @@ def test_a_flush_by_time_is_asked_for_at_its_time():
 def test_after_a_flush_the_time_to_the_next_one_begins_with_the_next_batch():
     stage = LogStage(flush_ms="500")
     asked: list[int] = []
-    listener = LogListener(on_flush_due=lambda _tp, at_ms: asked.append(at_ms))
+    listener = LogHooks(on_flush_due=lambda _tp, at_ms: asked.append(at_ms))
     log = PartitionLog(stage.log.tp, stage.storage, stage.log.config, 1_000, listener=listener)
     log.append(batch(), 1_000)
     log.flush()
@@ -420,7 +420,7 @@ def test_a_segment_damaged_under_a_running_broker_is_an_error_and_not_a_wild_rea
     with pytest.raises(ApiError) as error:
         stage.log.read(0, 1000)
     assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert "00000000000000000000.log at 0" in error.value.message
+    assert "00000000000000000000.log at position 0" in error.value.message
     data[8:12] = (len(data) // 2 - 12).to_bytes(4, "big")
 
 

@@ -8,7 +8,7 @@ import pytest
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ErrorCode
 from kohort.log.partition import AppendResult
-from kohort.log.producers import SILENT_MS, ProducerRoom, Producers, ProducerSnapshots
+from kohort.log.producers import RETRY_WINDOW_MS, ProducerRoom, Producers, ProducerSnapshots
 from kohort.log.storage import MemoryStorage
 from kohort.wire.record_batch import parse_batch_header
 from support.machines.log_stage import LogStage, batch, values_from
@@ -212,7 +212,7 @@ def test_where_few_may_be_remembered_the_one_that_was_silent_for_the_longest_giv
     for pid in range(4):
         write(producers, pid, pid)
 
-    write(producers, 4, SILENT_MS + 4)
+    write(producers, 4, RETRY_WINDOW_MS + 4)
 
     assert [pid for pid, _ in producers] == [1, 2, 3, 4]
     assert (room.at_most, room.refused) == (4, 0)
@@ -238,7 +238,7 @@ def test_where_none_may_be_remembered_all_are_refused():
 def test_where_nobody_gives_way_it_is_looked_again_a_second_later_and_not_before(begin_ms):
     room, producers = room_of(1)
     write(producers, 0, begin_ms)
-    looked_ms = begin_ms + SILENT_MS - 1
+    looked_ms = begin_ms + RETRY_WINDOW_MS - 1
 
     for now_ms in (looked_ms, looked_ms + 999):
         with pytest.raises(ApiError):
@@ -294,7 +294,7 @@ def test_a_damaged_snapshot_is_deleted_and_made_up_for(stage):
 
     notes = stage.crash()
 
-    assert notes == [f"orders-0: deleted {name}, which cannot be read: its CRC is wrong"]
+    assert notes == [f"orders-0: deleted the damaged {name}: CRC mismatch"]
     assert [pid for pid, _ in stage.log.producers] == [1]
 
 

@@ -107,7 +107,7 @@ def test_a_batch_may_be_as_large_as_the_topic_allows_once_it_is_compressed_anew(
     stage = LogStage(compression_type="uncompressed", max_message_bytes=str(size - over))
 
     if over:
-        with pytest.raises(ApiError, match=f"a batch of {size} bytes once it is none; max.message.bytes is {size - 1}"):
+        with pytest.raises(ApiError, match=f"batch has {size} bytes in none; max.message.bytes is {size - 1}"):
             stage.append(value, codec=Codec.GZIP)
     else:
         stage.append(value, codec=Codec.GZIP)
@@ -134,7 +134,7 @@ def test_a_batch_is_opened_up_to_sixteen_megabytes_of_records(over):
 
 
 ONE = parse_batch_header(batch(["v"], key=b"k"))
-DOES_NOT_FIT = "^a record that does not fit its length or its batch$"
+DOES_NOT_FIT = "^a record contradicts its length or its batch$"
 
 
 def record(*, size=None, delta=0, key=b"k", value=b"v", value_size=None, key_size=None):
@@ -173,20 +173,20 @@ def test_a_record_is_told_by_key_and_place():
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (record(size=-1), "^a record of -1 bytes with 8 left$"),
-        (record(size=-2), "^a record of -2 bytes with 8 left$"),
-        (record(size=9), "^a record of 9 bytes with 8 left$"),
+        (record(size=-1), "^record has -1 bytes, but 8 are left$"),
+        (record(size=-2), "^record has -2 bytes, but 8 are left$"),
+        (record(size=9), "^record has 9 bytes, but 8 are left$"),
         (record(size=0), DOES_NOT_FIT),
         (record(size=5), DOES_NOT_FIT),
         (record(delta=-1), DOES_NOT_FIT),
         (record(delta=1), DOES_NOT_FIT),
         (record(value_size=3), DOES_NOT_FIT),
         (record(key=b"", key_size=40) + bytes(40), DOES_NOT_FIT),
-        (record(key=b"", key_size=1 << 20) + bytes(60), "^a record runs past the end of its batch$"),
+        (record(key=b"", key_size=1 << 20) + bytes(60), "^a record exceeds the end of its batch$"),
         (record()[:3] + b"\xff" * 11, "^a varint of more than ten bytes$"),
         (record() + b"\x00", "^1 bytes after the last record$"),
-        (b"", "^a count of 1 records in 0 bytes$"),
-        (bytes(6), "^a count of 1 records in 6 bytes$"),
+        (b"", "^batch has 0 bytes, too few or too many for 1 records$"),
+        (bytes(6), "^batch has 6 bytes, too few or too many for 1 records$"),
     ],
 )
 def test_what_is_no_record_is_told_by_what_is_wrong_with_it(body, said):

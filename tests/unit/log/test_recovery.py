@@ -52,8 +52,8 @@ def test_a_torn_batch_is_cut_at_every_byte_of_it():
 
         notes = stage.crash()
 
-        cut = [f"orders-0: cut {kept} bytes at offset 3 from {FIRST_LOG}: "] if kept else []
-        assert [note[: len(cut[0])] for note in notes if "cut" in note] == cut
+        cut = [f"orders-0: truncated {kept} bytes at offset 3 from {FIRST_LOG}: "] if kept else []
+        assert [note[: len(cut[0])] for note in notes if "truncated" in note] == cut
         assert values_from(stage.log, 0) == names
         assert stage.append("again").base_offset == 3
         stage.check()
@@ -70,7 +70,7 @@ def test_garbage_in_any_byte_of_the_last_batch_that_the_crc_covers_cuts_it():
 
         notes = stage.crash()
 
-        assert any(f"cut {len(whole)} bytes at offset 3 from {FIRST_LOG}" in note for note in notes)
+        assert any(f"truncated {len(whole)} bytes at offset 3 from {FIRST_LOG}" in note for note in notes)
         assert values_from(stage.log, 0) == names
         stage.check()
 
@@ -82,10 +82,8 @@ def test_the_cut_names_its_cause(stage):
     notes = stage.crash()
 
     size = len(batch(["torn"]))
-    assert (
-        notes[0]
-        == f"orders-0: cut {size - 1} bytes at offset 2 from {FIRST_LOG}: batch incomplete: {size - 1} of {size} bytes"
-    )
+    cause = f"batch incomplete: {size - 1} of {size} bytes"
+    assert notes[0] == f"orders-0: truncated {size - 1} bytes at offset 2 from {FIRST_LOG}: {cause}"
 
 
 def test_a_batch_out_of_sequence_is_cut(stage):
@@ -94,7 +92,7 @@ def test_a_batch_out_of_sequence_is_cut(stage):
 
     notes = stage.crash()
 
-    assert "batch of offsets 1 to 1 where 2 is next" in notes[0]
+    assert "batch has offsets 1 to 1, expected 2" in notes[0]
     assert stage.log.log_end_offset == 2
 
 
@@ -102,7 +100,7 @@ def test_zeros_after_the_end_are_cut(stage):
     names = stage.fill(2)
     file(stage, FIRST_LOG).extend(bytes(5000))
 
-    assert "cut 5000 bytes at offset 2" in stage.crash()[0]
+    assert "truncated 5000 bytes at offset 2" in stage.crash()[0]
     assert values_from(stage.log, 0) == names
 
 
@@ -118,7 +116,7 @@ def test_a_bad_batch_in_an_older_segment_ends_the_log_there(stage):
     end = bases[2] - 1
     assert f"at offset {end} from {bases[1]:020d}.log: CRC" in notes[0]
     later = f"deleted {len(bases) - 2} later segments ({lost} bytes), from {bases[2]:020d}.log on"
-    assert notes[1] == f"orders-0: {later}; the log had reached offset 30"
+    assert notes[1] == f"orders-0: {later}; the log ended at offset 30"
     assert values_from(stage.log, 0) == names[:end]
     assert stage.files(".log") == [f"{base:020d}.log" for base in bases[:2]]
     assert stage.log.leader_epoch == 1
@@ -150,14 +148,14 @@ def test_missing_indexes_are_made_anew_and_it_is_said(stage):
 
     assert values_from(stage.log, 0) == names
     notes = [str(note) for note in stage.log.take_notes()]
-    assert any(".index is missing; made anew from 00000000000000000000.log" in note for note in notes)
+    assert any(".index is missing; rebuilt it from 00000000000000000000.log" in note for note in notes)
 
 
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda index: index.extend(b"\0"), "no multiple of 8"),
-        (lambda index: index.extend(bytes(8)), "do not grow"),
+        (lambda index: index.extend(b"\0"), "not a multiple of 8"),
+        (lambda index: index.extend(bytes(8)), "do not increase"),
         (lambda index: index.extend(b"\0\0\1\0\x7f\xff\0\0"), "beyond the log's"),
     ],
 )
@@ -179,8 +177,8 @@ def test_a_clean_mark_does_not_hide_a_torn_tail(stage):
 
     notes = stage.crash()
 
-    assert "the stop was clean, but" in notes[0]
-    assert "cut 4 bytes at offset 3" in notes[1]
+    assert "after a clean stop" in notes[0]
+    assert "truncated 4 bytes at offset 3" in notes[1]
     assert values_from(stage.log, 0) == names
 
 
@@ -197,11 +195,11 @@ def test_an_empty_segment_file_that_the_log_has_outgrown_goes(stage):
     names = stage.fill(3)
     folder(stage)[f"{2:020d}.log"] = bytearray()
 
-    assert stage.crash()[0] == f"orders-0: deleted {2:020d}.log, which was empty though the log reaches 3"
+    assert stage.crash()[0] == f"orders-0: deleted the empty {2:020d}.log: the log ends at offset 3"
     assert values_from(stage.log, 0) == names
     folder(stage)[f"{2:020d}.log"] = bytearray()
 
-    assert "reaches beyond the beginning of" in stage.restart()[0]
+    assert "overlaps" in stage.restart()[0]
     assert values_from(stage.log, 0) == names
 
 
@@ -211,7 +209,7 @@ def test_an_empty_segment_file_between_others_goes(stage, before_the_last):
     base = stage.log.segments[-1].base_offset - 1 if before_the_last else 1
     folder(stage)[f"{base:020d}.log"] = bytearray()
 
-    assert stage.crash()[0] == f"orders-0: deleted {base:020d}.log, which was empty"
+    assert stage.crash()[0] == f"orders-0: deleted the empty {base:020d}.log"
     assert f"{base:020d}.log" not in folder(stage)
     assert values_from(stage.log, 0) == names
 
@@ -227,8 +225,8 @@ def test_a_log_cut_after_a_clean_stop_forgets_the_producers_ahead_of_it(stage):
     notes = stage.crash()
 
     assert notes == [
-        "orders-0: the stop was clean, but the log ends at 1, and its last producer snapshot is of 2",
-        "orders-0: offsets 1 to 1 are missing: they were on the disk, by recovery-point-offset-checkpoint",
+        "orders-0: checked the log after a clean stop: the log ends at 1, but its last producer snapshot at 2",
+        "orders-0: offsets 1 to 1 are missing: recovery-point-offset-checkpoint lists them as flushed",
     ]
     assert stage.log.producers.get(1).last_sequence == 0
     assert stage.log.leader_epoch == 1
@@ -252,7 +250,7 @@ def test_foreign_files_stay_and_are_named(stage):
     folder(stage)["notes.txt"] = bytearray(b"mine")
     folder(stage)["123.log"] = bytearray(b"not twenty digits")
 
-    assert stage.restart() == ["orders-0: left untouched what is no part of a log: 123.log, notes.txt"]
+    assert stage.restart() == ["orders-0: ignored files that do not belong to a log: 123.log, notes.txt"]
     assert bytes(folder(stage)["notes.txt"]) == b"mine"
 
 
@@ -261,7 +259,7 @@ def test_what_is_named_like_half_a_snapshot_of_producers_is_a_foreign_file(stage
     stage.fill(1)
     folder(stage)[name] = bytearray(b"mine")
 
-    assert stage.restart() == [f"orders-0: left untouched what is no part of a log: {name}"]
+    assert stage.restart() == [f"orders-0: ignored files that do not belong to a log: {name}"]
     assert bytes(folder(stage)[name]) == b"mine"
 
 
@@ -271,8 +269,8 @@ def test_leftovers_and_indexes_without_a_log_go(stage):
     folder(stage)[f"{9:020d}.timeindex"] = bytearray(12)
 
     assert stage.restart() == [
-        "orders-0: deleted the leftover 00000000000000000009.log.deleted",
-        "orders-0: deleted 00000000000000000009.timeindex, whose log is missing",
+        "orders-0: deleted the unfinished file 00000000000000000009.log.deleted",
+        "orders-0: deleted 00000000000000000009.timeindex: its log is missing",
     ]
 
 
@@ -285,7 +283,7 @@ def test_lost_epochs_are_read_from_the_batches(stage):
 
     notes = stage.crash()
 
-    assert "leader-epoch-checkpoint cannot be read" in notes[0]
+    assert "cannot read leader-epoch-checkpoint" in notes[0]
     assert stage.log.leader_epoch == 1
     assert stage.log.end_of_epoch(0) == (0, 3)
 
@@ -346,7 +344,7 @@ def test_a_lost_checkpoint_of_epochs_is_told_though_the_last_segment_is_empty(st
     stage.topics.close()
     del folder(stage)["leader-epoch-checkpoint"]
 
-    assert "leader-epoch-checkpoint is missing; made anew from the batches" in stage.crash()[0]
+    assert "leader-epoch-checkpoint is missing; rebuilt it from the batches" in stage.crash()[0]
 
 
 def test_epochs_that_were_not_written_down_yet_are_those_of_the_batches(stage):

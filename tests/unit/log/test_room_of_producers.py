@@ -78,7 +78,7 @@ def test_in_the_minute_after_a_refusal_none_begins_in_the_middle_of_its_sequence
     room, producers = room_that_refused()
 
     said = refused(producers, 2, NOW + 59_999, sequence=1)
-    assert said.endswith("(kohort.producer.max.ids); it may try again")
+    assert said.endswith("(kohort.producer.max.ids); retry later")
     assert room.refused == 2
     write(producers, 2, NOW + 60_000, sequence=1)
 

@@ -143,7 +143,7 @@ def test_an_index_that_is_made_anew_has_the_same_entries_and_goes_on_with_the_sa
     assert segment.index_entries() == entries
     assert (segment.max_timestamp, segment.first_timestamp()) == (6, 5)
     assert [str(note) for note in segment.notes] == [
-        "00000000000000000000.index is missing; made anew from 00000000000000000000.log"
+        "00000000000000000000.index is missing; rebuilt it from 00000000000000000000.log"
     ]
 
 
@@ -163,7 +163,7 @@ def test_an_index_without_entries_says_that_all_lies_behind_the_beginning(storag
     segment = again(filled(storage, 2), storage)
     assert segment.index_entries() == []
 
-    assert [segment.slice(offset, 1, 2, 2, at_least_one=True, at_hand=0)[0].position for offset in (0, 1)] == [0, SIZE]
+    assert [segment.slice(offset, 1, 2, 2, at_least_one=True, preload=0)[0].position for offset in (0, 1)] == [0, SIZE]
     put(segment, 2, 3)
     assert segment.index_entries() == [(3, 300)]
 
@@ -173,7 +173,7 @@ def test_the_end_of_a_log_of_the_first_millisecond_is_not_believed_against_its_t
     assert segment.end_offset() == 2
     storage.replace("p-0/00000000000000000000.timeindex", struct.pack(">qi", 0, 2))
 
-    with pytest.raises(CorruptLog, match=r"timeindex reaches offset 2 of 2$"):
+    with pytest.raises(CorruptLog, match=r"timeindex has offset 2, but the segment ends at 2$"):
         again(segment, storage).end_offset()
 
 
@@ -182,7 +182,7 @@ def test_the_end_of_a_log_is_not_believed_where_its_last_indexed_batch_says_anot
     assert segment.end_offset() == 11
     segment.move(900, 73)
 
-    with pytest.raises(CorruptLog, match=r"^00000000000000000000\.log: batch reaches offset 73, not 9$|not 9$"):
+    with pytest.raises(CorruptLog, match=r"^00000000000000000000\.log: batch ends at offset 73, not 9$|not 9$"):
         again(segment, storage).end_offset()
 
 
@@ -279,7 +279,7 @@ def test_a_segment_without_a_batch_has_no_first_time_until_one_comes(storage):
 def test_sixteen_readers_are_remembered_and_who_was_longest_away_gives_way(storage):
     segment = filled(storage, 20, limits=limits(index_interval_bytes=1 << 20))
     for offset in range(17):
-        segment.slice(offset, 1, 20, 20, at_least_one=True, at_hand=0)
+        segment.slice(offset, 1, 20, 20, at_least_one=True, preload=0)
 
     remembered = [offset for offset in range(1, 20) if segment.bytes_from(offset) == segment.size - offset * SIZE]
 
@@ -290,18 +290,18 @@ def test_sixteen_readers_are_remembered_and_who_was_longest_away_gives_way(stora
 def test_where_a_segment_ends_before_the_next_one_begins_it_has_no_more(storage):
     segment = filled(storage, 3)
 
-    assert segment.slice(3, 1 << 20, 9, 9, at_least_one=True, at_hand=0) == (None, True)
-    found, is_all = segment.slice(2, 1 << 20, 9, 9, at_least_one=True, at_hand=0)
+    assert segment.slice(3, 1 << 20, 9, 9, at_least_one=True, preload=0) == (None, True)
+    found, is_all = segment.slice(2, 1 << 20, 9, 9, at_least_one=True, preload=0)
     assert (len(found), found.next_offset, is_all) == (SIZE, 3, True)
 
 
 def test_a_batch_that_is_too_large_hides_what_lies_behind_it(storage):
     segment = filled(storage, 3)
 
-    assert segment.slice(0, SIZE - 1, 3, 3, at_least_one=False, at_hand=0) == (None, False)
-    found, is_all = segment.slice(0, SIZE, 3, 3, at_least_one=False, at_hand=0)
+    assert segment.slice(0, SIZE - 1, 3, 3, at_least_one=False, preload=0) == (None, False)
+    found, is_all = segment.slice(0, SIZE, 3, 3, at_least_one=False, preload=0)
     assert (len(found), found.next_offset, is_all) == (SIZE, 1, False)
-    assert segment.slice(1, 1 << 20, 1, 3, at_least_one=True, at_hand=0) == (None, False), "it begins at the end"
+    assert segment.slice(1, 1 << 20, 1, 3, at_least_one=True, preload=0) == (None, False), "it begins at the end"
 
 
 def test_a_reader_goes_on_behind_records_that_are_lost():
@@ -376,7 +376,7 @@ def test_a_segment_that_is_dropped_writes_nothing_more(storage):
     assert (segment.is_open, storage.held) == (False, [])
     segment.close()
     assert list(storage.files("p-0")) == ["00000000000000000000.log"]
-    with pytest.raises(StorageError, match="was removed while it was read"):
+    with pytest.raises(StorageError, match="was deleted during a read"):
         segment.lend(0, SIZE)
 
 
@@ -394,7 +394,7 @@ def test_of_a_segment_that_is_deleted_there_is_nothing_left(storage):
 
 def test_what_is_cut_off_is_forgotten(storage):
     segment = filled(storage, 5, limits=limits(index_interval_bytes=1 << 20))
-    segment.slice(3, 1, 5, 5, at_least_one=True, at_hand=0)
+    segment.slice(3, 1, 5, 5, at_least_one=True, preload=0)
     assert segment.bytes_from(4) == SIZE
 
     segment.truncate(3 * SIZE)
@@ -423,5 +423,5 @@ def test_the_end_of_a_later_segment_is_told_by_offsets_of_the_log(storage):
     segment = again(filled(storage, 11, 100), storage)
     segment.move(900, 173)
 
-    with pytest.raises(CorruptLog, match=r"batch reaches offset 173, not 109$"):
+    with pytest.raises(CorruptLog, match=r"batch ends at offset 173, not 109$"):
         again(segment, storage).end_offset()

@@ -47,7 +47,7 @@ def test_a_snapshot_that_holds_another_number_than_it_says_is_refused(count):
         producers._by_id[known[0]] = known[1]
     entries = struct.pack(">i", count) + producers.build_snapshot()[10:]
 
-    with pytest.raises(ValueError, match=f"do not hold {count} entries"):
+    with pytest.raises(ValueError, match=f"do not match {count} entries"):
         Producers.parse_snapshot(struct.pack(">hI", 1, crc32c.crc32c(entries)) + entries)
 
 

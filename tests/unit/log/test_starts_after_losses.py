@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.errors import CorruptRecord
-from kohort.log.partition import KnownAtStart, PartitionLog
+from kohort.log.partition import LogCheckpoint, PartitionLog
 from kohort.log.recovery import LogToRecover, recover
 from kohort.log.segment_queries import gaps_between
 from kohort.log.segment_swap import finish_interrupted
@@ -90,8 +90,8 @@ def test_an_index_whose_log_is_missing_and_a_leftover_are_gone_after_the_start()
 
     assert [name for name in strays if name in stage.files()] == []
     assert sorted(notes) == sorted(
-        [f"orders-0: deleted the leftover {name}" for name in strays[3:]]
-        + [f"orders-0: deleted {name}, whose log is missing" for name in strays[:3]]
+        [f"orders-0: deleted the unfinished file {name}" for name in strays[3:]]
+        + [f"orders-0: deleted {name}: its log is missing" for name in strays[:3]]
     )
 
 
@@ -131,9 +131,9 @@ def test_what_made_a_clean_stop_a_lie_is_told_before_what_was_mended():
 
     first, second, third, fourth = stage.crash()
 
-    assert first.startswith("orders-0: the stop was clean, but ")
-    assert second == "orders-0: left untouched what is no part of a log: notes.txt"
-    assert third.startswith("orders-0: cut ")
+    assert first.startswith("orders-0: checked the log after a clean stop: ")
+    assert second == "orders-0: ignored files that do not belong to a log: notes.txt"
+    assert third.startswith("orders-0: truncated ")
     assert fourth.startswith("orders-0: offsets 2 to 2 are missing: ")
 
 
@@ -149,7 +149,7 @@ def test_every_gap_is_told_though_a_segment_before_it_cannot_be_read():
     one, two = map(str, gaps_between([first, damaged, third, fifth]))
 
     assert log_name(damaged.base_offset) in one
-    assert one.endswith("left as it is, and cannot be read there")
+    assert one.endswith("not repaired, reads of this batch fail")
     assert two.startswith(f"offsets {third.end_offset()} to {fifth.base_offset - 1} are missing: ")
 
 
@@ -166,9 +166,9 @@ def test_a_flushed_segment_that_is_damaged_is_told_where_its_producers_are_to_be
 
     notes = stage.crash()
 
-    (told,) = [note for note in notes if "cannot be read there" in note]
+    (told,) = [note for note in notes if "reads of this batch fail" in note]
     assert told.startswith(f"orders-0: orders-0/{log_name(spoilt)}: ")
-    assert told.endswith("; left as it is, and cannot be read there")
+    assert told.endswith("; not repaired, reads of this batch fail")
     assert [pid for pid, _ in stage.log.producers] == [*range(spoilt), *range(after, end)]
     mend()
 
@@ -206,7 +206,7 @@ def test_of_a_log_of_which_nothing_is_known_nothing_is_believed_to_be_on_the_dis
     log = PartitionLog(stage.log.tp, stage.storage, stage.log.config, stage.now_ms)
 
     assert (log.log_start_offset, log.recovery_point, log.log_end_offset) == (0, 0, 2)
-    assert KnownAtStart() == (False, 0, 0)
+    assert LogCheckpoint() == (False, 0, 0)
 
 
 def test_an_empty_folder_of_which_nothing_is_known_begins_at_the_first_offset():
@@ -271,7 +271,7 @@ def test_behind_several_segments_too_an_empty_one_that_the_log_has_outgrown_goes
 
     notes = stage.crash()
 
-    assert notes == [f"orders-0: deleted {empty}, which was empty though the log reaches 30", UNCLEAN]
+    assert notes == [f"orders-0: deleted the empty {empty}: the log ends at offset 30", UNCLEAN]
     assert values_from(stage.log, 0) == names
     assert bases(stage) == before
 
@@ -306,8 +306,8 @@ def test_a_batch_that_reaches_into_the_next_segment_is_cut():
 
     notes = stage.crash()
 
-    cut = f"orders-0: cut {len(five)} bytes at offset 0 from {log_name(0)}"
-    assert f"{cut}: batch reaches offset 4; the next segment begins at 3" in notes
+    cut = f"orders-0: truncated {len(five)} bytes at offset 0 from {log_name(0)}"
+    assert f"{cut}: batch ends at offset 4, but the next segment begins at 3" in notes
     assert stage.log.log_end_offset == 0
     stage.check()
 
@@ -418,10 +418,10 @@ def test_a_transaction_whose_abort_was_torn_off_is_open_and_can_be_committed():
 
     stage.crash()
 
-    assert stage.log.taken_back(0, 10) == []
+    assert stage.log.aborted_between(0, 10) == []
     assert stage.log.last_stable_offset == 0
     stage.log.end_transaction(Marker(7, 0, committed=True, coordinator_epoch=0), stage.now_ms)
-    assert stage.log.taken_back(0, 10) == []
+    assert stage.log.aborted_between(0, 10) == []
     assert stage.log.last_stable_offset == 2
 
 
@@ -429,10 +429,10 @@ def test_what_was_taken_back_in_flushed_segments_is_known_after_a_crash():
     stage = LogStage()
     send(stage, 0, is_transactional=True)
     stage.log.end_transaction(Marker(7, 0, committed=False, coordinator_epoch=0), stage.now_ms)
-    before = stage.log.taken_back(0, 10)
+    before = stage.log.aborted_between(0, 10)
     stage.fill(40)
     flush(stage)
 
     stage.crash()
 
-    assert stage.log.taken_back(0, 10) == before != []
+    assert stage.log.aborted_between(0, 10) == before != []

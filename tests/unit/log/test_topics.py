@@ -12,7 +12,7 @@ from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
 from kohort.log.data_folder import new_topic_id
 from kohort.log.storage import MemoryStorage
-from kohort.log.topic_names import check_topic_name, doomed_folder, is_doomed, parse_folder, stray_folder
+from kohort.log.topic_names import check_topic_name, deleted_folder, is_deleted_folder, parse_folder, stray_folder
 from kohort.log.topics import CONFIGS_KEPT, TopicConfigs, Topics
 from kohort.model import uuid_to_text
 from kohort.notes import Level
@@ -161,7 +161,7 @@ def test_a_missing_folder_is_said(storage):
 
     again = opened(storage)
 
-    assert said(again) == ["orders-1: its folder was missing; it begins empty"]
+    assert said(again) == ["orders-1: its folder was missing; the partition begins empty"]
     again.log("orders", 1).append(batch(), NOW)
 
 
@@ -172,7 +172,7 @@ def test_a_folder_of_another_topic_id_is_set_aside(storage):
 
     again = opened(storage)
 
-    assert "orders-0: it belongs to topic id AAAAAAAAAAAAAAAAAAAABw; the folder is now called" in said(again)[0]
+    assert "orders-0: it belongs to topic id AAAAAAAAAAAAAAAAAAAABw; renamed the folder to" in said(again)[0]
     assert [name.rpartition("-")[2] for name in storage.folders()] == ["0", "stray"]
 
 
@@ -180,7 +180,7 @@ def test_folders_of_unknown_topics_stay_and_are_named(storage):
     opened(storage).create("orders", 1, {}, NOW)
     storage.make_folder("others-0")
 
-    assert said(opened(storage)) == ["left untouched the folder others-0: no topic of that name is known"]
+    assert said(opened(storage)) == ["ignored the folder others-0: the catalogue has no such topic"]
     assert "others-0" in storage.folders()
 
 
@@ -198,8 +198,8 @@ def test_without_a_catalogue_topics_are_taken_from_their_folders(storage):
     assert values_from(again.log("orders", 1), 0) == ["kept"]
     offsets = again.get("__consumer_offsets")
     assert (offsets.internal, offsets.config.cleanup_policy, len(offsets.partitions)) == (True, ["compact"], 2)
-    assert "took __consumer_offsets, orders from their folders" in said(again)[0]
-    assert "took" not in said(opened(storage))[0]
+    assert "read __consumer_offsets, orders from their folders" in said(again)[0]
+    assert "from their folders" not in said(opened(storage))[0]
 
 
 def test_without_a_catalogue_folders_that_are_no_partition_of_a_topic_are_passed_over(storage):
@@ -228,8 +228,7 @@ def test_a_stored_option_that_is_none_costs_that_option_alone_and_is_told(storag
     orders = again.get("orders")
     assert (orders.config.retention_ms, orders.config.segment_bytes) == (1000, 1 << 30)
     assert said(again) == [
-        "topic orders: the broker's default holds, since segment.bytes='a few': "
-        "expected a whole number of at least 1024"
+        "topic orders: the broker's default applies: segment.bytes='a few': expected a whole number of at least 1024"
     ]
     again.alter_config("orders", {**orders.overrides, "retention.ms": "2000"})
     assert said(opened(storage)) == []
@@ -245,7 +244,7 @@ def test_a_number_that_cannot_be_stops_the_start_and_is_named(storage, name, val
     (content["topics"][0] if name == "partitions" else content)[name] = value
     storage.replace(CATALOGUE_FILE, json.dumps(content).encode())
 
-    with pytest.raises(StorageError, match=f"{name} is {value!r}, not a number from"):
+    with pytest.raises(StorageError, match=f"{name} is {value!r}, expected "):
         opened(storage)
 
 
@@ -254,7 +253,7 @@ def test_a_damaged_catalogue_stops_the_start_and_says_what_to_do(storage, conten
     opened(storage).create("orders", 1, {}, NOW)
     storage.replace(CATALOGUE_FILE, content)
 
-    with pytest.raises(StorageError, match=r"kohort-topics.json cannot be read.*Mend it, or remove it"):
+    with pytest.raises(StorageError, match=r"kohort-topics.json cannot be read.*Repair the file, or delete it"):
         opened(storage)
 
 
@@ -267,7 +266,7 @@ def test_damaged_checkpoints_are_done_without(storage):
 
     again = opened(storage)
 
-    assert "recovery-point-offset-checkpoint cannot be read" in said(again)[0]
+    assert "ignored the damaged recovery-point-offset-checkpoint" in said(again)[0]
     assert again.log("orders", 0).log_end_offset == 1
 
 
@@ -308,10 +307,10 @@ def test_lost_properties_are_made_anew_and_the_cluster_is_the_one_it_was(storage
 
     assert again.cluster_id == topics.cluster_id
     assert [note.level for note in again.recovery_notes] == [Level.WARNING]
-    state = "was missing" if content is None else "could not be read whole"
+    state = "was missing" if content is None else "was damaged"
     assert said(again)[0] == (
-        f"meta.properties {state}, and was made anew: cluster {topics.cluster_id} is as the topics have it;"
-        " node 4 is taken from the options"
+        f"meta.properties {state} and was recreated: cluster id {topics.cluster_id} comes from the topic catalogue;"
+        " node id 4 comes from the options"
     )
     again.close()
     assert said(opened(storage, node_id=4)) == []
@@ -338,7 +337,7 @@ def test_where_nothing_tells_the_cluster_there_is_a_new_one_and_it_is_said(stora
     again = opened(storage, seed=2)
 
     assert again.cluster_id != topics.cluster_id
-    assert f"the cluster is now {again.cluster_id}, and nobody knows what it was" in said(again)[1]
+    assert f"cluster id {again.cluster_id} is new, the old one is lost" in said(again)[1]
 
 
 def test_what_else_the_properties_say_is_kept(storage):
@@ -438,8 +437,8 @@ def test_a_topic_whose_folder_cannot_be_given_up_is_gone_and_its_folder_goes_at_
     assert code_of(topics.delete, "orders", NOW) is ErrorCode.KAFKA_STORAGE_ERROR
 
     assert "orders" not in topics
-    assert [(note.level, str(note)) for note in topics.take_refusals()] == [
-        (Level.WARNING, "topic 'orders' cannot be changed: no permission for orders-0")
+    assert [(note.level, str(note)) for note in topics.take_disk_errors()] == [
+        (Level.WARNING, "cannot change topic 'orders': no permission for orders-0")
     ]
     storage.refused = ()
     again = opened(storage)
@@ -497,12 +496,12 @@ def test_since_when_a_topic_is_there_is_known_until_the_next_start(storage):
 
 
 def test_a_topic_without_a_name_is_told_that_it_has_none():
-    with pytest.raises(ApiError, match="a topic's name is empty") as refused:
+    with pytest.raises(ApiError, match="topic name is empty") as refused:
         check_topic_name("")
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-@pytest.mark.parametrize("make", [doomed_folder, stray_folder])
+@pytest.mark.parametrize("make", [deleted_folder, stray_folder])
 def test_the_folder_of_a_long_name_is_renamed_within_what_file_systems_take(make):
     name, ending = "n" * 249, make("o-0", 5).partition(".")[2]
 
@@ -512,4 +511,4 @@ def test_the_folder_of_a_long_name_is_renamed_within_what_file_systems_take(make
         assert renamed == f"{'n' * (255 - len(f'-{partition}.{ending}'))}-{partition}.{ending}"
         assert parse_folder(renamed) is None
     assert make("orders-12", 5) == f"orders-12.{5:032x}-{ending.partition('-')[2]}"
-    assert is_doomed(make("orders-12", 5)) == (make is doomed_folder)
+    assert is_deleted_folder(make("orders-12", 5)) == (make is deleted_folder)

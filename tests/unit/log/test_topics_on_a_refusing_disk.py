@@ -63,7 +63,7 @@ def test_where_the_catalogue_cannot_be_written_nothing_is_deleted_and_each_name_
     results = at_once(topics.delete_all(["a", "x", "b"], NOW))
 
     refusal = f"KAFKA_STORAGE_ERROR: no space left for {CATALOGUE_FILE}"
-    assert told(results) == [refusal, "UNKNOWN_TOPIC_OR_PARTITION: there is no topic 'x'", refusal]
+    assert told(results) == [refusal, "UNKNOWN_TOPIC_OR_PARTITION: topic 'x' does not exist", refusal]
     assert [topic.name for topic in topics] == ["a", "b"]
     topics.log("a", 0).append(batch(), NOW)
 
@@ -81,10 +81,10 @@ def test_topics_whose_checkpoints_cannot_be_written_are_gone_and_it_is_said_of_e
     said = "no space left for recovery-point-offset-checkpoint"
     assert told(results) == [
         f"KAFKA_STORAGE_ERROR: topic 'a': {said}",
-        "UNKNOWN_TOPIC_OR_PARTITION: there is no topic 'x'",
+        "UNKNOWN_TOPIC_OR_PARTITION: topic 'x' does not exist",
         f"KAFKA_STORAGE_ERROR: topic 'b': {said}",
     ]
-    assert [str(note) for note in topics.take_refusals()] == [f"topic {n!r} cannot be changed: {said}" for n in "ab"]
+    assert [str(note) for note in topics.take_disk_errors()] == [f"cannot change topic {n!r}: {said}" for n in "ab"]
     assert len(topics) == 0
     storage.refused = "nothing"
     again = opened(storage)
@@ -172,8 +172,8 @@ def test_a_topic_that_is_deleted_while_it_is_given_partitions_gets_none_and_leav
     with pytest.raises(ApiError) as gone:
         at_once(adding)
 
-    assert str(gone.value) == "UNKNOWN_TOPIC_OR_PARTITION: there is no topic 't'"
-    assert topics.take_refusals() == []
+    assert str(gone.value) == "UNKNOWN_TOPIC_OR_PARTITION: topic 't' does not exist"
+    assert topics.take_disk_errors() == []
     while topics.wake_at_ms <= NOW:
         topics.tick(NOW)
     assert storage.folders() == []
@@ -202,5 +202,5 @@ def test_a_topic_may_have_ten_thousand_partitions_and_no_more(storage):
     topics = opened(storage)
 
     topics.check_new(NewTopic("t", 10_000, {}))
-    with pytest.raises(ApiError, match="10001 partitions; at most 10000 are made"):
+    with pytest.raises(ApiError, match="10001 partitions; at most 10000 are allowed"):
         topics.check_new(NewTopic("t", 10_001, {}))

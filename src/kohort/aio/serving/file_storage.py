@@ -24,7 +24,7 @@ from typing import Final
 
 from kohort.broker.counters import Durations
 from kohort.errors import DataDirInUse, StorageError
-from kohort.log.storage import LENT_FROM, LENT_MOST, Room
+from kohort.log.storage import LENT_FROM, LENT_MOST, DiskSpace
 from kohort.wire.buffers import Buffers
 from kohort.wire.codec import Buffer
 
@@ -248,10 +248,10 @@ class FileStorage:
     def place(self) -> str:
         return str(self._root)
 
-    def room(self) -> Room:
+    def disk_space(self) -> DiskSpace:
         with _saying(f"ask for the room on the disk of {self._root}"):
             disk = os.statvfs(self._root)
-        return Room(disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize)
+        return DiskSpace(disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize)
 
     def folders(self) -> list[str]:
         with _saying(f"list {self._root}"), os.scandir(self._root) as entries:

@@ -71,10 +71,10 @@ class ResponseBudget:
         for one in found:
             self.bytes -= len(one)
             self.is_empty = False
-            at_hand = one.at_hand
+            at_hand = one.preloaded
             if at_hand is None and not self.at_hand:
-                one.begun = b""
-            self.at_hand = max(self.at_hand - len(one.begun), 0)
+                one.prefix = b""
+            self.at_hand = max(self.at_hand - len(one.prefix), 0)
             parts.append(one if at_hand is None else at_hand)  # type: ignore[arg-type]  # it has a length
         return parts
 
@@ -257,7 +257,7 @@ def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room
             end = _visible_end(message, log)
             size, first = min(wanted.max_bytes, room.bytes), room.is_empty
             if size > 0 or first:
-                found = log.slices(wanted.fetch_offset, max(size, 0), end=end, at_least_one=first, at_hand=room.at_hand)
+                found = log.slices(wanted.fetch_offset, max(size, 0), end=end, at_least_one=first, preload=room.at_hand)
             if found and request.version < FIRST_VERSION_WITH_ZSTD:
                 _check_codec(found)
         return wire.PartitionData(
@@ -274,8 +274,8 @@ def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room
 
 
 def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[wire.AbortedTransaction]:
-    taken_back = log.taken_back(offset, found[-1].next_offset) if found else ()
-    return [wire.AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in taken_back]
+    aborted = log.aborted_between(offset, found[-1].next_offset) if found else ()
+    return [wire.AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in aborted]
 
 
 def _refused(state: BrokerState, request: Request, wanted: SessionPartition, code: ErrorCode) -> wire.PartitionData:

@@ -37,7 +37,7 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
             if pace.is_due(ITEM_US):
                 yield
     try:
-        room = state.topics.room()
+        room = state.topics.disk_space()
     except StorageError as error:
         return wire.DescribeLogDirsResponse(results=[wire.DescribeLogDirsResult(error_code=refusal_of(error).code)])
     result = wire.DescribeLogDirsResult(

@@ -144,7 +144,7 @@ def _append(
     topic, batch = _check(state, request, asked, data)
     log = topic.partitions[data.index]
     prepared = None
-    if log.opens_batches:
+    if log.decompresses_batches:
         prepared = yield from log.prepare(batch, request.now_ms)
         topic, batch = _check(state, request, asked, data)  # the topic may have changed while the batch was prepared
         if topic.partitions[data.index] is not log:

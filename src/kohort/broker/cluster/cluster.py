@@ -306,7 +306,7 @@ class Cluster:
             save_placements(self._storage, kept)
             self._unwritten = False
         except StorageError as error:
-            self.topics.tell(warning(f"leaders and replicas cannot be written: {error}", "placements"))
+            self.topics.report(warning(f"leaders and replicas cannot be written: {error}", "placements"))
             if needs_disk:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self._unwritten = True

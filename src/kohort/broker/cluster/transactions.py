@@ -146,7 +146,7 @@ class TransactionCoordinator:
         if not self.room.takes(known, made):
             self.room.refused += 1
             problem = "transactional ids hold as much memory as they may (transaction.coordinator.max.bytes)"
-            self._topics.tell(warning(f"{problem}: new ones are refused", "transactional ids"))
+            self._topics.report(warning(f"{problem}: new ones are refused", "transactional ids"))
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{problem}; it may try again")
 
     def _write(self, transactional_id: str, written: Transaction | None, now_ms: int) -> None:

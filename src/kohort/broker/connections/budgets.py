@@ -162,8 +162,8 @@ class Outbox:
                 taken.append(part.read(self._sent_of_first, size))
                 self._sent_of_first += size
                 if self._sent_of_first < len(part):
-                    self.held_bytes -= len(part.begun)
-                    part.begun = b""  # it was sent, or is read anew when its turn comes
+                    self.held_bytes -= len(part.prefix)
+                    part.prefix = b""  # it was sent, or is read anew when its turn comes
                     break
             else:
                 size = len(part)
@@ -176,7 +176,7 @@ class Outbox:
 
 
 def _held_by(part: Buffer | LogSlice) -> int:
-    return len(part.begun) if isinstance(part, LogSlice) else len(part)
+    return len(part.prefix) if isinstance(part, LogSlice) else len(part)
 
 
 class UnreadAnswers:

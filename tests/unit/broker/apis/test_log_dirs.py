@@ -62,7 +62,7 @@ def test_memory_has_no_disk_whose_room_could_be_told(peer):
 
 def test_a_disk_that_says_nothing_is_an_error_of_the_folder():
     class LostDisk(MemoryStorage):
-        def room(self):
+        def disk_space(self):
             raise StorageError("cannot ask for the room on the disk of /data: Input/output error")
 
     answer = BrokerStage(LostDisk()).connect().ask(DescribeLogDirsRequest(topics=None), 5)
