@@ -100,7 +100,7 @@ def measure(topics: int, expressions: int, groups: int, *, narrow: bool) -> dict
     send("offset_delete", OffsetDeleteRequest(group_id="g0", topics=asked))
     now_ms += 1_000
     send("target", heartbeat("g0", "member-00000", None))
-    held = bytes_of(coordinator.groups_beside("g0"))  # type: ignore[arg-type]
+    held = bytes_of(coordinator.groups_in_partition_of("g0"))  # type: ignore[arg-type]
     figures = {f"{kind}_ms": round(ms, 1) for kind, ms in longest.ms.items()}
     return figures | {
         "steps": steps,

@@ -17,7 +17,7 @@ from kohort.aio.serving.garbage import ShortCollections
 from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Received, Send, Tick
 from kohort.config.broker import BrokerConfig
-from kohort.coordinator.consumer.reconcile import Current, ReconciliationState, target_value_of, value_of
+from kohort.coordinator.consumer.reconcile import CurrentAssignment, ReconciliationState, target_value_of, value_of
 from kohort.coordinator.records import (
     CurrentWritten,
     EpochWritten,
@@ -387,7 +387,7 @@ def consumer_group(group: str, members: int, topic_id: bytes) -> Iterator[Record
         has = {topic_id: dict.fromkeys((2 * n, 2 * n + 1), 2)}
         yield MemberWritten(group, f"m{n}", said)
         yield TargetWritten(group, f"m{n}", target_value_of({topic_id: frozenset(has[topic_id])}))
-        yield CurrentWritten(group, f"m{n}", value_of(Current(2, 1, ReconciliationState.STABLE, has)))
+        yield CurrentWritten(group, f"m{n}", value_of(CurrentAssignment(2, 1, ReconciliationState.STABLE, has)))
     yield TargetEpochWritten(group, target)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import pytest
 
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
-from kohort.assignors.server.iteration import as_kafka_keeps
+from kohort.assignors.server.iteration import in_group_order
 from kohort.assignors.server.spec import MemberSpec, Targets
 from support.peers.client_programs import assignor_judge
 
@@ -41,7 +41,7 @@ class Case:
             members = self._with_a_past(members)
         self.newcomer = self._new_id() if rng.random() < 0.4 else None
         self.joined = list(members)
-        self.members = {member: members[member] for member in as_kafka_keeps(self.joined)}
+        self.members = {member: members[member] for member in in_group_order(self.joined)}
         if self.newcomer:
             self.members[self.newcomer] = self._wants()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.coordinator.invariants import written_state
+from kohort.coordinator.invariants import persisted_state
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record, parse_record
 from kohort.coordinator.replay import Skipped, replay, replay_log
@@ -63,7 +63,7 @@ def test_a_log_in_slices_gives_the_state_that_its_records_give_one_by_one(log, c
     replay_log(in_slices, log[cut:], 1, skipped)
 
     assert skipped.count == unknown
-    assert written_state(in_slices) == written_state(by_one)
+    assert persisted_state(in_slices) == persisted_state(by_one)
     assert in_slices.by_id.keys() == by_one.by_id.keys()
     assert {g: len(o) for g, o in in_slices.offsets.items()} == {g: len(o) for g, o in by_one.offsets.items()}
 
@@ -96,7 +96,7 @@ def test_a_changed_byte_is_read_or_passed_over_alike(log, which, at, byte, of_ke
     replay_log(in_slices, log, 1, skipped)
 
     assert skipped.count == refused
-    assert written_state(in_slices) == written_state(by_one)
+    assert persisted_state(in_slices) == persisted_state(by_one)
 
 
 blobs = st.none() | st.binary(max_size=90)

@@ -9,7 +9,7 @@ import pytest
 
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.reconcile import Current, ReconciliationState
+from kohort.coordinator.consumer.reconcile import CurrentAssignment, ReconciliationState
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
 from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
@@ -98,7 +98,7 @@ def test_targets_come_after_the_interval():
 
 def test_what_a_member_believes_is_what_the_coordinator_has():
     group = ModernGroup("g")
-    group.members["m"] = ConsumerMember("m", ConsumerGroupMemberMetadataValue(), Current(epoch=3))
+    group.members["m"] = ConsumerMember("m", ConsumerGroupMemberMetadataValue(), CurrentAssignment(epoch=3))
     check: Any = ModernOwners(lambda: group, lambda: None, lambda: 0)
     check._topics = object
     believer = SimpleNamespace(name="c0", member_id="m")
@@ -111,14 +111,16 @@ def test_what_a_member_believes_is_what_the_coordinator_has():
 
 def test_a_member_is_looked_at_when_the_group_moved_or_it_has_another_id():
     group = ModernGroup("g")
-    group.members["m"] = ConsumerMember("m", ConsumerGroupMemberMetadataValue(), Current(3, assigned={b"t": {0: 3}}))
+    group.members["m"] = ConsumerMember(
+        "m", ConsumerGroupMemberMetadataValue(), CurrentAssignment(3, assigned={b"t": {0: 3}})
+    )
     topics: Any = SimpleNamespace(by_id=lambda _: SimpleNamespace(name="t"))
     check = ModernOwners(lambda: group, lambda: topics, lambda: 0)
     believer = SimpleNamespace(name="c0", member_id="m")
     check.took(believer, 3, frozenset({TopicPartition("t", 0)}))
     check.look(moved=True)
 
-    group.members["m"].current = Current(4)
+    group.members["m"].current = CurrentAssignment(4)
     check.look(moved=False)  # nobody says that anything moved
     with pytest.raises(CheckFailed, match="c0 believes to own t-0"):
         check.look(moved=True)
@@ -137,13 +139,15 @@ def test_a_member_is_looked_at_when_the_group_moved_or_it_has_another_id():
         lambda group: setattr(group, "target_at_ms", 9),
         lambda group: group.members.pop("n"),
         lambda group: group.members.update(o=group.members.pop("n")),
-        lambda group: setattr(group.members["n"], "current", Current(epoch=4)),
+        lambda group: setattr(group.members["n"], "current", CurrentAssignment(epoch=4)),
         lambda group: setattr(group.members["n"], "said", ConsumerGroupMemberMetadataValue(instance_id="i")),
     ],
 )
 def test_whatever_changes_of_a_group_is_noticed_once(change):
     group = ModernGroup("g")
-    group.members |= {m: ConsumerMember(m, ConsumerGroupMemberMetadataValue(), Current(epoch=3)) for m in ("m", "n")}
+    group.members |= {
+        m: ConsumerMember(m, ConsumerGroupMemberMetadataValue(), CurrentAssignment(epoch=3)) for m in ("m", "n")
+    }
     changes = GroupChanges()
 
     assert changes.moved(group, 0)
@@ -172,7 +176,7 @@ def test_what_a_classic_member_had_beside_its_share_at_the_conversion_is_left_ou
 
     groups[0] = converted = ModernGroup("g")
     said = ConsumerGroupMemberMetadataValue(classic_member_metadata=ClassicMemberMetadata())
-    converted.members["m"] = ConsumerMember("m", said, Current(epoch=3, assigned={b"t": {0: 3}}))
+    converted.members["m"] = ConsumerMember("m", said, CurrentAssignment(epoch=3, assigned={b"t": {0: 3}}))
     stretch[0] = 1
     check.check()
     with pytest.raises(CheckFailed, match="c0 believes to own t-2"):
@@ -190,7 +194,7 @@ def test_a_member_is_waited_for_as_long_as_it_asked_after_each_time_that_it_is_t
     said = ConsumerGroupMemberMetadataValue(rebalance_timeout_ms=1_000)
 
     def told():
-        current = Current(3, state=ReconciliationState.UNREVOKED_PARTITIONS, pending={b"t": {0: 3}})
+        current = CurrentAssignment(3, state=ReconciliationState.UNREVOKED_PARTITIONS, pending={b"t": {0: 3}})
         group.members["m"] = ConsumerMember("m", said, current)
 
     check = Revocations(lambda: group)
@@ -210,7 +214,7 @@ def test_whoever_will_be_back_keeps_its_place():
     group = ModernGroup("g")
     check = ModernGroupHolds(lambda: group, lambda: 0, 0)
     group.members["m"] = ConsumerMember(
-        "m", ConsumerGroupMemberMetadataValue(), Current(epoch=LEAVING_FOR_A_WHILE_EPOCH)
+        "m", ConsumerGroupMemberMetadataValue(), CurrentAssignment(epoch=LEAVING_FOR_A_WHILE_EPOCH)
     )
 
     check.check_away(group, "m", ErrorCode.NONE)

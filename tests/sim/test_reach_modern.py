@@ -6,7 +6,7 @@ import pytest
 
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.reconcile import Current, ReconciliationState
+from kohort.coordinator.consumer.reconcile import CurrentAssignment, ReconciliationState
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH
 from kohort_lab.sim.reach_modern import ModernReach, reachable_modern, reached_in_modern, recorded, told_of_modern
@@ -41,11 +41,11 @@ def test_steps_of_a_member_are_seen_as_long_as_it_is_the_same_group():
         seen.look()
 
     seen.look()
-    has(groups[-1], Current(1, state=ReconciliationState.STABLE))
-    has(groups[-1], Current(1, state=ReconciliationState.UNREVOKED_PARTITIONS))
+    has(groups[-1], CurrentAssignment(1, state=ReconciliationState.STABLE))
+    has(groups[-1], CurrentAssignment(1, state=ReconciliationState.UNREVOKED_PARTITIONS))
     groups.append(ModernGroup("g"))  # another broker coordinates it
-    has(groups[-1], Current(1, state=ReconciliationState.UNRELEASED_PARTITIONS))
-    has(groups[-1], Current(LEAVING_FOR_A_WHILE_EPOCH, state=ReconciliationState.UNRELEASED_PARTITIONS))
+    has(groups[-1], CurrentAssignment(1, state=ReconciliationState.UNRELEASED_PARTITIONS))
+    has(groups[-1], CurrentAssignment(LEAVING_FOR_A_WHILE_EPOCH, state=ReconciliationState.UNRELEASED_PARTITIONS))
 
     assert seen.reached == {
         "group Empty to Stable",

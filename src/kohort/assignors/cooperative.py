@@ -65,7 +65,7 @@ def read_claim(member: MemberSubscription) -> MemberData:
     return MemberData(owned, data.generation)
 
 
-def user_data(_owned: Iterable[TopicPartition], generation: int) -> bytes | None:
+def user_data(_owned_partitions: Iterable[TopicPartition], generation: int) -> bytes | None:
     return encode_bytes(CooperativeUserData(generation=generation), 0)
 
 

@@ -554,7 +554,7 @@ def _take_certificate(state: BrokerState, caller: Caller, name: str | None) -> C
 
 def _adjust_clock(state: BrokerState, event: Stalled | WallClockSet, now_ms: int) -> list[Note]:
     if isinstance(event, Stalled):
-        state.coordinator.stood_still(event.since_ms, now_ms)
+        state.coordinator.note_stall(event.since_ms, now_ms)
         return []
     wall = state.cluster.wall
     moved_ms, wall.ahead_ms = event.ahead_ms - wall.ahead_ms, event.ahead_ms

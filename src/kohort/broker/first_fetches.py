@@ -11,8 +11,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from kohort.coordinator.journal import AssignmentWritten, JournalEntry, MemberReconciled, RoundClosed, RoundOpened, Who
 from kohort.coordinator.journal_events import PartitionsResumed, ResumedPartition
+from kohort.coordinator.journal_evidence import names_fit
 from kohort.coordinator.offsets.state import GroupOffsets
-from kohort.coordinator.remembered import are_memorable
 from kohort.log.topics import Topics
 
 K = TypeVar("K")
@@ -112,11 +112,11 @@ class FirstFetches:
 
 
 def _is_memorable(group: str, who: Who) -> bool:
-    return are_memorable(group, who.member_id, who.client_id, who.instance_id)
+    return names_fit(group, who.member_id, who.client_id, who.instance_id)
 
 
 def _keep_of_group(kept: dict[str, dict[K, V]], group: str, held: dict[K, V]) -> None:
-    if not are_memorable(group):
+    if not names_fit(group):
         return
     _keep(kept, group, held)
     surplus = sum(map(len, kept.values())) - OF_GROUPS_MOST

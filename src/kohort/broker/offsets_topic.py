@@ -186,6 +186,6 @@ class OffsetsTopic:
                 return []
             del self._loading[partition]
             self._counters.loaded(now_ms - self._began_ms.pop(partition, now_ms))
-            self._notes += skipped.told_of(f"{NAME}-{partition}")
+            self._notes += skipped.notes(f"{NAME}-{partition}")
             return self._coordinator.finish_loading(partition, now_ms)
         return []

@@ -22,10 +22,10 @@ from kohort.coordinator.consumer.subscription import check_consumer_heartbeat
 from kohort.coordinator.context import Context
 from kohort.coordinator.memory_budget import NOTHING, Added, added_by_join, added_by_sync
 from kohort.coordinator.migration.classic_members import (
-    decide_heartbeat_of_either,
-    decide_join_of_either,
-    decide_leave_of_either,
-    decide_sync_of_either,
+    decide_heartbeat_in_any_group,
+    decide_join_in_any_group,
+    decide_leave_in_any_group,
+    decide_sync_in_any_group,
 )
 from kohort.coordinator.migration.upgrade import decide_heartbeat_or_upgrade
 from kohort.coordinator.offsets.commit import (
@@ -117,10 +117,14 @@ class SeveralGroupsApi:
 
 
 GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
-    JoinGroupRequest: GroupApi(decide_join_of_either, refuse_join, check=check_join_request, added_bytes=added_by_join),
-    SyncGroupRequest: GroupApi(decide_sync_of_either, refuse_sync, check=check_sync_request, added_bytes=added_by_sync),
-    HeartbeatRequest: GroupApi(decide_heartbeat_of_either, refuse_heartbeat, check=check_group_id),
-    LeaveGroupRequest: GroupApi(decide_leave_of_either, refuse_leave, check=check_group_id),
+    JoinGroupRequest: GroupApi(
+        decide_join_in_any_group, refuse_join, check=check_join_request, added_bytes=added_by_join
+    ),
+    SyncGroupRequest: GroupApi(
+        decide_sync_in_any_group, refuse_sync, check=check_sync_request, added_bytes=added_by_sync
+    ),
+    HeartbeatRequest: GroupApi(decide_heartbeat_in_any_group, refuse_heartbeat, check=check_group_id),
+    LeaveGroupRequest: GroupApi(decide_leave_in_any_group, refuse_leave, check=check_group_id),
     # A commit takes any group id, even an empty one.
     OffsetCommitRequest: GroupApi(decide_commit, refuse_commit, withdraw=withdraw_commit),
     TxnOffsetCommitRequest: GroupApi(
@@ -142,7 +146,7 @@ GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
 
 def withdraw(reply: Reply, code: ErrorCode) -> Reply:
     """Return what becomes of ``reply`` when the records behind it could not be written."""
-    api = GROUP_APIS[type(reply.asked.message)]
+    api = GROUP_APIS[type(reply.request.message)]
     if isinstance(api, GroupApi) and api.withdraw is not None:
         return api.withdraw(reply, code)
-    return api.refuse(reply.asked, code)
+    return api.refuse(reply.request, code)

@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 from kohort.clock import Rng
 from kohort.config import BrokerConfig
 from kohort.config.group import NO_OPTIONS, GroupOptions
+from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.outcome import TopicsView
-from kohort.coordinator.remembered import Remembered
 
 SEARCH_LOST_MS: Final = 1_000
 """Drop an idle regex search after this long: its group was deleted."""
@@ -42,7 +42,7 @@ class SearchTurns:
         self._stepped_ms = -SEARCH_LOST_MS
         self._next_ms = 0
 
-    def takes(self, group_id: str, now_ms: int) -> bool:
+    def may_step(self, group_id: str, now_ms: int) -> bool:
         """Tell whether the group may take a step; it then has the turn until it is done or idle."""
         if self._stepped_ms == now_ms or (
             self._of not in ("", group_id) and now_ms < self._stepped_ms + SEARCH_LOST_MS
@@ -69,7 +69,7 @@ class Context:
     config: BrokerConfig
     rng: Rng
     topics: TopicsView
-    remembered: Remembered
+    evidence: JournalEvidence
     """Evidence for the journal, as ``lag_of`` is: nothing is decided on it."""
     options_of_group: OptionsOfGroup = no_options
     searches: SearchTurns = field(default_factory=SearchTurns)

@@ -2,8 +2,8 @@
 
 1. What was acknowledged is written: ``check_acknowledged``.
 2. Nothing waits without a timer that ends the wait: ``check_waits``.
-3. A quiet failover moves nothing: in a quiet group the round is what the log would make of it, ``check_written``; and
-   what is written is what replaying the log gives, ``check_replay``.
+3. A quiet failover moves nothing: in a quiet group the round is what the log would make of it, ``check_persisted``; and
+   what is persisted is what replaying the log gives, ``check_replay``.
 """
 
 from __future__ import annotations
@@ -30,89 +30,83 @@ from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRespon
 from kohort.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 
-class ConsumerGroupBroken(AssertionError):
+class InvariantBroken(AssertionError):
     """The coordinator contradicts itself: a bug, never a client's doing."""
 
 
 def check_consumer_group(group: ModernGroup, partition: int, timers: Timers[tuple[int, TimerKey]]) -> None:
-    """Raise ConsumerGroupBroken unless no partition has two owners, the indices are what is written, epochs are in
+    """Raise InvariantBroken unless no partition has two owners, the indices are what is written, epochs are in
     order, and nothing is awaited without a timer."""
     _check_owners(group)
     _check_indices(group)
     _check_epochs(group)
     if group.presence.keys() != group.members.keys():
-        raise _broken(group, "not every member is watched, or somebody is who is none")
-    pending = group.soft.pending_target
+        raise _broken("not every member is watched, or somebody is who is none", group)
+    pending = group.volatile.pending_target
     if pending is not None and pending.error is None and (partition, target_timer(group.group_id)) not in timers:
-        raise _broken(group, "a target is pending without a timer")
+        raise _broken("a target is pending without a timer", group)
     for member_id, member in group.members.items():
         deadline_ms = timers.deadline_ms((partition, member_session_timer(group.group_id, member_id)))
         if deadline_ms is None or deadline_ms > group.presence[member_id].expires_at_ms:
-            raise _broken(group, f"the session timer of {member_id} is missing, or late")
+            raise _broken(f"the session timer of {member_id} is missing, or late", group)
         waits = timers.deadline_ms((partition, revocation_timer(group.group_id, member_id))) is not None
         if waits != awaits_revocation(member):
-            raise _broken(group, f"the revocation timer of {member_id}: {waits}, its state: {member.current.state}")
+            raise _broken(f"the revocation timer of {member_id}: {waits}, its state: {member.current.state}", group)
 
 
 def _check_owners(group: ModernGroup) -> None:
     owners: dict[tuple[bytes, int], str] = {}
     for member_id, member in group.members.items():
-        for topic_id, number, _ in member.current.held():
+        for topic_id, number, _ in member.current.partitions():
             if (topic_id, number) in owners:
-                raise _broken(group, f"{topic_id.hex()}-{number} has two owners, one of them {member_id}")
+                raise _broken(f"{topic_id.hex()}-{number} has two owners, one of them {member_id}", group)
             owners[topic_id, number] = member_id
     if owners != group.owners:
-        raise _broken(group, "the index of owners is not what members have")
+        raise _broken("the index of owners is not what members have", group)
 
 
 def _check_indices(group: ModernGroup) -> None:
-    said = [member.said for member in group.members.values()]
+    metadata = [member.metadata for member in group.members.values()]
     indices: list[tuple[str, Any, Any]] = [
         ("instances", group.instances, {m.instance_id: i for i, m in group.members.items() if m.instance_id}),
-        ("subscribers", group.subscribers, Counter(t for s in said for t in s.subscribed_topic_names)),
-        ("regexes", group.regex_users, Counter(s.subscribed_topic_regex for s in said if s.subscribed_topic_regex)),
+        ("subscribers", group.subscribers, Counter(t for s in metadata for t in s.subscribed_topic_names)),
+        ("regexes", group.regex_users, Counter(s.subscribed_topic_regex for s in metadata if s.subscribed_topic_regex)),
         ("matched", group.matched, Counter(t for value in group.regexes.values() for t in value.topics)),
-        ("votes", group.assignor_votes, Counter(s.server_assignor for s in said if s.server_assignor is not None)),
-        ("classic members", group.classic_members, sum(s.classic_member_metadata is not None for s in said)),
+        ("votes", group.assignor_votes, Counter(s.server_assignor for s in metadata if s.server_assignor is not None)),
+        ("classic members", group.classic_members, sum(s.classic_member_metadata is not None for s in metadata)),
     ]
     for name, kept, counted in indices:
         if kept != counted:
-            raise _broken(group, f"{name}: {kept!r} is kept, {counted!r} is written")
-    topics = group.soft.topics
+            raise _broken(f"{name}: {kept!r} is kept, {counted!r} is written", group)
+    topics = group.volatile.topics
     if topics is not None and (
         unknown := [n for n in topics.found.keys() - topics.changed if not group.subscribes_to(n)]
     ):
-        raise _broken(group, f"nobody subscribes to {unknown}, which are among its topics")
+        raise _broken(f"nobody subscribes to {unknown}, which are among its topics", group)
 
 
 def _check_epochs(group: ModernGroup) -> None:
     if group.target_epoch > group.epoch:
-        raise _broken(group, f"its target is for epoch {group.target_epoch}")
+        raise _broken(f"its target is for epoch {group.target_epoch}", group)
     for member_id, member in group.members.items():
         if member.epoch > group.target_epoch:
-            raise _broken(group, f"{member_id} has epoch {member.epoch}, the target {group.target_epoch}")
-        if any(epoch > max(member.epoch, 0) for _, _, epoch in member.current.held()):
-            raise _broken(group, f"{member_id} has partitions of an epoch after its own")
-
-
-def _broken(group: ModernGroup, what: str) -> ConsumerGroupBroken:
-    return ConsumerGroupBroken(f"consumer group {group.group_id!r} (epoch {group.epoch}): {what}")
+            raise _broken(f"{member_id} has epoch {member.epoch}, the target {group.target_epoch}", group)
+        if any(epoch > max(member.epoch, 0) for _, _, epoch in member.current.partitions()):
+            raise _broken(f"{member_id} has partitions of an epoch after its own", group)
 
 
 ShardTimers = Timers[tuple[int, TimerKey]]
 
 
-class InvariantBroken(AssertionError):
-    """The coordinator contradicts itself: a bug, never a client's doing."""
-
-
-def broken(what: str, group: ClassicGroup) -> InvariantBroken:
+def _broken(what: str, group: ClassicGroup | ModernGroup) -> InvariantBroken:
+    if isinstance(group, ModernGroup):
+        return InvariantBroken(f"consumer group {group.group_id!r} (epoch {group.epoch}): {what}")
     return InvariantBroken(f"group {group.group_id!r} ({group.state.value}): {what}")
 
 
 def require(condition: bool, what: str, group: ClassicGroup) -> None:
     if not condition:
-        raise broken(what, group)
+        raise _broken(what, group)
 
 
 def check_groups(groups: Groups, partition: int, timers: ShardTimers) -> None:
@@ -138,13 +132,13 @@ def check_group(groups: Groups, group: ClassicGroup, partition: int, timers: Sha
     check_counts(group)
     check_state(group)
     check_waits(group, partition, timers)
-    check_written(group)
+    check_persisted(group)
 
 
 def check_counts(group: ClassicGroup) -> None:
     """Check the counters against the members."""
-    this = group.round
-    members = this.members
+    rebalance = group.round
+    members = rebalance.members
     awaiting_join = 0
     names: dict[str, int] = {}
     instances: dict[str, str] = {}
@@ -155,120 +149,124 @@ def check_counts(group: ClassicGroup) -> None:
         if m.instance_id is not None:
             instances[m.instance_id] = m.member_id
         if m.member_id != key:
-            raise broken("a member under another's id", group)
-    require(this.awaiting_join == awaiting_join, "awaiting_join", group)
-    require(dict(this.supporters) == names, "supporters of protocols", group)
-    require(this.instances == instances, "instance ids", group)
-    require(this.pending_join.keys().isdisjoint(members), "a member is pending", group)
-    require(this.pending_sync <= members.keys(), "a stranger's SyncGroup is awaited", group)
+            raise _broken("a member under another's id", group)
+    require(rebalance.awaiting_join == awaiting_join, "awaiting_join", group)
+    require(dict(rebalance.supporters) == names, "supporters of protocols", group)
+    require(rebalance.instances == instances, "instance ids", group)
+    require(rebalance.pending_join.keys().isdisjoint(members), "a member is pending", group)
+    require(rebalance.pending_sync <= members.keys(), "a stranger's SyncGroup is awaited", group)
 
 
 def check_state(group: ClassicGroup) -> None:
     """Check what each state says of the members."""
-    this = group.round
-    members = this.members.values()
-    if this.state is GroupState.EMPTY:
-        require(not this.members, "members of an empty group", group)
-    elif this.state is not GroupState.PREPARING_REBALANCE:
-        require(bool(this.members), "no members", group)
-    if this.members:
-        require(this.leader in this.members, "the leader is no member", group)
-        require(len(this.members) in this.supporters.values(), "no protocol that all members speak", group)
-    if this.state is not GroupState.PREPARING_REBALANCE:
-        require(not this.awaiting_join, "a JoinGroup is parked", group)
+    rebalance = group.round
+    members = rebalance.members.values()
+    if rebalance.state is GroupState.EMPTY:
+        require(not rebalance.members, "members of an empty group", group)
+    elif rebalance.state is not GroupState.PREPARING_REBALANCE:
+        require(bool(rebalance.members), "no members", group)
+    if rebalance.members:
+        require(rebalance.leader in rebalance.members, "the leader is no member", group)
+        require(len(rebalance.members) in rebalance.supporters.values(), "no protocol that all members speak", group)
+    if rebalance.state is not GroupState.PREPARING_REBALANCE:
+        require(not rebalance.awaiting_join, "a JoinGroup is parked", group)
         require(not [m for m in members if m.is_new], "a new member without a round", group)
-    if this.state is not GroupState.COMPLETING_REBALANCE:
+    if rebalance.state is not GroupState.COMPLETING_REBALANCE:
         require(not [m for m in members if m.sync is not None], "a SyncGroup is parked", group)
     else:
-        require(this.leader in this.pending_sync, "the leader has synced, but the group is not stable", group)
-    require(group.last_generation_id >= this.generation_id, "its generation is ahead of the last one given", group)
+        require(rebalance.leader in rebalance.pending_sync, "the leader has synced, but the group is not stable", group)
+    require(group.last_generation_id >= rebalance.generation_id, "its generation is ahead of the last one given", group)
 
 
 def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> None:
     """Check that every wait has a timer."""
-    this, group_id = group.round, group.group_id
+    rebalance, group_id = group.round, group.group_id
 
     def is_set(key: TimerKey) -> bool:
         return (partition, key) in timers
 
-    if this.state is GroupState.PREPARING_REBALANCE:
+    if rebalance.state is GroupState.PREPARING_REBALANCE:
         require(is_set(round_timer(group_id)), "a round without a timer", group)
-    if this.pending_sync:
+    if rebalance.pending_sync:
         require(is_set(sync_timer(group_id)), "SyncGroups are awaited without a timer", group)
-    for member_id in this.pending_join:
+    for member_id in rebalance.pending_join:
         if not is_set(pending_timer(group_id, member_id)):
-            raise broken(f"{member_id} is pending without a timer", group)
-    for member in this.members.values():
+            raise _broken(f"{member_id} is pending without a timer", group)
+    for member in rebalance.members.values():
         deadline_ms = timers.deadline_ms((partition, session_timer(group_id, member.member_id)))
         if member.is_excused:
             continue
         if deadline_ms is None:
-            raise broken(f"{member.member_id} has no session timer", group)
+            raise _broken(f"{member.member_id} has no session timer", group)
         if deadline_ms > member.expires_at_ms:
-            raise broken(f"{member.member_id}: its timer is late", group)
+            raise _broken(f"{member.member_id}: its timer is late", group)
 
 
-def check_written(group: ClassicGroup) -> None:
+def check_persisted(group: ClassicGroup) -> None:
     """Check that in a stable or empty group the log says what members were told, so that a failover moves nothing."""
-    this, written = group.round, group.written
-    if this.state is GroupState.STABLE:
-        require(written is not None, "stable, but not written", group)
-    if written is None or this.state not in (GroupState.STABLE, GroupState.EMPTY):
+    rebalance, persisted = group.round, group.persisted
+    if rebalance.state is GroupState.STABLE:
+        require(persisted is not None, "stable, but not written", group)
+    if persisted is None or rebalance.state not in (GroupState.STABLE, GroupState.EMPTY):
         return
-    if written.generation != this.generation_id:
-        raise broken(f"generation {written.generation} is written", group)
-    require((written.protocol, written.leader) == (this.protocol_name, this.leader), "protocol or leader", group)
-    told = {m.member_id: (m.instance_id, m.assignment) for m in this.members.values()}
-    on_log = {m.member_id: (m.group_instance_id, m.assignment) for m in written.members}
+    if persisted.generation != rebalance.generation_id:
+        raise _broken(f"generation {persisted.generation} is written", group)
+    require(
+        (persisted.protocol, persisted.leader) == (rebalance.protocol_name, rebalance.leader),
+        "protocol or leader",
+        group,
+    )
+    told = {m.member_id: (m.instance_id, m.assignment) for m in rebalance.members.values()}
+    on_log = {m.member_id: (m.group_instance_id, m.assignment) for m in persisted.members}
     require(told == on_log, "its members or assignments are not those on the log", group)
 
 
 def check_acknowledged(groups: Groups, reply: Reply) -> None:
     """Check that a reply that says that something is done leaves only once it is written."""
-    message, asked = reply.message, reply.asked.message
+    message, request = reply.message, reply.request.message
     if isinstance(message, SyncGroupResponse) and message.error_code == ErrorCode.NONE:
-        assert isinstance(asked, SyncGroupRequest)
-        if asked.group_id in groups.consumer:
+        assert isinstance(request, SyncGroupRequest)
+        if request.group_id in groups.consumer:
             return  # the answer of a consumer group is its persisted state
-        group = groups.by_id[asked.group_id]
-        assigned = {m.member_id: m.assignment for m in group.written.members} if group.written else {}
-        require(assigned.get(asked.member_id) == message.assignment, "an assignment that is not written", group)
+        group = groups.by_id[request.group_id]
+        assigned = {m.member_id: m.assignment for m in group.persisted.members} if group.persisted else {}
+        require(assigned.get(request.member_id) == message.assignment, "an assignment that is not written", group)
     elif isinstance(message, OffsetCommitResponse):
-        assert isinstance(asked, OffsetCommitRequest)
-        _check_commit_acknowledged(groups, asked, message)
+        assert isinstance(request, OffsetCommitRequest)
+        _check_commit_acknowledged(groups, request, message)
     elif isinstance(message, TxnOffsetCommitResponse):
-        assert isinstance(asked, TxnOffsetCommitRequest)
-        _check_pending_acknowledged(groups, asked, message)
+        assert isinstance(request, TxnOffsetCommitRequest)
+        _check_pending_acknowledged(groups, request, message)
     elif isinstance(message, JoinGroupResponse) and message.skip_assignment:
-        group = groups.by_id[getattr(asked, "group_id", "")]
-        ids = [m.member_id for m in group.written.members] if group.written else []
+        group = groups.by_id[getattr(request, "group_id", "")]
+        ids = [m.member_id for m in group.persisted.members] if group.persisted else []
         require(message.member_id in ids, "a static member's new id is not written", group)
 
 
-def _check_commit_acknowledged(groups: Groups, asked: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
-    offsets = groups.offsets.get(asked.group_id)
-    with_partitions = [topic for topic in asked.topics if topic.partitions]
+def _check_commit_acknowledged(groups: Groups, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
+    offsets = groups.offsets.get(request.group_id)
+    with_partitions = [topic for topic in request.topics if topic.partitions]
     for topic, answered in zip(with_partitions, response.topics, strict=True):
         if not topic.name:
             continue  # by topic id: the name is not in the request
         for p, result in zip(topic.partitions, answered.partitions, strict=True):
             value = offsets.get(topic.name, p.partition_index) if offsets is not None else None
             if result.error_code == ErrorCode.NONE and (value is None or value.offset != p.committed_offset):
-                raise InvariantBroken(f"a commit of {asked.group_id!r} was acknowledged and is not written: {p!r}")
+                raise InvariantBroken(f"a commit of {request.group_id!r} was acknowledged and is not written: {p!r}")
 
 
 def _check_pending_acknowledged(
-    groups: Groups, asked: TxnOffsetCommitRequest, response: TxnOffsetCommitResponse
+    groups: Groups, request: TxnOffsetCommitRequest, response: TxnOffsetCommitResponse
 ) -> None:
-    offsets = groups.offsets.get(asked.group_id)
+    offsets = groups.offsets.get(request.group_id)
     pending = PendingOffsets() if offsets is None or offsets.pending is None else offsets.pending
     names = {value.topic_id: topic for _, topic, _, value in pending if value is not None}
-    for topic, answered in zip([t for t in asked.topics if t.partitions], response.topics, strict=True):
+    for topic, answered in zip([t for t in request.topics if t.partitions], response.topics, strict=True):
         name = topic.name or names.get(topic.topic_id, "")
         for p, result in zip(topic.partitions, answered.partitions, strict=True):
-            value = pending.get(asked.producer_id, name, p.partition_index)
+            value = pending.get(request.producer_id, name, p.partition_index)
             if result.error_code == ErrorCode.NONE and (value is None or value.offset != p.committed_offset):
-                raise InvariantBroken(f"a commit of {asked.group_id!r} in a transaction is not written: {p!r}")
+                raise InvariantBroken(f"a commit of {request.group_id!r} in a transaction is not written: {p!r}")
 
 
 Pending = dict[tuple[str, int, str, int], OffsetCommitValue | None]
@@ -277,9 +275,9 @@ Written = tuple[
 ]
 
 
-def written_state(groups: Groups, unmarked: Collection[int] = ()) -> Written:
+def persisted_state(groups: Groups, unmarked: Collection[int] = ()) -> Written:
     """Return everything that is written, as plain values, but for what the producers ``unmarked`` have pending."""
-    generations = {g.group_id: g.written for g in groups.by_id.values() if g.written is not None}
+    generations = {g.group_id: g.persisted for g in groups.by_id.values() if g.persisted is not None}
     offsets = {
         (group_id, topic, partition): value
         for group_id, committed in groups.offsets.items()
@@ -291,12 +289,12 @@ def written_state(groups: Groups, unmarked: Collection[int] = ()) -> Written:
         for producer_id, topic, partition, value in offsets_of_group.pending or ()
         if producer_id not in unmarked
     }
-    consumers = {group_id: _written_of(group) for group_id, group in groups.consumer.items()}
+    consumers = {group_id: _persisted_consumer_group(group) for group_id, group in groups.consumer.items()}
     return generations, offsets, pending, consumers
 
 
-def _written_of(group: ModernGroup) -> tuple[object, ...]:
-    members = {member_id: (member.said, member.current) for member_id, member in group.members.items()}
+def _persisted_consumer_group(group: ModernGroup) -> tuple[object, ...]:
+    members = {member_id: (member.metadata, member.current) for member_id, member in group.members.items()}
     epochs = (group.epoch, group.metadata_hash, group.target_epoch, group.target_at_ms)
     return epochs, members, group.targets, group.regexes, group.owners
 
@@ -310,6 +308,6 @@ def check_replay(groups: Groups, log: Iterable[LogItem], unmarked: Collection[in
     again = Groups()
     for item in log:
         replay_one(again, item, 0, Skipped())
-    found, held = written_state(again, unmarked), written_state(groups, unmarked)
+    found, held = persisted_state(again, unmarked), persisted_state(groups, unmarked)
     if found != held:
         raise InvariantBroken(f"replaying the log gives {found!r}, but what is written is {held!r}")

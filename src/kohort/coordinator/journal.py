@@ -19,7 +19,7 @@ import msgspec
 from kohort.coordinator.journal_events import (
     CommitUnfenced,
     MemberDisconnected,
-    MemberSaid,
+    MemberMetrics,
     MemberTurnedAway,
     OffsetMove,
     OptionsChanged,
@@ -92,7 +92,7 @@ class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How long the broker itself stood still since ``last_seen_ms``."""
     stalled_at_ms: int | None = None
     """When it began to, first."""
-    said: MemberSaid | None = None
+    client_metrics: MemberMetrics | None = msgspec.field(default=None, name="said")
     """What its client had pushed of itself; None if it had not."""
 
 
@@ -195,7 +195,7 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
 class AssignmentWritten(JournalEntry, frozen=True, kw_only=True, tag="assignment_written"):
     """The leader's assignment is on the log; ``took_ms`` after the join phase ended."""
 
-    CLAIMS_WRITTEN: ClassVar[bool] = True
+    CLAIMS_PERSISTED: ClassVar[bool] = True
 
     generation: int
     took_ms: int
@@ -207,7 +207,7 @@ class AssignmentWritten(JournalEntry, frozen=True, kw_only=True, tag="assignment
 class RoundSettled(JournalEntry, frozen=True, kw_only=True, tag="round_settled"):
     """The last member has its assignment, ``took_ms`` after it was written."""
 
-    CLAIMS_WRITTEN: ClassVar[bool] = True
+    CLAIMS_PERSISTED: ClassVar[bool] = True
 
     generation: int
     last: Who
@@ -224,7 +224,7 @@ class RoundDropped(JournalEntry, frozen=True, kw_only=True, tag="round_dropped")
 class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replaced"):
     """A static member came back under a new id and kept its partitions, without a rebalance."""
 
-    CLAIMS_WRITTEN: ClassVar[bool] = True
+    CLAIMS_PERSISTED: ClassVar[bool] = True
 
     who: Who
     old_member_id: str
@@ -288,7 +288,7 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
     """A consumer group has another epoch: a new target is due, within the assignment interval."""
 
-    CLAIMS_WRITTEN: ClassVar[bool] = True
+    CLAIMS_PERSISTED: ClassVar[bool] = True
 
     epoch: int
     cause: EpochCause
@@ -299,7 +299,7 @@ class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
 class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_computed"):
     """The target of a consumer group was computed for an epoch of it, ``after_ms`` after the epoch rose."""
 
-    CLAIMS_WRITTEN: ClassVar[bool] = True
+    CLAIMS_PERSISTED: ClassVar[bool] = True
 
     epoch: int
     assignor: str
@@ -331,7 +331,7 @@ class AwaitedPartition(msgspec.Struct, frozen=True):
 class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reconciled"):
     """A member of a consumer group came a step nearer to its target."""
 
-    CLAIMS_WRITTEN: ClassVar[bool] = True
+    CLAIMS_PERSISTED: ClassVar[bool] = True
 
     who: Who
     epoch: int
@@ -351,7 +351,7 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
 class StaticAway(JournalEntry, frozen=True, kw_only=True, tag="static_away"):
     """A static member left, and said that it will be back: it keeps its place until its session ends."""
 
-    CLAIMS_WRITTEN: ClassVar[bool] = True
+    CLAIMS_PERSISTED: ClassVar[bool] = True
 
     who: Who
 
@@ -414,7 +414,7 @@ class GroupUnloaded(JournalEntry, frozen=True, kw_only=True, tag="group_unloaded
 class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_converted"):
     """The group goes on under the other protocol, with the members that it has."""
 
-    CLAIMS_WRITTEN: ClassVar[bool] = True
+    CLAIMS_PERSISTED: ClassVar[bool] = True
 
     to: Literal["consumer", "classic"]
     epoch: int
@@ -427,7 +427,7 @@ class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_convert
 class GroupDeleted(JournalEntry, frozen=True, kw_only=True, tag="group_deleted"):
     """The group is gone: by DeleteGroups, or because its last offset expired."""
 
-    CLAIMS_WRITTEN: ClassVar[bool] = True
+    CLAIMS_PERSISTED: ClassVar[bool] = True
 
     why: Literal["deleted", "expired", "unknown"]
     by: Who | None = None

@@ -20,7 +20,7 @@ class Who(msgspec.Struct, frozen=True, omit_defaults=True):
     """As whom it is logged in (``User:alice``); told of those who act on others."""
 
 
-class MemberSaid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class MemberMetrics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the client of a member pushed last; null is what its library does not measure."""
 
     at_ms: int
@@ -38,7 +38,7 @@ class MemberSaid(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
     """Something that happened to a group."""
 
-    CLAIMS_WRITTEN: ClassVar[bool] = False
+    CLAIMS_PERSISTED: ClassVar[bool] = False
     """The entry says that records are on the log, so it goes when their append fails."""
 
     QUIET: ClassVar[bool] = False
@@ -90,7 +90,7 @@ class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenc
     Told of each client once an hour, and whenever offsets go back.
     """
 
-    CLAIMS_WRITTEN: ClassVar[bool] = True
+    CLAIMS_PERSISTED: ClassVar[bool] = True
     QUIET: ClassVar[bool] = True
 
     who: Who

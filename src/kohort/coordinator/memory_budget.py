@@ -43,14 +43,14 @@ MATCH_BYTES: Final = 8
 """A name in the list of an expression's: the names themselves are shared."""
 FREE_BYTES: Final = 16_384
 """Metadata of an existing member up to this size is always accepted."""
-LOOKS: Final = 8
+MEASUREMENTS: Final = 8
 """What is always taken, or let go, is seen after each such part of the limit, by looking."""
-LOOK_EVERY_MS: Final = 1_000
-LOOKED_AT_ONCE: Final = 2_000
+MEASURE_EVERY_MS: Final = 1_000
+MEASURED_AT_ONCE: Final = 2_000
 """Members that one request measures, about: a few milliseconds."""
-OFFSETS_LIKE_A_MEMBER: Final = 20
+OFFSETS_PER_MEMBER: Final = 20
 """As many offsets are looked at in the time that a member takes."""
-THOSE_THERE: Final = 2
+EXISTING_FACTOR: Final = 2
 """Existing groups may reach this multiple of the limit."""
 NO_LIMIT: Final = -1
 
@@ -72,11 +72,11 @@ class MemoryBudget:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._at_most = 0
-        self._looked_ms: int | None = None
-        self._look_above = limit // LOOKS
-        self._look: Iterator[tuple[int, int]] | None = None
+        self._measured_ms: int | None = None
+        self._measure_above = limit // MEASUREMENTS
+        self._measurement: Iterator[tuple[int, int]] | None = None
         """What is left of a look that is under way: of each group its size, and the effort that it took."""
-        self._seen = 0
+        self._measured = 0
         """Bytes that the running measurement found, and bytes added since it began."""
         self.refused = 0
 
@@ -90,36 +90,36 @@ class MemoryBudget:
         """Limit in bytes; -1: none."""
         return self._limit
 
-    def takes(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
+    def admit(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
         """Tell whether a request that adds so much may be decided on; if so, it is counted."""
         size = added.new + added.grown
         if self._limit == NO_LIMIT or not size:
             return True
-        if self._look is not None or self._at_most + size > min(self._look_above, self._limit):
-            self._look_on(all_groups, now_ms)
-        if self._at_most + size > (self._limit if added.new else THOSE_THERE * self._limit):
+        if self._measurement is not None or self._at_most + size > min(self._measure_above, self._limit):
+            self._continue_measurement(all_groups, now_ms)
+        if self._at_most + size > (self._limit if added.new else EXISTING_FACTOR * self._limit):
             self.refused += 1
             return False
         self._at_most += size
-        self._seen += size
+        self._measured += size
         return True
 
-    def _look_on(self, all_groups: Iterable[Groups], now_ms: int) -> None:
+    def _continue_measurement(self, all_groups: Iterable[Groups], now_ms: int) -> None:
         """Look at the next groups; begin with the first of them if the last look is long enough ago."""
-        if self._look is None:
-            if self._looked_ms is not None and now_ms - self._looked_ms < LOOK_EVERY_MS:
+        if self._measurement is None:
+            if self._measured_ms is not None and now_ms - self._measured_ms < MEASURE_EVERY_MS:
                 return
-            self._looked_ms, self._seen = now_ms, 0
-            self._look = (one for groups in list(all_groups) for one in sizes_of(groups))
+            self._measured_ms, self._measured = now_ms, 0
+            self._measurement = (one for groups in list(all_groups) for one in sizes_of(groups))
         effort = 0
-        for size, took in self._look:
-            self._seen += size
+        for size, took in self._measurement:
+            self._measured += size
             effort += took
-            if effort >= LOOKED_AT_ONCE:
+            if effort >= MEASURED_AT_ONCE:
                 return
-        self._look = None
-        self._at_most = self._seen
-        self._look_above = self._at_most + self._limit // LOOKS
+        self._measurement = None
+        self._at_most = self._measured
+        self._measure_above = self._at_most + self._limit // MEASUREMENTS
 
 
 def added_by_join(request: GroupRequest, groups: Groups) -> Added:
@@ -135,7 +135,7 @@ def added_by_join(request: GroupRequest, groups: Groups) -> Added:
     member_there = None if group is None else group.round.members.get(message.member_id)
     if member_there is not None:
         kept = said + names + bytes_of_long_names(message.member_id, message.group_id)
-        return _said_again(kept, _bytes_of_classic(message.group_id, member_there))
+        return _metadata_growth(kept, _bytes_of_classic(message.group_id, member_there))
     only_an_id = not message.member_id and not message.group_instance_id
     if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
         member = PENDING_BYTES + names
@@ -152,10 +152,10 @@ def added_by_sync(request: GroupRequest, groups: Groups) -> Added:
     if group is None or group.round.leader != message.member_id:
         return NOTHING
     given = sum(len(a.assignment) for a in message.assignments)
-    return _said_again(given, sum(len(member.assignment) for member in group.round.members.values()))
+    return _metadata_growth(given, sum(len(member.assignment) for member in group.round.members.values()))
 
 
-def _said_again(said: int, before: int) -> Added:
+def _metadata_growth(said: int, before: int) -> Added:
     """Return the growth of a known member: its new metadata replace the metadata before."""
     return Added(said) if said > FREE_BYTES and said != before else Added(grown=max(0, said - before))
 
@@ -170,14 +170,14 @@ def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int
             continue
         size = OFFSET_BYTES + _bytes_of_text(record.value.metadata)
         if record.group_id in groups:
-            grown += max(0, size - _bytes_there(groups.offsets.get(record.group_id), record, producer_id))
+            grown += max(0, size - _bytes_before(groups.offsets.get(record.group_id), record, producer_id))
         else:
             new += size + (0 if record.group_id == named else GROUP_BYTES + bytes_of_long_names(record.group_id))
             named = record.group_id
     return Added(new, grown)
 
 
-def _bytes_there(offsets: GroupOffsets | None, record: OffsetCommitted, producer_id: int) -> int:
+def _bytes_before(offsets: GroupOffsets | None, record: OffsetCommitted, producer_id: int) -> int:
     if offsets is None:
         return 0
     if producer_id < 0:
@@ -203,8 +203,8 @@ def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
         if not isinstance(record, MemberWritten):
             continue
         key = record.group_id, record.member_id
-        before += 0 if key in sizes else _bytes_of_written(*key, groups)
-        sizes[key] = 0 if record.value is None else MEMBER_BYTES + _bytes_said(record.member_id, record.value)
+        before += 0 if key in sizes else _bytes_of_member(*key, groups)
+        sizes[key] = 0 if record.value is None else MEMBER_BYTES + _metadata_bytes(record.member_id, record.value)
         new += 0 if record.group_id in groups else _added_by_name(record.group_id, groups)
     growth = sum(sizes.values()) - before
     if before and growth <= FREE_BYTES:
@@ -212,16 +212,16 @@ def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
     return Added(max(0, growth) + new)
 
 
-def _bytes_of_written(group_id: str, member_id: str, groups: Groups) -> int:
+def _bytes_of_member(group_id: str, member_id: str, groups: Groups) -> int:
     group, classic = groups.consumer.get(group_id), groups.by_id.get(group_id)
     if group is not None and (modern := group.members.get(member_id)) is not None:
-        return MEMBER_BYTES + _bytes_said(member_id, modern.said)
+        return MEMBER_BYTES + _metadata_bytes(member_id, modern.metadata)
     if classic is not None and (member := classic.round.members.get(member_id)) is not None:
         return MEMBER_BYTES + _bytes_of_classic(group_id, member)
     return 0
 
 
-def _bytes_said(member_id: str, said: ConsumerGroupMemberMetadataValue) -> int:
+def _metadata_bytes(member_id: str, said: ConsumerGroupMemberMetadataValue) -> int:
     names = said.subscribed_topic_names
     size = bytes_of_long_names(member_id, said.client_id, said.instance_id, said.rack_id)
     size += len(said.subscribed_topic_regex or "") + sum(map(len, names)) + NAME_BYTES * len(names)
@@ -267,14 +267,14 @@ def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
     for offsets in list(groups.offsets.values()):
         yield _size_of_offsets(offsets)
     for group_id, group in list(groups.by_id.items()):
-        this = group.round
-        size = GROUP_BYTES + PENDING_BYTES * (len(this.pending_join) + len(this.fenced))
-        size += bytes_of_long_names(group_id, *this.pending_join)
-        for member in this.members.values():
+        rebalance = group.round
+        size = GROUP_BYTES + PENDING_BYTES * (len(rebalance.pending_join) + len(rebalance.fenced))
+        size += bytes_of_long_names(group_id, *rebalance.pending_join)
+        for member in rebalance.members.values():
             size += MEMBER_BYTES + len(member.assignment) + _bytes_of_classic(group_id, member)
-        yield size, 1 + len(this.members)
+        yield size, 1 + len(rebalance.members)
     for group_id, consumer in list(groups.consumer.items()):
-        yield _size_of_modern(group_id, consumer), 1 + 2 * len(consumer.members)
+        yield _size_of_consumer_group(group_id, consumer), 1 + 2 * len(consumer.members)
 
 
 def _size_of_offsets(offsets: GroupOffsets) -> tuple[int, int]:
@@ -287,14 +287,14 @@ def _size_of_offsets(offsets: GroupOffsets) -> tuple[int, int]:
     for *_, value in offsets.pending or ():
         count += 1
         size += 0 if value is None else _bytes_of_text(value.metadata)
-    return size + OFFSET_BYTES * count, 1 + count // OFFSETS_LIKE_A_MEMBER
+    return size + OFFSET_BYTES * count, 1 + count // OFFSETS_PER_MEMBER
 
 
-def _size_of_modern(group_id: str, consumer: ModernGroup) -> int:
+def _size_of_consumer_group(group_id: str, consumer: ModernGroup) -> int:
     size = GROUP_BYTES + PARTITION_BYTES * len(consumer.owners) + NAME_BYTES * len(consumer.matched)
-    size += TOPIC_BYTES * len(consumer.soft.topics or ()) + PENDING_BYTES * len(consumer.soft.fenced)
+    size += TOPIC_BYTES * len(consumer.volatile.topics or ()) + PENDING_BYTES * len(consumer.volatile.fenced)
     size += bytes_of_long_names(group_id)
     size += sum(_bytes_of_regex(regex, value) for regex, value in consumer.regexes.items())
     for member_id, known in consumer.members.items():
-        size += MEMBER_BYTES + _bytes_said(member_id, known.said)
+        size += MEMBER_BYTES + _metadata_bytes(member_id, known.metadata)
     return size

@@ -87,14 +87,14 @@ class GroupRequest:
 
 
 class Reply(NamedTuple):
-    """The answer to one request. ``asked`` is the request, so that a reply can be turned into its refusal."""
+    """The answer to one request. ``request`` is the request, so that a reply can be turned into its refusal."""
 
-    asked: GroupRequest
+    request: GroupRequest
     message: Message
 
     @property
     def to(self) -> Hashable:
-        return self.asked.reply_to
+        return self.request.reply_to
 
 
 @dataclass(slots=True)

@@ -33,24 +33,24 @@ from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataVa
 from kohort.wire.schema import Message
 
 INT_MIN = -(2**31)
-NAMES_KEPT: Final = 16_384
+CACHED_NAMES_MAX: Final = 16_384
 NAME_MAX: Final = 300
 """Longer names are not cached: unauthenticated clients can make them up, of 32,767 letters each."""
 
 
 def partition_of(group_id: str, partitions: int) -> int:
     """Return ``abs(hash) mod partitions``; Java has no abs of its smallest integer, and Kafka takes it as 0."""
-    return _kept(group_id, partitions) if len(group_id) <= NAME_MAX else _computed(group_id, partitions)
+    return _cached_partition(group_id, partitions) if len(group_id) <= NAME_MAX else _partition_of(group_id, partitions)
 
 
-def _computed(group_id: str, partitions: int) -> int:
+def _partition_of(group_id: str, partitions: int) -> int:
     h = java_string_hash(group_id)
     return 0 if h == INT_MIN else abs(h) % partitions
 
 
-@lru_cache(maxsize=NAMES_KEPT)
-def _kept(group_id: str, partitions: int) -> int:
-    return _computed(group_id, partitions)
+@lru_cache(maxsize=CACHED_NAMES_MAX)
+def _cached_partition(group_id: str, partitions: int) -> int:
+    return _partition_of(group_id, partitions)
 
 
 _INT16 = struct.Struct(">h")

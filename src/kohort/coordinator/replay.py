@@ -26,7 +26,7 @@ from kohort.notes import Note, warning
 
 SHOWN: Final = 3
 """Skipped records that the note describes."""
-WORDS_MAX: Final = 200
+MESSAGE_MAX: Final = 200
 
 
 class Skipped:
@@ -42,9 +42,9 @@ class Skipped:
         """Count one; ``what`` says which, and why it cannot be read."""
         self.count += 1
         if len(self._first) < SHOWN:
-            self._first.append(str(what)[:WORDS_MAX])
+            self._first.append(str(what)[:MESSAGE_MAX])
 
-    def told_of(self, log: str) -> list[Note]:
+    def notes(self, log: str) -> list[Note]:
         """Return the one note for the broker's log, or none where nothing was passed over."""
         if not self.count:
             return []
@@ -164,9 +164,9 @@ def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:
 def replay_group(groups: Groups, record: GroupWritten, now_ms: int) -> None:
     """Replace the generation by the one of ``record``; a tombstone leaves none."""
     if record.value is not None:
-        groups.ensure(record.group_id, now_ms).written = record.value
+        groups.ensure(record.group_id, now_ms).persisted = record.value
     elif record.group_id in groups.by_id:
-        groups.by_id[record.group_id].written = None
+        groups.by_id[record.group_id].persisted = None
 
 
 def replay_of_consumers(groups: Groups, record: ConsumerGroupRecord, now_ms: int) -> None:

@@ -26,7 +26,8 @@ from kohort.coordinator.invariants import (
     check_replay,
 )
 from kohort.coordinator.journal import JournalEntry, Who
-from kohort.coordinator.journal_events import MemberSaid, MemberTurnedAway
+from kohort.coordinator.journal_events import MemberMetrics, MemberTurnedAway
+from kohort.coordinator.journal_evidence import JournalEvidence, OffsetCounters, Stall
 from kohort.coordinator.memory_budget import (
     Added,
     MemoryBudget,
@@ -56,7 +57,6 @@ from kohort.coordinator.records import (
     moved_record,
     partition_of,
 )
-from kohort.coordinator.remembered import OffsetCounters, Remembered, Stall
 from kohort.coordinator.replay import NO_PRODUCER, Skipped, replay, replay_end, replay_log
 from kohort.coordinator.shard import Availability, Shard, Shards
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, StorageError
@@ -98,7 +98,7 @@ class Coordinator:
         """Clock of the times in records; the broker sets the one that its logs go by."""
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self._timers: Timers[tuple[int, TimerKey]] = Timers()
-        self._remembered = Remembered()
+        self._evidence = JournalEvidence()
         self._searches = SearchTurns()
         self._budget = MemoryBudget(config.group_coordinator_max_bytes)
         self._notes: list[Note] = []
@@ -106,7 +106,7 @@ class Coordinator:
         self._worked_us = 0
         """Estimated cost of all decisions so far."""
         self.counters = OffsetCounters()
-        self.fenced = self._remembered.fenced
+        self.fenced = self._evidence.fenced
 
     def reconfigure(self, config: BrokerConfig) -> None:
         self._config = config
@@ -184,17 +184,17 @@ class Coordinator:
 
     def connection_closed(self, connection: int, now_ms: int) -> None:
         """Note a closed connection as evidence for the journal; members live by their timers."""
-        self._remembered.connections.add(connection, now_ms)
-        if (closed := self._remembered.leavers.closed(connection, now_ms)) is not None:
+        self._evidence.connections.add(connection, now_ms)
+        if (closed := self._evidence.departed.closed(connection, now_ms)) is not None:
             self._journal.append(closed)
 
-    def client_said(self, client_instance_id: str, who: Who, said: MemberSaid) -> None:
+    def add_client_metrics(self, client_instance_id: str, who: Who, said: MemberMetrics) -> None:
         """Remember as evidence what a client pushed of itself; ``who`` is the member that it says it is."""
-        self._remembered.said.add(client_instance_id, who, said)
+        self._evidence.client_metrics.add(client_instance_id, who, said)
 
-    def stood_still(self, from_ms: int, now_ms: int) -> None:
+    def note_stall(self, from_ms: int, now_ms: int) -> None:
         """Note as evidence that this broker stalled from ``from_ms`` until now."""
-        self._remembered.stalls.add(Stall(from_ms, now_ms))
+        self._evidence.stalls.add(Stall(from_ms, now_ms))
         stood = f"this broker stood still for {(now_ms - from_ms) / 1000:.1f} s"
         self._notes.append(warning(f"{stood}: members may be put out that it did not hear", "stall"))
 
@@ -223,7 +223,7 @@ class Coordinator:
                 lags.append(max(0, end - held.offset))
         return sum(lags) if lags else None
 
-    def groups_beside(self, group_id: str) -> Groups | None:
+    def groups_in_partition_of(self, group_id: str) -> Groups | None:
         """Return the groups of the partition that holds this group; None where it is not loaded."""
         shard = self._shards.active_at(self.partition_of(group_id))
         return None if shard is None else shard.groups
@@ -239,7 +239,7 @@ class Coordinator:
         for shard in self._shards:
             for group in shard.groups.by_id.values():
                 for member in group.round.members.values():
-                    yield from (asked for asked in (member.join, member.sync) if asked is not None)
+                    yield from (request for request in (member.join, member.sync) if request is not None)
 
     def all_groups(self) -> Iterator[tuple[int, Groups]]:
         """Yield the groups of each loaded partition."""
@@ -321,7 +321,7 @@ class Coordinator:
 
     def _check_budget(self, added: Added, now_ms: int) -> None:
         """Raise COORDINATOR_NOT_AVAILABLE, as groups may go, where all of them hold too much for one more."""
-        if not self._budget.takes(added, (shard.groups for shard in self._shards), now_ms):
+        if not self._budget.admit(added, (shard.groups for shard in self._shards), now_ms):
             problem = "groups hold as much memory as they may: new groups, members and matches are refused"
             if not added.new:
                 problem = "groups hold twice the memory that they may: offsets that add to it are refused"
@@ -334,7 +334,7 @@ class Coordinator:
             self._config,
             self._rng,
             self._topics,
-            self._remembered,
+            self._evidence,
             options_of_group=self._options_of_group,
             searches=self._searches,
             lag_of=self.lag_of,
@@ -384,22 +384,22 @@ class Coordinator:
             self._notes.append(
                 warning(f"what expressions match cannot be written, and is tried again: {error}", "regex")
             )
-        instead = Outcome(
+        refusal = Outcome(
             replies=[withdraw(reply, code) for reply in outcome.replies],
             timers=[*outcome.otherwise],
-            journal=[entry for entry in outcome.journal if not entry.CLAIMS_WRITTEN],
+            journal=[entry for entry in outcome.journal if not entry.CLAIMS_PERSISTED],
         )
         group = shard.groups.by_id.get(group_id)
         if outcome.round_changed and group is not None:
             dropped = drop_round(group, ctx, code)
-            instead.replies += dropped.replies
+            refusal.replies += dropped.replies
             # Whom the decision removed is not in the round any more, so only its own outcome names his timers.
-            instead.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
-            instead.timers += dropped.timers
-            instead.journal += dropped.journal
+            refusal.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
+            refusal.timers += dropped.timers
+            refusal.journal += dropped.journal
         if group_id in shard.groups.consumer:  # the classic one was to take its place
             shard.groups.by_id.pop(group_id, None)
-        return instead
+        return refusal
 
     def _arm(self, shard: Shard, outcome: Outcome) -> None:
         for change in outcome.timers:

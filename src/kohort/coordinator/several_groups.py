@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.rebalance import forget_timers
+from kohort.coordinator.classic.rebalance import cancel_timers
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.fencing import group_tombstones
 from kohort.coordinator.consumer.group import ConsumerGroupState, ModernGroup
 from kohort.coordinator.consumer.group_epoch import preferred_assignor
-from kohort.coordinator.consumer.reconcile import Current
+from kohort.coordinator.consumer.reconcile import CurrentAssignment
 from kohort.coordinator.consumer.sessions import timers_of
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, Who
@@ -82,18 +82,18 @@ def describe_group(
             group_state=GroupState.DEAD.value,
             authorized_operations=NOT_ASKED if missing else allowed,
         )
-    this = group.round
-    stable = this.state is GroupState.STABLE
+    rebalance = group.round
+    stable = rebalance.state is GroupState.STABLE
     described = DescribedGroup(
         group_id=group_id,
-        group_state=this.state.value,
-        protocol_type=this.protocol_type,
-        protocol_data=(this.protocol_name or "") if stable else "",
+        group_state=rebalance.state.value,
+        protocol_type=rebalance.protocol_type,
+        protocol_data=(rebalance.protocol_name or "") if stable else "",
         authorized_operations=allowed,
     )
-    name = this.protocol_name
+    name = rebalance.protocol_name
     taken = [  # one snapshot: the group may change between steps
-        (m, m.metadata_of(name) if stable else b"", m.assignment) for m in this.members.values()
+        (m, m.metadata_of(name) if stable else b"", m.assignment) for m in rebalance.members.values()
     ]
     for member, metadata, assignment in taken:
         described.members.append(
@@ -178,7 +178,7 @@ def _end_classic(group: ClassicGroup, out: Outcome) -> None:
     if group.state is not GroupState.EMPTY:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}")
     out.records.append(GroupWritten(group.group_id, None))
-    forget_timers(group, out)
+    cancel_timers(group, out)
     group.round.pending_join.clear()
 
 
@@ -210,24 +210,24 @@ def describe_consumer_group(
         authorized_operations=operations,
     )
     taken = [  # one snapshot: the group may change between steps
-        (m.member_id, m.said, m.current, group.target(m.member_id)) for m in group.members.values()
+        (m.member_id, m.metadata, m.current, group.target(m.member_id)) for m in group.members.values()
     ]
-    for member_id, said, current, target in taken:
+    for member_id, metadata, current, target in taken:
         had = yield from _assignment(_had(current), ctx.topics, pace)
         is_to_have = yield from _assignment(target.items(), ctx.topics, pace)
         described.members.append(
             ConsumerGroupDescribeMember(
                 member_id=member_id,
-                instance_id=said.instance_id,
-                rack_id=said.rack_id,
+                instance_id=metadata.instance_id,
+                rack_id=metadata.rack_id,
                 member_epoch=current.epoch,
-                client_id=said.client_id,
-                client_host=said.client_host,
-                subscribed_topic_names=said.subscribed_topic_names,
-                subscribed_topic_regex=said.subscribed_topic_regex or "",
+                client_id=metadata.client_id,
+                client_host=metadata.client_host,
+                subscribed_topic_names=metadata.subscribed_topic_names,
+                subscribed_topic_regex=metadata.subscribed_topic_regex or "",
                 assignment=had,
                 target_assignment=is_to_have,
-                member_type=OF_CONSUMER_PROTOCOL if said.classic_member_metadata is None else OF_CLASSIC_PROTOCOL,
+                member_type=OF_CONSUMER_PROTOCOL if metadata.classic_member_metadata is None else OF_CLASSIC_PROTOCOL,
             )
         )
         if pace.is_due(MODERN_MEMBER_US):
@@ -239,7 +239,7 @@ def refused_consumer_group(group_id: str, error: ApiError) -> ConsumerGroupDescr
     return ConsumerGroupDescribeGroup(error_code=error.code, error_message=error.message or None, group_id=group_id)
 
 
-def _had(current: Current) -> Iterator[tuple[bytes, list[int]]]:
+def _had(current: CurrentAssignment) -> Iterator[tuple[bytes, list[int]]]:
     for topic_id, assigned in current.assigned.items():
         yield topic_id, [*assigned, *current.pending.get(topic_id, ())]
     for topic_id, pending in current.pending.items():
@@ -316,18 +316,18 @@ def _consumer_group(shards: Shards, group_id: str) -> ModernGroup:
     return group
 
 
-def refuse_describe_consumer_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
-    message = asked.message
+def refuse_describe_consumer_groups(request: GroupRequest, code: ErrorCode) -> Reply:
+    message = request.message
     assert isinstance(message, ConsumerGroupDescribeRequest)
     groups = [ConsumerGroupDescribeGroup(group_id=group_id, error_code=code) for group_id in message.group_ids]
-    return Reply(asked, ConsumerGroupDescribeResponse(groups=groups))
+    return Reply(request, ConsumerGroupDescribeResponse(groups=groups))
 
 
-def refuse_describe_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
-    message = asked.message
+def refuse_describe_groups(request: GroupRequest, code: ErrorCode) -> Reply:
+    message = request.message
     assert isinstance(message, DescribeGroupsRequest)
     groups = [DescribedGroup(group_id=group_id, error_code=code) for group_id in message.groups]
-    return Reply(asked, DescribeGroupsResponse(groups=groups))
+    return Reply(request, DescribeGroupsResponse(groups=groups))
 
 
 def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Steps[Reply]:
@@ -344,8 +344,8 @@ def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> 
     return Reply(request, ListGroupsResponse(groups=listed))
 
 
-def refuse_list_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
-    return Reply(asked, ListGroupsResponse(error_code=code))
+def refuse_list_groups(request: GroupRequest, code: ErrorCode) -> Reply:
+    return Reply(request, ListGroupsResponse(error_code=code))
 
 
 def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
@@ -377,9 +377,9 @@ def _delete_group(shards: Shards, group_id: str, request: GroupRequest, ctx: Con
     return ErrorCode(reply.message.results[0].error_code)
 
 
-def refuse_delete_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
-    message = asked.message
+def refuse_delete_groups(request: GroupRequest, code: ErrorCode) -> Reply:
+    message = request.message
     assert isinstance(message, DeleteGroupsRequest)
     names = dict.fromkeys(message.groups_names)
     results = [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in names]
-    return Reply(asked, DeleteGroupsResponse(results=results))
+    return Reply(request, DeleteGroupsResponse(results=results))

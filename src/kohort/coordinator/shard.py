@@ -7,7 +7,7 @@ from enum import Enum
 
 from kohort.coordinator.classic.evidence import owners_of
 from kohort.coordinator.classic.heartbeat import on_pending_timer, on_session_timer
-from kohort.coordinator.classic.rebalance import begin_sessions, forget_timers, on_round_timer, open_round
+from kohort.coordinator.classic.rebalance import begin_sessions, cancel_timers, on_round_timer, open_round
 from kohort.coordinator.classic.round import Round, refuse_parked
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.sync import on_sync_timer
@@ -61,21 +61,21 @@ class Shard:
         """Have every group live on from what is written, after the log is read (protocol/groups.md#loading)."""
         for group_id, group in list(self.groups.by_id.items()):
             out = Outcome()
-            group.round = this = Round.of(group.written, ctx.now_ms)
+            group.round = rebalance = Round.of(group.persisted, ctx.now_ms)
             begin_sessions(group, ctx, out)
-            if group.written is not None:
+            if group.persisted is not None:
                 out.journal.append(
                     GroupLoaded(
                         at_ms=ctx.now_ms,
                         group=group_id,
-                        generation=this.generation_id,
-                        members=tuple(m.who for m in this.members.values()),
-                        partitions=owners_of(group.written),
+                        generation=rebalance.generation_id,
+                        members=tuple(m.who for m in rebalance.members.values()),
+                        partitions=owners_of(group.persisted),
                     )
                 )
-            if this.state is GroupState.STABLE and len(this.members) > ctx.config.group_max_size:
+            if rebalance.state is GroupState.STABLE and len(rebalance.members) > ctx.config.group_max_size:
                 open_round(group, ctx, out, Trigger(event="over_capacity"))
-            elif group.is_unled:
+            elif group.has_no_leader:
                 open_round(group, ctx, out, Trigger(event="downgraded"))
             yield group_id, out
         for group_id, consumer in list(self.groups.consumer.items()):
@@ -86,8 +86,8 @@ class Shard:
         for group_id, group in self.groups.by_id.items():
             out = Outcome()
             refuse_parked(group.round.members.values(), ErrorCode.NOT_COORDINATOR, out)
-            forget_timers(group, out)
-            if group.written is not None:
+            cancel_timers(group, out)
+            if group.persisted is not None:
                 generation = group.round.generation_id
                 out.journal.append(GroupUnloaded(at_ms=ctx.now_ms, group=group_id, generation=generation))
             group.round.move_to(GroupState.DEAD, ctx.now_ms)

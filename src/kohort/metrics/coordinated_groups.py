@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kohort.broker.state import BrokerState
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.reconcile import Held
+from kohort.coordinator.consumer.reconcile import AssignedPartitions
 from kohort.coordinator.offsets.state import NO_OFFSETS, GroupOffsets
 from kohort.errors import ProtocolError, StorageError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
@@ -198,19 +198,19 @@ class CoordinatedGroups:
         members = (
             MemberSnapshot(
                 member_id=member.member_id,
-                client_id=member.said.client_id,
-                host=member.said.client_host,
+                client_id=member.metadata.client_id,
+                host=member.metadata.client_host,
                 instance_id=member.instance_id,
-                topics=tuple(sorted(group.topics_of(member.said))),
+                topics=tuple(sorted(group.topics_of(member.metadata))),
                 assignment=self._named(member.current.assigned),
                 epoch=member.epoch,
-                protocol="classic" if member.speaks_classic else "consumer",
+                protocol="classic" if member.is_classic else "consumer",
             )
             for member in list(group.members.values())
         )
         return whole, members
 
-    def _named(self, held: Held) -> tuple[TopicPartition, ...]:
+    def _named(self, held: AssignedPartitions) -> tuple[TopicPartition, ...]:
         topics = ((self._state.topics.by_id(topic_id), partitions) for topic_id, partitions in held.items())
         return tuple(
             TopicPartition(topic.name, p) for topic, partitions in topics if topic is not None for p in partitions

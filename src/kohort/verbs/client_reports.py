@@ -25,7 +25,7 @@ from kohort.watch.asking import ADMIN_MS
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.aio.consuming.consumer import Consumer
-    from kohort.coordinator.journal_events import MemberSaid
+    from kohort.coordinator.journal_events import MemberMetrics
     from kohort.insight.findings.model import MemberRef, RebalanceFinding
     from kohort.telemetry.report import ClientReport
 
@@ -82,7 +82,7 @@ class ToldByJournal(NamedTuple):
     """Last journaled limits, vitals and software, by member id."""
 
     limits: dict[str, ClientLimits]
-    said: dict[str, MemberSaid]
+    said: dict[str, MemberMetrics]
     software: dict[str, str]
 
 
@@ -105,8 +105,8 @@ def told_by_journal(entries: Sequence[JournalEntry]) -> ToldByJournal:
         for member_id, limits, vitals in _told(entry):
             if limits is not None:
                 found.limits[member_id] = limits
-            if vitals is not None and vitals.said is not None:
-                found.said[member_id] = vitals.said
+            if vitals is not None and vitals.client_metrics is not None:
+                found.said[member_id] = vitals.client_metrics
     return found
 
 

@@ -203,7 +203,7 @@ def _is_left_out(stage: BrokerStage, sequence: GroupOfFive, step: Step) -> bool:
     shard = coordinator._shards.get(coordinator.partition_of(sequence.group))
     group = shard.groups.by_id.get(sequence.group) if shard is not None else None
     if what == "delete_offsets":
-        return group is not None and group.written is None
+        return group is not None and group.persisted is None
     if what in SIGHTS:
         return False
     return actor.name in sequence.run.waiting or (

@@ -184,7 +184,7 @@ class CoordinatorStage:
 
     def _take(self, replies: list[Reply]) -> None:
         for reply in replies:
-            assert reply.to not in self.answers, f"{reply.asked.message!r} is answered twice"
+            assert reply.to not in self.answers, f"{reply.request.message!r} is answered twice"
             assert isinstance(reply.to, int)
             self.answers[reply.to] = reply.message
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kohort.coordinator.consumer.reconcile import Current, Held, ReconciliationState, Target, target_value_of, value_of
+from kohort.coordinator.consumer.reconcile import (
+    CurrentAssignment,
+    AssignedPartitions,
+    ReconciliationState,
+    Target,
+    target_value_of,
+    value_of,
+)
 from kohort.coordinator.records import (
     ConsumerGroupRecord,
     CurrentWritten,
@@ -42,9 +49,9 @@ def epochs(group_epoch: int, target_epoch: int | None = None, group: str = GROUP
 def member(
     member_id: str,
     epoch: int,
-    has: Held | None = None,
+    has: AssignedPartitions | None = None,
     *,
-    pending: Held | None = None,
+    pending: AssignedPartitions | None = None,
     target: Target | None = None,
     previous_epoch: int = 0,
     names: Sequence[str] = ("t",),
@@ -67,7 +74,7 @@ def member(
         classic_member_metadata=_of_classic_protocol(speaks) if classic else None,
     )
     state = ReconciliationState.UNREVOKED_PARTITIONS if pending else ReconciliationState.STABLE
-    current = Current(epoch, previous_epoch, state, has or {}, pending or {})
+    current = CurrentAssignment(epoch, previous_epoch, state, has or {}, pending or {})
     to_have = {topic_id: frozenset(of) for topic_id, of in (has or {}).items()} if target is None else target
     return [
         MemberWritten(group, member_id, said),

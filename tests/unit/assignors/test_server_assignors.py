@@ -10,7 +10,7 @@ import pytest
 
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
 from kohort.assignors.server.iteration import (
-    as_kafka_keeps,
+    in_group_order,
     in_member_order,
     in_name_order,
     in_owned_order,
@@ -281,11 +281,11 @@ class TestIteration:
         assert in_member_order(["Aa", "BB"]) == ["Aa", "BB"]
 
     def test_members_in_one_slot_of_a_group_s_table_come_last_first(self):
-        assert as_kafka_keeps(["Aa", "BB"]) == ["BB", "Aa"]
+        assert in_group_order(["Aa", "BB"]) == ["BB", "Aa"]
 
     def test_the_table_of_a_group_that_was_larger_stays_larger(self):
-        assert as_kafka_keeps(["m0", "m2"]) == ["m2", "m0"]  # in one slot of four
-        assert as_kafka_keeps(["m0", "m2"], 5) == ["m0", "m2"]  # in the first and the second of eight
+        assert in_group_order(["m0", "m2"]) == ["m2", "m0"]  # in one slot of four
+        assert in_group_order(["m0", "m2"], 5) == ["m0", "m2"]  # in the first and the second of eight
 
     def test_numbers_beyond_the_table_come_first(self):
         assert in_partition_order(frozenset(range(12, 20))) == [16, 17, 18, 19, 12, 13, 14, 15]

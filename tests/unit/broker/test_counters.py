@@ -9,7 +9,7 @@ import pytest
 
 from kohort.broker.counters import ENTRIES_KEPT, ENTRIES_KEPT_BYTES, ITEM_US, BrokerCounters, Durations
 from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, RequestFenced, Who
-from kohort.coordinator.remembered import GROUPS_MOST, NAMES_MOST_BYTES, FencedCounters
+from kohort.coordinator.journal_evidence import GROUPS_MOST, NAMES_MOST_BYTES, FencedCounters
 from kohort.errors import ErrorCode
 from kohort.steps import STEP_US, Pace, at_once
 from kohort.wire.apis import APIS, PRODUCE

@@ -42,7 +42,7 @@ def test_each_api_can_be_refused_in_each_version(kind):
 
         answer = GROUP_APIS[kind].refuse(request, ErrorCode.NOT_COORDINATOR)
 
-        assert answer.asked is request
+        assert answer.request is request
         assert isinstance(answer.message, api.response)
         assert encode_bytes(answer.message, version)
 

@@ -3,16 +3,16 @@
 import pytest
 
 from kohort.coordinator.journal import Who
-from kohort.coordinator.journal_events import MemberDisconnected, MemberSaid
-from kohort.coordinator.remembered import (
+from kohort.coordinator.journal_events import MemberDisconnected, MemberMetrics
+from kohort.coordinator.journal_evidence import (
     BrokerStalls,
     ClosedConnections,
-    Leavers,
-    OutsideCommitters,
-    SaidByMembers,
+    DepartedMembers,
+    MetricsByMember,
+    NonMemberCommitters,
     Stall,
-    are_memorable,
-    beginning_of,
+    name_prefix,
+    names_fit,
 )
 
 WHO = Who("m", "app", "/h")
@@ -54,7 +54,7 @@ class TestTimesInWhichTheBrokerStoodStill:
 
 class TestWhoLeft:
     def test_is_one_of_the_latest_thousand(self):
-        leavers = Leavers()
+        leavers = DepartedMembers()
         for connection in range(1_001):
             leavers.add(connection, "g", WHO, 5)
 
@@ -64,7 +64,7 @@ class TestWhoLeft:
 
     @pytest.mark.parametrize(("group", "told"), [("g" * 996, True), ("g" * 997, False)])
     def test_is_remembered_by_a_thousand_letters_in_all(self, group, told):
-        leavers = Leavers()
+        leavers = DepartedMembers()
         leavers.add(1, group, WHO, 5)
 
         assert (leavers.closed(1, 9) is not None) == told
@@ -76,79 +76,79 @@ class TestWhoCommitsFromOutside:
         [(999, True, False), (1_000, True, True), (3_599_999, False, False), (3_600_000, False, True)],
     )
     def test_is_told_of_again_after_an_hour_and_of_offsets_that_go_back_after_a_second(self, after_ms, backwards, news):
-        committers = OutsideCommitters()
-        assert committers.is_news("g", WHO, 50, backwards=False)
+        committers = NonMemberCommitters()
+        assert committers.should_journal("g", WHO, 50, backwards=False)
 
-        assert committers.is_news("g", WHO, 50 + after_ms, backwards=backwards) == news
+        assert committers.should_journal("g", WHO, 50 + after_ms, backwards=backwards) == news
 
     def test_is_known_by_group_client_and_host(self):
-        committers = OutsideCommitters()
+        committers = NonMemberCommitters()
         others = [("h", WHO), ("g", Who("m", "other", "/h")), ("g", Who("m", "app", "/i"))]
-        assert committers.is_news("g", WHO, 1, backwards=False)
+        assert committers.should_journal("g", WHO, 1, backwards=False)
 
-        assert [committers.is_news(group, who, 2, backwards=False) for group, who in others] == [True] * 3
-        assert not committers.is_news("g", Who("n", "app", "/h"), 3, backwards=False)
+        assert [committers.should_journal(group, who, 2, backwards=False) for group, who in others] == [True] * 3
+        assert not committers.should_journal("g", Who("n", "app", "/h"), 3, backwards=False)
 
     def test_is_one_of_the_latest_thousand_that_were_told(self):
-        committers = OutsideCommitters()
+        committers = NonMemberCommitters()
         for number in range(1_000):
-            committers.is_news(f"g{number}", WHO, 1, backwards=False)
-        assert not committers.is_news("g0", WHO, 2, backwards=False)
-        assert committers.is_news("g0", WHO, 2_000, backwards=True), "which makes it the latest"
+            committers.should_journal(f"g{number}", WHO, 1, backwards=False)
+        assert not committers.should_journal("g0", WHO, 2, backwards=False)
+        assert committers.should_journal("g0", WHO, 2_000, backwards=True), "which makes it the latest"
 
-        assert committers.is_news("g1000", WHO, 2_001, backwards=False)
+        assert committers.should_journal("g1000", WHO, 2_001, backwards=False)
 
-        assert not committers.is_news("g0", WHO, 2_002, backwards=False)
-        assert not committers.is_news("g2", WHO, 2_002, backwards=False)
-        assert committers.is_news("g1", WHO, 2_002, backwards=False)
+        assert not committers.should_journal("g0", WHO, 2_002, backwards=False)
+        assert not committers.should_journal("g2", WHO, 2_002, backwards=False)
+        assert committers.should_journal("g1", WHO, 2_002, backwards=False)
 
 
 class TestWhatMembersSaid:
     def test_is_of_the_latest_ten_thousand(self):
-        said = SaidByMembers()
+        said = MetricsByMember()
         people = [Who(f"m{number}", "app", "/h") for number in range(10_001)]
         for who in people:
-            said.add("c", who, MemberSaid(at_ms=1))
+            said.add("c", who, MemberMetrics(at_ms=1))
 
         assert said.of(people[0]) is None
-        assert said.of(people[1]) == said.of(people[-1]) == MemberSaid(at_ms=1)
+        assert said.of(people[1]) == said.of(people[-1]) == MemberMetrics(at_ms=1)
 
     @pytest.mark.parametrize(("after_ms", "known"), [(300_000, False), (300_001, True)])
     def test_by_two_clients_that_name_no_member_is_known_if_the_first_is_silent_for_five_minutes(self, after_ms, known):
-        said, nobody = SaidByMembers(), Who("", "app", "/h")
-        said.add("first", nobody, MemberSaid(at_ms=10))
-        said.add("second", nobody, MemberSaid(at_ms=10 + after_ms))
+        said, nobody = MetricsByMember(), Who("", "app", "/h")
+        said.add("first", nobody, MemberMetrics(at_ms=10))
+        said.add("second", nobody, MemberMetrics(at_ms=10 + after_ms))
 
         assert (said.of(WHO) is not None) == known
 
     def test_by_one_client_is_known_however_often_it_says_something(self):
-        said, nobody = SaidByMembers(), Who("", "app", "/h")
+        said, nobody = MetricsByMember(), Who("", "app", "/h")
         for at_ms in (10, 20):
-            said.add("first", nobody, MemberSaid(at_ms=at_ms))
+            said.add("first", nobody, MemberMetrics(at_ms=at_ms))
 
-        assert said.of(WHO) == MemberSaid(at_ms=20)
+        assert said.of(WHO) == MemberMetrics(at_ms=20)
 
     def test_by_two_clients_that_name_a_member_is_the_latest(self):
-        said = SaidByMembers()
-        said.add("first", WHO, MemberSaid(at_ms=10))
-        said.add("second", WHO, MemberSaid(at_ms=20))
+        said = MetricsByMember()
+        said.add("first", WHO, MemberMetrics(at_ms=10))
+        said.add("second", WHO, MemberMetrics(at_ms=20))
 
-        assert said.of(WHO) == MemberSaid(at_ms=20)
+        assert said.of(WHO) == MemberMetrics(at_ms=20)
         assert said.of(Who("other", "app", "/h")) is None
 
     def test_under_its_own_id_comes_before_what_its_host_said(self):
-        said = SaidByMembers()
-        said.add("first", WHO, MemberSaid(at_ms=10))
-        said.add("other", Who("", "app", "/h"), MemberSaid(at_ms=20))
+        said = MetricsByMember()
+        said.add("first", WHO, MemberMetrics(at_ms=10))
+        said.add("other", Who("", "app", "/h"), MemberMetrics(at_ms=20))
 
-        assert said.of(WHO) == MemberSaid(at_ms=10)
-        assert said.of(Who("n", "app", "/h")) == MemberSaid(at_ms=20)
+        assert said.of(WHO) == MemberMetrics(at_ms=10)
+        assert said.of(Who("n", "app", "/h")) == MemberMetrics(at_ms=20)
 
 
 def test_names_of_a_thousand_letters_together_are_remembered():
-    assert are_memorable("x" * 600, None, "y" * 400)
-    assert not are_memorable("x" * 600, None, "y" * 401)
+    assert names_fit("x" * 600, None, "y" * 400)
+    assert not names_fit("x" * 600, None, "y" * 401)
 
 
 def test_a_name_is_told_apart_by_three_hundred_letters():
-    assert beginning_of("x" * 300 + "y") == "x" * 300
+    assert name_prefix("x" * 300 + "y") == "x" * 300

@@ -78,9 +78,9 @@ def test_an_eighth_of_the_limit_that_is_added_has_it_looked_what_is_there():
         looked.append("there")
         yield Groups()
 
-    assert budget.takes(Added(100), all_groups(), 0)
+    assert budget.admit(Added(100), all_groups(), 0)
     assert (budget.at_most, looked) == (100, [])
-    assert budget.takes(Added(1), [Groups()], 0)
+    assert budget.admit(Added(1), [Groups()], 0)
     assert budget.at_most == 1, "of the first nothing is there any more"
 
 
@@ -92,7 +92,7 @@ def test_a_member_takes_as_long_to_look_at_as_twenty_offsets_and_a_modern_one_as
     stage.topics.make("many", 45)
     stage.commit({("many", partition): 1 for partition in range(45)}, group="offsets")
 
-    groups = stage.coordinator.groups_beside("g")
+    groups = stage.coordinator.groups_in_partition_of("g")
 
     assert groups is not None
     efforts = [effort for _, effort in sizes_of(groups)]
@@ -111,7 +111,7 @@ def test_offsets_of_a_group_take_their_room_and_their_texts():
     stage = CoordinatorStage()
     stage.commit({("t", 0): 1, ("t", 1): 1, ("u", 0): 1}, metadata="12345")
 
-    groups = stage.coordinator.groups_beside("g")
+    groups = stage.coordinator.groups_in_partition_of("g")
 
     assert groups is not None
     assert bytes_of(groups) == 3_000 + 3 * (400 + 5)
@@ -149,7 +149,7 @@ def test_each_long_name_of_a_modern_group_takes_its_room(names, size):
     answer = stage.come(**{name: "x" * letters for name, letters in (usual | names).items()})
 
     assert answer.error_code == ErrorCode.NONE
-    groups = stage.coordinator.groups_beside("g")
+    groups = stage.coordinator.groups_in_partition_of("g")
     assert groups is not None
     assert bytes_of(groups) == 3_000 + 1_500 + 100 + 1 + size, "with the name of a topic that it subscribes to"
 
@@ -166,7 +166,7 @@ def test_partitions_of_modern_members_and_what_expressions_match_take_their_room
         stage = CoordinatorStage(topics=Topics(t=partitions), group_consumer_assignment_interval_ms=0)
         stage.come("m", subscribed_topic_names=[] if regex else ["t"], subscribed_topic_regex=regex)
         stage.beat("m", 2 if regex is None else 1)
-        groups = stage.coordinator.groups_beside("g")
+        groups = stage.coordinator.groups_in_partition_of("g")
         assert groups is not None
         sizes[regex, partitions] = bytes_of(groups)
         said = 3 if regex else 1 + 100  # its letters; or those of a name, and what a name takes

@@ -27,7 +27,7 @@ from kohort.coordinator.journal import (
     build_entry,
     parse_entry,
 )
-from kohort.coordinator.journal_events import MemberSaid, OffsetMove, OptionsChanged, ResumedPartition, held_bytes
+from kohort.coordinator.journal_events import MemberMetrics, OffsetMove, OptionsChanged, ResumedPartition, held_bytes
 
 WHO = Who("app-1", "app", "/127.0.0.1", "i-1")
 OPENED = RoundOpened(
@@ -78,7 +78,7 @@ def _fields(entry):
 
 
 PARTS = (Who, Vitals, Change, Trigger, Move, SignsOfLife, EpochCause, GivenPartition, AwaitedPartition, SeenMember,
-         OffsetMove, ResumedPartition, MemberSaid)  # fmt: skip
+         OffsetMove, ResumedPartition, MemberMetrics)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *PARTS])

@@ -8,7 +8,7 @@ from kohort.coordinator import replay, runtime
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.coordinator.classic import heartbeat, rebalance, sync
 from kohort.coordinator.classic.member import session_timer
-from kohort.coordinator.invariants import InvariantBroken, check_replay, check_written
+from kohort.coordinator.invariants import InvariantBroken, check_persisted, check_replay
 from kohort.coordinator.outcome import CancelTimer
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupRequest
@@ -45,26 +45,26 @@ def test_without_a_bug_the_stories_end_well():
 
 def test_what_members_were_told_is_what_is_written(stage):
     stage.stable(2)
-    groups = stage.coordinator.groups_beside(GROUP)
+    groups = stage.coordinator.groups_in_partition_of(GROUP)
     assert groups is not None
     group = groups.by_id[GROUP]
-    check_written(group)
+    check_persisted(group)
     first = next(iter(group.round.members.values()))
     told, first.assignment = first.assignment, b"another"
 
     with pytest.raises(InvariantBroken, match="its members or assignments are not those on the log"):
-        check_written(group)
+        check_persisted(group)
     first.assignment = told
 
 
 def test_a_stable_group_is_written(stage):
     stage.stable(1)
-    group = stage.coordinator.groups_beside(GROUP).by_id[GROUP]
-    written, group.written = group.written, None
+    group = stage.coordinator.groups_in_partition_of(GROUP).by_id[GROUP]
+    written, group.persisted = group.persisted, None
 
     with pytest.raises(InvariantBroken, match="stable, but not written"):
-        check_written(group)
-    group.written = written
+        check_persisted(group)
+    group.persisted = written
 
 
 def test_each_member_has_a_session_also_beside_one_that_waits(stage):
@@ -131,7 +131,7 @@ def test_a_member_that_is_forgotten_by_replay(monkeypatch):
     def forgetful(groups, record, now_ms):
         original(groups, record, now_ms)
         if record.value is not None:
-            groups.by_id[record.group_id].written.members[1:] = []
+            groups.by_id[record.group_id].persisted.members[1:] = []
 
     monkeypatch.setattr(replay, "replay_group", forgetful)
 
@@ -153,7 +153,7 @@ def test_a_member_that_is_removed_without_being_counted_out(monkeypatch):
 
 
 def test_an_assignment_that_outlives_its_generation(monkeypatch):
-    monkeypatch.setattr(rebalance, "_give_up_assignments", lambda *_: None)
+    monkeypatch.setattr(rebalance, "_drop_assignments", lambda *_: None)
     stage = CoordinatorStage()
     (a, b), generation = stage.stable(2)
     stage.join(a)
@@ -169,8 +169,8 @@ def test_written_state_that_is_changed_by_a_decision(monkeypatch):
 
     def meddling(groups, request, ctx):
         group = groups.by_id.get(request.message.group_id)
-        if group is not None and group.written is not None:
-            group.written = type(group.written)(generation=9, protocol=None, leader=None)
+        if group is not None and group.persisted is not None:
+            group.persisted = type(group.persisted)(generation=9, protocol=None, leader=None)
         return api.decide(groups, request, ctx)
 
     monkeypatch.setitem(GROUP_APIS, JoinGroupRequest, replace(api, decide=meddling))

@@ -4,8 +4,8 @@ import tracemalloc
 from contextlib import contextmanager
 
 from kohort.coordinator.journal import RequestFenced, Who
-from kohort.coordinator.journal_events import MemberSaid
-from kohort.coordinator.remembered import Leavers, OutsideCommitters, SaidByMembers
+from kohort.coordinator.journal_events import MemberMetrics
+from kohort.coordinator.journal_evidence import DepartedMembers, MetricsByMember, NonMemberCommitters
 from kohort.errors import ErrorCode
 from support.machines.coordinator_stage import CoordinatorStage
 
@@ -30,16 +30,16 @@ def holding_little():
 
 
 def test_who_pushed_who_left_and_who_commits_is_not_remembered_by_long_names():
-    said, leavers, committers = SaidByMembers(), Leavers(), OutsideCommitters()
+    said, leavers, committers = MetricsByMember(), DepartedMembers(), NonMemberCommitters()
 
     with holding_little():
         for i in range(COUNT):
             who = Who("m", made_up(i), "/h")
-            said.add(str(i), who, MemberSaid(at_ms=1))
+            said.add(str(i), who, MemberMetrics(at_ms=1))
             leavers.add(i, "g", who, 1)
-            committers.is_news("g", who, 1, backwards=False)
+            committers.should_journal("g", who, 1, backwards=False)
 
-    assert not committers.is_news("g", Who("m", made_up(1), "/h"), 2, backwards=False), "one like it was told of"
+    assert not committers.should_journal("g", Who("m", made_up(1), "/h"), 2, backwards=False), "one like it was told of"
     assert leavers.closed(1, 2) is None
     assert said.of(Who("m", made_up(1), "/h")) is None
 
@@ -55,8 +55,8 @@ def test_who_was_fenced_is_told_apart_by_the_beginning_of_its_id():
 
 
 def test_of_a_long_name_three_hundred_letters_tell_who_it_is():
-    committers, who = OutsideCommitters(), Who("m", "app", "/h")
-    assert committers.is_news("g" * 300 + "a", who, 1, backwards=False)
+    committers, who = NonMemberCommitters(), Who("m", "app", "/h")
+    assert committers.should_journal("g" * 300 + "a", who, 1, backwards=False)
 
-    assert not committers.is_news("g" * 300 + "b", who, 2, backwards=False)
-    assert committers.is_news("g" * 299 + "b", who, 2, backwards=False)
+    assert not committers.should_journal("g" * 300 + "b", who, 2, backwards=False)
+    assert committers.should_journal("g" * 299 + "b", who, 2, backwards=False)

@@ -5,7 +5,7 @@ import pytest
 from kohort.coordinator.classic.member import session_timer
 from kohort.coordinator.consumer.sessions import regex_timer
 from kohort.coordinator.journal import GroupUnloaded, MemberRemoved, RoundDropped, Who
-from kohort.coordinator.journal_events import MemberDisconnected, MemberSaid
+from kohort.coordinator.journal_events import MemberDisconnected, MemberMetrics
 from kohort.notes import Level
 from kohort.wire.messages.group_admin import DeleteGroupsRequest
 from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
@@ -42,7 +42,7 @@ class TestTheLagOfAGroup:
 
         assert stage.coordinator.lag_of(GROUP, [("t", 0)]) is None
         assert stage.coordinator.committed(GROUP) is None
-        assert stage.coordinator.groups_beside(GROUP) is None
+        assert stage.coordinator.groups_in_partition_of(GROUP) is None
 
 
 def test_requests_that_wait_are_seen(stage):
@@ -102,7 +102,7 @@ def test_a_broker_that_stood_still_says_so_and_members_that_were_silent_then_are
     (a,), _ = stage.stable(1)
     began_ms = stage.now + 1_000
     stage.clock.advance(9_500)
-    stage.coordinator.stood_still(began_ms, stage.now)
+    stage.coordinator.note_stall(began_ms, stage.now)
 
     (note,) = stage.coordinator.take_notes()
     assert note.level is Level.WARNING
@@ -115,12 +115,12 @@ def test_a_broker_that_stood_still_says_so_and_members_that_were_silent_then_are
 
 def test_what_a_client_pushed_of_itself_is_told_of_its_member(stage):
     (a,), _ = stage.stable(1)
-    words = MemberSaid(at_ms=stage.now, longest_poll_gap_ms=400_000)
-    stage.coordinator.client_said("c", Who(a, "app", "/127.0.0.1"), words)
+    words = MemberMetrics(at_ms=stage.now, longest_poll_gap_ms=400_000)
+    stage.coordinator.add_client_metrics("c", Who(a, "app", "/127.0.0.1"), words)
 
     stage.leave(a)
 
-    assert stage.entries(MemberRemoved)[-1].vitals.said == words
+    assert stage.entries(MemberRemoved)[-1].vitals.client_metrics == words
 
 
 def test_the_connection_of_a_member_that_left_is_told_when_it_closes(stage):

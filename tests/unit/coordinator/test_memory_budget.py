@@ -4,8 +4,8 @@ import pytest
 
 from kohort.coordinator.memory_budget import (
     GROUP_BYTES,
-    LOOK_EVERY_MS,
-    LOOKED_AT_ONCE,
+    MEASURE_EVERY_MS,
+    MEASURED_AT_ONCE,
     Added,
     MemoryBudget,
     bytes_of,
@@ -48,7 +48,7 @@ def test_there_is_room_again_when_groups_are_gone():
     codes = [join_code(stage, group=f"g{i}") for i in range(20)]
     assert codes[-1] == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    stage.advance(60_000 + LOOK_EVERY_MS)  # the ids that were handed out have expired
+    stage.advance(60_000 + MEASURE_EVERY_MS)  # the ids that were handed out have expired
 
     assert join_code(stage, group="new") == ErrorCode.MEMBER_ID_REQUIRED
 
@@ -122,7 +122,7 @@ def test_what_is_always_taken_is_seen_by_looking():
     new, said = REFUSED, [("range", bytes(16_000))]
 
     for group in (f"g{i}" for i in range(20)):
-        stage.advance(LOOK_EVERY_MS)
+        stage.advance(MEASURE_EVERY_MS)
         joined = stage.answer(stage.join(group=group, version=3, session_ms=300_000))
         new, member = joined.error_code, joined.member_id
         if new == REFUSED:
@@ -210,7 +210,7 @@ def test_offsets_that_wait_for_the_end_of_a_transaction_count_until_it_ends():
 
     assert 150 < codes.index(REFUSED) < 250, "of 1,000 bytes each, one for each producer and partition"
     assert commit_code(0, 7) == ErrorCode.NONE, "once more"
-    groups = stage.coordinator.groups_beside("g0")
+    groups = stage.coordinator.groups_in_partition_of("g0")
     assert groups is not None
     assert 180_000 < bytes_of(groups) <= 200_000
 
@@ -219,7 +219,7 @@ def test_a_member_that_is_there_cannot_say_more_and_more_in_small_pieces():
     stage = CoordinatorStage(group_coordinator_max_bytes=100_000)
     joined = [stage.answer(stage.join(group=f"g{i}", version=3, session_ms=300_000)) for i in range(16)]
     members = [(f"g{i}", answer.member_id) for i, answer in enumerate(joined) if not answer.error_code]
-    stage.advance(LOOK_EVERY_MS)
+    stage.advance(MEASURE_EVERY_MS)
 
     codes = [
         join_code(stage, member_id=member, group=group, protocols=[("range", bytes(16_000))], session_ms=300_000)
@@ -232,31 +232,31 @@ def test_a_member_that_is_there_cannot_say_more_and_more_in_small_pieces():
 
 
 def test_what_is_let_in_while_a_look_goes_on_counts_beside_what_the_look_finds():
-    groups, there = Groups(), 2 * LOOKED_AT_ONCE
+    groups, there = Groups(), 2 * MEASURED_AT_ONCE
     limit = GROUP_BYTES * there * 100
     budget = MemoryBudget(limit)
     groups.ensure("g", 0)
     groups.by_id.update({f"g{i}": groups.by_id["g"] for i in range(there - 1)})
     before = limit // 8
-    assert budget.takes(Added(before), [groups], 0)
+    assert budget.admit(Added(before), [groups], 0)
 
-    assert budget.takes(Added(10), [groups], 0)
-    assert budget.takes(Added(0, 200), [groups], 0)
+    assert budget.admit(Added(10), [groups], 0)
+    assert budget.admit(Added(0, 200), [groups], 0)
     assert budget.at_most == before + 210
-    assert budget.takes(Added(3_000), [groups], 0)
+    assert budget.admit(Added(3_000), [groups], 0)
 
     assert budget.at_most == GROUP_BYTES * there + 3_210
 
 
 def test_a_look_at_many_groups_goes_in_steps_and_finds_what_is_gone():
-    groups, there = Groups(), 2 * LOOKED_AT_ONCE
+    groups, there = Groups(), 2 * MEASURED_AT_ONCE
     limit = GROUP_BYTES * there * 4
     budget = MemoryBudget(limit)
-    assert budget.takes(Added(limit), [groups], 0)
+    assert budget.admit(Added(limit), [groups], 0)
     groups.ensure("g", 0)
     groups.by_id.update({f"g{i}": groups.by_id["g"] for i in range(there - 1)})
 
-    answers = [budget.takes(Added(GROUP_BYTES), [groups], LOOK_EVERY_MS) for _ in range(3)]
+    answers = [budget.admit(Added(GROUP_BYTES), [groups], MEASURE_EVERY_MS) for _ in range(3)]
 
     assert answers == [False, False, True], "two steps were not enough, and after the third all are seen"
     assert budget.at_most == GROUP_BYTES * (there + 1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kohort.coordinator.consumer.reconcile import Current, ReconciliationState, target_value_of, value_of
+from kohort.coordinator.consumer.reconcile import CurrentAssignment, ReconciliationState, target_value_of, value_of
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.records import (
     CurrentWritten,
@@ -35,7 +35,7 @@ T = b"t" * 16
 SAID = ConsumerGroupMemberMetadataValue(
     instance_id="i", client_id="c", client_host="/h", subscribed_topic_names=["t"], server_assignor="uniform"
 )
-HAS_0_AND_1 = Current(3, 2, ReconciliationState.UNREVOKED_PARTITIONS, {T: {0: 2}}, {T: {1: 3}})
+HAS_0_AND_1 = CurrentAssignment(3, 2, ReconciliationState.UNREVOKED_PARTITIONS, {T: {0: 2}}, {T: {1: 3}})
 RECORDS = [
     EpochWritten("g", ConsumerGroupMetadataValue(epoch=3, metadata_hash=-7)),
     OldMetadataRemoved("g"),
@@ -117,18 +117,18 @@ def test_a_member_that_is_gone_leaves_nothing_behind():
 def test_after_compaction_what_a_member_has_may_stand_before_what_it_said():
     group = written(CurrentWritten("g", "m", value_of(HAS_0_AND_1)), MemberWritten("g", "m", SAID)).consumer["g"]
 
-    assert group.members["m"].said == SAID
+    assert group.members["m"].metadata == SAID
     assert group.members["m"].current == HAS_0_AND_1
 
 
 def test_a_partition_that_went_to_another_stays_with_it_when_its_old_owner_is_written_again():
-    other = Current(4, 3, ReconciliationState.STABLE, {T: {1: 4}})
+    other = CurrentAssignment(4, 3, ReconciliationState.STABLE, {T: {1: 4}})
     group = written(
         MemberWritten("g", "m", SAID),
         MemberWritten("g", "n", ConsumerGroupMemberMetadataValue()),
         CurrentWritten("g", "m", value_of(HAS_0_AND_1)),
         CurrentWritten("g", "n", value_of(other)),
-        CurrentWritten("g", "m", value_of(Current(4, 3, ReconciliationState.STABLE, {T: {0: 2}}))),
+        CurrentWritten("g", "m", value_of(CurrentAssignment(4, 3, ReconciliationState.STABLE, {T: {0: 2}}))),
     ).consumer["g"]
 
     assert group.owners == {(T, 0): "m", (T, 1): "n"}
@@ -140,7 +140,7 @@ def test_the_tombstone_of_the_epoch_ends_the_group_and_its_offsets_stay():
 
     assert not groups.consumer
     assert "g" in groups
-    assert groups.by_id["g"].written is None
+    assert groups.by_id["g"].persisted is None
     assert groups.offsets["g"].get("t", 0) == offset.value
 
 

@@ -150,7 +150,7 @@ class TestAPartition:
         stage.coordinator.finish_loading(partition, stage.now)
 
         assert stage.heartbeat(member, generation) == ErrorCode.NONE
-        (told,) = skipped.told_of("__consumer_offsets-0")
+        (told,) = skipped.notes("__consumer_offsets-0")
         assert told.level is Level.WARNING
         assert told.text.startswith("__consumer_offsets-0: passed over what cannot be read, 2 in all: a record of")
 

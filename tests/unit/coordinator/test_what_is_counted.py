@@ -5,10 +5,10 @@ import pytest
 from kohort.coordinator.context import SearchTurns
 from kohort.coordinator.invariants import InvariantBroken, check_state
 from kohort.coordinator.journal import RoundOpened, parse_entry
+from kohort.coordinator.journal_evidence import FencedCounters
 from kohort.coordinator.memory_budget import Added, MemoryBudget, added_by_join, added_by_sync
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest
-from kohort.coordinator.remembered import FencedCounters
 from kohort.coordinator.replay import Skipped
 from kohort.wire.messages.group_classic import (
     JoinGroupRequest,
@@ -67,7 +67,7 @@ class TestRefusalsByGroup:
 
 class TestWhatWasPassedOver:
     def test_is_nothing_to_speak_of_where_all_could_be_read(self):
-        assert Skipped().told_of("log") == []
+        assert Skipped().notes("log") == []
 
     @pytest.mark.parametrize(
         ("count", "words"),
@@ -83,38 +83,38 @@ class TestWhatWasPassedOver:
         for number in range(count):
             skipped.add(f"no. {number}")
 
-        (note,) = skipped.told_of("log")
+        (note,) = skipped.notes("log")
         assert note.text == f"log: passed over what cannot be read, {words}"
 
     def test_is_cut_where_it_has_more_than_two_hundred_letters(self):
         skipped = Skipped()
         skipped.add("x" * 200 + "y")
 
-        (note,) = skipped.told_of("log")
+        (note,) = skipped.notes("log")
         assert note.text.endswith(": " + "x" * 200)
 
 
 class TestTurnsToSearch:
     def test_are_kept_by_one_group_until_it_was_not_heard_of_for_a_second(self):
         turns = SearchTurns()
-        assert turns.takes("a", 5_000)
+        assert turns.may_step("a", 5_000)
 
-        assert not turns.takes("b", 5_999)
-        assert turns.takes("b", 6_000)
-        assert not turns.takes("a", 6_001)
+        assert not turns.may_step("b", 5_999)
+        assert turns.may_step("b", 6_000)
+        assert not turns.may_step("a", 6_001)
 
     def test_are_one_step_a_millisecond_whoevers_they_are(self):
         turns = SearchTurns()
-        assert turns.takes("a", 5_000)
-        assert not turns.takes("a", 5_000)
-        assert turns.takes("a", 5_001)
+        assert turns.may_step("a", 5_000)
+        assert not turns.may_step("a", 5_000)
+        assert turns.may_step("a", 5_001)
 
         turns.done()
-        assert not turns.takes("b", 5_001)
-        assert turns.takes("b", 5_002)
+        assert not turns.may_step("b", 5_001)
+        assert turns.may_step("b", 5_002)
 
     def test_begin_at_once(self):
-        assert SearchTurns().takes("a", 0)
+        assert SearchTurns().may_step("a", 0)
 
     def test_are_asked_for_again_at_moments_of_their_own(self):
         turns = SearchTurns()
@@ -160,18 +160,18 @@ def asked(message):
 
 
 def groups_of(stage) -> Groups:
-    groups = stage.coordinator.groups_beside(GROUP)
+    groups = stage.coordinator.groups_in_partition_of(GROUP)
     assert groups is not None
     return groups
 
 
 def test_groups_are_looked_at_again_after_a_second():
     budget = MemoryBudget(10_000)
-    assert budget.takes(Added(6_000), [], 0)
-    assert budget.takes(Added(6_000), [], 5_000), "nothing is there, as a look finds"
+    assert budget.admit(Added(6_000), [], 0)
+    assert budget.admit(Added(6_000), [], 5_000), "nothing is there, as a look finds"
 
-    assert not budget.takes(Added(6_000), [], 5_999)
-    assert budget.takes(Added(6_000), [], 6_000)
+    assert not budget.admit(Added(6_000), [], 5_999)
+    assert budget.admit(Added(6_000), [], 6_000)
     assert budget.refused == 1
 
 

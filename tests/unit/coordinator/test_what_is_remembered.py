@@ -7,14 +7,14 @@ import pytest
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.invariants import InvariantBroken, check_state
 from kohort.coordinator.journal import Who
-from kohort.coordinator.journal_events import MemberSaid
-from kohort.coordinator.remembered import (
-    TOLD_AGAIN_MS,
-    TOLD_BACK_MS,
+from kohort.coordinator.journal_events import MemberMetrics
+from kohort.coordinator.journal_evidence import (
+    JOURNAL_AGAIN_MS,
+    JOURNAL_BACKWARD_AGAIN_MS,
+    DepartedMembers,
     FencedCounters,
-    Leavers,
-    OutsideCommitters,
-    SaidByMembers,
+    MetricsByMember,
+    NonMemberCommitters,
 )
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_admin import DescribeGroupsRequest
@@ -22,11 +22,11 @@ from support.machines.coordinator_stage import CoordinatorStage
 
 
 def test_of_many_members_the_latest_words_are_known():
-    said = SaidByMembers(limit=2)
+    said = MetricsByMember(limit=2)
     people = [Who(f"m{number}", "app", "/h") for number in range(3)]
 
     for at_ms, who in enumerate(people):
-        said.add(str(at_ms), who, MemberSaid(at_ms=at_ms))
+        said.add(str(at_ms), who, MemberMetrics(at_ms=at_ms))
 
     assert [None if (words := said.of(who)) is None else words.at_ms for who in people] == [None, 1, 2]
 
@@ -44,7 +44,7 @@ def test_refusals_of_groups_that_are_gone_are_forgotten_and_stay_in_the_sum():
 
 def test_members_without_a_protocol_that_all_speak_are_noticed(stage):
     stage.stable(2)
-    groups = stage.coordinator.groups_beside("g")
+    groups = stage.coordinator.groups_in_partition_of("g")
     assert groups is not None
     group = groups.by_id["g"]
     assert isinstance(group, ClassicGroup)
@@ -70,7 +70,7 @@ def test_from_version_6_on_a_description_says_why_there_is_none(version, told):
 
 
 def test_of_those_who_left_the_latest_thousand_are_known():
-    leavers = Leavers()
+    leavers = DepartedMembers()
     for connection in range(1_001):
         leavers.add(connection, "g", Who(f"m{connection}", "app", "/h"), 1)
 
@@ -81,19 +81,21 @@ def test_of_those_who_left_the_latest_thousand_are_known():
 WHO = Who("", "tool", "/h")
 
 
-@pytest.mark.parametrize(("backwards", "after_ms"), [(False, TOLD_AGAIN_MS), (True, TOLD_BACK_MS)])
+@pytest.mark.parametrize(("backwards", "after_ms"), [(False, JOURNAL_AGAIN_MS), (True, JOURNAL_BACKWARD_AGAIN_MS)])
 def test_it_is_news_again_after_a_while(backwards, after_ms):
-    committers = OutsideCommitters()
-    assert committers.is_news("g", WHO, 1_000_000, backwards=backwards)
+    committers = NonMemberCommitters()
+    assert committers.should_journal("g", WHO, 1_000_000, backwards=backwards)
 
-    late = [committers.is_news("g", WHO, 1_000_000 + ms, backwards=backwards) for ms in (1, after_ms - 1, after_ms)]
+    late = [
+        committers.should_journal("g", WHO, 1_000_000 + ms, backwards=backwards) for ms in (1, after_ms - 1, after_ms)
+    ]
 
     assert late == [False, False, True]
-    assert not committers.is_news("g", WHO, 1_000_000 + after_ms + 1, backwards=backwards)
+    assert not committers.should_journal("g", WHO, 1_000_000 + after_ms + 1, backwards=backwards)
 
 
 def test_it_is_news_of_another_group_or_client():
-    committers = OutsideCommitters()
-    committers.is_news("g", WHO, 0, backwards=False)
-    assert committers.is_news("h", WHO, 1, backwards=False)
-    assert committers.is_news("g", Who("", "other", "/h"), 1, backwards=False)
+    committers = NonMemberCommitters()
+    committers.should_journal("g", WHO, 0, backwards=False)
+    assert committers.should_journal("h", WHO, 1, backwards=False)
+    assert committers.should_journal("g", Who("", "other", "/h"), 1, backwards=False)

@@ -60,7 +60,7 @@ class TestABrokerThatStoodStill:
         """The members of a group are not heard for a session, of which the broker slept the last ``stalled_ms``."""
         group_of(stage, session_ms=10_000)
         now = stage.now
-        stage.coordinator.stood_still(now + silent_ms - stalled_ms, now + silent_ms)
+        stage.coordinator.note_stall(now + silent_ms - stalled_ms, now + silent_ms)
         stage.advance(silent_ms)
 
     def test_blames_no_member(self, stage):
@@ -90,7 +90,7 @@ class TestABrokerThatStoodStill:
         ids, generation = group_of(stage, session_ms=10_000)
         stage.advance(500)
         stage.coordinator.connection_closed(1, stage.now)
-        stage.coordinator.stood_still(stage.now + 1_000, stage.now + 9_000)
+        stage.coordinator.note_stall(stage.now + 1_000, stage.now + 9_000)
         stage.advance(9_000)
         stage.heartbeat(ids[0], generation, client_id="app-0", connection=0)
         stage.advance(1_000)
@@ -101,7 +101,7 @@ class TestABrokerThatStoodStill:
         ids, _ = group_of(stage, session_ms=60_000, rebalance_ms=8_000)
         stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=8_000)
         now = stage.now
-        stage.coordinator.stood_still(now + 100, now + 8_000)
+        stage.coordinator.note_stall(now + 100, now + 8_000)
         stage.advance(8_000)
 
         this = rebalance(stage)
@@ -113,7 +113,7 @@ class TestABrokerThatStoodStill:
     def test_is_told_of_modern_groups_too(self, stage):
         stage.come("m1", client_id="m", connection=1)
         now = stage.now
-        stage.coordinator.stood_still(now + 3_000, now + 45_000)
+        stage.coordinator.note_stall(now + 3_000, now + 45_000)
         stage.advance(45_000)
 
         assert (rebalance(stage).cause, rebalance(stage).confidence) == ("BROKER_STALL", "proof")

@@ -113,7 +113,7 @@ def test_snapshot_marks_deleted_partition(stage):
 
 def test_malformed_member_metadata_is_ignored(stage):
     ann = a_reader(stage)
-    member = stage.broker.state.coordinator.groups_beside("g").by_id["g"].round.members[ann.member_id]
+    member = stage.broker.state.coordinator.groups_in_partition_of("g").by_id["g"].round.members[ann.member_id]
     member.assignment = b"\x00\x00\xff\xff\xff\xff"
 
     group = looked(CoordinatedGroups(stage.broker.state), stage)["g"]

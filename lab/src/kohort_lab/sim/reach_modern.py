@@ -110,7 +110,7 @@ class ModernReach(Watcher):
             self._last = None
             return
         state = group.state
-        members = {name: (member.current.state, member.speaks_classic) for name, member in group.members.items()}
+        members = {name: (member.current.state, member.is_classic) for name, member in group.members.items()}
         if group is self._last:
             self._note(state, members)
         self._last, self._state, self._members = group, state, members

@@ -22,7 +22,7 @@ _FIBONACCI: Final = 0x9E3779B97F4A7C15
 """2**64 divided by the golden ratio: spreads hash codes over the slots of Kafka's own tables."""
 
 
-def as_kafka_keeps(member_ids: Collection[str], most: int = 0) -> list[str]:
+def in_group_order(member_ids: Collection[str], most: int = 0) -> list[str]:
     """Sort members, given in the order in which they joined, as the table iterates that a group keeps them in.
 
     Kafka's timeline tables begin with 2 slots and double while they are filled over four thirds; a slot is read
@@ -32,7 +32,7 @@ def as_kafka_keeps(member_ids: Collection[str], most: int = 0) -> list[str]:
 
 
 def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[list[str]]:
-    """Sort as ``as_kafka_keeps`` does, in steps."""
+    """Sort as ``in_group_order`` does, in steps."""
     slots = 2
     while (max(len(member_ids), most) + 1) * 3 > slots * 4:
         slots *= 2

@@ -51,8 +51,8 @@ class ServerAssignor(ABC):
         """Return the target of every member; a set that did not change is the one that was given.
 
         ``members`` by id; where Kafka's result depends on the order of a hash map, members that share a bucket come
-        in the order given. ``iteration.as_kafka_keeps`` puts those of a group as Kafka does; a member that joins at
-        this moment comes after them. So do topics, in the order of ``partition_counts``: ``iteration.in_name_order``.
+        in the order given. ``iteration.in_group_order`` puts those of a group as Kafka does; a member that joins at
+        rebalance moment comes after them. So do topics, in the order of ``partition_counts``: ``iteration.in_name_order``.
 
         Raises UsageError if a member subscribes to a topic that ``partition_counts`` lacks.
         """

@@ -129,7 +129,7 @@ def refuse_consumer_groups(request: Request, message: str) -> wire.ConsumerGroup
 def members_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
     """Weigh the members, metadata and assignments of a classic group."""
     (group_id,) = chain
-    groups = state.coordinator.groups_beside(group_id)
+    groups = state.coordinator.groups_in_partition_of(group_id)
     group = None if groups is None else groups.by_id.get(group_id)
     if group is None:
         return 0
@@ -143,14 +143,14 @@ def members_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
 def members_of_consumer_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
     """Weigh the members, owned partitions and subscribed topic names of a consumer group."""
     (group_id,) = chain
-    groups = state.coordinator.groups_beside(group_id)
+    groups = state.coordinator.groups_in_partition_of(group_id)
     group = None if groups is None else groups.consumer.get(group_id)
     if group is None:
         return 0
     units = UNITS_OF_A_CONSUMER_MEMBER * len(group.members) + len(group.owners) // OWNED_IN_A_UNIT
     if len(group.members) > WEIGHED_MEMBERS:
         return units
-    names = sum(len(member.said.subscribed_topic_names) for member in group.members.values())
+    names = sum(len(member.metadata.subscribed_topic_names) for member in group.members.values())
     return units + names // OWNED_IN_A_UNIT
 
 

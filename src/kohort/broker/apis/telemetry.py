@@ -12,7 +12,7 @@ from kohort.broker.authorization import unguarded
 from kohort.broker.request import Answer, AnswerInSteps, Request, principal_of
 from kohort.broker.state import BrokerState
 from kohort.coordinator.journal import Who
-from kohort.coordinator.journal_events import MemberSaid
+from kohort.coordinator.journal_events import MemberMetrics
 from kohort.errors import CorruptRecord, ErrorCode, ProtocolError
 from kohort.telemetry.instances import ClientInstance
 from kohort.telemetry.otlp import PushedMetrics, parse_metrics
@@ -73,7 +73,7 @@ def _tell_coordinator(state: BrokerState, request: Request, report: ClientReport
         return
     values = {one.name.removeprefix(CONSUMER): one.value for one in report.values if not one.labels}
     last_poll_s, gap_ms = values.get("last.poll.seconds.ago"), values.get("time.between.poll.max")
-    said = MemberSaid(
+    said = MemberMetrics(
         at_ms=request.now_ms,
         last_poll_ms_ago=None if last_poll_s is None or last_poll_s < 0 else int(last_poll_s * 1000),
         longest_poll_gap_ms=None if gap_ms is None else int(gap_ms),
@@ -82,7 +82,7 @@ def _tell_coordinator(state: BrokerState, request: Request, report: ClientReport
         rebalance_latency_ms=values.get("coordinator.rebalance.latency.max"),
     )
     who = Who(report.member_id or "", request.client_id, request.client_host)
-    state.coordinator.client_said(report.client_instance_id, who, said)
+    state.coordinator.add_client_metrics(report.client_instance_id, who, said)
 
 
 def _facts(state: BrokerState, request: Request) -> ClientFacts:

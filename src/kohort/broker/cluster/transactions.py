@@ -19,7 +19,7 @@ from kohort.broker.cluster.nodes import NodeMessage, PartitionAppended, Transact
 from kohort.broker.purgatory import FlushTarget
 from kohort.clock import Timers
 from kohort.config.broker import BrokerConfig
-from kohort.coordinator.memory_budget import NO_LIMIT, THOSE_THERE, bytes_of_long_names
+from kohort.coordinator.memory_budget import EXISTING_FACTOR, NO_LIMIT, bytes_of_long_names
 from kohort.coordinator.records import LogItem, TransactionEnded, partition_of
 from kohort.coordinator.replay import Skipped
 from kohort.coordinator.transactions import decide
@@ -110,7 +110,7 @@ class TransactionCoordinator:
             except StorageError as error:
                 self._unreadable.add(partition)
                 self.notes.append(failure(f"the transactions of {NAME}-{partition} cannot be coordinated: {error}"))
-            self.notes += skipped.told_of(f"{NAME}-{partition}")
+            self.notes += skipped.notes(f"{NAME}-{partition}")
         for known in list(self._by_id.values()):
             self._arm(known)
             if known.state in DECIDED:
@@ -249,7 +249,7 @@ class TransactionCoordinator:
             self._complete(made, now_ms)
         else:
             self._wait_again(now_ms)
-        return decide.goes_on_as(made)
+        return decide.next_producer(made)
 
     def _wait_again(self, now_ms: int) -> None:
         """Hold the answer of a repeated end until the flush: that of the first end may have failed."""
@@ -361,7 +361,7 @@ class TransactionMemory:
 
     def takes(self, before: Transaction | None, after: Transaction) -> bool:
         added = size_of(after) - size_of(before)
-        most = self.limit if before is None else THOSE_THERE * self.limit
+        most = self.limit if before is None else EXISTING_FACTOR * self.limit
         return self.limit == NO_LIMIT or added <= 0 or self.used + added <= most
 
     def expendable(self, known: Iterable[Transaction], now_ms: int) -> Iterator[Transaction]:

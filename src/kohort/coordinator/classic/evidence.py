@@ -14,8 +14,8 @@ from kohort.coordinator.classic.round import Round
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Change, Move, RequestFenced, Who
 from kohort.coordinator.journal_events import MemberTurnedAway, OffsetMove
+from kohort.coordinator.journal_evidence import name_prefix
 from kohort.coordinator.outcome import GroupRequest, Outcome
-from kohort.coordinator.remembered import beginning_of
 from kohort.errors import ApiError, ErrorCode, ProtocolError
 from kohort.notes import Note, warning
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, Subscription, parse_partitions_by_topic, parse_subscription
@@ -28,16 +28,16 @@ EVIDENCE_BYTES: Final = 128 << 10
 """Largest assignments of one generation that the journal records by partition."""
 
 
-def owners_of(written: GroupMetadataValue | None) -> Owners | None:
+def owners_of(persisted: GroupMetadataValue | None) -> Owners | None:
     """Return the assignment of every member; None for other protocols, unreadable assignments, and too large ones."""
-    if written is None:
+    if persisted is None:
         return {}
-    if written.protocol_type != PROTOCOL_TYPE:
-        return None if written.members else {}
-    if sum(len(m.assignment) for m in written.members) > EVIDENCE_BYTES:
+    if persisted.protocol_type != PROTOCOL_TYPE:
+        return None if persisted.members else {}
+    if sum(len(m.assignment) for m in persisted.members) > EVIDENCE_BYTES:
         return None
     try:
-        return {m.member_id: _by_topic(m.assignment) for m in written.members}
+        return {m.member_id: _by_topic(m.assignment) for m in persisted.members}
     except ProtocolError:
         return None
 
@@ -80,20 +80,20 @@ def _owner_by_partition(owners: Mapping[str, Mapping[str, tuple[int, ...]]]) -> 
     return by_topic
 
 
-def change_of(this: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
+def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
     """Compare what ``member`` said for the selected protocol with what it says now, and the topics then and now."""
     before = after = None
     topics = ctx.topics
-    if this.protocol_type == PROTOCOL_TYPE:
-        before = _subscription(member.metadata_of(this.protocol_name))
-        after = _subscription(dict(protocols).get(this.protocol_name or "", b""))
+    if rebalance.protocol_type == PROTOCOL_TYPE:
+        before = _subscription(member.metadata_of(rebalance.protocol_name))
+        after = _subscription(dict(protocols).get(rebalance.protocol_name or "", b""))
     was, now = set(before.topics if before else ()), set(after.topics if after else ())
     known = before is not None and after is not None
-    counts = {topic: (count, topics.partition_count(topic) or 0) for topic, count in this.partition_counts.items()}
+    counts = {topic: (count, topics.partition_count(topic) or 0) for topic, count in rebalance.partition_counts.items()}
     added, removed = (sorted(now - was), sorted(was - now)) if known else ([], [])
     racks = (before.rack_id, after.rack_id) if before is not None and after is not None else (None, None)
     return Change(
-        was_leader=this.leader == member.member_id,
+        was_leader=rebalance.leader == member.member_id,
         protocols_before=tuple(name for name, _ in member.protocols),
         protocols_after=tuple(name for name, _ in protocols),
         topics_added=tuple(added),
@@ -102,7 +102,9 @@ def change_of(this: Round, member: Member, protocols: Protocols, ctx: Context) -
         and after is not None
         and sorted(before.owned_partitions) != sorted(after.owned_partitions),
         partitions_changed={topic: (was, now) for topic, (was, now) in counts.items() if was != now},
-        topics_made=tuple(t for t in added if (at := topics.made_at_ms(t)) is not None and at >= this.opened_at_ms),
+        topics_made=tuple(
+            t for t in added if (at := topics.made_at_ms(t)) is not None and at >= rebalance.opened_at_ms
+        ),
         topics_gone=tuple(t for t in removed if topics.partition_count(t) is None),
         racks=racks if racks[0] != racks[1] else None,
     )
@@ -132,17 +134,17 @@ ASSIGNORS_NOTED: Final = 10
 """Assignor names that an entry for a refused join lists at most."""
 
 
-class Tried(NamedTuple):
+class RefusedOffsets(NamedTuple):
     """The first few offsets of a refused commit, and how many more there are."""
 
     offsets: tuple[OffsetMove, ...] = ()
     more: int = 0
 
 
-NO_COMMIT: Final = Tried()
+NO_COMMIT: Final = RefusedOffsets()
 
 
-class Refusing(NamedTuple):
+class RefusingGroup(NamedTuple):
     """A group of either protocol, as far as the entry of a refused request goes."""
 
     group_id: str
@@ -157,20 +159,30 @@ class Refusing(NamedTuple):
 
 
 def note_fenced(
-    group: ClassicGroup, request: GroupRequest, error: ApiError, ctx: Context, out: Outcome, tried: Tried = NO_COMMIT
+    group: ClassicGroup,
+    request: GroupRequest,
+    error: ApiError,
+    ctx: Context,
+    out: Outcome,
+    tried: RefusedOffsets = NO_COMMIT,
 ) -> None:
     """Count and journal a refusal in a classic group."""
-    this = group.round
-    accepted = (name for name, count in this.supporters.items() if count == len(this.members))
-    refusing = Refusing(
-        group.group_id, this.fenced, len(this.members), this.generation_id, this.protocol_type or "", accepted
+    rebalance = group.round
+    accepted = (name for name, count in rebalance.supporters.items() if count == len(rebalance.members))
+    refusing = RefusingGroup(
+        group.group_id,
+        rebalance.fenced,
+        len(rebalance.members),
+        rebalance.generation_id,
+        rebalance.protocol_type or "",
+        accepted,
     )
     if error.code is not ErrorCode.GROUP_MAX_SIZE_REACHED or isinstance(request.message, JoinGroupRequest):
         note_refusal(refusing, request, error.code, ctx, out, tried)
 
 
 def note_refusal(
-    group: Refusing, request: GroupRequest, code: ErrorCode, ctx: Context, out: Outcome, tried: Tried
+    group: RefusingGroup, request: GroupRequest, code: ErrorCode, ctx: Context, out: Outcome, tried: RefusedOffsets
 ) -> None:
     """Count and journal the refusal of a stale member, or of a member that cannot join.
 
@@ -185,8 +197,8 @@ def note_refusal(
         return
     api = type(message).__name__.removesuffix("Request")
     if not turned_away:
-        ctx.remembered.fenced.refused(group.group_id, api, code.name)
-    name = beginning_of(request.client_id) + request.client_host if turned_away else beginning_of(member_id)
+        ctx.evidence.fenced.refused(group.group_id, api, code.name)
+    name = name_prefix(request.client_id) + request.client_host if turned_away else name_prefix(member_id)
     key = (name, api, code.name)
     if key in group.noted or len(group.noted) >= FENCED_MAX:
         return
@@ -214,15 +226,15 @@ def note_refusal(
     )
 
 
-def _with_assignors(entry: MemberTurnedAway, message: JoinGroupRequest, group: Refusing) -> MemberTurnedAway:
+def _with_assignors(entry: MemberTurnedAway, message: JoinGroupRequest, group: RefusingGroup) -> MemberTurnedAway:
     """Add which assignors the client offered, and which the group accepts."""
-    offered = [beginning_of(protocol.name) for protocol in message.protocols[:ASSIGNORS_NOTED]]
-    types = (beginning_of(message.protocol_type), beginning_of(group.protocol_type))
+    offered = [name_prefix(protocol.name) for protocol in message.protocols[:ASSIGNORS_NOTED]]
+    types = (name_prefix(message.protocol_type), name_prefix(group.protocol_type))
     return msgspec.structs.replace(
         entry,
         error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL.name,
         offered=tuple(offered),
-        accepted=tuple(beginning_of(name) for name in islice(group.accepted, ASSIGNORS_NOTED)),
+        accepted=tuple(name_prefix(name) for name in islice(group.accepted, ASSIGNORS_NOTED)),
         types=types if types[0] != types[1] else None,
     )
 

@@ -15,14 +15,14 @@ GENERATION_MAX: Final = 0x7FFF_FFFF
 
 
 class ClassicGroup:
-    """``written`` is the latest GroupMetadata record and changed by replay alone; ``round`` is changed by decisions.
+    """``persisted`` is the latest GroupMetadata record and changed by replay alone; ``round`` is changed by decisions.
 
     A group without a record is one that only holds offsets, or one whose first record is about to be written.
     """
 
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
-        self.written: GroupMetadataValue | None = None
+        self.persisted: GroupMetadataValue | None = None
         self.round = Round.of(None, now_ms)
         self.last_generation_id = 0
         """Highest generation that members know, so that the number of a dropped round is not used twice."""
@@ -55,29 +55,29 @@ class ClassicGroup:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"{generation_id}; it is {self.round.generation_id}")
 
     @property
-    def is_unled(self) -> bool:
+    def has_no_leader(self) -> bool:
         """Whether its members are written without a leader, as where a modern group became classic: what one had that
         went is nobody's before they have joined again."""
-        return self.written is not None and bool(self.written.members) and self.written.leader is None
+        return self.persisted is not None and bool(self.persisted.members) and self.persisted.leader is None
 
     @property
     def is_blank(self) -> bool:
         """True without records, members and pending member ids: the group can be dropped."""
-        return self.written is None and not self.round.members and not self.round.pending_join
+        return self.persisted is None and not self.round.members and not self.round.pending_join
 
 
-def generation_of(this: Round, since_ms: int | None = None, *, is_led: bool = True) -> GroupMetadataValue:
+def generation_of(rebalance: Round, since_ms: int | None = None, *, with_leader: bool = True) -> GroupMetadataValue:
     """Return the record of a round's generation; only the selected protocol's metadata is kept.
 
     ``since_ms``: begin of the state, if not that of the round. A round that is not led is over: after a crash the
     members join again.
     """
     return GroupMetadataValue(
-        protocol_type=this.protocol_type,
-        generation=this.generation_id,
-        protocol=this.protocol_name,
-        leader=this.leader if is_led else None,
-        current_state_timestamp=this.state_since_ms if since_ms is None else since_ms,
+        protocol_type=rebalance.protocol_type,
+        generation=rebalance.generation_id,
+        protocol=rebalance.protocol_name,
+        leader=rebalance.leader if with_leader else None,
+        current_state_timestamp=rebalance.state_since_ms if since_ms is None else since_ms,
         members=[
             MemberMetadata(
                 member_id=m.member_id,
@@ -86,10 +86,10 @@ def generation_of(this: Round, since_ms: int | None = None, *, is_led: bool = Tr
                 client_host=m.client_host,
                 rebalance_timeout=m.rebalance_timeout_ms,
                 session_timeout=m.session_timeout_ms,
-                subscription=m.metadata_of(this.protocol_name),
+                subscription=m.metadata_of(rebalance.protocol_name),
                 assignment=m.assignment,
             )
-            for m in this.members.values()
+            for m in rebalance.members.values()
         ],
     )
 

@@ -26,19 +26,19 @@ def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context)
     member = group.check_member(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
     now_ms = ctx.now_ms
-    member.saw(request.connection, now_ms)
+    member.note_request(request.connection, now_ms)
     member.renew_session(now_ms)
     preparing = group.round.state is GroupState.PREPARING_REBALANCE
     code = ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
     return Outcome(replies=[Reply(request, HeartbeatResponse(error_code=code))])
 
 
-def refuse_heartbeat(asked: GroupRequest, code: ErrorCode) -> Reply:
+def refuse_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
     """Answer a Heartbeat with ``code``; while groups are being read with NONE, for members are kept through a failover
     (protocol/groups.md#while-loading)."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.NONE
-    return Reply(asked, HeartbeatResponse(error_code=code))
+    return Reply(request, HeartbeatResponse(error_code=code))
 
 
 def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:

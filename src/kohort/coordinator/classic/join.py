@@ -64,10 +64,10 @@ def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> in
     return message.rebalance_timeout_ms if request.api_version >= 1 else message.session_timeout_ms
 
 
-def update_member(this: Round, member: Member, request: GroupRequest, protocols: Protocols) -> None:
+def update_member(rebalance: Round, member: Member, request: GroupRequest, protocols: Protocols) -> None:
     message = request.message
     assert isinstance(message, JoinGroupRequest)
-    this.set_protocols(member, protocols)
+    rebalance.set_protocols(member, protocols)
     member.session_timeout_ms = message.session_timeout_ms
     member.rebalance_timeout_ms = rebalance_timeout_of(request, message)
 
@@ -75,7 +75,7 @@ def update_member(this: Round, member: Member, request: GroupRequest, protocols:
 FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 
 
-class PlaceBefore(NamedTuple):
+class PreviousIdentity(NamedTuple):
     """The id under which a member had its place, and the group's leader then."""
 
     member_id: str
@@ -88,24 +88,24 @@ def replace_static_member(
     """Give the place of ``old_id`` to ``member_id``; whatever the old id has parked is fenced."""
     message = request.message
     assert isinstance(message, JoinGroupRequest)
-    this = group.round
-    old_leader = this.leader
-    member = this.members[old_id]
+    rebalance = group.round
+    old_leader = rebalance.leader
+    member = rebalance.members[old_id]
     _fence_parked(group, member, out)
     protocols = protocols_of(message.protocols)
-    change = change_of(this, member, protocols, ctx)
+    change = change_of(rebalance, member, protocols, ctx)
     out.timers.append(CancelTimer(session_timer(group.group_id, old_id)))
-    this.rename(member, member_id)
-    update_member(this, member, request, protocols)
+    rebalance.rename(member, member_id)
+    update_member(rebalance, member, request, protocols)
     member.client_id, member.client_host = request.client_id, request.client_host
-    member.saw(request.connection, ctx.now_ms)
+    member.note_request(request.connection, ctx.now_ms)
     keep_session(group, member, ctx, out)
 
-    if this.state is GroupState.STABLE and this.vote() == this.protocol_name:
-        _go_on(group, member, PlaceBefore(old_id, old_leader or ""), request, ctx, out)
+    if rebalance.state is GroupState.STABLE and rebalance.vote() == rebalance.protocol_name:
+        _keep_generation(group, member, PreviousIdentity(old_id, old_leader or ""), request, ctx, out)
         return
-    this.park_join(member, request)
-    if this.state is GroupState.PREPARING_REBALANCE:
+    rebalance.park_join(member, request)
+    if rebalance.state is GroupState.PREPARING_REBALANCE:
         note_arrival(group, ctx, out, member)
         maybe_close_round(group, ctx, out)
     else:
@@ -127,14 +127,14 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
         out.replies.append(refuse_sync(syncing, ErrorCode.FENCED_INSTANCE_ID))
 
 
-def _go_on(
-    group: ClassicGroup, member: Member, before: PlaceBefore, request: GroupRequest, ctx: Context, out: Outcome
+def _keep_generation(
+    group: ClassicGroup, member: Member, before: PreviousIdentity, request: GroupRequest, ctx: Context, out: Outcome
 ) -> None:
     """Change nothing but the member's id, which is written before the member is told of it."""
-    this = group.round
+    rebalance = group.round
     skips = request.api_version >= FIRST_WITH_SKIPPED_ASSIGNMENT
-    leads = skips and this.leader == member.member_id
-    out.records.append(GroupWritten(group.group_id, generation_of(this)))
+    leads = skips and rebalance.leader == member.member_id
+    out.records.append(GroupWritten(group.group_id, generation_of(rebalance)))
     out.journal.append(
         StaticReplaced(
             at_ms=ctx.now_ms,
@@ -145,13 +145,13 @@ def _go_on(
         )
     )
     response = JoinGroupResponse(
-        generation_id=this.generation_id,
-        protocol_type=this.protocol_type,
-        protocol_name=this.protocol_name,
-        leader=(this.leader or "") if skips else before.leader,
+        generation_id=rebalance.generation_id,
+        protocol_type=rebalance.protocol_type,
+        protocol_name=rebalance.protocol_name,
+        leader=(rebalance.leader or "") if skips else before.leader,
         skip_assignment=leads,
         member_id=member.member_id,
-        members=members_for_leader(this) if leads else [],
+        members=members_for_leader(rebalance) if leads else [],
     )
     out.replies.append(Reply(request, response))
 
@@ -203,7 +203,7 @@ def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> O
     if created:
         out.records.append(GroupWritten(group.group_id, generation_of(group.round)))
     if not _has_room(group, message, ctx.config.group_max_size):
-        _turn_away(group, request, message, ctx, out)
+        _refuse_full_group(group, request, message, ctx, out)
         return out
     if not group.round.supports(message.protocol_type, (p.name for p in message.protocols)):
         if not created:
@@ -217,16 +217,16 @@ def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> O
 
 
 def _has_room(group: ClassicGroup, message: JoinGroupRequest, max_size: int) -> bool:
-    this = group.round
-    if this.state is GroupState.EMPTY:
+    rebalance = group.round
+    if rebalance.state is GroupState.EMPTY:
         return True
-    member = this.members.get(message.member_id or this.instances.get(message.group_instance_id or "", ""))
-    if this.state is GroupState.PREPARING_REBALANCE:
-        return (member is not None and member.join is not None) or this.awaiting_join < max_size
-    return member is not None or len(this.members) < max_size
+    member = rebalance.members.get(message.member_id or rebalance.instances.get(message.group_instance_id or "", ""))
+    if rebalance.state is GroupState.PREPARING_REBALANCE:
+        return (member is not None and member.join is not None) or rebalance.awaiting_join < max_size
+    return member is not None or len(rebalance.members) < max_size
 
 
-def _turn_away(
+def _refuse_full_group(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
 ) -> None:
     """Refuse a JoinGroup as the group is full; a member that rejoined too late is out of it."""
@@ -260,28 +260,30 @@ def _new_member(
 def _existing_member(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    this = group.round
-    if message.member_id in this.pending_join:
+    rebalance = group.round
+    if message.member_id in rebalance.pending_join:
         if message.group_instance_id is not None:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a static member cannot be pending")
         _add_member(group, request, message, message.member_id, ctx, out)
         return
     member = group.check_member(message.member_id, message.group_instance_id)
     protocols = protocols_of(message.protocols)
-    let_others_wait = this.state is GroupState.PREPARING_REBALANCE and ctx.now_ms - this.opened_at_ms >= LATE_MS
+    let_others_wait = (
+        rebalance.state is GroupState.PREPARING_REBALANCE and ctx.now_ms - rebalance.opened_at_ms >= LATE_MS
+    )
     vitals = member.vitals(ctx) if let_others_wait else None
-    member.saw(request.connection, ctx.now_ms)
+    member.note_request(request.connection, ctx.now_ms)
     unchanged = protocols == member.protocols
-    if this.state is GroupState.PREPARING_REBALANCE:
-        update_member(this, member, request, protocols)
+    if rebalance.state is GroupState.PREPARING_REBALANCE:
+        update_member(rebalance, member, request, protocols)
         _park(group, member, request, out)
         note_arrival(group, ctx, out, member, vitals)
         maybe_close_round(group, ctx, out)
-    elif unchanged and (this.state is GroupState.COMPLETING_REBALANCE or this.leader != member.member_id):
-        out.replies.append(Reply(request, joined(this, member)))
+    elif unchanged and (rebalance.state is GroupState.COMPLETING_REBALANCE or rebalance.leader != member.member_id):
+        out.replies.append(Reply(request, joined(rebalance, member)))
     else:
-        change = change_of(this, member, protocols, ctx)
-        update_member(this, member, request, protocols)
+        change = change_of(rebalance, member, protocols, ctx)
+        update_member(rebalance, member, request, protocols)
         _park(group, member, request, out)
         open_round(group, ctx, out, join_trigger("member_rejoined", member, request, change), arrived=member)
 
@@ -290,9 +292,9 @@ def _add_member(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, member_id: str, ctx: Context, out: Outcome
 ) -> None:
     """Add a member whose session is five minutes until its first generation begins (protocol/groups.md#new-members)."""
-    this = group.round
-    if member_id in this.pending_join:
-        del this.pending_join[member_id]
+    rebalance = group.round
+    if member_id in rebalance.pending_join:
+        del rebalance.pending_join[member_id]
         out.timers.append(CancelTimer(pending_timer(group.group_id, member_id)))
     member = Member(
         member_id=member_id,
@@ -307,13 +309,13 @@ def _add_member(
         is_new=True,
         connection=request.connection,
     )
-    if not this.members:
-        this.protocol_type = message.protocol_type
-    this.add(member)
-    this.park_join(member, request)
+    if not rebalance.members:
+        rebalance.protocol_type = message.protocol_type
+    rebalance.add(member)
+    rebalance.park_join(member, request)
     out.timers.append(SetTimer(session_timer(group.group_id, member_id), member.expires_at_ms))
-    if this.state is GroupState.PREPARING_REBALANCE:
-        this.new_member_added |= this.initial
+    if rebalance.state is GroupState.PREPARING_REBALANCE:
+        rebalance.new_member_added |= rebalance.initial
         note_arrival(group, ctx, out, member)
         maybe_close_round(group, ctx, out)
     else:

@@ -35,7 +35,7 @@ def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> 
     for entry in entries:
         code = ErrorCode.NONE
         try:
-            who, vitals = _take_out(group, entry, request, ctx, out)
+            who, vitals = _remove_named(group, entry, request, ctx, out)
             gone.append((who, vitals, entry.reason))
         except ApiError as error:
             code = error.code
@@ -59,19 +59,19 @@ def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> 
     return out
 
 
-def refuse_leave(asked: GroupRequest, code: ErrorCode) -> Reply:
-    return Reply(asked, LeaveGroupResponse(error_code=code))
+def refuse_leave(request: GroupRequest, code: ErrorCode) -> Reply:
+    return Reply(request, LeaveGroupResponse(error_code=code))
 
 
-def _take_out(
+def _remove_named(
     group: ClassicGroup | None, entry: MemberIdentity, request: GroupRequest, ctx: Context, out: Outcome
 ) -> tuple[Who, Vitals | None]:
     """Remove whom ``entry`` names. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if group is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-    this = group.round
-    if entry.member_id and entry.member_id in this.pending_join:
-        del this.pending_join[entry.member_id]
+    rebalance = group.round
+    if entry.member_id and entry.member_id in rebalance.pending_join:
+        del rebalance.pending_join[entry.member_id]
         out.timers.append(CancelTimer(pending_timer(group.group_id, entry.member_id)))
         who = Who(entry.member_id, request.client_id, request.client_host)
         out.journal.append(
@@ -87,12 +87,12 @@ def _take_out(
         return who, None
     member_id = entry.member_id
     if not member_id and entry.group_instance_id is not None:
-        member_id = this.instances.get(entry.group_instance_id, "")
+        member_id = rebalance.instances.get(entry.group_instance_id, "")
     member = group.check_member(member_id, entry.group_instance_id)
     by_itself = bool(entry.member_id) and request.client_id == member.client_id
     by = None if by_itself else request.sender
     if by_itself:
-        ctx.remembered.leavers.add(request.connection, group.group_id, member.who, ctx.now_ms)
+        ctx.evidence.departed.add(request.connection, group.group_id, member.who, ctx.now_ms)
     vitals = replace(member.vitals(ctx), lag=ctx.lag_of(group.group_id, places_in(member.assignment)))
     remove_member(group, ctx, out, member_id, "left", RemovalRequest(entry.reason, request.api_version, by))
     return member.who, vitals

@@ -54,7 +54,7 @@ class Presence:
     last_progress_ms: int | None = None
     last_commit_ms: int | None = None
 
-    def saw(self, connection: int, now_ms: int) -> None:
+    def note_request(self, connection: int, now_ms: int) -> None:
         gap_ms = now_ms - self.last_seen_ms
         if gap_ms > self.longest_gap_ms:  # max() would cost each heartbeat a call
             self.longest_gap_ms = gap_ms
@@ -63,13 +63,13 @@ class Presence:
 
     def evidence(self, session_timeout_ms: int, rebalance_timeout_ms: int, ctx: Context) -> Vitals:
         """Return the signs of life as the journal has them."""
-        stalled_ms, stalled_at_ms = ctx.remembered.stalls.since(self.last_seen_ms, ctx.now_ms)
+        stalled_ms, stalled_at_ms = ctx.evidence.stalls.since(self.last_seen_ms, ctx.now_ms)
         return Vitals(
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
             last_seen_ms=self.last_seen_ms,
             longest_gap_ms=self.longest_gap_ms,
-            connection_closed_at_ms=ctx.remembered.connections.closed_at_ms(self.connection),
+            connection_closed_at_ms=ctx.evidence.connections.closed_at_ms(self.connection),
             commits=self.commits,
             last_progress_ms=self.last_progress_ms,
             last_commit_ms=self.last_commit_ms,
@@ -125,9 +125,9 @@ class Member(Presence):
         """Note a commit; it renews the session."""
         self.commits += 1
         self.last_commit_ms = now_ms
-        self.saw(connection, now_ms)
+        self.note_request(connection, now_ms)
         self.renew_session(now_ms)
 
     def vitals(self, ctx: Context) -> Vitals:
         vitals = self.evidence(self.session_timeout_ms, self.rebalance_timeout_ms, ctx)
-        return replace(vitals, said=ctx.remembered.said.of(self.who))
+        return replace(vitals, client_metrics=ctx.evidence.client_metrics.of(self.who))

@@ -38,41 +38,41 @@ def open_round(
     group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger, arrived: Member | None = None
 ) -> None:
     """Have every member join again. ``arrived``: member whose parked JoinGroup is the reason."""
-    this = group.round
-    if this.state is GroupState.COMPLETING_REBALANCE:
-        _give_up_assignments(group, ctx, out)
+    rebalance = group.round
+    if rebalance.state is GroupState.COMPLETING_REBALANCE:
+        _drop_assignments(group, ctx, out)
     out.timers.append(CancelTimer(sync_timer(group.group_id)))
-    this.pending_sync.clear()
-    this.last_to_sync = None
-    this.initial = this.state is GroupState.EMPTY
-    this.new_member_added = False
-    this.move_to(GroupState.PREPARING_REBALANCE, ctx.now_ms)
-    this.opened_at_ms = ctx.now_ms
-    timeout_ms = this.rebalance_timeout_ms()
-    if this.initial:
-        this.delay_ms = ctx.config.group_initial_rebalance_delay_ms
-        this.remaining_ms = max(timeout_ms - this.delay_ms, 0)
-        timeout_ms = this.delay_ms
+    rebalance.pending_sync.clear()
+    rebalance.last_to_sync = None
+    rebalance.initial = rebalance.state is GroupState.EMPTY
+    rebalance.new_member_added = False
+    rebalance.move_to(GroupState.PREPARING_REBALANCE, ctx.now_ms)
+    rebalance.opened_at_ms = ctx.now_ms
+    timeout_ms = rebalance.rebalance_timeout_ms()
+    if rebalance.initial:
+        rebalance.delay_ms = ctx.config.group_initial_rebalance_delay_ms
+        rebalance.remaining_ms = max(timeout_ms - rebalance.delay_ms, 0)
+        timeout_ms = rebalance.delay_ms
     out.journal.append(
         RoundOpened(
             at_ms=ctx.now_ms,
             group=group.group_id,
             trigger=trigger,
-            from_generation=this.generation_id,
-            members=tuple(m.who for m in this.members.values()),
+            from_generation=rebalance.generation_id,
+            members=tuple(m.who for m in rebalance.members.values()),
             timeout_ms=timeout_ms,
-            initial=this.initial,
+            initial=rebalance.initial,
         )
     )
     if arrived is not None:
         note_arrival(group, ctx, out, arrived)
-    if this.all_joined and not this.initial:
+    if rebalance.all_joined and not rebalance.initial:
         close_round(group, ctx, out)
     else:
         out.timers.append(SetTimer(round_timer(group.group_id), ctx.now_ms + timeout_ms))
 
 
-def _give_up_assignments(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
+def _drop_assignments(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     for member in group.round.members.values():
         member.assignment = b""
         if member.sync is not None:
@@ -103,22 +103,26 @@ def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member
 
 def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_delay: bool = False) -> None:
     """Close the round if everyone is here. The initial delay is waited out, unless ``cut_delay`` says otherwise."""
-    this = group.round
-    if this.state is GroupState.PREPARING_REBALANCE and this.all_joined and (cut_delay or not this.initial):
+    rebalance = group.round
+    if (
+        rebalance.state is GroupState.PREPARING_REBALANCE
+        and rebalance.all_joined
+        and (cut_delay or not rebalance.initial)
+    ):
         close_round(group, ctx, out)
 
 
 def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
     """Close the round after the initial delay or the rebalance timeout; while new members come, the delay is
     extended."""
-    this, out = group.round, Outcome()
-    if this.state is not GroupState.PREPARING_REBALANCE:
+    rebalance, out = group.round, Outcome()
+    if rebalance.state is not GroupState.PREPARING_REBALANCE:
         return out
-    if this.initial and this.new_member_added and this.remaining_ms:
-        this.new_member_added = False
-        delay_ms = min(ctx.config.group_initial_rebalance_delay_ms, this.remaining_ms)
-        this.remaining_ms = max(this.remaining_ms - this.delay_ms, 0)
-        this.delay_ms = delay_ms
+    if rebalance.initial and rebalance.new_member_added and rebalance.remaining_ms:
+        rebalance.new_member_added = False
+        delay_ms = min(ctx.config.group_initial_rebalance_delay_ms, rebalance.remaining_ms)
+        rebalance.remaining_ms = max(rebalance.remaining_ms - rebalance.delay_ms, 0)
+        rebalance.delay_ms = delay_ms
         out.timers.append(SetTimer(round_timer(group.group_id), ctx.now_ms + delay_ms))
         return out
     close_round(group, ctx, out)
@@ -131,88 +135,88 @@ def close_round(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     Dynamic members that did not come are removed, static ones stay (protocol/groups.md#static-members). If nobody came,
     static members are waited for once more.
     """
-    this = group.round
-    for late in [m for m in this.members.values() if m.join is None and not m.is_static]:
+    rebalance = group.round
+    for late in [m for m in rebalance.members.values() if m.join is None and not m.is_static]:
         remove_member(group, ctx, out, late.member_id, "join_timeout")
-    if this.members and not this.awaiting_join:
-        timeout_ms = max(this.rebalance_timeout_ms(), 1)  # what clients ask for is not checked: time must move on
+    if rebalance.members and not rebalance.awaiting_join:
+        timeout_ms = max(rebalance.rebalance_timeout_ms(), 1)  # what clients ask for is not checked: time must move on
         out.timers.append(SetTimer(round_timer(group.group_id), ctx.now_ms + timeout_ms))
         return
     out.timers.append(CancelTimer(round_timer(group.group_id)))
-    this.generation_id = group.next_generation_id()
-    this.initial = False
-    if this.members:
+    rebalance.generation_id = group.next_generation_id()
+    rebalance.initial = False
+    if rebalance.members:
         _begin_generation(group, ctx, out)
     else:
         _become_empty(group, ctx, out)
 
 
 def _become_empty(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    this = group.round
-    this.protocol_name = None
-    this.leader = None
-    this.move_to(GroupState.EMPTY, ctx.now_ms)
-    this.learn_subscriptions()
+    rebalance = group.round
+    rebalance.protocol_name = None
+    rebalance.leader = None
+    rebalance.move_to(GroupState.EMPTY, ctx.now_ms)
+    rebalance.parse_subscriptions()
     _note_closed(group, ctx, out)
-    out.records.append(GroupWritten(group.group_id, generation_of(this)))
+    out.records.append(GroupWritten(group.group_id, generation_of(rebalance)))
 
 
 def _begin_generation(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    this = group.round
-    if this.leader is None or this.members[this.leader].join is None:
-        this.leader = next(m.member_id for m in this.members.values() if m.join is not None)
-    this.protocol_name = this.vote()
-    this.learn_subscriptions()
-    counts = ((topic, ctx.topics.partition_count(topic)) for topic in sorted(this.subscribed_topics or ()))
-    this.partition_counts = {topic: count or 0 for topic, count in counts}
-    this.fenced.clear()
-    this.move_to(GroupState.COMPLETING_REBALANCE, ctx.now_ms)
+    rebalance = group.round
+    if rebalance.leader is None or rebalance.members[rebalance.leader].join is None:
+        rebalance.leader = next(m.member_id for m in rebalance.members.values() if m.join is not None)
+    rebalance.protocol_name = rebalance.vote()
+    rebalance.parse_subscriptions()
+    counts = ((topic, ctx.topics.partition_count(topic)) for topic in sorted(rebalance.subscribed_topics or ()))
+    rebalance.partition_counts = {topic: count or 0 for topic, count in counts}
+    rebalance.fenced.clear()
+    rebalance.move_to(GroupState.COMPLETING_REBALANCE, ctx.now_ms)
     _note_closed(group, ctx, out)
-    for member in this.members.values():
+    for member in rebalance.members.values():
         member.is_new = False
         member.longest_gap_ms = 0
-        this.pending_sync.add(member.member_id)
+        rebalance.pending_sync.add(member.member_id)
         keep_session(group, member, ctx, out)
-        asked = this.take_join(member)
-        if asked is not None:
-            out.replies.append(Reply(asked, joined(this, member)))
-    out.timers.append(SetTimer(sync_timer(group.group_id), ctx.now_ms + this.rebalance_timeout_ms()))
+        request = rebalance.take_join(member)
+        if request is not None:
+            out.replies.append(Reply(request, joined(rebalance, member)))
+    out.timers.append(SetTimer(sync_timer(group.group_id), ctx.now_ms + rebalance.rebalance_timeout_ms()))
 
 
 def _note_closed(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    this = group.round
+    rebalance = group.round
     out.journal.append(
         RoundClosed(
             at_ms=ctx.now_ms,
             group=group.group_id,
-            generation=this.generation_id,
-            members=tuple(m.who for m in this.members.values()),
-            leader=this.leader,
-            protocol_type=this.protocol_type,
-            protocol=this.protocol_name,
-            took_ms=ctx.now_ms - this.opened_at_ms,
+            generation=rebalance.generation_id,
+            members=tuple(m.who for m in rebalance.members.values()),
+            leader=rebalance.leader,
+            protocol_type=rebalance.protocol_type,
+            protocol=rebalance.protocol_name,
+            took_ms=ctx.now_ms - rebalance.opened_at_ms,
         )
     )
 
 
-def joined(this: Round, member: Member) -> JoinGroupResponse:
+def joined(rebalance: Round, member: Member) -> JoinGroupResponse:
     """Return the answer to a JoinGroup: with every member's metadata for the leader alone."""
     return JoinGroupResponse(
-        generation_id=this.generation_id,
-        protocol_type=this.protocol_type,
-        protocol_name=this.protocol_name,
-        leader=this.leader or "",
+        generation_id=rebalance.generation_id,
+        protocol_type=rebalance.protocol_type,
+        protocol_name=rebalance.protocol_name,
+        leader=rebalance.leader or "",
         member_id=member.member_id,
-        members=members_for_leader(this) if this.leader == member.member_id else [],
+        members=members_for_leader(rebalance) if rebalance.leader == member.member_id else [],
     )
 
 
-def members_for_leader(this: Round) -> list[JoinGroupResponseMember]:
+def members_for_leader(rebalance: Round) -> list[JoinGroupResponseMember]:
     return [
         JoinGroupResponseMember(
-            member_id=m.member_id, group_instance_id=m.instance_id, metadata=m.metadata_of(this.protocol_name)
+            member_id=m.member_id, group_instance_id=m.instance_id, metadata=m.metadata_of(rebalance.protocol_name)
         )
-        for m in this.members.values()
+        for m in rebalance.members.values()
     ]
 
 
@@ -224,11 +228,11 @@ class RemovalRequest(NamedTuple):
     by: Who | None = None
 
 
-NOBODY_ASKED: Final = RemovalRequest()
+NO_REQUEST: Final = RemovalRequest()
 
 
 def remove_member(
-    group: ClassicGroup, ctx: Context, out: Outcome, member_id: str, why: Removal, asked: RemovalRequest = NOBODY_ASKED
+    group: ClassicGroup, ctx: Context, out: Outcome, member_id: str, why: Removal, request: RemovalRequest = NO_REQUEST
 ) -> Member:
     """Take a member out of the round; what it has parked is refused. The caller decides what follows from it."""
     member = group.round.remove(member_id)
@@ -245,9 +249,9 @@ def remove_member(
             group=group.group_id,
             who=member.who,
             why=why,
-            reason=asked.reason,
-            api_version=asked.api_version,
-            by=asked.by,
+            reason=request.reason,
+            api_version=request.api_version,
+            by=request.by,
             vitals=member.vitals(ctx),
         )
     )
@@ -264,11 +268,11 @@ def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trig
 
 def begin_sessions(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     """Give every member of a round that was just read from the log its full session (protocol/groups.md#loading)."""
-    this = group.round
-    group.last_generation_id = max(group.last_generation_id, this.generation_id)
-    counts = ((topic, ctx.topics.partition_count(topic)) for topic in sorted(this.subscribed_topics or ()))
-    this.partition_counts = {topic: count or 0 for topic, count in counts}
-    for member in this.members.values():
+    rebalance = group.round
+    group.last_generation_id = max(group.last_generation_id, rebalance.generation_id)
+    counts = ((topic, ctx.topics.partition_count(topic)) for topic in sorted(rebalance.subscribed_topics or ()))
+    rebalance.partition_counts = {topic: count or 0 for topic, count in counts}
+    for member in rebalance.members.values():
         keep_session(group, member, ctx, out)
 
 
@@ -281,17 +285,17 @@ def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
     out = Outcome()
     generation_id = group.round.generation_id
     refuse_parked(group.round.members.values(), code, out)
-    forget_timers(group, out)
-    group.round = Round.of(group.written, ctx.now_ms)
+    cancel_timers(group, out)
+    group.round = Round.of(group.persisted, ctx.now_ms)
     out.journal.append(RoundDropped(at_ms=ctx.now_ms, group=group.group_id, error=code.name, generation=generation_id))
     announced = group.last_generation_id
     begin_sessions(group, ctx, out)
-    if group.state is GroupState.STABLE and (announced > group.round.generation_id or group.is_unled):
+    if group.state is GroupState.STABLE and (announced > group.round.generation_id or group.has_no_leader):
         open_round(group, ctx, out, Trigger(event="append_failed", error=code.name))
     return out
 
 
-def forget_timers(group: ClassicGroup, out: Outcome) -> None:
+def cancel_timers(group: ClassicGroup, out: Outcome) -> None:
     group_id = group.group_id
     out.timers += [CancelTimer(round_timer(group_id)), CancelTimer(sync_timer(group_id))]
     out.timers += [CancelTimer(pending_timer(group_id, m)) for m in group.round.pending_join]

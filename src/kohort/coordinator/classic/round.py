@@ -31,17 +31,17 @@ FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
 """From this version an answer may leave the protocol's name out (KIP-559)."""
 
 
-def refuse_join(asked: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
+def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
     """Answer a JoinGroup with ``code``, naming the member id that the client should know: its own, unless given."""
-    message = asked.message
+    message = request.message
     assert isinstance(message, JoinGroupRequest)
-    name = None if asked.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
+    name = None if request.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
     told_id = message.member_id if member_id is None else member_id
-    return Reply(asked, JoinGroupResponse(error_code=code, protocol_name=name, member_id=told_id))
+    return Reply(request, JoinGroupResponse(error_code=code, protocol_name=name, member_id=told_id))
 
 
-def refuse_sync(asked: GroupRequest, code: ErrorCode) -> Reply:
-    return Reply(asked, SyncGroupResponse(error_code=code))
+def refuse_sync(request: GroupRequest, code: ErrorCode) -> Reply:
+    return Reply(request, SyncGroupResponse(error_code=code))
 
 
 def refuse_parked(members: Iterable[Member], code: ErrorCode, out: Outcome) -> None:
@@ -93,15 +93,15 @@ class Round:
         self.fenced: set[tuple[str, str, str]] = set()
 
     @classmethod
-    def of(cls, written: GroupMetadataValue | None, now_ms: int) -> Round:
+    def of(cls, persisted: GroupMetadataValue | None, now_ms: int) -> Round:
         """Return the round as the log has it (protocol/groups.md#loading): with members Stable, without them Empty."""
-        if written is None:
+        if persisted is None:
             return cls(GroupState.EMPTY, now_ms, 0)
-        since_ms = written.current_state_timestamp
-        this = cls(GroupState.STABLE if written.members else GroupState.EMPTY, since_ms, written.generation)
-        this.protocol_type = written.protocol_type
-        this.protocol_name = written.protocol
-        for m in written.members:
+        since_ms = persisted.current_state_timestamp
+        rebalance = cls(GroupState.STABLE if persisted.members else GroupState.EMPTY, since_ms, persisted.generation)
+        rebalance.protocol_type = persisted.protocol_type
+        rebalance.protocol_name = persisted.protocol
+        for m in persisted.members:
             rebalance_timeout_ms = m.rebalance_timeout if m.rebalance_timeout >= 0 else m.session_timeout
             member = Member(
                 member_id=m.member_id,
@@ -110,16 +110,16 @@ class Round:
                 client_host=m.client_host,
                 session_timeout_ms=m.session_timeout,
                 rebalance_timeout_ms=rebalance_timeout_ms,
-                protocols=((written.protocol or "", m.subscription),),
+                protocols=((persisted.protocol or "", m.subscription),),
                 expires_at_ms=now_ms + m.session_timeout,
                 last_seen_ms=now_ms,
                 assignment=m.assignment,
             )
-            this.add(member)
-        if written.leader in this.members:
-            this.leader = written.leader
-        this.learn_subscriptions()
-        return this
+            rebalance.add(member)
+        if persisted.leader in rebalance.members:
+            rebalance.leader = persisted.leader
+        rebalance.parse_subscriptions()
+        return rebalance
 
     def move_to(self, state: GroupState, now_ms: int) -> None:
         assert may_follow(state, self.state), f"{self.state.value} to {state.value}"
@@ -224,7 +224,7 @@ class Round:
         first = next(iter(self.members.values()))
         return next(name for name, _ in first.protocols if votes[name] == most)
 
-    def learn_subscriptions(self) -> None:
+    def parse_subscriptions(self) -> None:
         """Parse the topics that the members subscribe to, once per generation; of very many none is known."""
         self.subscribed_topics = None
         if not self.members:

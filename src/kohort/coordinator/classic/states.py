@@ -15,12 +15,12 @@ Who may change them
 A state is part of the round, not of what is written. ``Round.move_to`` is the only way to another one, and asserts the
 table below. ``Round.of`` begins at Stable or Empty, as the log says; dropping a round begins again there. Decisions
 call ``move_to`` (rebalance.py opens and closes the round, sync.py makes it Stable), unloading makes it Dead
-(shard.py). Replay changes no state: it changes ``ClassicGroup.written``.
+(shard.py). Replay changes no state: it changes ``ClassicGroup.persisted``.
 
 Rules
 -----
 1. What waits in a state has a timer that ends the wait: the round timer in PreparingRebalance, the sync timer in
-   CompletingRebalance (and in Stable, until the last member has asked), a session timer for each member that has no
+   CompletingRebalance (and in Stable, until the last member has request), a session timer for each member that has no
    request parked. ``invariants.check_waits`` holds it after every event.
 2. No JoinGroup is parked outside of PreparingRebalance, and no SyncGroup outside of CompletingRebalance: whoever leaves
    one of these states answers, or refuses, all that is parked there.

@@ -48,52 +48,53 @@ def decide_sync(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> O
     message = request.message
     assert isinstance(message, SyncGroupRequest)
     group = groups.check_group(message.group_id)
-    this = group.round
+    rebalance = group.round
     member = group.check_member(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
-    _check_protocol(this, message)
-    if this.state is GroupState.PREPARING_REBALANCE:
+    _check_protocol(rebalance, message)
+    if rebalance.state is GroupState.PREPARING_REBALANCE:
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-    member.saw(request.connection, ctx.now_ms)
+    member.note_request(request.connection, ctx.now_ms)
     out = Outcome()
-    if this.state is GroupState.STABLE:
+    if rebalance.state is GroupState.STABLE:
         keep_session(group, member, ctx, out)
-        out.replies.append(Reply(request, synced(this, member)))
+        out.replies.append(Reply(request, synced(rebalance, member)))
     else:
         older, member.sync = member.sync, request
         if older is not None:
             out.replies.append(refuse_sync(older, ErrorCode.REBALANCE_IN_PROGRESS))
-        if this.leader == member.member_id:
+        if rebalance.leader == member.member_id:
             _write_assignments(group, message, ctx, out)
     _note_synced(group, member, ctx, out)
     return out
 
 
-def _check_protocol(this: Round, message: SyncGroupRequest) -> None:
-    type_differs = message.protocol_type is not None and message.protocol_type != this.protocol_type
-    name_differs = message.protocol_name is not None and message.protocol_name != this.protocol_name
+def _check_protocol(rebalance: Round, message: SyncGroupRequest) -> None:
+    type_differs = message.protocol_type is not None and message.protocol_type != rebalance.protocol_type
+    name_differs = message.protocol_name is not None and message.protocol_name != rebalance.protocol_name
     if type_differs or name_differs:
         raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group speaks {this.protocol_type}/{this.protocol_name}"
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"the group speaks {rebalance.protocol_type}/{rebalance.protocol_name}",
         )
 
 
 def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Context, out: Outcome) -> None:
-    this = group.round
+    rebalance = group.round
     given = {a.member_id: bytes(a.assignment) for a in message.assignments}
-    joined_ms = this.state_since_ms
+    joined_ms = rebalance.state_since_ms
     took_ms = ctx.now_ms - joined_ms
-    this.move_to(GroupState.STABLE, ctx.now_ms)
-    this.assigned_at_ms = ctx.now_ms
-    for member in this.members.values():
+    rebalance.move_to(GroupState.STABLE, ctx.now_ms)
+    rebalance.assigned_at_ms = ctx.now_ms
+    for member in rebalance.members.values():
         member.assignment = given.get(member.member_id, b"")
         if member.sync is not None:
-            out.replies.append(Reply(member.sync, synced(this, member)))
+            out.replies.append(Reply(member.sync, synced(rebalance, member)))
             member.sync = None
             keep_session(group, member, ctx, out)
-    value = generation_of(this, joined_ms)  # as Kafka, which writes the record before it moves on
+    value = generation_of(rebalance, joined_ms)  # as Kafka, which writes the record before it moves on
     out.records.append(GroupWritten(group.group_id, value))
-    out.evidence = partial(_assignment_written, group.group_id, group.written, value, ctx.now_ms, took_ms)
+    out.evidence = partial(_assignment_written, group.group_id, group.persisted, value, ctx.now_ms, took_ms)
 
 
 def _assignment_written(
@@ -112,29 +113,29 @@ def _assignment_written(
 
 def _note_synced(group: ClassicGroup, member: Member, ctx: Context, out: Outcome) -> None:
     """Cancel the sync timer when the last member of the generation has asked for its assignment."""
-    this = group.round
-    if member.member_id in this.pending_sync:
-        this.pending_sync.remove(member.member_id)
-        if not this.pending_sync:
+    rebalance = group.round
+    if member.member_id in rebalance.pending_sync:
+        rebalance.pending_sync.remove(member.member_id)
+        if not rebalance.pending_sync:
             out.timers.append(CancelTimer(sync_timer(group.group_id)))
-            this.last_to_sync = member.who
-    if this.state is GroupState.STABLE and not this.pending_sync and this.last_to_sync is not None:
-        took_ms = ctx.now_ms - this.assigned_at_ms
+            rebalance.last_to_sync = member.who
+    if rebalance.state is GroupState.STABLE and not rebalance.pending_sync and rebalance.last_to_sync is not None:
+        took_ms = ctx.now_ms - rebalance.assigned_at_ms
         out.journal.append(
             RoundSettled(
                 at_ms=ctx.now_ms,
                 group=group.group_id,
-                generation=this.generation_id,
-                last=this.last_to_sync,
+                generation=rebalance.generation_id,
+                last=rebalance.last_to_sync,
                 took_ms=took_ms,
             )
         )
-        this.last_to_sync = None
+        rebalance.last_to_sync = None
 
 
-def synced(this: Round, member: Member) -> SyncGroupResponse:
+def synced(rebalance: Round, member: Member) -> SyncGroupResponse:
     return SyncGroupResponse(
-        protocol_type=this.protocol_type, protocol_name=this.protocol_name, assignment=member.assignment
+        protocol_type=rebalance.protocol_type, protocol_name=rebalance.protocol_name, assignment=member.assignment
     )
 
 
@@ -143,11 +144,11 @@ def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
 
     The rules: protocol/groups.md#rebalances.
     """
-    this, out = group.round, Outcome()
-    if this.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not this.pending_sync:
+    rebalance, out = group.round, Outcome()
+    if rebalance.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not rebalance.pending_sync:
         return out
-    led = this.leader in this.pending_sync
-    missing = [m for m in this.members if m in this.pending_sync]
+    led = rebalance.leader in rebalance.pending_sync
+    missing = [m for m in rebalance.members if m in rebalance.pending_sync]
     gone = [remove_member(group, ctx, out, member_id, "sync_timeout") for member_id in missing]
     trigger = Trigger(
         event="sync_timeout",

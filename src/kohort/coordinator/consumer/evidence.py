@@ -7,11 +7,18 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from kohort.coordinator.classic.evidence import NO_COMMIT, Refusing, Tried, note_refusal
+from kohort.coordinator.classic.evidence import NO_COMMIT, RefusedOffsets, RefusingGroup, note_refusal
 from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup
 from kohort.coordinator.consumer.group_epoch import RaisedEpoch
-from kohort.coordinator.consumer.member import Beat, who_says
-from kohort.coordinator.consumer.reconcile import NOTHING, Current, Goal, Held, ReconciliationState, Target
+from kohort.coordinator.consumer.member import Beat, who_of
+from kohort.coordinator.consumer.reconcile import (
+    NO_PARTITIONS,
+    AssignedPartitions,
+    CurrentAssignment,
+    ReconciliationState,
+    ReconciliationTarget,
+    Target,
+)
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import (
     AwaitedPartition,
@@ -33,16 +40,16 @@ STATE_NAMES: dict[ReconciliationState, Literal["stable", "unrevoked_partitions",
 }
 
 
-class Changes(NamedTuple):
+class HeartbeatChanges(NamedTuple):
     """Results of a heartbeat's steps."""
 
     raised: RaisedEpoch | None
     computed: ComputedTarget | None
-    goal: Goal | None
-    current: Current
+    reconciliation: ReconciliationTarget | None
+    current: CurrentAssignment
 
 
-def note_changes(group: ModernGroup, beat: Beat, changes: Changes, ctx: Context, out: Outcome) -> None:
+def note_changes(group: ModernGroup, beat: Beat, changes: HeartbeatChanges, ctx: Context, out: Outcome) -> None:
     """Journal the differences that a heartbeat makes, in the order of its steps."""
     arrival = beat.arrival
     if arrival.replaces is not None:
@@ -51,14 +58,14 @@ def note_changes(group: ModernGroup, beat: Beat, changes: Changes, ctx: Context,
             StaticReplaced(
                 at_ms=ctx.now_ms,
                 group=group.group_id,
-                who=who_says(arrival.member_id, old.said),
+                who=who_of(arrival.member_id, old.metadata),
                 old_member_id=old.member_id,
                 software=beat.software,
             )
         )
     if changes.raised is not None:
-        group.soft.epoch_raised_ms = ctx.now_ms
-        members = len(group.members) + (arrival.said is None)
+        group.volatile.epoch_raised_ms = ctx.now_ms
+        members = len(group.members) + (arrival.metadata is None)
         cause = changes.raised.cause
         if cause.who is not None and beat.software is not None:
             cause = msgspec.structs.replace(cause, software=beat.software)
@@ -68,12 +75,14 @@ def note_changes(group: ModernGroup, beat: Beat, changes: Changes, ctx: Context,
         )
     if changes.computed is not None:
         out.journal.append(target_computed(group, changes.computed, ctx))
-    if changes.goal is not None and changes.current is not arrival.current:
-        out.journal.append(note_reconciled(group, beat.who, arrival.current, changes.current, changes.goal, ctx))
+    if changes.reconciliation is not None and changes.current is not arrival.current:
+        out.journal.append(
+            note_reconciled(group, beat.who, arrival.current, changes.current, changes.reconciliation, ctx)
+        )
 
 
 def target_computed(group: ModernGroup, computed: ComputedTarget, ctx: Context) -> TargetComputed:
-    raised_ms = group.soft.epoch_raised_ms
+    raised_ms = group.volatile.epoch_raised_ms
     return TargetComputed(
         at_ms=ctx.now_ms,
         group=group.group_id,
@@ -86,22 +95,27 @@ def target_computed(group: ModernGroup, computed: ComputedTarget, ctx: Context) 
 
 
 def note_reconciled(
-    group: ModernGroup, who: Who, before: Current, after: Current, goal: Goal, ctx: Context
+    group: ModernGroup,
+    who: Who,
+    before: CurrentAssignment,
+    after: CurrentAssignment,
+    reconciliation: ReconciliationTarget,
+    ctx: Context,
 ) -> MemberReconciled:
     """Return the entry of a member's step; note when its revocation began, and when its partitions became unowned."""
-    soft, now_ms = group.soft, ctx.now_ms
+    volatile, now_ms = group.volatile, ctx.now_ms
     held_before, held_after = set(places(before)), set(places(after))
     revoked = held_before - held_after
-    since_ms = soft.revoking_since_ms.get(who.member_id)
+    since_ms = volatile.revoking_since_ms.get(who.member_id)
     if after.pending:
-        soft.revoking_since_ms.setdefault(who.member_id, now_ms)
+        volatile.revoking_since_ms.setdefault(who.member_id, now_ms)
     else:
-        soft.revoking_since_ms.pop(who.member_id, None)
+        volatile.revoking_since_ms.pop(who.member_id, None)
     for place in revoked:
-        soft.released_ms[place] = now_ms
+        volatile.released_ms[place] = now_ms
     given = []
     for place in sorted(held_after - held_before):
-        released_ms = soft.released_ms.pop(place, None)
+        released_ms = volatile.released_ms.pop(place, None)
         unowned_ms = None if released_ms is None else now_ms - released_ms
         given.append(GivenPartition(_name(place[0], ctx.topics), place[1], unowned_ms))
     return MemberReconciled(
@@ -110,24 +124,24 @@ def note_reconciled(
         who=who,
         epoch=after.epoch,
         from_epoch=before.epoch,
-        target_epoch=goal.epoch,
+        target_epoch=reconciliation.epoch,
         state=STATE_NAMES[after.state],
         revoking=by_name(_flat(after.pending), ctx.topics),
         revoked=by_name(revoked, ctx.topics),
         revoked_after_ms=None if since_ms is None or not revoked else now_ms - since_ms,
         given=tuple(given),
-        awaited=_awaited(group, who.member_id, after, goal.target, ctx.topics),
+        awaited=_awaited(group, who.member_id, after, reconciliation.target, ctx.topics),
     )
 
 
 def _awaited(
-    group: ModernGroup, member_id: str, after: Current, target: Target, topics: TopicsView
+    group: ModernGroup, member_id: str, after: CurrentAssignment, target: Target, topics: TopicsView
 ) -> tuple[AwaitedPartition, ...]:
     if after.state is not ReconciliationState.UNRELEASED_PARTITIONS:
         return ()
     found = []
     for topic, partitions in target.items():
-        for partition in sorted(partitions - after.assigned.get(topic, NOTHING).keys()):
+        for partition in sorted(partitions - after.assigned.get(topic, NO_PARTITIONS).keys()):
             owner = group.owners.get((topic, partition))
             if owner is not None and owner != member_id:
                 found.append(AwaitedPartition(_name(topic, topics), partition, owner))
@@ -142,11 +156,11 @@ def by_name(places: Iterable[tuple[bytes, int]], topics: TopicsView) -> dict[str
     return {name: tuple(partitions) for name, partitions in found.items()}
 
 
-def places(current: Current) -> Iterable[tuple[bytes, int]]:
-    return ((topic, partition) for topic, partition, _ in current.held())
+def places(current: CurrentAssignment) -> Iterable[tuple[bytes, int]]:
+    return ((topic, partition) for topic, partition, _ in current.partitions())
 
 
-def _flat(held: Held) -> Iterable[tuple[bytes, int]]:
+def _flat(held: AssignedPartitions) -> Iterable[tuple[bytes, int]]:
     return ((topic, partition) for topic, partitions in held.items() for partition in partitions)
 
 
@@ -155,15 +169,20 @@ def _name(topic: bytes, topics: TopicsView) -> str:
 
 
 def note_fenced_in_consumer_group(
-    group: ModernGroup, request: GroupRequest, error: ApiError, ctx: Context, out: Outcome, tried: Tried = NO_COMMIT
+    group: ModernGroup,
+    request: GroupRequest,
+    error: ApiError,
+    ctx: Context,
+    out: Outcome,
+    tried: RefusedOffsets = NO_COMMIT,
 ) -> None:
     """Count and journal a refusal in a consumer group."""
-    soft = group.soft
-    if soft.fenced_in_epoch != group.epoch:
-        soft.fenced_in_epoch = group.epoch
-        soft.fenced.clear()
+    volatile = group.volatile
+    if volatile.fenced_in_epoch != group.epoch:
+        volatile.fenced_in_epoch = group.epoch
+        volatile.fenced.clear()
     member = group.members.get(getattr(request.message, "member_id", ""))
     current = group.epoch if member is None else member.epoch
     accepted = (name for name, count in group.classic_protocols.items() if count == group.classic_members)
-    refusing = Refusing(group.group_id, soft.fenced, len(group.members), current, PROTOCOL_TYPE, accepted)
+    refusing = RefusingGroup(group.group_id, volatile.fenced, len(group.members), current, PROTOCOL_TYPE, accepted)
     note_refusal(refusing, request, error.code, ctx, out, tried)

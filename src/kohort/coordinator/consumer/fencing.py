@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from kohort.coordinator.consumer.group import ConsumerGroups, ModernGroup, check_consumer_group
 from kohort.coordinator.consumer.group_epoch import hash_without
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.reconcile import NOTHING, Current, Held, value_of
-from kohort.coordinator.consumer.sessions import forget_timers_of, revocation_timer, vitals_of
+from kohort.coordinator.consumer.reconcile import NO_PARTITIONS, AssignedPartitions, CurrentAssignment, value_of
+from kohort.coordinator.consumer.sessions import cancel_member_timers, revocation_timer, vitals_of
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, EpochEvent, EpochRaised, StaticAway
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
@@ -72,27 +72,27 @@ def remove_members(
     group_id = group.group_id
     for member in gone:
         out.records += tombstones_of_member(group_id, member.member_id)
-        out.timers += forget_timers_of(group_id, member.member_id)
-    said = [member.said for member in gone]
+        out.timers += cancel_member_timers(group_id, member.member_id)
+    metadata = [member.metadata for member in gone]
     users = group.regex_users.copy()
-    users.subtract(value.subscribed_topic_regex for value in said if value.subscribed_topic_regex)
-    for regex in dict.fromkeys(value.subscribed_topic_regex for value in said):
+    users.subtract(value.subscribed_topic_regex for value in metadata if value.subscribed_topic_regex)
+    for regex in dict.fromkeys(value.subscribed_topic_regex for value in metadata):
         if regex and not users[regex] and regex in group.regexes:
             out.records.append(RegexResolved(group_id, regex, None))
     left = len(group.members) - len(gone)
     epoch = group.epoch + 1
-    metadata_hash = hash_without(group, said, ctx)
+    metadata_hash = hash_without(group, metadata, ctx)
     out.records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
     if not left:
         value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch)
         out.records.append(TargetEpochWritten(group_id, value))
-    group.soft.epoch_raised_ms = ctx.now_ms
+    group.volatile.epoch_raised_ms = ctx.now_ms
     for member in gone:
-        group.soft.note_released(member.current.held(), ctx.now_ms)
-        group.soft.revoking_since_ms.pop(member.member_id, None)
+        group.volatile.note_released(member.current.partitions(), ctx.now_ms)
+        group.volatile.revoking_since_ms.pop(member.member_id, None)
     if not left:
-        group.soft.released_ms.clear()
-        group.soft.topics = None
+        group.volatile.released_ms.clear()
+        group.volatile.topics = None
     out.journal.append(EpochRaised(at_ms=ctx.now_ms, group=group_id, epoch=epoch, cause=cause, members=left))
 
 
@@ -116,7 +116,7 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
         _keep_place(group, member, ctx, out)
     else:
         remove_member(group, member, "member_left", ctx, out)
-        ctx.remembered.leavers.add(request.connection, group.group_id, member.who, ctx.now_ms)
+        ctx.evidence.departed.add(request.connection, group.group_id, member.who, ctx.now_ms)
     response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=message.member_epoch)
     out.replies.append(Reply(request, response))
     return out
@@ -125,15 +125,19 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
 def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: Outcome) -> None:
     """Keep the place of a static member until its session ends; its pending revocations are done."""
     current = member.current
-    away = Current(
-        LEAVING_FOR_A_WHILE_EPOCH, current.previous_epoch, current.state, _from_the_start(current.assigned), NOTHING
+    away = CurrentAssignment(
+        LEAVING_FOR_A_WHILE_EPOCH,
+        current.previous_epoch,
+        current.state,
+        _from_the_start(current.assigned),
+        NO_PARTITIONS,
     )
     out.records.append(CurrentWritten(group.group_id, member.member_id, value_of(away)))
     out.timers.append(CancelTimer(revocation_timer(group.group_id, member.member_id)))
     let_go = ((topic, p, epoch) for topic, of in current.pending.items() for p, epoch in of.items())
-    group.soft.note_released(let_go, ctx.now_ms)
+    group.volatile.note_released(let_go, ctx.now_ms)
     out.journal.append(StaticAway(at_ms=ctx.now_ms, group=group.group_id, who=member.who))
 
 
-def _from_the_start(assigned: Held) -> Held:
+def _from_the_start(assigned: AssignedPartitions) -> AssignedPartitions:
     return {topic: dict.fromkeys(partitions, JOINING_EPOCH) for topic, partitions in assigned.items()}

@@ -1,6 +1,6 @@
 """A consumer group: everything the log says of it, and a few things that are found again where they are lost.
 
-The rules: protocol/consumer-groups.md#group-epoch. Decisions read it and change nothing but ``presence`` and ``soft``;
+The rules: protocol/consumer-groups.md#group-epoch. Decisions read it and change nothing but ``presence`` and ``volatile``;
 the rest is changed by replay (``replaying.py``).
 """
 
@@ -67,7 +67,7 @@ class PendingTarget:
 
 
 @dataclass(slots=True)
-class Soft:
+class VolatileState:
     """What a broker that takes over finds out anew."""
 
     checked_topics_version: int = -1
@@ -81,7 +81,7 @@ class Soft:
     """Converted from a classic group amid a rebalance: the members have no assignment yet."""
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
-    wanted_by: MayDescribe = may_describe_all
+    regex_may_describe: MayDescribe = may_describe_all
     """Topics that the sender of the heartbeat may describe that made a resolution due."""
     resolving: TopicSearch | None = None
     fenced: set[tuple[str, str, str]] = field(default_factory=set)
@@ -131,7 +131,7 @@ class ModernGroup:
         """How many classic members offer each protocol."""
         # What is not written.
         self.presence: dict[str, ConsumerPresence] = {}
-        self.soft = Soft()
+        self.volatile = VolatileState()
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -166,14 +166,14 @@ class ModernGroup:
             return self.subscribers.keys()
         return self.subscribers.keys() | self.matched.keys()
 
-    def topics_of(self, said: ConsumerGroupMemberMetadataValue) -> set[str]:
-        """Return the names that a member subscribes to that says ``said``, those that its expression was found to match
+    def topics_of(self, metadata: ConsumerGroupMemberMetadataValue) -> set[str]:
+        """Return the names that a member subscribes to that says ``metadata``, those that its expression was found to match
         among them."""
-        return {*said.subscribed_topic_names, *self.matches_of(said)}
+        return {*metadata.subscribed_topic_names, *self.matches_of(metadata)}
 
-    def matches_of(self, said: ConsumerGroupMemberMetadataValue) -> tuple[str, ...]:
-        """Return the topics that the expression was found to match of a member that says ``said``, in order."""
-        resolved = self.regexes.get(said.subscribed_topic_regex or "")
+    def matches_of(self, metadata: ConsumerGroupMemberMetadataValue) -> tuple[str, ...]:
+        """Return the topics that the expression was found to match of a member that says ``metadata``, in order."""
+        resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
         return () if resolved is None else tuple(resolved.topics)
 
     def check_member(self, member_id: str) -> ConsumerMember:
@@ -183,20 +183,20 @@ class ModernGroup:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
-    def holder(self, instance_id: str | None) -> ConsumerMember | None:
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """Return the static member with an instance id."""
         member_id = None if instance_id is None else self.instances.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def check_static(self, instance_id: str, member_id: str) -> ConsumerMember:
         """Return a static member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for the id of another member."""
-        holder = self.holder(instance_id)
-        if holder is None:
+        static_member = self.static_member(instance_id)
+        if static_member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        if holder.member_id != member_id:
+        if static_member.member_id != member_id:
             fenced = f"Static member {member_id} with instance id {instance_id} was fenced"
-            raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{fenced} by member {holder.member_id}.")
-        return holder
+            raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{fenced} by member {static_member.member_id}.")
+        return static_member
 
     @property
     def is_blank(self) -> bool:

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Collection
 from typing import NamedTuple
 
-from kohort.assignors.server.iteration import as_kafka_keeps
+from kohort.assignors.server.iteration import in_group_order
 from kohort.config.group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, in_force
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.subscribed_topics import Found, TopicsOfGroup
+from kohort.coordinator.consumer.subscribed_topics import ExistingTopic, TopicsOfGroup
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, Who
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
@@ -40,7 +40,7 @@ def settings_of(group_id: str, ctx: Context) -> GroupSettings:
     )
 
 
-Said = ConsumerGroupMemberMetadataValue
+ConsumerMetadata = ConsumerGroupMemberMetadataValue
 
 
 class RaisedEpoch(NamedTuple):
@@ -51,22 +51,24 @@ class RaisedEpoch(NamedTuple):
     cause: EpochCause
 
 
-def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, Found] | None]:
+def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:
     """Return the existing topics of the group, and those before where topics changed since the last heartbeat."""
-    topics = group.soft.topics
+    topics = group.volatile.topics
     if topics is None:
-        topics = group.soft.topics = TopicsOfGroup()
+        topics = group.volatile.topics = TopicsOfGroup()
         topics.refresh(group, ctx.topics)
         return topics, None
     return topics, topics.refresh(group, ctx.topics)
 
 
-def changed_names(group: ModernGroup, before: Collection[Said], after: Said | None) -> tuple[list[str], list[str]]:
+def changed_names(
+    group: ModernGroup, before: Collection[ConsumerMetadata], after: ConsumerMetadata | None
+) -> tuple[list[str], list[str]]:
     """Return the names that the group subscribes to, and those that it does not, once ``after`` replaces ``before``."""
     stays = set() if after is None else set(after.subscribed_topic_names)
     begun = [name for name in stays if not group.subscribes_to(name)]
-    fewer = Counter(name for said in before for name in said.subscribed_topic_names)
-    unused = Counter(said.subscribed_topic_regex for said in before if said.subscribed_topic_regex)
+    fewer = Counter(name for metadata in before for name in metadata.subscribed_topic_names)
+    unused = Counter(metadata.subscribed_topic_regex for metadata in before if metadata.subscribed_topic_regex)
     if after is not None and after.subscribed_topic_regex:
         unused[after.subscribed_topic_regex] -= 1
     lost: Counter[str] = Counter()
@@ -81,15 +83,17 @@ def changed_names(group: ModernGroup, before: Collection[Said], after: Said | No
     return begun, ended
 
 
-def hash_without(group: ModernGroup, gone: Collection[Said], ctx: Context) -> int:
+def hash_without(group: ModernGroup, gone: Collection[ConsumerMetadata], ctx: Context) -> int:
     """Return the hash of the topics of the group once the members that subscribe to ``gone`` are removed."""
     return current_topics(group, ctx)[0].hash_with(*changed_names(group, gone, None), ctx.topics)
 
 
-def _partitions_changed(before: dict[str, Found] | None, now: dict[str, Found]) -> dict[str, tuple[int, int]]:
+def _partitions_changed(
+    before: dict[str, ExistingTopic] | None, now: dict[str, ExistingTopic]
+) -> dict[str, tuple[int, int]]:
     if before is None:
         return {}
-    none = Found(b"", 0, b"")
+    none = ExistingTopic(b"", 0, b"")
     return {
         name: (before.get(name, none).partitions, now.get(name, none).partitions)
         for name in sorted(before.keys() | now.keys())
@@ -97,7 +101,9 @@ def _partitions_changed(before: dict[str, Found] | None, now: dict[str, Found]) 
     }
 
 
-def preferred_assignor(group: ModernGroup, ctx: Context, before: Said | None = None, after: Said | None = None) -> str:
+def preferred_assignor(
+    group: ModernGroup, ctx: Context, before: ConsumerMetadata | None = None, after: ConsumerMetadata | None = None
+) -> str:
     """Return the assignor that most members ask for, with ``after`` in place of ``before``; nobody: the first of
     the broker's. Of several that as many ask for it is the first of Kafka's table, whoever says so, and when: with
     Kafka it is the one that the heartbeat names, so that each heartbeat of some members raises the epoch."""
@@ -109,13 +115,15 @@ def preferred_assignor(group: ModernGroup, ctx: Context, before: Said | None = N
         if after is not None and after.server_assignor is not None:
             votes[after.server_assignor] += 1
     known = ctx.config.consumer_assignors
-    asked = [name for name, count in votes.items() if count > 0 and name in known]
-    if not asked:
+    preferred = [name for name, count in votes.items() if count > 0 and name in known]
+    if not preferred:
         return known[0]
-    return max(as_kafka_keeps(asked), key=votes.__getitem__)
+    return max(in_group_order(preferred), key=votes.__getitem__)
 
 
-def raised_epoch(group: ModernGroup, before: Said | None, after: Said, who: Who, ctx: Context) -> RaisedEpoch | None:
+def raised_epoch(
+    group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: Who, ctx: Context
+) -> RaisedEpoch | None:
     """Return the epoch that a heartbeat makes of the group's, or None: nothing that matters to the target changed.
 
     ``before`` is what the member, or the one whose place it takes, had said; None: it is new.
@@ -125,26 +133,28 @@ def raised_epoch(group: ModernGroup, before: Said | None, after: Said, who: Who,
         assignor = preferred_assignor(group, ctx, before, after)
         if assignor != preferred_assignor(group, ctx):
             cause = EpochCause(event="assignor_changed", who=who, assignor=assignor)
-    if cause is None and group.soft.converted_amid_rebalance:
+    if cause is None and group.volatile.converted_amid_rebalance:
         # Whoever comes in place of a static member changes nothing: no epoch would rise, and all would stay without
         # partitions, as with Kafka 4.4.
         cause = EpochCause(event="converted", who=who)
-    group.soft.converted_amid_rebalance = False
+    group.volatile.converted_amid_rebalance = False
     version = ctx.topics.version
-    if cause is None and group.soft.checked_topics_version == version:
+    if cause is None and group.volatile.checked_topics_version == version:
         return None
     topics, earlier = current_topics(group, ctx)
     begun, ended = changed_names(group, () if before is None or before is after else (before,), after)
     now = topics.hash_with(begun, ended, ctx.topics)
     if cause is None:
         if now == group.metadata_hash:
-            group.soft.checked_topics_version = version
+            group.volatile.checked_topics_version = version
             return None
         cause = EpochCause(event="topics_changed", partitions_changed=_partitions_changed(earlier, topics.found))
     return RaisedEpoch(group.epoch + 1, now, cause)
 
 
-def _change_of_member(group: ModernGroup, before: Said | None, after: Said, who: Who) -> EpochCause | None:
+def _change_of_member(
+    group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: Who
+) -> EpochCause | None:
     names_before, names = [] if before is None else before.subscribed_topic_names, after.subscribed_topic_names
     regex_before = (before.subscribed_topic_regex if before is not None else None) or ""
     regex = after.subscribed_topic_regex or ""

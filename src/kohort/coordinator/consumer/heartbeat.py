@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from kohort.coordinator.consumer.evidence import Changes, note_changes
+from kohort.coordinator.consumer.evidence import HeartbeatChanges, note_changes
 from kohort.coordinator.consumer.fencing import tombstones_of_member
 from kohort.coordinator.consumer.group import ComputedTarget, ConsumerGroups, ModernGroup
-from kohort.coordinator.consumer.group_epoch import RaisedEpoch, Said, raised_epoch, settings_of
+from kohort.coordinator.consumer.group_epoch import ConsumerMetadata, RaisedEpoch, raised_epoch, settings_of
 from kohort.coordinator.consumer.member import Arrival, Beat, ConsumerMember, beat_of, new_member_id
 from kohort.coordinator.consumer.reconcile import (
     NEW_MEMBER,
     NO_TARGET,
-    Current,
-    Goal,
-    Held,
-    Owned,
+    AssignedPartitions,
+    CurrentAssignment,
+    OwnedPartitions,
     ReconciliationState,
+    ReconciliationTarget,
     Target,
     reconciled,
     target_value_of,
@@ -31,14 +31,14 @@ from kohort.coordinator.consumer.resolving import refresh_timers
 from kohort.coordinator.consumer.sessions import (
     await_revocation,
     begin_sessions_of,
-    forget_timers_of,
+    cancel_member_timers,
     rejoin_timer,
     renew_session,
     resync_timer,
 )
-from kohort.coordinator.consumer.subscription import check_regex, is_full, said_after
+from kohort.coordinator.consumer.subscription import check_regex, is_full, updated_metadata
 from kohort.coordinator.consumer.target import (
-    Newcomer,
+    HeartbeatSender,
     begin_in_steps,
     compute_target,
     is_target_due,
@@ -69,21 +69,21 @@ def decide_consumer_heartbeat(
     message = request.message
     assert isinstance(message, ConsumerGroupHeartbeatRequest)
     out = Outcome(round_changed=False)
-    owned = _owned(message)
-    arrival = arrive(group, message, owned, ctx)
-    said = said_after(arrival.said, request)
-    check_regex(group, arrival.said, said)
-    current = advance(group, beat_of(arrival, said, owned, request), ctx, out)
-    if arrival.said is None or arrival.replaces is not None:
+    owned = _owned_partitions(message)
+    arrival = find_sender(group, message, owned, ctx)
+    metadata = updated_metadata(arrival.metadata, request)
+    check_regex(group, arrival.metadata, metadata)
+    current = advance(group, beat_of(arrival, metadata, owned, request), ctx, out)
+    if arrival.metadata is None or arrival.replaces is not None:
         out.then = partial(_begin_session, groups, arrival.member_id, request, ctx)
     else:
-        now = ConsumerMember(arrival.member_id, said, current)
+        now = ConsumerMember(arrival.member_id, metadata, current)
         out.timers += renew_session(group, now, request.connection, ctx)
-        out.timers += refresh_timers(group, said, request, ctx)
+        out.timers += refresh_timers(group, metadata, request, ctx)
     is_complete = message.member_epoch == JOINING_EPOCH or is_full(message)
-    is_news = is_complete or not _same_places(arrival.current.assigned, current.assigned)
+    should_journal = is_complete or not _same_places(arrival.current.assigned, current.assigned)
     interval_ms = settings_of(group.group_id, ctx).heartbeat_interval_ms
-    assigned = current.assigned if is_news else None
+    assigned = current.assigned if should_journal else None
     out.replies.append(Reply(request, _answer(arrival.member_id, current.epoch, interval_ms, assigned)))
     return out
 
@@ -93,14 +93,16 @@ def _begin_session(groups: ConsumerGroups, member_id: str, request: GroupRequest
     assert isinstance(message, ConsumerGroupHeartbeatRequest)
     out = begin_sessions_of(groups, message.group_id, member_id, request.connection, ctx)
     group = groups.consumer[message.group_id]
-    out.timers += refresh_timers(group, group.members[member_id].said, request, ctx)
+    out.timers += refresh_timers(group, group.members[member_id].metadata, request, ctx)
     return out
 
 
 # The member: protocol/consumer-groups.md#members-and-epochs.
 
 
-def arrive(group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: Owned | None, ctx: Context) -> Arrival:
+def find_sender(
+    group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: OwnedPartitions | None, ctx: Context
+) -> Arrival:
     """Return the sender of a heartbeat that is not a leave.
 
     Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID.
@@ -109,22 +111,22 @@ def arrive(group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: Ow
     if message.member_epoch != JOINING_EPOCH:
         return arrival_of(group, _check_heartbeat(group, message, owned))
     member_id = message.member_id or new_member_id(ctx.rng)
-    holder = group.holder(message.instance_id)
-    if holder is not None:
-        _check_released(holder, member_id)
-        return replacement_of(group, holder, member_id)
+    static_member = group.static_member(message.instance_id)
+    if static_member is not None:
+        _check_released(static_member, member_id)
+        return replacement_of(group, static_member, member_id)
     member = group.members.get(member_id)
     return Arrival(member_id, None, NEW_MEMBER, None) if member is None else arrival_of(group, member)
 
 
 def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
-    return Arrival(member.member_id, member.said, member.current, group.targets.get(member.member_id))
+    return Arrival(member.member_id, member.metadata, member.current, group.targets.get(member.member_id))
 
 
-def replacement_of(group: ModernGroup, holder: ConsumerMember, member_id: str) -> Arrival:
+def replacement_of(group: ModernGroup, static_member: ConsumerMember, member_id: str) -> Arrival:
     """Return the member that takes the place of a static member under a new id."""
-    current = holder.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
-    return Arrival(member_id, holder.said, current, group.target(holder.member_id), holder)
+    current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
+    return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
 
 
 def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx: Context) -> None:
@@ -135,7 +137,9 @@ def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx:
         raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, problem)
 
 
-def _check_heartbeat(group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: Owned | None) -> ConsumerMember:
+def _check_heartbeat(
+    group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: OwnedPartitions | None
+) -> ConsumerMember:
     if message.instance_id is None:
         member = group.check_member(message.member_id)
     else:
@@ -144,7 +148,7 @@ def _check_heartbeat(group: ModernGroup, message: ConsumerGroupHeartbeatRequest,
     return member
 
 
-def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
+def check_epoch(member: ConsumerMember, epoch: int, owned: OwnedPartitions | None) -> None:
     """Raise FENCED_MEMBER_EPOCH unless the epoch is the member's, or the one before where its answer may be lost."""
     if epoch == member.epoch:
         return
@@ -158,25 +162,27 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None
     )
 
 
-def _is_among(owned: Owned | None, assigned: Held) -> bool:
+def _is_among(owned: OwnedPartitions | None, assigned: AssignedPartitions) -> bool:
     if owned is None:
         return False
     return all(topic in assigned and assigned[topic].keys() >= set(of) for topic, of in owned.items())
 
 
-def _check_released(holder: ConsumerMember, member_id: str) -> None:
-    if holder.epoch != LEAVING_FOR_A_WHILE_EPOCH and not holder.speaks_classic:
+def _check_released(static_member: ConsumerMember, member_id: str) -> None:
+    if static_member.epoch != LEAVING_FOR_A_WHILE_EPOCH and not static_member.is_classic:
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {holder.instance_id} cannot join the group because the "
-            f"instance id is owned by {holder.member_id} member.",
+            f"Static member {member_id} with instance id {static_member.instance_id} cannot join the group because the "
+            f"instance id is owned by {static_member.member_id} member.",
         )
 
 
 # The group, and the member's next step.
 
 
-def advance(group: ModernGroup, beat: Beat, ctx: Context, out: Outcome, *, becomes_classic: bool = False) -> Current:
+def advance(
+    group: ModernGroup, beat: Beat, ctx: Context, out: Outcome, *, becomes_classic: bool = False
+) -> CurrentAssignment:
     """Decide on metadata, group epoch, target and assignment, in this order; returns the member's next assignment.
 
     A group that ``becomes_classic`` computes no target, and the member stays where it is if one would be due.
@@ -184,25 +190,25 @@ def advance(group: ModernGroup, beat: Beat, ctx: Context, out: Outcome, *, becom
     if beat.arrival.replaces is not None:
         _take_place(group, beat.arrival, beat.arrival.replaces, out)
     raised = _update_subscription(group, beat, ctx, out)
-    computed, current, goal = None, beat.arrival.current, None
+    computed, current, reconciliation = None, beat.arrival.current, None
     is_behind = raised is not None or group.epoch > group.target_epoch
     if not becomes_classic:
         computed = _compute_target(group, beat, group.epoch if raised is None else raised.epoch, ctx, out)
     if not (becomes_classic and is_behind):
-        goal = _goal(group, beat, computed, ctx)
-        current = _reconcile(group, beat, goal, ctx, out)
-    note_changes(group, beat, Changes(raised, computed, goal, current), ctx, out)
+        reconciliation = _reconciliation(group, beat, computed, ctx)
+        current = _reconcile(group, beat, reconciliation, ctx, out)
+    note_changes(group, beat, HeartbeatChanges(raised, computed, reconciliation, current), ctx, out)
     return current
 
 
 def _take_place(group: ModernGroup, arrival: Arrival, old: ConsumerMember, out: Outcome) -> None:
     """Write a static member under its new id, with its metadata, target and assignment."""
-    assert arrival.said is not None
+    assert arrival.metadata is not None
     group_id, member_id = group.group_id, arrival.member_id
-    out.timers += forget_timers_of(group_id, old.member_id)
+    out.timers += cancel_member_timers(group_id, old.member_id)
     out.records += tombstones_of_member(group_id, old.member_id)
     out.records += [
-        MemberWritten(group_id, member_id, arrival.said),
+        MemberWritten(group_id, member_id, arrival.metadata),
         TargetWritten(group_id, member_id, target_value_of(group.target(old.member_id))),
         CurrentWritten(group_id, member_id, value_of(arrival.current)),
     ]
@@ -210,23 +216,28 @@ def _take_place(group: ModernGroup, arrival: Arrival, old: ConsumerMember, out: 
 
 def _update_subscription(group: ModernGroup, beat: Beat, ctx: Context, out: Outcome) -> RaisedEpoch | None:
     """Write changed metadata, and the group's epoch if it rises with them, or with a change of topics."""
-    before, said, member_id = beat.arrival.said, beat.said, beat.arrival.member_id
-    if said is not before:
-        out.records.append(MemberWritten(group.group_id, member_id, said))
+    before, metadata, member_id = beat.arrival.metadata, beat.metadata, beat.arrival.member_id
+    if metadata is not before:
+        out.records.append(MemberWritten(group.group_id, member_id, metadata))
         if before is not None:
-            out.records += _unused_regex(group, before, said)
+            out.records += _unused_regex(group, before, metadata)
             if before.classic_member_metadata is not None:
                 out.timers += [CancelTimer(timer(group.group_id, member_id)) for timer in (rejoin_timer, resync_timer)]
-    raised = raised_epoch(group, before, said, beat.who, ctx)
+    raised = raised_epoch(group, before, metadata, beat.who, ctx)
     if raised is not None:
         value = ConsumerGroupMetadataValue(epoch=raised.epoch, metadata_hash=raised.metadata_hash)
         out.records.append(EpochWritten(group.group_id, value))
     return raised
 
 
-def _unused_regex(group: ModernGroup, before: Said, said: Said) -> list[RegexResolved]:
+def _unused_regex(group: ModernGroup, before: ConsumerMetadata, metadata: ConsumerMetadata) -> list[RegexResolved]:
     regex = before.subscribed_topic_regex
-    if not regex or regex == said.subscribed_topic_regex or group.regex_users[regex] > 1 or regex not in group.regexes:
+    if (
+        not regex
+        or regex == metadata.subscribed_topic_regex
+        or group.regex_users[regex] > 1
+        or regex not in group.regexes
+    ):
         return []
     return [RegexResolved(group.group_id, regex, None)]
 
@@ -235,16 +246,16 @@ def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, ou
     """Write a new target, if one is due and takes no more than one step."""
     if not is_target_due(group, epoch, ctx):
         return None
-    pending = group.soft.pending_target
+    pending = group.volatile.pending_target
     if pending is not None:
         if pending.error is not None:
-            group.soft.pending_target = None
+            group.volatile.pending_target = None
             raise pending.error
         return None
     arrival = beat.arrival
     replaces = None if arrival.replaces is None else arrival.replaces.member_id
-    newcomer = Newcomer(arrival.member_id, beat.said, arrival.target or NO_TARGET, replaces)
-    computed = compute_target(group, epoch, newcomer, ctx)
+    sender = HeartbeatSender(arrival.member_id, beat.metadata, arrival.target or NO_TARGET, replaces)
+    computed = compute_target(group, epoch, sender, ctx)
     if computed is None:
         begin_in_steps(group, ctx, out)
         return None
@@ -255,58 +266,64 @@ def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, ou
     return computed
 
 
-def _goal(group: ModernGroup, beat: Beat, computed: ComputedTarget | None, ctx: Context) -> Goal | None:
+def _reconciliation(
+    group: ModernGroup, beat: Beat, computed: ComputedTarget | None, ctx: Context
+) -> ReconciliationTarget | None:
     """Return the member's target; None for a stable member without changes."""
     arrival, current = beat.arrival, beat.arrival.current
     epoch = group.target_epoch if computed is None else computed.epoch
-    changed = arrival.said is None or _subscribes_otherwise(arrival.said, beat.said)
+    changed = arrival.metadata is None or _subscribes_otherwise(arrival.metadata, beat.metadata)
     if current.state is ReconciliationState.STABLE and current.epoch == epoch and not changed:
         return None
     target: Target = arrival.target or NO_TARGET
     if computed is not None:
         target = computed.targets[arrival.member_id]
-    names = group.topics_of(beat.said)
+    names = group.topics_of(beat.metadata)
     ids = (ctx.topics.topic_id(name) for name in names)
     topics = frozenset(topic_id for topic_id in ids if topic_id is not None)
-    return Goal(epoch, target, topics, changed, names_none=not names)
+    return ReconciliationTarget(epoch, target, topics, changed, subscribes_to_nothing=not names)
 
 
-def _reconcile(group: ModernGroup, beat: Beat, goal: Goal | None, ctx: Context, out: Outcome) -> Current:
+def _reconcile(
+    group: ModernGroup, beat: Beat, reconciliation: ReconciliationTarget | None, ctx: Context, out: Outcome
+) -> CurrentAssignment:
     """Write the member's step towards its target, and wait for a revocation."""
     before, member_id = beat.arrival.current, beat.arrival.member_id
-    if goal is None:
+    if reconciliation is None:
         return before
-    after = reconciled(before, goal, beat.owned, lambda topic, partition: (topic, partition) not in group.owners)
+    after = reconciled(
+        before, reconciliation, beat.owned, lambda topic, partition: (topic, partition) not in group.owners
+    )
     if after is not before:
         out.records.append(CurrentWritten(group.group_id, member_id, value_of(after)))
-        out.timers.append(await_revocation(group.group_id, ConsumerMember(member_id, beat.said, after), ctx))
+        out.timers.append(await_revocation(group.group_id, ConsumerMember(member_id, beat.metadata, after), ctx))
     return after
 
 
-def _subscribes_otherwise(before: Said, said: Said) -> bool:
-    if before is said:
+def _subscribes_otherwise(before: ConsumerMetadata, metadata: ConsumerMetadata) -> bool:
+    if before is metadata:
         return False
-    return before.subscribed_topic_names != said.subscribed_topic_names or (
-        (before.subscribed_topic_regex or "") != (said.subscribed_topic_regex or "")
+    return before.subscribed_topic_names != metadata.subscribed_topic_names or (
+        (before.subscribed_topic_regex or "") != (metadata.subscribed_topic_regex or "")
     )
 
 
 # The request and its answer.
 
 
-def refuse_consumer_heartbeat(asked: GroupRequest, code: ErrorCode) -> Reply:
+def refuse_consumer_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
     """Answer with ``code`` alone: no member id, epoch or interval."""
-    return Reply(asked, ConsumerGroupHeartbeatResponse(error_code=code))
+    return Reply(request, ConsumerGroupHeartbeatResponse(error_code=code))
 
 
 def explain_refusal(reply: Reply, words: str) -> Reply:
     """Add Kafka's message to a refusal."""
     message = reply.message
     assert isinstance(message, ConsumerGroupHeartbeatResponse)
-    return Reply(reply.asked, ConsumerGroupHeartbeatResponse(error_code=message.error_code, error_message=words))
+    return Reply(reply.request, ConsumerGroupHeartbeatResponse(error_code=message.error_code, error_message=words))
 
 
-def _owned(message: ConsumerGroupHeartbeatRequest) -> Owned | None:
+def _owned_partitions(message: ConsumerGroupHeartbeatRequest) -> OwnedPartitions | None:
     if message.topic_partitions is None:
         return None
     owned = {topic.topic_id: topic.partitions for topic in message.topic_partitions}
@@ -318,13 +335,15 @@ def _owned(message: ConsumerGroupHeartbeatRequest) -> Owned | None:
     return merged
 
 
-def _same_places(one: Held, other: Held) -> bool:
+def _same_places(one: AssignedPartitions, other: AssignedPartitions) -> bool:
     return one is other or (
         one.keys() == other.keys() and all(one[topic].keys() == other[topic].keys() for topic in one)
     )
 
 
-def _answer(member_id: str, epoch: int, interval_ms: int, assigned: Held | None) -> ConsumerGroupHeartbeatResponse:
+def _answer(
+    member_id: str, epoch: int, interval_ms: int, assigned: AssignedPartitions | None
+) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if assigned is not None:
         assignment = ConsumerGroupHeartbeatResponseAssignment(

@@ -10,26 +10,26 @@ from typing import NamedTuple
 
 from kohort.clock import Rng
 from kohort.coordinator.classic.member import Presence
-from kohort.coordinator.consumer.reconcile import NEW_MEMBER, Current, Owned, Target
+from kohort.coordinator.consumer.reconcile import NEW_MEMBER, CurrentAssignment, OwnedPartitions, Target
 from kohort.coordinator.journal import Who
 from kohort.coordinator.outcome import GroupRequest
 from kohort.model import uuid_to_text
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 
 
-def who_says(member_id: str, said: ConsumerGroupMemberMetadataValue) -> Who:
-    """Return a member that says ``said`` as the journal knows it."""
-    is_classic = said.classic_member_metadata is not None
-    return Who(member_id, said.client_id, said.client_host, said.instance_id, is_classic)
+def who_of(member_id: str, metadata: ConsumerGroupMemberMetadataValue) -> Who:
+    """Return a member that says ``metadata`` as the journal knows it."""
+    is_classic = metadata.classic_member_metadata is not None
+    return Who(member_id, metadata.client_id, metadata.client_host, metadata.instance_id, is_classic)
 
 
 @dataclass(slots=True)
 class ConsumerMember:
-    """``said`` and ``current`` are the latest records of the member, and changed by replay alone."""
+    """``metadata`` and ``current`` are the latest records of the member, and changed by replay alone."""
 
     member_id: str
-    said: ConsumerGroupMemberMetadataValue
-    current: Current = NEW_MEMBER
+    metadata: ConsumerGroupMemberMetadataValue
+    current: CurrentAssignment = NEW_MEMBER
 
     @property
     def epoch(self) -> int:
@@ -37,25 +37,25 @@ class ConsumerMember:
 
     @property
     def instance_id(self) -> str | None:
-        return self.said.instance_id
+        return self.metadata.instance_id
 
     @property
-    def speaks_classic(self) -> bool:
+    def is_classic(self) -> bool:
         """Whether it is a member of the classic protocol in a group of both."""
-        return self.said.classic_member_metadata is not None
+        return self.metadata.classic_member_metadata is not None
 
     @property
     def who(self) -> Who:
-        return who_says(self.member_id, self.said)
+        return who_of(self.member_id, self.metadata)
 
 
 class Arrival(NamedTuple):
     """Sender of a request, as persisted before it."""
 
     member_id: str
-    said: ConsumerGroupMemberMetadataValue | None
+    metadata: ConsumerGroupMemberMetadataValue | None
     """None: a new member."""
-    current: Current
+    current: CurrentAssignment
     target: Target | None
     replaces: ConsumerMember | None = None
     """Static member whose place it takes, maybe under the same id."""
@@ -65,8 +65,8 @@ class Beat(NamedTuple):
     """One heartbeat or JoinGroup: the member before it, its metadata after it, and its owned partitions."""
 
     arrival: Arrival
-    said: ConsumerGroupMemberMetadataValue
-    owned: Owned | None
+    metadata: ConsumerGroupMemberMetadataValue
+    owned: OwnedPartitions | None
     """None: not reported."""
     who: Who
     software: str | None
@@ -74,11 +74,11 @@ class Beat(NamedTuple):
 
 
 def beat_of(
-    arrival: Arrival, said: ConsumerGroupMemberMetadataValue, owned: Owned | None, request: GroupRequest
+    arrival: Arrival, metadata: ConsumerGroupMemberMetadataValue, owned: OwnedPartitions | None, request: GroupRequest
 ) -> Beat:
-    is_changed = said is not arrival.said or arrival.replaces is not None
-    who = who_says(arrival.member_id, said)
-    return Beat(arrival, said, owned, who, request.software if is_changed else None)
+    is_changed = metadata is not arrival.metadata or arrival.replaces is not None
+    who = who_of(arrival.member_id, metadata)
+    return Beat(arrival, metadata, owned, who, request.software if is_changed else None)
 
 
 def new_member_id(rng: Rng) -> str:

@@ -45,9 +45,9 @@ def on_timer(group: ModernGroup, key: TimerKey, ctx: Context) -> Outcome:
             _remove(group, member, "session_expired", key, ctx, out)
     elif key.kind == "revocation" and awaits_revocation(member):
         _remove(group, member, "revocation_timeout", key, ctx, out)
-    elif key.kind == "rejoin" and member.speaks_classic:
+    elif key.kind == "rejoin" and member.is_classic:
         _remove(group, member, "rejoin_timeout", key, ctx, out)
-    elif key.kind == "resync" and member.speaks_classic:
+    elif key.kind == "resync" and member.is_classic:
         _remove(group, member, "resync_timeout", key, ctx, out)
     return out
 

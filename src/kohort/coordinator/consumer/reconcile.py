@@ -19,10 +19,10 @@ from kohort.wire.messages.consumer_group_records import (
 
 Target = Mapping[bytes, frozenset[int]]
 """Target assignment of a member: topic id to partitions. A topic without partitions is not in it."""
-Held = Mapping[bytes, Mapping[int, int]]
+AssignedPartitions = Mapping[bytes, Mapping[int, int]]
 """Assignment of a member: topic id to partition to the epoch of its assignment, without empty topics."""
 
-NOTHING: Final[Mapping[bytes, Mapping[int, int]]] = MappingProxyType({})
+NO_PARTITIONS: Final[Mapping[bytes, Mapping[int, int]]] = MappingProxyType({})
 NO_TARGET: Final[Target] = MappingProxyType({})
 
 
@@ -34,17 +34,17 @@ class ReconciliationState(IntEnum):
     UNRELEASED_PARTITIONS = 2
 
 
-class Current(NamedTuple):
+class CurrentAssignment(NamedTuple):
     """How far a member has come: never changed, replaced by the next one."""
 
     epoch: int = 0
     previous_epoch: int = 0
     state: ReconciliationState = ReconciliationState.STABLE
-    assigned: Held = NOTHING
-    pending: Held = NOTHING
+    assigned: AssignedPartitions = NO_PARTITIONS
+    pending: AssignedPartitions = NO_PARTITIONS
     """Pending revocations: the member has not reported yet that it revoked them."""
 
-    def held(self) -> Iterator[tuple[bytes, int, int]]:
+    def partitions(self) -> Iterator[tuple[bytes, int, int]]:
         """Yield topic id, partition and epoch of everything that nobody else may be given."""
         for part in (self.assigned, self.pending):
             for topic_id, partitions in part.items():
@@ -52,24 +52,24 @@ class Current(NamedTuple):
                     yield topic_id, partition, epoch
 
 
-NEW_MEMBER: Final = Current()
+NEW_MEMBER: Final = CurrentAssignment()
 """Assignment of a member without a record of its assignment."""
 
 
-def current_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> Current:
+def current_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
     """Return what a record of type 8 says. Without epochs (before 4.3) all was assigned at the member's epoch; a state
     that is not known counts as stable."""
     known = value.state in ReconciliationState._value2member_map_
-    return Current(
+    return CurrentAssignment(
         value.member_epoch,
         value.previous_member_epoch,
         ReconciliationState(value.state) if known else ReconciliationState.STABLE,
-        _held(value.assigned_partitions, value.member_epoch),
-        _held(value.partitions_pending_revocation, value.member_epoch),
+        _partitions_of(value.assigned_partitions, value.member_epoch),
+        _partitions_of(value.partitions_pending_revocation, value.member_epoch),
     )
 
 
-def _held(topics: list[CurrentTopicPartitions], member_epoch: int) -> Held:
+def _partitions_of(topics: list[CurrentTopicPartitions], member_epoch: int) -> AssignedPartitions:
     held: dict[bytes, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs
@@ -80,7 +80,7 @@ def _held(topics: list[CurrentTopicPartitions], member_epoch: int) -> Held:
     return held
 
 
-def value_of(current: Current) -> ConsumerGroupCurrentMemberAssignmentValue:
+def value_of(current: CurrentAssignment) -> ConsumerGroupCurrentMemberAssignmentValue:
     """Return the value of a record of type 8."""
     return ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=current.epoch,
@@ -91,7 +91,7 @@ def value_of(current: Current) -> ConsumerGroupCurrentMemberAssignmentValue:
     )
 
 
-def _topics_of(held: Held) -> list[CurrentTopicPartitions]:
+def _topics_of(held: AssignedPartitions) -> list[CurrentTopicPartitions]:
     return [
         CurrentTopicPartitions(
             topic_id=topic_id,
@@ -114,12 +114,12 @@ def target_value_of(target: Target) -> ConsumerGroupTargetAssignmentMemberValue:
     return ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics)
 
 
-Owned = Mapping[bytes, Collection[int]]
+OwnedPartitions = Mapping[bytes, Collection[int]]
 """Partitions that a member reports as owned, by topic id."""
 IsFree = Callable[[bytes, int], bool]
 
 
-class Goal(NamedTuple):
+class ReconciliationTarget(NamedTuple):
     """Target of a member's reconciliation."""
 
     epoch: int
@@ -127,38 +127,43 @@ class Goal(NamedTuple):
     topics: Collection[bytes]
     """Ids of the subscribed topics: others are left out, even if an older target has them."""
     subscription_changed: bool = False
-    names_none: bool = False
+    subscribes_to_nothing: bool = False
     """The member subscribes to no name, existing or not."""
 
 
-def reconciled(current: Current, goal: Goal, owned: Owned | None, is_free: IsFree) -> Current:
+def reconciled(
+    current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
+) -> CurrentAssignment:
     """Return where the member is after a heartbeat that says that it owns ``owned``; None: it does not say.
 
     The very ``current`` is returned where nothing changes. Nothing is given that is not free, but for what the member
     was to revoke itself.
     """
     if current.state is ReconciliationState.STABLE:
-        if current.epoch != goal.epoch:
-            return _next(current, goal, owned, is_free)
-        return _without_others(current, goal, owned) if goal.subscription_changed else current
+        if current.epoch != reconciliation.epoch:
+            return _next(current, reconciliation, owned, is_free)
+        return _revoke_unsubscribed(current, reconciliation, owned) if reconciliation.subscription_changed else current
     if current.state is ReconciliationState.UNREVOKED_PARTITIONS and _owns(owned, current.pending):
-        return _without_others(current, goal, owned) if goal.subscription_changed else current
-    return _next(current, goal, owned, is_free)
+        return _revoke_unsubscribed(current, reconciliation, owned) if reconciliation.subscription_changed else current
+    return _next(current, reconciliation, owned, is_free)
 
 
-def _owns(owned: Owned | None, held: Held) -> bool:
+def _owns(owned: OwnedPartitions | None, held: AssignedPartitions) -> bool:
     if owned is None:
         return True
     return any(not held[topic].keys().isdisjoint(of) for topic, of in owned.items() if topic in held)
 
 
-def _next(current: Current, goal: Goal, owned: Owned | None, is_free: IsFree) -> Current:
+def _next(
+    current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
+) -> CurrentAssignment:
     """Return the step towards the target; a member that has to revoke first keeps its epoch."""
-    target = {topic: of for topic, of in goal.target.items() if topic in goal.topics}
+    target = {topic: of for topic, of in reconciliation.target.items() if topic in reconciliation.topics}
     keep, revoke = _split(current.assigned, target)
     if revoke and _owns(owned, revoke):
-        return _same_if_equal(
-            current, Current(current.epoch, current.epoch, ReconciliationState.UNREVOKED_PARTITIONS, keep, revoke)
+        return _keep_if_equal(
+            current,
+            CurrentAssignment(current.epoch, current.epoch, ReconciliationState.UNREVOKED_PARTITIONS, keep, revoke),
         )
     waits = False
     assigned = dict(keep)
@@ -174,12 +179,12 @@ def _next(current: Current, goal: Goal, owned: Owned | None, is_free: IsFree) ->
             else:
                 waits = True
         if free:
-            assigned[topic] = {**mine, **dict.fromkeys(sorted(free), goal.epoch)}
+            assigned[topic] = {**mine, **dict.fromkeys(sorted(free), reconciliation.epoch)}
     state = ReconciliationState.UNRELEASED_PARTITIONS if waits else ReconciliationState.STABLE
-    return _same_if_equal(current, Current(goal.epoch, current.epoch, state, assigned))
+    return _keep_if_equal(current, CurrentAssignment(reconciliation.epoch, current.epoch, state, assigned))
 
 
-def _split(assigned: Held, target: Target) -> tuple[Held, Held]:
+def _split(assigned: AssignedPartitions, target: Target) -> tuple[AssignedPartitions, AssignedPartitions]:
     keep: dict[bytes, Mapping[int, int]] = {}
     revoke: dict[bytes, Mapping[int, int]] = {}
     for topic, partitions in assigned.items():
@@ -194,22 +199,24 @@ def _split(assigned: Held, target: Target) -> tuple[Held, Held]:
     return keep, revoke
 
 
-def _without_others(current: Current, goal: Goal, owned: Owned | None) -> Current:
+def _revoke_unsubscribed(
+    current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None
+) -> CurrentAssignment:
     """Revoke topics that the member does not subscribe to any more, ahead of the next target."""
-    gone = {topic: of for topic, of in current.assigned.items() if topic not in goal.topics}
+    gone = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
     if not gone:
         # Kafka repeats such an epoch if nothing is subscribed to and nothing is to be revoked.
-        begins = goal.names_none and not current.pending
-        return _same_if_equal(current, current._replace(previous_epoch=current.epoch)) if begins else current
-    assigned = {topic: of for topic, of in current.assigned.items() if topic in goal.topics}
+        begins = reconciliation.subscribes_to_nothing and not current.pending
+        return _keep_if_equal(current, current._replace(previous_epoch=current.epoch)) if begins else current
+    assigned = {topic: of for topic, of in current.assigned.items() if topic in reconciliation.topics}
     pending = dict(current.pending)
     for topic, of in gone.items():
         pending[topic] = {**pending.get(topic, {}), **of}
-    current = current._replace(previous_epoch=current.epoch, assigned=assigned or NOTHING)
+    current = current._replace(previous_epoch=current.epoch, assigned=assigned or NO_PARTITIONS)
     if _owns(owned, pending):
         return current._replace(state=ReconciliationState.UNREVOKED_PARTITIONS, pending=pending)
     return current
 
 
-def _same_if_equal(current: Current, then: Current) -> Current:
+def _keep_if_equal(current: CurrentAssignment, then: CurrentAssignment) -> CurrentAssignment:
     return current if then == current else then

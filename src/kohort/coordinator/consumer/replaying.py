@@ -52,25 +52,25 @@ def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> No
         assert isinstance(record, OldMetadataRemoved)
 
 
-def _replay_member(group: ModernGroup, member_id: str, said: ConsumerGroupMemberMetadataValue | None) -> None:
+def _replay_member(group: ModernGroup, member_id: str, metadata: ConsumerGroupMemberMetadataValue | None) -> None:
     member = group.members.get(member_id)
     if member is not None:
-        _count(group, member.said, -1)
+        _count(group, member.metadata, -1)
         if member.instance_id is not None and group.instances.get(member.instance_id) == member_id:
             del group.instances[member.instance_id]
-    if said is None:
+    if metadata is None:
         if member is not None:
             _release(group, member)
             del group.members[member_id]
             group.presence.pop(member_id, None)
         return
-    _count(group, said, 1)
-    if said.instance_id is not None:
-        group.instances[said.instance_id] = member_id
+    _count(group, metadata, 1)
+    if metadata.instance_id is not None:
+        group.instances[metadata.instance_id] = member_id
     if member is None:
-        _add_member(group, ConsumerMember(member_id, said))
+        _add_member(group, ConsumerMember(member_id, metadata))
     else:
-        member.said = said
+        member.metadata = metadata
 
 
 def _add_member(group: ModernGroup, member: ConsumerMember) -> None:
@@ -78,15 +78,15 @@ def _add_member(group: ModernGroup, member: ConsumerMember) -> None:
     group.most_members = max(group.most_members, len(group.members))
 
 
-def _count(group: ModernGroup, said: ConsumerGroupMemberMetadataValue, by: int) -> None:
-    _add_names(group, group.subscribers, said.subscribed_topic_names, by)
-    if said.subscribed_topic_regex:
-        _add(group.regex_users, said.subscribed_topic_regex, by)
-    if said.server_assignor is not None:
-        _add(group.assignor_votes, said.server_assignor, by)
-    if said.classic_member_metadata is not None:
+def _count(group: ModernGroup, metadata: ConsumerGroupMemberMetadataValue, by: int) -> None:
+    _add_names(group, group.subscribers, metadata.subscribed_topic_names, by)
+    if metadata.subscribed_topic_regex:
+        _add(group.regex_users, metadata.subscribed_topic_regex, by)
+    if metadata.server_assignor is not None:
+        _add(group.assignor_votes, metadata.server_assignor, by)
+    if metadata.classic_member_metadata is not None:
         group.classic_members += by
-        for name in {protocol.name for protocol in said.classic_member_metadata.supported_protocols}:
+        for name in {protocol.name for protocol in metadata.classic_member_metadata.supported_protocols}:
             _add(group.classic_protocols, name, by)
 
 
@@ -115,8 +115,8 @@ def _add_names(group: ModernGroup, counter: Counter[str], names: Iterable[str], 
             del counter[name]
         if count == (by > 0):
             begun_or_ended.append(name)
-    if group.soft.topics is not None:
-        group.soft.topics.changed.update(begun_or_ended)
+    if group.volatile.topics is not None:
+        group.volatile.topics.changed.update(begun_or_ended)
 
 
 def _add(counter: Counter[str], name: str, by: int) -> None:
@@ -137,12 +137,12 @@ def _replay_current(group: ModernGroup, record: CurrentWritten) -> None:
         _add_member(group, member)
     _release(group, member)
     member.current = current_of(record.value)
-    for topic_id, partition, _ in member.current.held():
+    for topic_id, partition, _ in member.current.partitions():
         group.owners[topic_id, partition] = member.member_id
 
 
 def _release(group: ModernGroup, member: ConsumerMember) -> None:
     """Take the member's partitions from the index; those that meanwhile are another's stay his."""
-    for topic_id, partition, _ in member.current.held():
+    for topic_id, partition, _ in member.current.partitions():
         if group.owners.get((topic_id, partition)) == member.member_id:
             del group.owners[topic_id, partition]

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Final
 
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import Said, current_topics
+from kohort.coordinator.consumer.group_epoch import ConsumerMetadata, current_topics
 from kohort.coordinator.consumer.sessions import regex_timer
 from kohort.coordinator.consumer.subscribed_topics import TopicSearch
 from kohort.coordinator.context import Context
@@ -22,23 +22,25 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataVal
 REFRESH_AT_MOST_EVERY_MS: Final = 10_000
 
 
-def refresh_timers(group: ModernGroup, said: Said, request: GroupRequest, ctx: Context) -> list[SetTimer]:
+def refresh_timers(
+    group: ModernGroup, metadata: ConsumerMetadata, request: GroupRequest, ctx: Context
+) -> list[SetTimer]:
     """Return the timer that resolves the expressions of the group, if that is due with a heartbeat of a member that
-    says ``said``: one is unresolved, topics were made since the last time, or that is long ago. Topics that whoever
+    says ``metadata``: one is unresolved, topics were made since the last time, or that is long ago. Topics that whoever
     sends the heartbeat may not describe are left out, for all members."""
-    regex = said.subscribed_topic_regex
+    regex = metadata.subscribed_topic_regex
     if not regex and not group.regex_users:
         return []
-    soft = group.soft
-    if soft.resolving is not None and ctx.now_ms < soft.resolving.stepped_ms + REFRESH_AT_MOST_EVERY_MS:
+    volatile = group.volatile
+    if volatile.resolving is not None and ctx.now_ms < volatile.resolving.stepped_ms + REFRESH_AT_MOST_EVERY_MS:
         return []  # it is under way
-    last_ms = soft.regexes_refreshed_ms if group.regexes else None  # what is forgotten is not waited for
+    last_ms = volatile.regexes_refreshed_ms if group.regexes else None  # what is forgotten is not waited for
     if last_ms is not None and ctx.now_ms < last_ms + REFRESH_AT_MOST_EVERY_MS:
         return []
     is_unresolved = any(one not in group.regexes for one in (*group.regex_users, *([regex] if regex else ())))
     is_old = last_ms is None or ctx.now_ms >= last_ms + ctx.config.group_consumer_regex_refresh_interval_ms
-    if is_unresolved or is_old or ctx.topics.version != soft.regexes_topics_version:
-        soft.wanted_by = request.may_describe
+    if is_unresolved or is_old or ctx.topics.version != volatile.regexes_topics_version:
+        volatile.regex_may_describe = request.may_describe
         return [SetTimer(regex_timer(group.group_id), ctx.now_ms)]
     return []
 
@@ -49,19 +51,21 @@ STEP_PAUSE_MS: Final = 1
 def resolve(group: ModernGroup, ctx: Context) -> Outcome:
     """Go on with the resolution of a group's expressions, and write what this step has found."""
     out = Outcome(round_changed=False)
-    soft = group.soft
-    if soft.resolving is None:
+    volatile = group.volatile
+    if volatile.resolving is None:
         if not group.regex_users:
             return out
-        if not ctx.searches.takes(group.group_id, ctx.now_ms):
+        if not ctx.searches.may_step(group.group_id, ctx.now_ms):
             return _later(group, ctx, out)
-        soft.resolving = TopicSearch(_wanted(group, ctx), ctx.topics.names(), soft.wanted_by, ctx.now_ms)
-        soft.regexes_refreshed_ms, soft.regexes_topics_version = ctx.now_ms, ctx.topics.version
-    elif not ctx.searches.takes(group.group_id, ctx.now_ms):
+        volatile.resolving = TopicSearch(
+            _unresolved(group, ctx), ctx.topics.names(), volatile.regex_may_describe, ctx.now_ms
+        )
+        volatile.regexes_refreshed_ms, volatile.regexes_topics_version = ctx.now_ms, ctx.topics.version
+    elif not ctx.searches.may_step(group.group_id, ctx.now_ms):
         return _later(group, ctx, out)
-    found = soft.resolving.step(ctx.now_ms)
-    if soft.resolving.is_done:
-        soft.resolving = None
+    found = volatile.resolving.step(ctx.now_ms)
+    if volatile.resolving.is_done:
+        volatile.resolving = None
         ctx.searches.done()
     else:
         again = SetTimer(regex_timer(group.group_id), ctx.now_ms + STEP_PAUSE_MS)
@@ -84,9 +88,12 @@ def _later(group: ModernGroup, ctx: Context, out: Outcome) -> Outcome:
     return out
 
 
-def _wanted(group: ModernGroup, ctx: Context) -> list[str]:
+def _unresolved(group: ModernGroup, ctx: Context) -> list[str]:
     """Return the expressions to resolve: new ones alone if the topics and the rights to describe are the same."""
-    tried = group.soft.regexes_topics_version == ctx.topics.version and group.soft.wanted_by is may_describe_all
+    tried = (
+        group.volatile.regexes_topics_version == ctx.topics.version
+        and group.volatile.regex_may_describe is may_describe_all
+    )
     return [regex for regex in group.regex_users if not tried or regex not in group.regexes]
 
 
@@ -103,7 +110,7 @@ def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, o
     epoch = group.epoch + 1
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=_hash_with(group, news, added, removed, ctx))
     out.records.append(EpochWritten(group.group_id, value))
-    group.soft.epoch_raised_ms = ctx.now_ms
+    group.volatile.epoch_raised_ms = ctx.now_ms
     cause = EpochCause(
         event="regex_resolved", topics_added=tuple(sorted(added)), topics_removed=tuple(sorted(removed - added))
     )

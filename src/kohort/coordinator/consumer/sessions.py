@@ -73,7 +73,7 @@ NO_CONNECTION = -1
 
 def session_timeout_ms(group: ModernGroup, member: ConsumerMember, ctx: Context) -> int:
     """Return how long a member may be silent: the group's, or what a member of the classic protocol asked for."""
-    classic = member.said.classic_member_metadata
+    classic = member.metadata.classic_member_metadata
     return settings_of(group.group_id, ctx).session_timeout_ms if classic is None else classic.session_timeout_ms
 
 
@@ -91,7 +91,7 @@ def begin_session(
 def renew_session(group: ModernGroup, member: ConsumerMember, connection: int, ctx: Context) -> list[SetTimer]:
     """Note a sign of life of a member. Its timer is set anew only where the session ends earlier than before."""
     presence = group.presence[member.member_id]
-    presence.saw(connection, ctx.now_ms)
+    presence.note_request(connection, ctx.now_ms)
     expires_at_ms = ctx.now_ms + session_timeout_ms(group, member, ctx)
     is_earlier = expires_at_ms < presence.expires_at_ms
     presence.expires_at_ms = expires_at_ms
@@ -111,7 +111,7 @@ def begin_all(group: ModernGroup, ctx: Context) -> list[SetTimer]:
     for member in group.members.values():
         timers.append(begin_session(group, member, ctx))
         if awaits_revocation(member):
-            timers.append(begin_revocation(group.group_id, member.member_id, member.said.rebalance_timeout_ms, ctx))
+            timers.append(begin_revocation(group.group_id, member.member_id, member.metadata.rebalance_timeout_ms, ctx))
     return timers
 
 
@@ -120,7 +120,7 @@ def awaits_revocation(member: ConsumerMember) -> bool:
     return (
         member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
         and member.epoch != LEAVING_FOR_A_WHILE_EPOCH
-        and not member.speaks_classic
+        and not member.is_classic
     )
 
 
@@ -132,11 +132,11 @@ def begin_revocation(group_id: str, member_id: str, rebalance_timeout_ms: int, c
 def await_revocation(group_id: str, member: ConsumerMember, ctx: Context) -> SetTimer | CancelTimer:
     """Set the revocation timer of a member that has something to revoke; cancel it for any other."""
     if awaits_revocation(member):
-        return begin_revocation(group_id, member.member_id, member.said.rebalance_timeout_ms, ctx)
+        return begin_revocation(group_id, member.member_id, member.metadata.rebalance_timeout_ms, ctx)
     return CancelTimer(revocation_timer(group_id, member.member_id))
 
 
-def forget_timers_of(group_id: str, member_id: str) -> list[CancelTimer]:
+def cancel_member_timers(group_id: str, member_id: str) -> list[CancelTimer]:
     """Cancel whatever waits for a member that is gone."""
     return [CancelTimer(key) for key in timers_of_member(group_id, member_id)]
 
@@ -146,7 +146,9 @@ def vitals_of(group: ModernGroup, member: ConsumerMember, ctx: Context) -> Vital
     presence = group.presence.get(member.member_id)
     if presence is None:
         return None
-    vitals = presence.evidence(session_timeout_ms(group, member, ctx), member.said.rebalance_timeout_ms, ctx)
-    places = [(name, p) for id_, p, _ in member.current.held() if (name := ctx.topics.topic_name(id_)) is not None]
-    said = ctx.remembered.said.of(member.who)
-    return replace(vitals, lag=ctx.lag_of(group.group_id, places), said=said)
+    vitals = presence.evidence(session_timeout_ms(group, member, ctx), member.metadata.rebalance_timeout_ms, ctx)
+    places = [
+        (name, p) for id_, p, _ in member.current.partitions() if (name := ctx.topics.topic_name(id_)) is not None
+    ]
+    client_metrics = ctx.evidence.client_metrics.of(member.who)
+    return replace(vitals, lag=ctx.lag_of(group.group_id, places), client_metrics=client_metrics)

@@ -15,7 +15,7 @@ from kohort.errors import ApiError
 from kohort.pattern import Pattern
 
 
-class Found(NamedTuple):
+class ExistingTopic(NamedTuple):
     """An existing topic."""
 
     topic_id: bytes
@@ -35,17 +35,17 @@ class TopicsOfGroup:
     """Existing topics of one group, as of one version of all topics."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, ExistingTopic] = {}
         self.version = -1
         self.changed: set[str] = set()
         """Names that members began or ceased to subscribe to since ``found`` was brought up to date."""
-        self._looked_up: dict[str, Found | None] = {}
+        self._looked_up: dict[str, ExistingTopic | None] = {}
         """Topics that a decision looked up before its records made them subscribed."""
 
     def __len__(self) -> int:
         return len(self.found) + sum(self._looked_up.get(name) is not None for name in self.changed)
 
-    def refresh(self, group: NamesOfGroup, topics: TopicsView) -> dict[str, Found] | None:
+    def refresh(self, group: NamesOfGroup, topics: TopicsView) -> dict[str, ExistingTopic] | None:
         """Bring ``found`` up to date; return the topics before, where other topics exist now than then."""
         for name in self.changed:
             found = self._looked_up[name] if name in self._looked_up else find_topic(name, topics)
@@ -73,14 +73,14 @@ class TopicsOfGroup:
         return hash_of_found(after)
 
 
-def find_topic(name: str, topics: TopicsView) -> Found | None:
+def find_topic(name: str, topics: TopicsView) -> ExistingTopic | None:
     """Return a topic, or None where it does not exist."""
     topic_id = topics.topic_id(name)
     if topic_id is None:
         return None
     partitions, encoded = topics.partition_count(name) or 0, name.encode("utf-8", "surrogatepass")
     hashed = topic_id + len(encoded).to_bytes(4) + encoded + partitions.to_bytes(4)
-    return Found(topic_id, partitions, hashed)
+    return ExistingTopic(topic_id, partitions, hashed)
 
 
 def hash_of_topics(names: Iterable[str], topics: TopicsView) -> int:
@@ -89,7 +89,7 @@ def hash_of_topics(names: Iterable[str], topics: TopicsView) -> int:
     return hash_of_found({name: topic for name, topic in found if topic is not None})
 
 
-def hash_of_found(found: Mapping[str, Found]) -> int:
+def hash_of_found(found: Mapping[str, ExistingTopic]) -> int:
     """Return a number of 64 bits, signed, for topics with their ids and sizes; 0 for no topic.
 
     A coordinator compares it only with the hash in its own records, so it need not be Kafka's (XXH3, which the
@@ -101,7 +101,7 @@ def hash_of_found(found: Mapping[str, Found]) -> int:
     return int.from_bytes(blake2b(hashed, digest_size=8).digest(), signed=True)
 
 
-def _found_among(group: NamesOfGroup, topics: TopicsView) -> dict[str, Found]:
+def _found_among(group: NamesOfGroup, topics: TopicsView) -> dict[str, ExistingTopic]:
     names: Iterable[str] = group.subscribed_names()
     if len(group.subscribed_names()) > _MANY:  # more names, maybe, than topics
         names = [name for name in topics.names() if group.subscribes_to(name)]

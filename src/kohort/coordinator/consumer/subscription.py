@@ -9,7 +9,7 @@ from typing import Final
 
 from kohort.config import BrokerConfig
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import Said
+from kohort.coordinator.consumer.group_epoch import ConsumerMetadata
 from kohort.coordinator.outcome import GroupRequest
 from kohort.errors import ApiError, ErrorCode
 from kohort.pattern import Pattern, PatternRefused
@@ -79,7 +79,7 @@ def _invalid(problem: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, problem)
 
 
-WORDS_OF_RE2J: Final = {
+RE2J_MESSAGES: Final = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
     "no argument for repetition operator": "missing argument to repetition operator",
@@ -93,16 +93,16 @@ WORDS_OF_RE2J: Final = {
 """Reasons by how they begin in RE2."""
 
 
-def said_after(before: Said | None, request: GroupRequest) -> Said:
+def updated_metadata(before: ConsumerMetadata | None, request: GroupRequest) -> ConsumerMetadata:
     """Return the member's metadata after its heartbeat; ``before`` itself if nothing changed."""
     message = request.message
     assert isinstance(message, ConsumerGroupHeartbeatRequest)
-    if before is not None and _says_nothing(message) and _comes_as_before(before, request):
+    if before is not None and _is_unchanged(message) and _same_client(before, request):
         return before
-    was = Said() if before is None else before
+    was = ConsumerMetadata() if before is None else before
     names = message.subscribed_topic_names
     regex = message.subscribed_topic_regex
-    said = Said(
+    metadata = ConsumerMetadata(
         instance_id=was.instance_id if message.instance_id is None else message.instance_id,
         rack_id=was.rack_id if message.rack_id is None else message.rack_id,
         client_id=request.client_id,
@@ -114,23 +114,23 @@ def said_after(before: Said | None, request: GroupRequest) -> Said:
         ),
         server_assignor=was.server_assignor if message.server_assignor is None else message.server_assignor,
     )
-    return before if before is not None and said == before else said
+    return before if before is not None and metadata == before else metadata
 
 
-def check_regex(group: ModernGroup, before: Said | None, said: Said) -> None:
+def check_regex(group: ModernGroup, before: ConsumerMetadata | None, metadata: ConsumerMetadata) -> None:
     """Raise INVALID_REGULAR_EXPRESSION for an expression that is new to the group and cannot be read."""
-    regex = said.subscribed_topic_regex
+    regex = metadata.subscribed_topic_regex
     if not regex or regex in group.regex_users or (before is not None and regex == before.subscribed_topic_regex):
         return
     try:
         Pattern(regex)
     except PatternRefused as error:
-        problem = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_in_words_of_re2j(error.why)}."
+        problem = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_re2j_message(error.why)}."
         raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, problem) from None
 
 
-def _in_words_of_re2j(why: str) -> str:
-    return next((words for ours, words in WORDS_OF_RE2J.items() if why.startswith(ours)), why)
+def _re2j_message(why: str) -> str:
+    return next((words for ours, words in RE2J_MESSAGES.items() if why.startswith(ours)), why)
 
 
 def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
@@ -139,7 +139,7 @@ def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
     return message.rebalance_timeout_ms != UNCHANGED and has_subscription and message.topic_partitions is not None
 
 
-def _says_nothing(message: ConsumerGroupHeartbeatRequest) -> bool:
+def _is_unchanged(message: ConsumerGroupHeartbeatRequest) -> bool:
     return (
         message.rebalance_timeout_ms == UNCHANGED
         and message.subscribed_topic_names is None
@@ -150,7 +150,7 @@ def _says_nothing(message: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def _comes_as_before(before: Said, request: GroupRequest) -> bool:
+def _same_client(before: ConsumerMetadata, request: GroupRequest) -> bool:
     return (
         before.classic_member_metadata is None
         and before.client_id == request.client_id

@@ -13,7 +13,7 @@ from kohort.assignors.server.iteration import group_order, in_name_order, member
 from kohort.assignors.server.spec import MemberSpec
 from kohort.coordinator.consumer.evidence import target_computed
 from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup, PendingTarget
-from kohort.coordinator.consumer.group_epoch import Said, preferred_assignor, settings_of
+from kohort.coordinator.consumer.group_epoch import ConsumerMetadata, preferred_assignor, settings_of
 from kohort.coordinator.consumer.reconcile import Target, target_value_of
 from kohort.coordinator.consumer.sessions import target_timer
 from kohort.coordinator.context import Context
@@ -32,7 +32,7 @@ from kohort.wire.messages.consumer_group_records import (
 class ResolvedSubscription(NamedTuple):
     """One member's subscription, as of one version of all topics. Members with equal subscriptions share the rest."""
 
-    said: ConsumerGroupMemberMetadataValue
+    metadata: ConsumerGroupMemberMetadataValue
     resolved: ConsumerGroupRegularExpressionValue | None
     version: int
     topic_ids: Mapping[str, bytes]
@@ -50,36 +50,36 @@ class Subscriptions:
     def __init__(self, group: ModernGroup, topics: TopicsView) -> None:
         self._group = group
         self._topics = topics
-        self._before: dict[str, ResolvedSubscription] = group.soft.subscriptions
+        self._before: dict[str, ResolvedSubscription] = group.volatile.subscriptions
         self._now: dict[str, ResolvedSubscription] = {}
         self._by_key: dict[tuple[Collection[str], str], ResolvedSubscription] = {}
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
-    def of(self, member_id: str, said: ConsumerGroupMemberMetadataValue) -> tuple[ResolvedSubscription, bool]:
+    def of(self, member_id: str, metadata: ConsumerGroupMemberMetadataValue) -> tuple[ResolvedSubscription, bool]:
         """Return the subscription of a member, and whether it is the first of its kind."""
-        regex = said.subscribed_topic_regex or ""
+        regex = metadata.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
         known = self._before.get(member_id)
-        if known is not None and known.said is said and known.resolved is resolved:
+        if known is not None and known.metadata is metadata and known.resolved is resolved:
             key = known.key
             is_current = known.version == self._topics.version
         else:
-            key, is_current = (tuple(sorted(said.subscribed_topic_names)), regex), False
+            key, is_current = (tuple(sorted(metadata.subscribed_topic_names)), regex), False
         shared = self._by_key.get(key)
         is_first = shared is None
         if shared is None:
-            shared = known if known is not None and is_current else self._resolve(said, key, resolved)
+            shared = known if known is not None and is_current else self._resolve(metadata, key, resolved)
             self._by_key[key] = shared
-        self._now[member_id] = shared if shared.said is said else shared._replace(said=said)
+        self._now[member_id] = shared if shared.metadata is metadata else shared._replace(metadata=metadata)
         return shared, is_first
 
     def keep(self) -> None:
         """Keep the subscriptions for the next target."""
-        self._group.soft.subscriptions = self._now
+        self._group.volatile.subscriptions = self._now
 
     def _resolve(
         self,
-        said: ConsumerGroupMemberMetadataValue,
+        metadata: ConsumerGroupMemberMetadataValue,
         key: tuple[Collection[str], str],
         resolved: ConsumerGroupRegularExpressionValue | None,
     ) -> ResolvedSubscription:
@@ -92,7 +92,7 @@ class Subscriptions:
         if names:
             topic_ids = topic_ids | self._topic_ids(names)
         spec = MemberSpec(frozenset(topic_ids.values()), names=names, regex=regex)
-        return ResolvedSubscription(said, resolved, self._topics.version, topic_ids, spec)
+        return ResolvedSubscription(metadata, resolved, self._topics.version, topic_ids, spec)
 
     def _topic_ids(self, names: Collection[str]) -> dict[str, bytes]:
         found = {name: topic_id for name in names if (topic_id := self._topics.topic_id(name)) is not None}
@@ -113,11 +113,11 @@ RECORD_US: Final = 15
 """Estimated cost of one member in a snapshot and as a spec, topic of a subscription, comparison, move, record."""
 
 
-class Newcomer(NamedTuple):
+class HeartbeatSender(NamedTuple):
     """The sender of the heartbeat, with its metadata after it."""
 
     member_id: str
-    said: Said
+    metadata: ConsumerMetadata
     owned: Target
     """Its previous target, or that of the member whose place it takes."""
     replaces: str | None
@@ -131,13 +131,13 @@ def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
     return not group.target_at_ms or not interval_ms or ctx.now_ms >= group.target_at_ms + interval_ms
 
 
-def compute_target(group: ModernGroup, epoch: int, newcomer: Newcomer, ctx: Context) -> ComputedTarget | None:
-    """Return the target of the group with ``newcomer`` in it; None if that takes more than one step (ADR 11).
+def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx: Context) -> ComputedTarget | None:
+    """Return the target of the group with ``sender`` in it; None if that takes more than one step (ADR 11).
 
     Raises UNKNOWN_SERVER_ERROR if the assignor fails.
     """
     try:
-        next(_computed(group, epoch, newcomer, ctx, Pace()))
+        next(_computed(group, epoch, sender, ctx, Pace()))
     except StopIteration as end:
         computed: ComputedTarget = end.value
         return computed
@@ -146,7 +146,7 @@ def compute_target(group: ModernGroup, epoch: int, newcomer: Newcomer, ctx: Cont
 
 def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
     """Have a timer compute the target of a large group; heartbeats get it later (KIP-1263)."""
-    group.soft.pending_target = PendingTarget()
+    group.volatile.pending_target = PendingTarget()
     begin = SetTimer(target_timer(group.group_id), ctx.now_ms)
     out.timers.append(begin)
     out.otherwise.append(begin)
@@ -154,13 +154,13 @@ def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
 
 def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
     """Take one step: compute, or write some records. The target is for the epoch at which the computation began."""
-    out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.soft.pending_target
+    out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.volatile.pending_target
     if pending is None or group.target_epoch >= pending.epoch:  # the last member left meanwhile
-        group.soft.pending_target = None
+        group.volatile.pending_target = None
         return out
     if pending.steps is None:
         if not is_target_due(group, group.epoch, ctx):
-            group.soft.pending_target = None
+            group.volatile.pending_target = None
             return out
         pending.epoch = group.epoch
         pending.steps = _computed(group, group.epoch, None, ctx, Pace(goes_on=True))
@@ -195,13 +195,13 @@ def _write_some(
         out.timers.append(SetTimer(target_timer(group.group_id), ctx.now_ms + STEP_PAUSE_MS))
     out.otherwise.append(SetTimer(target_timer(group.group_id), ctx.now_ms + RETRY_MS))
 
-    def go_on() -> Outcome:
+    def mark_written() -> Outcome:
         pending.written = end
         if is_last:
-            group.soft.pending_target = None
+            group.volatile.pending_target = None
         return Outcome(round_changed=False)
 
-    out.then = go_on
+    out.then = mark_written
 
 
 def _id_now(group: ModernGroup, member_id: str, spec: MemberSpec) -> str | None:
@@ -217,14 +217,14 @@ def target_epoch_record(group: ModernGroup, computed: ComputedTarget, ctx: Conte
 
 
 def _computed(
-    group: ModernGroup, epoch: int, newcomer: Newcomer | None, ctx: Context, pace: Pace
+    group: ModernGroup, epoch: int, sender: HeartbeatSender | None, ctx: Context, pace: Pace
 ) -> Steps[ComputedTarget]:
     assignor, previous_ids = preferred_assignor(group, ctx), {}
-    if newcomer is not None:
-        previous_id = previous_ids[newcomer.member_id] = newcomer.replaces or newcomer.member_id
+    if sender is not None:
+        previous_id = previous_ids[sender.member_id] = sender.replaces or sender.member_id
         before = group.members.get(previous_id)
-        assignor = preferred_assignor(group, ctx, None if before is None else before.said, newcomer.said)
-    specs, counts = yield from _specs(group, newcomer, ctx, pace)
+        assignor = preferred_assignor(group, ctx, None if before is None else before.metadata, sender.metadata)
+    specs, counts = yield from _specs(group, sender, ctx, pace)
     try:
         targets = yield from SERVER_ASSIGNORS[assignor].steps(specs, counts, pace)
     except KohortError as error:
@@ -244,30 +244,32 @@ def _computed(
 
 
 def _specs(
-    group: ModernGroup, newcomer: Newcomer | None, ctx: Context, pace: Pace
+    group: ModernGroup, sender: HeartbeatSender | None, ctx: Context, pace: Pace
 ) -> Steps[tuple[dict[str, MemberSpec], dict[bytes, int]]]:
     """Return the members as the assignor sees them, in the order in which Kafka comes across them."""
     if pace.is_due(SNAPSHOT_US * len(group.members)):
         yield
-    members = {m.member_id: (m.said, group.target(m.member_id)) for m in group.members.values()}
+    members = {m.member_id: (m.metadata, group.target(m.member_id)) for m in group.members.values()}
     order = yield from group_order(members, group.most_members, pace)
     first: list[str] = []
-    if newcomer is not None:
-        first.append(newcomer.member_id)  # its topics come first
-        if newcomer.replaces is not None and newcomer.replaces != newcomer.member_id:
-            order.remove(newcomer.replaces)
-        if newcomer.member_id not in members:
-            order.append(newcomer.member_id)
-        members[newcomer.member_id] = (newcomer.said, newcomer.owned)
+    if sender is not None:
+        first.append(sender.member_id)  # its topics come first
+        if sender.replaces is not None and sender.replaces != sender.member_id:
+            order.remove(sender.replaces)
+        if sender.member_id not in members:
+            order.append(sender.member_id)
+        members[sender.member_id] = (sender.metadata, sender.owned)
     specs: dict[str, MemberSpec] = {}
     counts: dict[bytes, int] = {}
     subscriptions = Subscriptions(group, ctx.topics)
     for member_id in (*first, *order):
-        said, owned = members[member_id]
-        subscription, is_first = subscriptions.of(member_id, said)
+        metadata, owned = members[member_id]
+        subscription, is_first = subscriptions.of(member_id, metadata)
         if is_first:
             counts.update({id_: ctx.topics.partition_count(n) or 0 for n, id_ in subscription.topic_ids.items()})
-        specs[member_id] = subscription.spec._replace(owned=owned, rack_id=said.rack_id, instance_id=said.instance_id)
+        specs[member_id] = subscription.spec._replace(
+            owned=owned, rack_id=metadata.rack_id, instance_id=metadata.instance_id
+        )
         if pace.is_due(SPEC_US + is_first * TOPIC_US * len(subscription.topic_ids)):
             yield
     subscriptions.keep()

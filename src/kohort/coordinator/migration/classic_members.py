@@ -19,16 +19,16 @@ from kohort.coordinator.classic.sync import decide_sync
 from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.fencing import group_tombstones, remove_members
 from kohort.coordinator.consumer.group import NO_OWNER, ModernGroup
-from kohort.coordinator.consumer.group_epoch import Said
+from kohort.coordinator.consumer.group_epoch import ConsumerMetadata
 from kohort.coordinator.consumer.heartbeat import advance, arrival_of, check_room, replacement_of
 from kohort.coordinator.consumer.member import Arrival, ConsumerMember, beat_of, new_member_id
-from kohort.coordinator.consumer.reconcile import NEW_MEMBER, Current, ReconciliationState
+from kohort.coordinator.consumer.reconcile import NEW_MEMBER, CurrentAssignment, ReconciliationState
 from kohort.coordinator.consumer.resolving import refresh_timers
 from kohort.coordinator.consumer.sessions import begin_sessions_of, rejoin_timer, renew_session, resync_timer, vitals_of
 from kohort.coordinator.consumer.subscription import SUBSCRIBED_NAMES_MAX, UNCHANGED
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause
-from kohort.coordinator.migration.downgrade import downgraded_by, is_last_modern
+from kohort.coordinator.migration.downgrade import downgraded_by, is_last_consumer_member
 from kohort.coordinator.migration.embedded import assignment_for, may_mix, partitions_by_id
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
@@ -49,50 +49,50 @@ from kohort.wire.messages.group_classic import (
 )
 
 
-def decide_join_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
+def decide_join_in_any_group(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
     """Decide on a JoinGroup; a modern group without members goes, and the classic one begins in its place."""
-    modern = _modern(groups, request)
-    if modern is None:
+    group = _consumer_group_of(groups, request)
+    if group is None:
         return decide_join(groups, request, ctx)
-    if modern.members:
+    if group.members:
         try:
-            return join_modern(groups, modern, request, ctx)
+            return join_consumer_group(groups, group, request, ctx)
         except ApiError as error:  # which tells no member id, unlike that of a classic group
             out = Outcome(replies=[refuse_join(request, error.code, "")], round_changed=False)
-            note_fenced_in_consumer_group(modern, request, error, ctx, out)
+            note_fenced_in_consumer_group(group, request, error, ctx, out)
             return out
     out = decide_join(groups, request, ctx)
-    out.records[:0] = group_tombstones(modern)
+    out.records[:0] = group_tombstones(group)
     return out
 
 
-def decide_sync_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    modern = _modern(groups, request)
-    return decide_sync(groups, request, ctx) if modern is None else sync_in_modern(modern, request, ctx)
+def decide_sync_in_any_group(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
+    group = _consumer_group_of(groups, request)
+    return decide_sync(groups, request, ctx) if group is None else sync_in_consumer_group(group, request, ctx)
 
 
-def decide_heartbeat_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    modern = _modern(groups, request)
-    return decide_heartbeat(groups, request, ctx) if modern is None else heartbeat_in_modern(modern, request, ctx)
+def decide_heartbeat_in_any_group(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
+    group = _consumer_group_of(groups, request)
+    return decide_heartbeat(groups, request, ctx) if group is None else heartbeat_in_consumer_group(group, request, ctx)
 
 
-def decide_leave_of_either(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    modern = _modern(groups, request)
-    return decide_leave(groups, request, ctx) if modern is None else leave_modern(modern, request, ctx)
+def decide_leave_in_any_group(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
+    group = _consumer_group_of(groups, request)
+    return decide_leave(groups, request, ctx) if group is None else leave_consumer_group(group, request, ctx)
 
 
-def _modern(groups: Groups, request: GroupRequest) -> ModernGroup | None:
+def _consumer_group_of(groups: Groups, request: GroupRequest) -> ModernGroup | None:
     return groups.consumer.get(request.message.group_id)  # type: ignore[attr-defined]  # each of these names a group
 
 
-def sync_in_modern(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
+def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
     """Answer a SyncGroup at once with what the member is assigned."""
     message = request.message
     assert isinstance(message, SyncGroupRequest)
-    member, said = classic_member(group, message.member_id, message.group_instance_id)
+    member, metadata = classic_member(group, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
     type_differs = message.protocol_type is not None and message.protocol_type != PROTOCOL_TYPE
-    if type_differs or message.protocol_name not in (None, said.supported_protocols[0].name):
+    if type_differs or message.protocol_name not in (None, metadata.supported_protocols[0].name):
         raise ApiError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "not the protocol that the member was told when it joined"
         )
@@ -105,7 +105,7 @@ def sync_in_modern(group: ModernGroup, request: GroupRequest, ctx: Context) -> O
         return out
     note_alive(group, member, request, ctx)
     out.timers.append(CancelTimer(resync_timer(group.group_id, member.member_id)))
-    assignment = assignment_for(said, member.current.assigned, ctx.topics)
+    assignment = assignment_for(metadata, member.current.assigned, ctx.topics)
     answer = SyncGroupResponse(
         protocol_type=message.protocol_type, protocol_name=message.protocol_name, assignment=assignment
     )
@@ -113,7 +113,7 @@ def sync_in_modern(group: ModernGroup, request: GroupRequest, ctx: Context) -> O
     return out
 
 
-def heartbeat_in_modern(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
+def heartbeat_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
     """Renew the session, and tell the member whether it has to join again to come on."""
     message = request.message
     assert isinstance(message, HeartbeatRequest)
@@ -143,18 +143,18 @@ def classic_member(
         if owner != member_id:
             raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{instance_id!r} is {owner} now")
     member = group.check_member(member_id)
-    said = member.said.classic_member_metadata
-    if said is None or not said.supported_protocols:
+    metadata = member.metadata.classic_member_metadata
+    if metadata is None or not metadata.supported_protocols:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} does not speak the classic protocol")
-    return member, said
+    return member, metadata
 
 
 def note_alive(group: ModernGroup, member: ConsumerMember, request: GroupRequest, ctx: Context) -> None:
     """Renew the session of a member of the classic protocol: it is as long as the member asked for."""
-    presence, said = group.presence.get(member.member_id), member.said.classic_member_metadata
-    if presence is not None and said is not None:
-        presence.saw(request.connection, ctx.now_ms)
-        presence.expires_at_ms = ctx.now_ms + said.session_timeout_ms
+    presence, metadata = group.presence.get(member.member_id), member.metadata.classic_member_metadata
+    if presence is not None and metadata is not None:
+        presence.note_request(request.connection, ctx.now_ms)
+        presence.expires_at_ms = ctx.now_ms + metadata.session_timeout_ms
 
 
 def _check_generation(member: ConsumerMember, generation_id: int) -> None:
@@ -182,11 +182,11 @@ def _await_rejoin(group: ModernGroup, member: ConsumerMember, ctx: Context, out:
     """Give the member its rebalance timeout to join again, from the first time that it was told to."""
     presence = group.presence.get(member.member_id)
     if presence is not None and presence.rejoin_by_ms is None:
-        presence.rejoin_by_ms = ctx.now_ms + member.said.rebalance_timeout_ms
+        presence.rejoin_by_ms = ctx.now_ms + member.metadata.rebalance_timeout_ms
         out.timers.append(SetTimer(rejoin_timer(group.group_id, member.member_id), presence.rejoin_by_ms))
 
 
-def join_modern(groups: Groups, group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
+def join_consumer_group(groups: Groups, group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
     """Take a member of the classic protocol in, or a step further. Raises ApiError."""
     message = request.message
     assert isinstance(message, JoinGroupRequest)
@@ -200,22 +200,22 @@ def join_modern(groups: Groups, group: ModernGroup, request: GroupRequest, ctx: 
     if is_dynamic and not message.member_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
         out.replies.append(refuse_join(request, ErrorCode.MEMBER_ID_REQUIRED, member_id))
         return out
-    arrival = _arrive(group, message, member_id)
+    arrival = _find_sender(group, message, member_id)
     subscription = _subscription(message)
-    said = _said(arrival.said, request, message, subscription)
-    beat = beat_of(arrival, said, partitions_by_id(subscription.owned_partitions, ctx.topics), request)
-    holder = group.holder(message.group_instance_id)
-    if holder is not None and is_last_modern(group, holder, ctx):
+    metadata = _said(arrival.metadata, request, message, subscription)
+    beat = beat_of(arrival, metadata, partitions_by_id(subscription.owned_partitions, ctx.topics), request)
+    static_member = group.static_member(message.group_instance_id)
+    if static_member is not None and is_last_consumer_member(group, static_member, ctx):
         current = advance(group, beat._replace(who=replace(beat.who, classic=False)), ctx, out, becomes_classic=True)
         out.replies.append(_answer(request, message, member_id, current))
-        return downgraded_by(groups, group, holder, out, ctx)
+        return downgraded_by(groups, group, static_member, out, ctx)
     current = advance(group, beat, ctx, out)
-    if arrival.said is None or arrival.replaces is not None:
+    if arrival.metadata is None or arrival.replaces is not None:
         out.then = partial(begin_sessions_of, groups, group.group_id, member_id, request.connection, ctx)
     else:
         group.presence[member_id].rejoin_by_ms = None
-        out.timers += renew_session(group, ConsumerMember(member_id, said, current), request.connection, ctx)
-    out.timers += refresh_timers(group, said, request, ctx)
+        out.timers += renew_session(group, ConsumerMember(member_id, metadata, current), request.connection, ctx)
+    out.timers += refresh_timers(group, metadata, request, ctx)
     out.timers.append(CancelTimer(rejoin_timer(group.group_id, member_id)))
     sync_by_ms = ctx.now_ms + max(0, rebalance_timeout_of(request, message))
     out.timers.append(SetTimer(resync_timer(group.group_id, member_id), sync_by_ms))
@@ -223,7 +223,7 @@ def join_modern(groups: Groups, group: ModernGroup, request: GroupRequest, ctx: 
     return out
 
 
-def _answer(request: GroupRequest, message: JoinGroupRequest, member_id: str, current: Current) -> Reply:
+def _answer(request: GroupRequest, message: JoinGroupRequest, member_id: str, current: CurrentAssignment) -> Reply:
     answer = JoinGroupResponse(
         generation_id=current.epoch,
         protocol_type=PROTOCOL_TYPE,
@@ -259,19 +259,21 @@ def _subscription(message: JoinGroupRequest) -> Subscription:
         ) from error
 
 
-def _arrive(group: ModernGroup, message: JoinGroupRequest, member_id: str) -> Arrival:
+def _find_sender(group: ModernGroup, message: JoinGroupRequest, member_id: str) -> Arrival:
     """Return who joins. A static member takes its place back, whoever has it, if it comes without a member id."""
     instance_id = message.group_instance_id
     if instance_id is not None and message.member_id:
         return arrival_of(group, group.check_static(instance_id, member_id))
-    holder = group.holder(instance_id)
-    if holder is not None:
-        return replacement_of(group, holder, member_id)
+    static_member = group.static_member(instance_id)
+    if static_member is not None:
+        return replacement_of(group, static_member, member_id)
     member = group.members.get(member_id)
     return Arrival(member_id, None, NEW_MEMBER, None) if member is None else arrival_of(group, member)
 
 
-def _said(before: Said | None, request: GroupRequest, message: JoinGroupRequest, subscription: Subscription) -> Said:
+def _said(
+    before: ConsumerMetadata | None, request: GroupRequest, message: JoinGroupRequest, subscription: Subscription
+) -> ConsumerMetadata:
     """Return the member's metadata after its JoinGroup; ``before`` itself if nothing changed."""
     instance_id, rebalance_timeout_ms = message.group_instance_id, rebalance_timeout_of(request, message)
     if before is not None:
@@ -279,7 +281,7 @@ def _said(before: Said | None, request: GroupRequest, message: JoinGroupRequest,
         rebalance_timeout_ms = (
             before.rebalance_timeout_ms if rebalance_timeout_ms == UNCHANGED else rebalance_timeout_ms
         )
-    said = Said(
+    metadata = ConsumerMetadata(
         instance_id=instance_id,
         rack_id=subscription.rack_id or (None if before is None else before.rack_id),
         client_id=request.client_id,
@@ -295,13 +297,13 @@ def _said(before: Said | None, request: GroupRequest, message: JoinGroupRequest,
             ],
         ),
     )
-    return before if before is not None and said == before else said
+    return before if before is not None and metadata == before else metadata
 
 
 FIRST_WITH_BATCH = 3
 
 
-def leave_modern(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
+def leave_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
     """Answer every entry for itself, and remove the members."""
     message = request.message
     assert isinstance(message, LeaveGroupRequest)
@@ -340,9 +342,9 @@ def _cause(
     group: ModernGroup, gone: list[ConsumerMember], entries: list[MemberIdentity], request: GroupRequest, ctx: Context
 ) -> EpochCause:
     first = gone[0]
-    by_itself = any(entry.member_id for entry in entries) and request.client_id == first.said.client_id
+    by_itself = any(entry.member_id for entry in entries) and request.client_id == first.metadata.client_id
     if by_itself:
-        ctx.remembered.leavers.add(request.connection, group.group_id, first.who, ctx.now_ms)
+        ctx.evidence.departed.add(request.connection, group.group_id, first.who, ctx.now_ms)
     reason = next((entry.reason for entry in entries if entry.reason), None)
     return EpochCause(
         event="member_left",

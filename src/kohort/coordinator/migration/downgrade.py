@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kohort.assignors.server.iteration import as_kafka_keeps
+from kohort.assignors.server.iteration import in_group_order
 from kohort.coordinator.classic.group import generation_of
 from kohort.coordinator.classic.join import protocols_of
 from kohort.coordinator.classic.member import Member
@@ -30,7 +30,7 @@ from kohort.wire.consumer_protocol import PROTOCOL_TYPE
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 
 
-class _Remains(NamedTuple):
+class _GroupAfter(NamedTuple):
     """What a group would be once records are written, as far as a downgrade goes."""
 
     members: dict[str, ConsumerGroupMemberMetadataValue]
@@ -62,9 +62,9 @@ def _may_be_due(group: ModernGroup, records: list[Record], ctx: Context) -> bool
     return not has_modern and len(group.members) - removed <= ctx.config.group_max_size
 
 
-def is_last_modern(group: ModernGroup, member: ConsumerMember, ctx: Context) -> bool:
+def is_last_consumer_member(group: ModernGroup, member: ConsumerMember, ctx: Context) -> bool:
     """Tell whether the group becomes classic when ``member``, a static one, comes back with the classic protocol."""
-    if member.speaks_classic or group.classic_members != len(group.members) - 1:
+    if member.is_classic or group.classic_members != len(group.members) - 1:
         return False
     return may_downgrade(ctx.config) and len(group.members) <= ctx.config.group_max_size
 
@@ -76,15 +76,15 @@ def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, 
     others = (group.members[member_id] for member_id in after.members.keys() & group.members.keys())
     # A classic group has no targets: members that are not settled must rejoin.
     is_settled = after.is_settled and all(group.is_settled(one) for one in others if one is not replaced)
-    instead = _convert(groups, group, after._replace(is_settled=is_settled), replaced, out, ctx)
-    end = [record for record in instead.records if isinstance(record, GroupWritten)]
-    instead.records = [*out.records, *group_tombstones(group, after.members), *end]
-    return instead
+    conversion = _convert(groups, group, after._replace(is_settled=is_settled), replaced, out, ctx)
+    end = [record for record in conversion.records if isinstance(record, GroupWritten)]
+    conversion.records = [*out.records, *group_tombstones(group, after.members), *end]
+    return conversion
 
 
-def _after(group: ModernGroup, records: list[Record]) -> _Remains:
-    kept = as_kafka_keeps(group.members, group.most_members)
-    members = {member_id: group.members[member_id].said for member_id in kept}
+def _after(group: ModernGroup, records: list[Record]) -> _GroupAfter:
+    kept = in_group_order(group.members, group.most_members)
+    members = {member_id: group.members[member_id].metadata for member_id in kept}
     targets = dict(group.targets)
     removed: list[str] = []
     is_settled = group.epoch == group.target_epoch
@@ -99,74 +99,74 @@ def _after(group: ModernGroup, records: list[Record]) -> _Remains:
             targets[record.member_id] = target_of(record.value)
         elif isinstance(record, EpochWritten):
             is_settled = False
-    return _Remains(members, targets, removed, is_settled)
+    return _GroupAfter(members, targets, removed, is_settled)
 
 
-def _is_due(after: _Remains, ctx: Context) -> bool:
+def _is_due(after: _GroupAfter, ctx: Context) -> bool:
     if not 0 < len(after.members) <= ctx.config.group_max_size or not may_downgrade(ctx.config):
         return False
-    return all(said.classic_member_metadata is not None for said in after.members.values())
+    return all(metadata.classic_member_metadata is not None for metadata in after.members.values())
 
 
 def _convert(
-    groups: Groups, group: ModernGroup, after: _Remains, by: ConsumerMember, out: Outcome, ctx: Context
+    groups: Groups, group: ModernGroup, after: _GroupAfter, by: ConsumerMember, out: Outcome, ctx: Context
 ) -> Outcome:
-    this = _round_of(group, after, ctx)
-    written = generation_of(this, is_led=after.is_settled)
-    instead = Outcome(
+    rebalance = _round_of(group, after, ctx)
+    written = generation_of(rebalance, with_leader=after.is_settled)
+    conversion = Outcome(
         records=[*group_tombstones(group), GroupWritten(group.group_id, written)],
         replies=out.replies,
         timers=[*(change for change in out.timers if isinstance(change, CancelTimer))],
-        journal=[entry for entry in out.journal if not entry.CLAIMS_WRITTEN],
+        journal=[entry for entry in out.journal if not entry.CLAIMS_PERSISTED],
         otherwise=out.otherwise,
     )
-    instead.timers += [CancelTimer(key) for key in timers_of(group)]
-    who = tuple(member.who for member in this.members.values())
-    instead.journal.append(
+    conversion.timers += [CancelTimer(key) for key in timers_of(group)]
+    who = tuple(member.who for member in rebalance.members.values())
+    conversion.journal.append(
         GroupConverted(
-            at_ms=ctx.now_ms, group=group.group_id, to="classic", epoch=this.generation_id, members=who, by=by.who
+            at_ms=ctx.now_ms, group=group.group_id, to="classic", epoch=rebalance.generation_id, members=who, by=by.who
         )
     )
 
-    def go_on() -> Outcome:
+    def begin_classic() -> Outcome:
         classic = groups.by_id[group.group_id]
-        classic.round = this
+        classic.round = rebalance
         then = Outcome()
         begin_sessions(classic, ctx, then)
         if not after.is_settled:
             open_round(classic, ctx, then, Trigger(event="downgraded", who=by.who))
         return then
 
-    instead.then = go_on
-    return instead
+    conversion.then = begin_classic
+    return conversion
 
 
-def _round_of(group: ModernGroup, after: _Remains, ctx: Context) -> Round:
-    this = Round(GroupState.STABLE, ctx.now_ms, group.epoch)
-    this.protocol_type = PROTOCOL_TYPE
-    for member_id, said in after.members.items():
-        classic = said.classic_member_metadata
+def _round_of(group: ModernGroup, after: _GroupAfter, ctx: Context) -> Round:
+    rebalance = Round(GroupState.STABLE, ctx.now_ms, group.epoch)
+    rebalance.protocol_type = PROTOCOL_TYPE
+    for member_id, metadata in after.members.items():
+        classic = metadata.classic_member_metadata
         assert classic is not None
         presence = group.presence.get(member_id)
-        this.add(
+        rebalance.add(
             Member(
                 member_id=member_id,
-                instance_id=said.instance_id,
-                client_id=said.client_id,
-                client_host=said.client_host,
+                instance_id=metadata.instance_id,
+                client_id=metadata.client_id,
+                client_host=metadata.client_host,
                 session_timeout_ms=classic.session_timeout_ms,
-                rebalance_timeout_ms=said.rebalance_timeout_ms,
+                rebalance_timeout_ms=metadata.rebalance_timeout_ms,
                 protocols=protocols_of(classic.supported_protocols),
                 expires_at_ms=ctx.now_ms + classic.session_timeout_ms,
                 last_seen_ms=ctx.now_ms if presence is None else presence.last_seen_ms,
                 connection=-1 if presence is None else presence.connection,
             )
         )
-    this.protocol_name = this.vote()
-    for member in this.members.values():
+    rebalance.protocol_name = rebalance.vote()
+    for member in rebalance.members.values():
         classic = after.members[member.member_id].classic_member_metadata
         assert classic is not None
         target = after.targets.get(member.member_id, NO_TARGET)
-        member.assignment = assignment_for(classic, target, ctx.topics, this.protocol_name)
-    this.learn_subscriptions()
-    return this
+        member.assignment = assignment_for(classic, target, ctx.topics, rebalance.protocol_name)
+    rebalance.parse_subscriptions()
+    return rebalance

@@ -39,7 +39,7 @@ def partitions_by_id(partitions: Iterable[TopicPartition], topics: TopicsView) -
 
 
 def assignment_for(
-    said: ClassicMemberMetadata,
+    metadata: ClassicMemberMetadata,
     partitions: Mapping[bytes, Iterable[int]],
     topics: TopicsView,
     protocol: str | None = None,
@@ -48,10 +48,10 @@ def assignment_for(
     protocol that it puts first."""
     named = ((topics.topic_name(topic_id), numbers) for topic_id, numbers in partitions.items())
     flat = [TopicPartition(name, p) for name, numbers in named if name is not None for p in sorted(numbers)]
-    return build_assignment(Assignment(flat), _version_of(said, protocol))
+    return build_assignment(Assignment(flat), _version_of(metadata, protocol))
 
 
-def _version_of(said: ClassicMemberMetadata, protocol: str | None) -> int:
-    blob = next((p.metadata for p in said.supported_protocols if protocol in (None, p.name)), b"")
+def _version_of(metadata: ClassicMemberMetadata, protocol: str | None) -> int:
+    blob = next((p.metadata for p in metadata.supported_protocols if protocol in (None, p.name)), b"")
     version: int = _VERSION.unpack_from(blob)[0] if len(blob) >= _VERSION.size else 0
     return min(version, 3)

@@ -8,17 +8,23 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from kohort.assignors.server.iteration import as_kafka_keeps, in_member_order
+from kohort.assignors.server.iteration import in_group_order, in_member_order
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
-from kohort.coordinator.classic.rebalance import forget_timers
+from kohort.coordinator.classic.rebalance import cancel_timers
 from kohort.coordinator.classic.round import refuse_parked
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.fencing import decide_departure
 from kohort.coordinator.consumer.group import ModernGroup, not_found, other_kind
 from kohort.coordinator.consumer.heartbeat import decide_consumer_heartbeat
-from kohort.coordinator.consumer.member import ConsumerPresence, who_says
-from kohort.coordinator.consumer.reconcile import Current, ReconciliationState, Target, target_value_of, value_of
+from kohort.coordinator.consumer.member import ConsumerPresence, who_of
+from kohort.coordinator.consumer.reconcile import (
+    CurrentAssignment,
+    ReconciliationState,
+    Target,
+    target_value_of,
+    value_of,
+)
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.sessions import member_session_timer
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
@@ -56,10 +62,12 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
     with the reason, where the group cannot be converted.
     """
     _check(group, ctx)
-    this = group.round
+    rebalance = group.round
     try:
-        in_order = in_member_order(this.members)
-        members = [_Converted(this.members[member_id], this.protocol_name, ctx.topics) for member_id in in_order]
+        in_order = in_member_order(rebalance.members)
+        members = [
+            _Converted(rebalance.members[member_id], rebalance.protocol_name, ctx.topics) for member_id in in_order
+        ]
     except ProtocolError as error:
         raise _refused(group, "the embedded consumer protocol is malformed.") from error
     if any(member.user_data for member in members):
@@ -68,19 +76,19 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
             "assignor before re-attempting the upgrade.",
         )
-    modern = ModernGroup(group.group_id)
-    topics = {name for member in members for name in member.said.subscribed_topic_names}
+    upgraded = ModernGroup(group.group_id)
+    topics = {name for member in members for name in member.metadata.subscribed_topic_names}
     metadata_hash = hash_of_topics(topics, ctx.topics)
-    for record in _records_of(group.group_id, this.generation_id, members, metadata_hash):
-        replay_consumer_group(modern, record)
-    modern.soft.converted_amid_rebalance = this.state is not GroupState.STABLE
+    for record in _records_of(group.group_id, rebalance.generation_id, members, metadata_hash):
+        replay_consumer_group(upgraded, record)
+    upgraded.volatile.converted_amid_rebalance = rebalance.state is not GroupState.STABLE
     by_id = {member.member_id: member for member in members}
-    kept = [by_id[member_id] for member_id in as_kafka_keeps(in_order)]
+    kept = [by_id[member_id] for member_id in in_group_order(in_order)]
     out.records.append(GroupWritten(group.group_id, None))
-    out.records += _records_of(group.group_id, this.generation_id, kept, metadata_hash)
-    for member in this.members.values():
+    out.records += _records_of(group.group_id, rebalance.generation_id, kept, metadata_hash)
+    for member in rebalance.members.values():
         expires_at_ms = ctx.now_ms + member.session_timeout_ms
-        modern.presence[member.member_id] = ConsumerPresence(
+        upgraded.presence[member.member_id] = ConsumerPresence(
             expires_at_ms=expires_at_ms,
             last_seen_ms=member.last_seen_ms,
             connection=member.connection,
@@ -95,12 +103,12 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
             at_ms=ctx.now_ms,
             group=group.group_id,
             to="consumer",
-            epoch=this.generation_id,
-            members=tuple(who_says(member.member_id, member.said) for member in members),
+            epoch=rebalance.generation_id,
+            members=tuple(who_of(member.member_id, member.metadata) for member in members),
             by=by,
         )
     )
-    return modern
+    return upgraded
 
 
 def _check(group: ClassicGroup, ctx: Context) -> None:
@@ -131,7 +139,7 @@ class _Converted:
         self.member_id = member.member_id
         self.user_data = bool(assignment.user_data)
         self.target: Target = partitions_by_id(assignment.partitions, topics)
-        self.said = ConsumerGroupMemberMetadataValue(
+        self.metadata = ConsumerGroupMemberMetadataValue(
             instance_id=member.instance_id,
             rack_id=subscription.rack_id or None,
             client_id=member.client_id,
@@ -148,13 +156,13 @@ class _Converted:
 
 def _records_of(group_id: str, epoch: int, members: list[_Converted], metadata_hash: int) -> list[ConsumerGroupRecord]:
     """Return the records of a whole group, kind by kind as Kafka writes them."""
-    records: list[ConsumerGroupRecord] = [MemberWritten(group_id, m.member_id, m.said) for m in members]
+    records: list[ConsumerGroupRecord] = [MemberWritten(group_id, m.member_id, m.metadata) for m in members]
     records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
     records += [TargetWritten(group_id, m.member_id, target_value_of(m.target)) for m in members]
     records.append(TargetEpochWritten(group_id, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch)))
     for m in members:
         held = {topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in m.target.items()}
-        current = Current(epoch, epoch, ReconciliationState.STABLE, held)
+        current = CurrentAssignment(epoch, epoch, ReconciliationState.STABLE, held)
         records.append(CurrentWritten(group_id, m.member_id, value_of(current)))
     return records
 
@@ -172,41 +180,41 @@ def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Cont
     if message.member_epoch != JOINING_EPOCH:
         raise not_found(f"Consumer group {group_id} not found." if classic is None else other_kind(group_id))
     if classic is None:
-        founded = ModernGroup(group_id)
-        decided = decide_consumer_heartbeat(groups, founded, request, ctx)
-        return replace(decided, then=partial(_go_on, groups, founded, decided))
-    return _in_place_of(groups, classic, request, ctx)
+        new_group = ModernGroup(group_id)
+        decided = decide_consumer_heartbeat(groups, new_group, request, ctx)
+        return replace(decided, then=partial(_restore_volatile, groups, new_group, decided))
+    return _convert_and_decide(groups, classic, request, ctx)
 
 
-def _in_place_of(groups: Groups, classic: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
+def _convert_and_decide(groups: Groups, classic: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
     """Decide on the heartbeat as if the group were converted already; then end the classic group."""
     converted = Outcome(round_changed=False)
     if classic.round.members:
         group = upgrade(classic, request, ctx, converted)
     else:
         group = ModernGroup(classic.group_id)
-        if classic.written is not None:
+        if classic.persisted is not None:
             converted.records.append(GroupWritten(classic.group_id, None))
     decided = decide_consumer_heartbeat(groups, group, request, ctx)
     # From here on nothing is refused: what waits in the round is, and the round is dropped if nothing can be written.
     refuse_parked(classic.round.members.values(), ErrorCode.REBALANCE_IN_PROGRESS, converted)
-    forget_timers(classic, converted)
+    cancel_timers(classic, converted)
     classic.round.pending_join.clear()
     return Outcome(
         records=[*converted.records, *decided.records],
         replies=[*converted.replies, *decided.replies],
         timers=[*converted.timers, *decided.timers],
         journal=[*converted.journal, *decided.journal],
-        then=partial(_go_on, groups, group, decided),
+        then=partial(_restore_volatile, groups, group, decided),
     )
 
 
-def _go_on(groups: Groups, was: ModernGroup, decided: Outcome) -> Outcome:
+def _restore_volatile(groups: Groups, was: ModernGroup, decided: Outcome) -> Outcome:
     """Keep the volatile state of the members, now that the records of the group are replayed."""
     group = groups.consumer[was.group_id]
     group.presence.update((m, presence) for m, presence in was.presence.items() if m in group.members)
-    group.soft = was.soft
-    if group.soft.topics is not None:
+    group.volatile = was.volatile
+    if group.volatile.topics is not None:
         # A static member that is replaced may have been the last one to subscribe to a topic.
-        group.soft.topics.changed.update(group.subscribed_names(), group.soft.topics.found)
+        group.volatile.topics.changed.update(group.subscribed_names(), group.volatile.topics.found)
     return Outcome(round_changed=False) if decided.then is None else decided.then()

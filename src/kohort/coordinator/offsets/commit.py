@@ -110,19 +110,19 @@ def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Con
     return out
 
 
-def refuse_commit(asked: GroupRequest, code: ErrorCode) -> Reply:
+def refuse_commit(request: GroupRequest, code: ErrorCode) -> Reply:
     """Answer a commit with ``code`` for every partition."""
-    return Reply(asked, _with_code(asked, asked.message, code))
+    return Reply(request, _with_code(request, request.message, code))
 
 
 def withdraw_commit(reply: Reply, code: ErrorCode) -> Reply:
     """Turn an answer into one with ``code`` for every partition that was accepted."""
-    return Reply(reply.asked, _with_code(reply.asked, reply.message, code))
+    return Reply(reply.request, _with_code(reply.request, reply.message, code))
 
 
-def _with_code(asked: GroupRequest, of: Any, code: ErrorCode) -> Any:
+def _with_code(request: GroupRequest, of: Any, code: ErrorCode) -> Any:
     """Build an answer from a request, or from an answer whose partitions keep their own errors."""
-    api = _APIS[type(asked.message)]
+    api = _APIS[type(request.message)]
     topics = [
         api.topic(
             name=topic.name,
@@ -143,7 +143,7 @@ def _committer(
     """Return the member that commits, or None for a commit from outside of the group. Raises ApiError if it may not."""
     version, api = request.api_version, _APIS[type(message)]
     by_id = version >= api.first_with_topic_ids
-    asked = (
+    named = (
         (ctx.topics.topic_name(topic.topic_id) if by_id else topic.name, p.partition_index)
         for topic in message.topics
         for p in topic.partitions
@@ -154,7 +154,7 @@ def _committer(
         message.group_instance_id,
         epoch,
         version,
-        existing_places(asked, ctx.topics),
+        existing_places(named, ctx.topics),
         in_transaction=isinstance(message, TxnOffsetCommitRequest),
     )
     missing = version >= api.first_with_group_id_not_found

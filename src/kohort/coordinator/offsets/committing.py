@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from kohort.coordinator.classic.evidence import NO_COMMIT, Tried, note_fenced
+from kohort.coordinator.classic.evidence import NO_COMMIT, RefusedOffsets, note_fenced
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerMember, ConsumerPresence
-from kohort.coordinator.consumer.reconcile import Current
+from kohort.coordinator.consumer.reconcile import CurrentAssignment
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal_events import CommitUnfenced, OffsetMove
 from kohort.coordinator.offsets.groups import Groups
@@ -44,7 +44,7 @@ class Committing(NamedTuple):
     in_transaction: bool = False
 
     @property
-    def names_nobody(self) -> bool:
+    def is_anonymous(self) -> bool:
         return self.epoch < 0 and not self.member_id and self.instance_id is None
 
 
@@ -63,7 +63,7 @@ def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member |
     """Return the member that commits, or None for a commit from outside of the group. Raises ApiError if it may not."""
     if commit.epoch < 0 and group.state is GroupState.EMPTY:
         return None  # whatever member it names
-    if commit.names_nobody:
+    if commit.is_anonymous:
         if commit.in_transaction:
             return None
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them")
@@ -85,10 +85,10 @@ def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Consumer
     """
     if commit.epoch < 0 and not group.members:
         return None
-    if commit.in_transaction and commit.names_nobody and commit.epoch == NO_EPOCH:
+    if commit.in_transaction and commit.is_anonymous and commit.epoch == NO_EPOCH:
         return None
     member = group.check_member(commit.member_id)
-    if not commit.in_transaction and not member.speaks_classic and commit.api_version < FIRST_COMMIT_OF_MEMBERS:
+    if not commit.in_transaction and not member.is_classic and commit.api_version < FIRST_COMMIT_OF_MEMBERS:
         least = f"with version {FIRST_COMMIT_OF_MEMBERS} or later"
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"a member of this protocol commits {least}")
     if commit.epoch != member.epoch and not (
@@ -98,7 +98,7 @@ def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Consumer
     return group.presence.get(commit.member_id)
 
 
-def _since(current: Current, topic_id: bytes, partition: int) -> float:
+def _since(current: CurrentAssignment, topic_id: bytes, partition: int) -> float:
     """Return the epoch since when the member has a partition; it is endless if it does not."""
     for held in (current.assigned, current.pending):
         epoch = held.get(topic_id, {}).get(partition)
@@ -117,25 +117,25 @@ def check_fetch_from_consumer(group: ModernGroup, member_id: str | None, epoch: 
 
 
 def _stale(member: ConsumerMember, epoch: int) -> ApiError:
-    code = ErrorCode.ILLEGAL_GENERATION if member.speaks_classic else ErrorCode.STALE_MEMBER_EPOCH
+    code = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
     return ApiError(code, f"epoch {epoch}; that of {member.member_id!r} is {member.epoch}")
 
 
-TOLD_MOST: Final = 20
+JOURNALED_OFFSETS_MAX: Final = 20
 """Offsets of one commit in an entry; of the others it has the number."""
 
 
-def tried_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> Tried:
+def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
     """Return the first few offsets that a commit tries, beside what is committed, and how many more there are; nothing
     for a request that is no commit."""
     if not isinstance(message, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         return NO_COMMIT
-    told: list[OffsetMove] = []
+    moves: list[OffsetMove] = []
     for name, partition, offset in _of(message, topics):
-        if len(told) == TOLD_MOST:
+        if len(moves) == JOURNALED_OFFSETS_MAX:
             break
-        told.append(OffsetMove(name, partition, offset, _committed(offsets, name, partition)))
-    return Tried(tuple(told), sum(len(topic.partitions) for topic in message.topics) - len(told))
+        moves.append(OffsetMove(name, partition, offset, _committed(offsets, name, partition)))
+    return RefusedOffsets(tuple(moves), sum(len(topic.partitions) for topic in message.topics) - len(moves))
 
 
 def _of(message: OffsetCommitRequest | TxnOffsetCommitRequest, topics: TopicsView) -> Iterator[tuple[str, int, int]]:
@@ -153,22 +153,22 @@ def note_unfenced(
     if not written:
         return
     backwards = 0
-    told: list[OffsetMove] = []
+    moves: list[OffsetMove] = []
     for record in written:
         before = _committed(offsets, record.topic, record.partition)
         after = record.value.offset if record.value is not None else -1
         goes_back = before is not None and after < before
         backwards += goes_back
-        if len(told) < TOLD_MOST:
-            told.append(OffsetMove(record.topic, record.partition, after, before))
-    if ctx.remembered.committers.is_news(group_id, request.sender, ctx.now_ms, backwards=bool(backwards)):
+        if len(moves) < JOURNALED_OFFSETS_MAX:
+            moves.append(OffsetMove(record.topic, record.partition, after, before))
+    if ctx.evidence.committers.should_journal(group_id, request.sender, ctx.now_ms, backwards=bool(backwards)):
         out.journal.append(
             CommitUnfenced(
                 at_ms=ctx.now_ms,
                 group=group_id,
                 who=request.sender,
-                offsets=tuple(told),
-                more=len(written) - len(told),
+                offsets=tuple(moves),
+                more=len(written) - len(moves),
                 backwards=backwards,
                 in_transaction=isinstance(request.message, TxnOffsetCommitRequest),
             )
@@ -180,9 +180,9 @@ def _committed(offsets: GroupOffsets | None, topic: str, partition: int) -> int 
     return None if held is None else held.offset
 
 
-def existing_places(asked: Iterable[tuple[str | None, int]], topics: TopicsView) -> Iterator[tuple[bytes, int]]:
+def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView) -> Iterator[tuple[bytes, int]]:
     """Yield topic id and partition of what is asked for, by name and partition, where that exists."""
-    for name, partition in asked:
+    for name, partition in named:
         topic_id, count = (None, None) if name is None else (topics.topic_id(name), topics.partition_count(name))
         if topic_id is not None and count is not None and 0 <= partition < count:
             yield topic_id, partition
@@ -207,7 +207,7 @@ def note_refused(
 ) -> None:
     """Journal the refused commit of a stale member, with its offsets."""
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
-    tried = tried_offsets(request.message, groups.offsets.get(group_id), ctx.topics)
+    tried = refused_offsets(request.message, groups.offsets.get(group_id), ctx.topics)
     if consumer is not None:
         note_fenced_in_consumer_group(consumer, request, error, ctx, out, tried)
     elif group is not None:

@@ -71,8 +71,8 @@ def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
     return group.round.subscribes_to
 
 
-def refuse_offset_delete(asked: GroupRequest, code: ErrorCode) -> Reply:
-    return Reply(asked, OffsetDeleteResponse(error_code=code))
+def refuse_offset_delete(request: GroupRequest, code: ErrorCode) -> Reply:
+    return Reply(request, OffsetDeleteResponse(error_code=code))
 
 
 def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:
@@ -129,7 +129,7 @@ def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> O
         else:
             kept += 1
     if not kept and offsets.pending is None and group.state is GroupState.EMPTY and not group.round.pending_join:
-        if group.written is not None:
+        if group.persisted is not None:
             out.records.append(GroupWritten(group.group_id, None))
         if out.records:
             out.journal.append(GroupDeleted(at_ms=ctx.now_ms, group=group.group_id, why="expired"))
@@ -140,14 +140,18 @@ def has_expired(group: ClassicGroup, topic: str, value: OffsetCommitValue, now_m
     """Tell whether nobody has needed the offset for the retention time; from when that counts depends on the group."""
     if value.expire_timestamp != -1:
         return now_ms >= value.expire_timestamp
-    this = group.round
+    rebalance = group.round
     since_ms = value.commit_timestamp
-    if not this.protocol_type:
-        if this.state is not GroupState.EMPTY:
+    if not rebalance.protocol_type:
+        if rebalance.state is not GroupState.EMPTY:
             return False
-    elif this.state is GroupState.EMPTY:
-        if this.state_since_ms != -1:
-            since_ms = this.state_since_ms
-    elif this.protocol_type != PROTOCOL_TYPE or this.state is not GroupState.STABLE or this.subscribes_to(topic):
+    elif rebalance.state is GroupState.EMPTY:
+        if rebalance.state_since_ms != -1:
+            since_ms = rebalance.state_since_ms
+    elif (
+        rebalance.protocol_type != PROTOCOL_TYPE
+        or rebalance.state is not GroupState.STABLE
+        or rebalance.subscribes_to(topic)
+    ):
         return False
     return now_ms - since_ms >= retention_ms

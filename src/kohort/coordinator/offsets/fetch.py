@@ -61,31 +61,31 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
     except ApiError as error:
         return refuse_offset_fetch(request, error.code)
     reading = _Reading(topics, request.api_version >= FIRST_WITH_STABLE and message.require_stable, pace)
-    asked = None if message.topics is None else [(topic.name, topic.partition_indexes) for topic in message.topics]
+    requested = None if message.topics is None else [(topic.name, topic.partition_indexes) for topic in message.topics]
     read = []
-    for name, partitions in all_of(offsets) if asked is None else asked:
+    for name, partitions in all_of(offsets) if requested is None else requested:
         entries = yield from reading.partitions(offsets, name, partitions, OffsetFetchResponsePartition)
         read.append(OffsetFetchResponseTopic(name=name, partitions=entries))
     return Reply(request, OffsetFetchResponse(topics=read))
 
 
-def refuse_offset_fetch(asked: GroupRequest, code: ErrorCode) -> Reply:
+def refuse_offset_fetch(request: GroupRequest, code: ErrorCode) -> Reply:
     """Answer an OffsetFetch with ``code``: from v8 with each group, from v2 at the top, before that with each partition
     (protocol/offsets.md#offsetfetch)."""
-    message, version = asked.message, asked.api_version
+    message, version = request.message, request.api_version
     assert isinstance(message, OffsetFetchRequest)
     if version >= FIRST_WITH_GROUPS:
         groups = [OffsetFetchResponseGroup(group_id=g.group_id, error_code=code) for g in message.groups]
-        return Reply(asked, OffsetFetchResponse(groups=groups))
+        return Reply(request, OffsetFetchResponse(groups=groups))
     if version >= FIRST_WITH_ERROR_CODE:
-        return Reply(asked, OffsetFetchResponse(error_code=code))
+        return Reply(request, OffsetFetchResponse(error_code=code))
     topics = [
         OffsetFetchResponseTopic(
             name=topic.name, partitions=[_partition(p, NOTHING, code) for p in topic.partition_indexes]
         )
         for topic in message.topics or []
     ]
-    return Reply(asked, OffsetFetchResponse(topics=topics))
+    return Reply(request, OffsetFetchResponse(topics=topics))
 
 
 def _group(
@@ -96,7 +96,7 @@ def _group(
     except ApiError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     results = []
-    for topic_id, name, partitions in _asked(group, offsets, reading.topics, by_id=by_id):
+    for topic_id, name, partitions in _requested_topics(group, offsets, reading.topics, by_id=by_id):
         if name is None:
             found = [_unknown(p) for p in partitions]
         else:
@@ -105,7 +105,7 @@ def _group(
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=results)
 
 
-def _asked(
+def _requested_topics(
     group: OffsetFetchRequestGroup, offsets: GroupOffsets, topics: TopicsView, *, by_id: bool
 ) -> Iterator[tuple[bytes, str | None, Iterable[int]]]:
     """Yield id, name and partitions of each topic that is asked for; the name is None of an unknown id.
@@ -134,9 +134,9 @@ class _Reading:
     stable: bool
     pace: Pace
 
-    def partitions(self, offsets: GroupOffsets, name: str, asked: Iterable[int], entry: type[P]) -> Steps[list[P]]:
+    def partitions(self, offsets: GroupOffsets, name: str, numbers: Iterable[int], entry: type[P]) -> Steps[list[P]]:
         found = []
-        for p in asked:
+        for p in numbers:
             value, code = _valid(offsets, name, p, self.topics, self.stable)
             found.append(
                 entry(

@@ -39,7 +39,7 @@ def decide_init(
     """
     if known is None:
         return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)
-    if expected is not None and not _was_given(known, expected):
+    if expected is not None and not _owned_before(known, expected):
         raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has producer id {known.producer_id} by now")
     if known.state in DECIDED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, f"a transaction of {transactional_id!r} is ending")
@@ -70,7 +70,7 @@ def _is_exhausted(known: Transaction, expected: ProducerIdAndEpoch | None) -> bo
     return known.epoch > LAST_EPOCH_OF_A_CLIENT and expected.epoch == known.last_epoch
 
 
-def _was_given(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
+def _owned_before(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
     if expected.producer_id == known.producer_id:
         return True
     return expected.producer_id == known.previous_producer_id and expected.epoch >= LAST_EPOCH_OF_A_CLIENT
@@ -197,7 +197,7 @@ def complete(known: Transaction, now_ms: int) -> Transaction:
     return replace(done, producer_id=known.next_producer_id, epoch=0, previous_producer_id=known.producer_id)
 
 
-def goes_on_as(known: Transaction) -> ProducerIdAndEpoch:
+def next_producer(known: Transaction) -> ProducerIdAndEpoch:
     """Return the id and epoch that the producer is to use from now on."""
     if known.next_producer_id != NONE:
         return ProducerIdAndEpoch(known.next_producer_id, 0)

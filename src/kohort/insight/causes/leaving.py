@@ -110,7 +110,7 @@ def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
 
 def client_said(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:
     """Return what the client pushed about its polls (KIP-714)."""
-    said = vitals and vitals.said
+    said = vitals and vitals.client_metrics
     if not said:
         return ()
     words = []

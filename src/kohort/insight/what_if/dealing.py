@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kohort.assignors.builtin import ASSIGNORS, EXTRAS
 from kohort.assignors.server.builtin import SERVER_ASSIGNORS
-from kohort.assignors.server.iteration import as_kafka_keeps, in_name_order
+from kohort.assignors.server.iteration import in_group_order, in_name_order
 from kohort.assignors.server.spec import MemberSpec
 from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics
 from kohort.errors import UsageError
@@ -105,7 +105,7 @@ def _settle_modern(members: Sequence[WhatIfMember], assignor: str, topics: ReadT
     ids = {name: topics.ids.get(name, name.encode()[:16].ljust(16, b"\0")) for name in in_name_order(wanted)}
     names = {topic_id: name for name, topic_id in ids.items()}
     by_id = {member.member_id: member for member in members}
-    order = as_kafka_keeps([m.member_id for m in members if not m.is_new])
+    order = in_group_order([m.member_id for m in members if not m.is_new])
     order += [m.member_id for m in members if m.is_new]
     specs = {member_id: _spec(by_id[member_id], ids) for member_id in order}
     targets = SERVER_ASSIGNORS[assignor].assign(specs, {ids[name]: topics.counts[name] for name in ids})

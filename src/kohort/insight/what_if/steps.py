@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from kohort.assignors.server.iteration import as_kafka_keeps
+from kohort.assignors.server.iteration import in_group_order
 from kohort.errors import UsageError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot
 from kohort.insight.what_if.dealing import DealingWay, ReadTopics, is_cooperative, settle
@@ -146,7 +146,7 @@ def _ways(change: WayChange, number: int, count: int) -> tuple[DealingWay, Deali
 def _most_named(change: WayChange, then: int, now: int) -> DealingWay:
     """Return the assignor that most members name; in a tie, the first in Kafka's table."""
     if then == now:
-        first, _ = as_kafka_keeps((change.now.assignor, change.then.assignor))
+        first, _ = in_group_order((change.now.assignor, change.then.assignor))
         return change.now if first == change.now.assignor else change.then
     return change.then if then > now else change.now
 

@@ -94,7 +94,7 @@ def test_a_silent_member_is_missed_after_the_session_of_its_group(stage, peer):
 
     stage.advance(59_000)
 
-    groups = stage.broker.state.coordinator.groups_beside
+    groups = stage.broker.state.coordinator.groups_in_partition_of
     assert "ann" in groups("g").consumer["g"].members
     assert "other" not in groups("other").consumer or not groups("other").consumer["other"].members
     stage.advance(2_000)

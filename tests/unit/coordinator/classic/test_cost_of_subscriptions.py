@@ -15,7 +15,7 @@ def names(count: int, prefix: str = "n") -> list[str]:
 
 
 def round_of(stage: CoordinatorStage):
-    return stage.coordinator.groups_beside(GROUP).by_id[GROUP].round
+    return stage.coordinator.groups_in_partition_of(GROUP).by_id[GROUP].round
 
 
 def joined(*subscriptions: bytes) -> CoordinatorStage:
@@ -48,7 +48,7 @@ def test_subscriptions_that_differ_in_owned_partitions_alone_are_parsed_once():
     def cost(members: int) -> int:
         topics = names(500)
         stage = joined(*(subscription(*topics, owned=[(topics[number], 0)]) for number in range(members)))
-        return calls_of(round_of(stage).learn_subscriptions)
+        return calls_of(round_of(stage).parse_subscriptions)
 
     assert cost(20) <= cost(2) + 20 * 20
 

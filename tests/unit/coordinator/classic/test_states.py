@@ -19,14 +19,14 @@ LEGAL = {(E, P), (S, P), (C, P), (P, E), (P, C), (C, S)} | {(s, D) for s in Grou
 
 @pytest.mark.parametrize(("previous", "state"), product(GroupState, GroupState), ids=lambda s: s.value)
 def test_a_group_moves_only_along_the_table(previous, state):
-    this = Round(previous, 0, 0)
+    rebalance = Round(previous, 0, 0)
     assert may_follow(state, previous) == ((previous, state) in LEGAL)
     if (previous, state) in LEGAL:
-        this.move_to(state, 5)
-        assert (this.state, this.state_since_ms) == (state, 5)
+        rebalance.move_to(state, 5)
+        assert (rebalance.state, rebalance.state_since_ms) == (state, 5)
     else:
         with pytest.raises(AssertionError):
-            this.move_to(state, 5)
+            rebalance.move_to(state, 5)
 
 
 def test_the_names_are_those_on_the_wire():

@@ -8,9 +8,9 @@ from kohort.coordinator.classic.evidence import EVIDENCE_BYTES
 from kohort.coordinator.classic.sync import decide_sync
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import AssignmentWritten, MemberRemoved, Move, RoundOpened, RoundSettled
+from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.outcome import GroupRequest
 from kohort.coordinator.records import GroupWritten
-from kohort.coordinator.remembered import Remembered
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
@@ -219,8 +219,8 @@ class TestEvidenceOfAnAssignment:
         a, _, generation = joined
         assigned = [SyncGroupRequestAssignment(member_id=a, assignment=MINE)]
         message = SyncGroupRequest(group_id=GROUP, member_id=a, generation_id=generation, assignments=assigned)
-        groups = stage.coordinator.groups_beside(GROUP)
-        ctx = Context(stage.now, stage.config, stage.rng, stage.topics, Remembered())
+        groups = stage.coordinator.groups_in_partition_of(GROUP)
+        ctx = Context(stage.now, stage.config, stage.rng, stage.topics, JournalEvidence())
 
         outcome = decide_sync(groups, GroupRequest(message, 4, "app", "/127.0.0.1", 1), ctx)
 

@@ -27,7 +27,7 @@ def names(count: int, prefix: str = "n") -> list[str]:
 
 
 def group_of(stage: CoordinatorStage):
-    return stage.coordinator.groups_beside(GROUP).consumer[GROUP]
+    return stage.coordinator.groups_in_partition_of(GROUP).consumer[GROUP]
 
 
 def test_heartbeat_with_more_than_10000_topic_names_is_refused_with_both_numbers():

@@ -22,7 +22,7 @@ from kohort.wire.messages.group_consumer import (
 from support.machines.coordinator_stage import GROUP
 from support.machines.written_groups import T, epochs, member, resolved, write
 
-NOBODY_ASKED = -(2**31)
+NO_REQUEST = -(2**31)
 
 
 def describe(stage, *groups, version=1, operations=False):
@@ -85,7 +85,7 @@ class TestConsumerGroupDescribe:
                 ),
                 is_member("m3", member_epoch=6, subscribed_topic_names=["t"], subscribed_topic_regex="", member_type=0),
             ],
-            authorized_operations=NOBODY_ASKED,
+            authorized_operations=NO_REQUEST,
         )
 
     @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ class TestConsumerGroupDescribe:
 
         told = [g.authorized_operations for g in describe(stage, GROUP, "nobody", operations=True)]
 
-        assert told == [NOBODY_ASKED, 3400]
+        assert told == [NO_REQUEST, 3400]
 
     def test_leaves_out_topics_that_are_gone(self, stage):
         write(stage, epochs(5), member("m", 5, {T: {0: 5}}))

@@ -22,7 +22,7 @@ def come(stage: CoordinatorStage, member_id: str, regex: str, names: tuple[str, 
 
 
 def group(stage: CoordinatorStage):
-    return stage.coordinator.groups_beside("g").consumer["g"]
+    return stage.coordinator.groups_in_partition_of("g").consumer["g"]
 
 
 def beat(stage: CoordinatorStage, member_id: str, **said) -> None:
@@ -210,12 +210,12 @@ class TestWhenExpressionsAreTriedAgain:
     def test_not_while_they_are_being_tried(self):
         stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
         come(stage, "m1", "t.*")
-        search = group(stage).soft.resolving
+        search = group(stage).volatile.resolving
         assert search is not None
 
         beat(stage, "m1")
 
-        assert group(stage).soft.resolving is search
+        assert group(stage).volatile.resolving is search
 
     def test_a_step_that_could_not_be_written_is_followed_by_the_next_without_a_heartbeat(self):
         stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})

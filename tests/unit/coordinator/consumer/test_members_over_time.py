@@ -12,7 +12,7 @@ from kohort.coordinator.consumer.member import new_member_id
 from kohort.coordinator.consumer.reconcile import NEW_MEMBER
 from kohort.coordinator.consumer.replaying import replay_consumer_group
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
-from kohort.coordinator.invariants import ConsumerGroupBroken, check_consumer_group
+from kohort.coordinator.invariants import InvariantBroken, check_consumer_group
 from kohort.coordinator.journal import EpochRaised, MemberReconciled, TargetComputed
 from kohort.coordinator.records import CurrentWritten, EpochWritten, TargetEpochWritten, build_record
 from kohort.errors import ErrorCode
@@ -192,7 +192,7 @@ def test_an_index_of_owners_that_is_not_what_members_have_is_noticed():
         replay_consumer_group(group, record)
     group.owners.popitem()
 
-    with pytest.raises(ConsumerGroupBroken, match="index of owners"):
+    with pytest.raises(InvariantBroken, match="index of owners"):
         check_consumer_group(group, 0, Timers())
 
 

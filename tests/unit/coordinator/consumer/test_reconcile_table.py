@@ -2,7 +2,12 @@
 
 import pytest
 
-from kohort.coordinator.consumer.reconcile import Current, Goal, ReconciliationState, reconciled
+from kohort.coordinator.consumer.reconcile import (
+    CurrentAssignment,
+    ReconciliationState,
+    ReconciliationTarget,
+    reconciled,
+)
 
 T, U = b"t" * 16, b"u" * 16
 STABLE, UNREVOKED, UNRELEASED = ReconciliationState
@@ -10,7 +15,7 @@ BOTH = frozenset({T, U})
 
 
 def at(epoch, previous, state, assigned=None, pending=None):
-    return Current(epoch, previous, state, assigned or {}, pending or {})
+    return CurrentAssignment(epoch, previous, state, assigned or {}, pending or {})
 
 
 def held(epoch, *partitions):
@@ -22,7 +27,7 @@ def of_both(epoch):
 
 
 def wants(epoch, *partitions, topics=BOTH, changed=False):
-    return Goal(epoch, {T: frozenset(partitions)} if partitions else {}, topics, changed)
+    return ReconciliationTarget(epoch, {T: frozenset(partitions)} if partitions else {}, topics, changed)
 
 
 CASES = {
@@ -87,11 +92,12 @@ CASES = {
         at(5, 4, STABLE, held(5, 1)), wants(5, 1, topics={U}, changed=True), {}, (), at(5, 5, STABLE),
     ),
     "it subscribes to nothing any more, and has nothing": (
-        at(5, 4, STABLE), Goal(5, {}, frozenset(), subscription_changed=True, names_none=True), None, (),
+        at(5, 4, STABLE),
+        ReconciliationTarget(5, {}, frozenset(), subscription_changed=True, subscribes_to_nothing=True), None, (),
         at(5, 5, STABLE),
     ),
     "it subscribes to what there is not, and has nothing": (
-        at(5, 4, STABLE), Goal(5, {}, frozenset(), subscription_changed=True), None, (), None,
+        at(5, 4, STABLE), ReconciliationTarget(5, {}, frozenset(), subscription_changed=True), None, (), None,
     ),
     "an unsubscribed topic in an older target is not given": (
         at(4, 4, STABLE), wants(5, 1, topics={U}), None, (), at(5, 4, STABLE),
@@ -119,14 +125,15 @@ CASES = {
         at(5, 5, UNREVOKED, of_both(5), held(4, 2)), wants(6, 1, topics={T}), None, (), None,
     ),
     "it gives something up, and subscribes to nothing any more": (
-        at(5, 4, UNREVOKED, {}, held(4, 2)), Goal(6, {}, frozenset(), subscription_changed=True, names_none=True),
+        at(5, 4, UNREVOKED, {}, held(4, 2)),
+        ReconciliationTarget(6, {}, frozenset(), subscription_changed=True, subscribes_to_nothing=True),
         None, (), None,
     ),
     "of what it is to revoke it has some": (
         at(5, 4, STABLE, of_both(5)), wants(6), {U: [0]}, (), at(5, 5, UNREVOKED, {}, of_both(5)),
     ),
     "others have some of both topics": (
-        at(5, 4, STABLE), Goal(6, {T: frozenset({1, 2}), U: frozenset({3})}, BOTH), None, (1, 2),
+        at(5, 4, STABLE), ReconciliationTarget(6, {T: frozenset({1, 2}), U: frozenset({3})}, BOTH), None, (1, 2),
         at(6, 5, UNRELEASED, {U: {3: 6}}),
     ),
     "a subscription that grew changes nothing yet": (

@@ -102,11 +102,14 @@ def test_nothing_is_written_of_an_expression_that_matches_no_topic_that_was_made
     come(stage, "t.*")
     stage.topics.make("u", 1)
     stage.advance(NOT_WITHIN_MS)
-    searched_ms = stage.coordinator.groups_beside("g").consumer["g"].soft.regexes_refreshed_ms
+    searched_ms = stage.coordinator.groups_in_partition_of("g").consumer["g"].volatile.regexes_refreshed_ms
 
     beat(stage)
 
-    assert stage.coordinator.groups_beside("g").consumer["g"].soft.regexes_refreshed_ms == searched_ms + NOT_WITHIN_MS
+    assert (
+        stage.coordinator.groups_in_partition_of("g").consumer["g"].volatile.regexes_refreshed_ms
+        == searched_ms + NOT_WITHIN_MS
+    )
     assert len([r for r in stage.records() if isinstance(r, RegexResolved)]) == 1
 
 
@@ -117,7 +120,7 @@ def test_nothing_is_written_of_an_expression_that_nobody_uses_any_more_when_it_i
 
     stage.advance(NOT_WITHIN_MS)
 
-    assert stage.coordinator.groups_beside("g").consumer["g"].soft.resolving is None
+    assert stage.coordinator.groups_in_partition_of("g").consumer["g"].volatile.resolving is None
     assert resolved(stage) == {}
 
 
@@ -234,8 +237,8 @@ def test_two_groups_do_not_search_at_the_same_time_and_both_are_served():
     come(stage, "t.*", "b", group="two")
     searching = []
     while len(searching) < 20:
-        found = [stage.coordinator.groups_beside(group).consumer[group] for group in ("one", "two")]
-        searching.append(sum(group.soft.resolving is not None for group in found))
+        found = [stage.coordinator.groups_in_partition_of(group).consumer[group] for group in ("one", "two")]
+        searching.append(sum(group.volatile.resolving is not None for group in found))
         stage.advance(1)
 
     assert max(searching) == 1
@@ -250,7 +253,7 @@ def test_a_group_that_goes_in_the_midst_of_its_search_keeps_no_other_from_its_ow
     come(stage, "t.*", "b", group="two")
     stage.advance(1_100)
 
-    assert stage.coordinator.groups_beside("two").consumer["two"].subscribes_to("t2999")
+    assert stage.coordinator.groups_in_partition_of("two").consumer["two"].subscribes_to("t2999")
 
 
 def test_an_expression_that_comes_later_is_tried_alone_where_no_topic_was_made():
@@ -297,12 +300,12 @@ def test_after_a_standstill_the_turn_goes_to_who_asks_first_and_who_lost_it_sear
     for group in ("one", "two", "three"):
         come(stage, "t.*", group, group=group)
     stage.advance(1)
-    found = [stage.coordinator.groups_beside(group).consumer[group] for group in ("one", "two", "three")]
-    assert [group.soft.resolving is not None for group in found] == [True, False, False]
+    found = [stage.coordinator.groups_in_partition_of(group).consumer[group] for group in ("one", "two", "three")]
+    assert [group.volatile.resolving is not None for group in found] == [True, False, False]
 
     stage.clock.advance(5_000)
     stage.advance(0)
-    assert [group.soft.resolving is not None for group in found] == [True, False, True]
+    assert [group.volatile.resolving is not None for group in found] == [True, False, True]
 
     stage.advance(1_000)
     assert all(group.subscribes_to("t4999") for group in found)
@@ -361,7 +364,7 @@ class TestInMemory:
         come(stage, "t.*", "a", group="one")
         come(stage, "t.*", "b", group="two")
         stage.advance(5)
-        two = stage.coordinator.groups_beside("two").consumer["two"]
+        two = stage.coordinator.groups_in_partition_of("two").consumer["two"]
         assert not two.subscribes_to("t0001")
 
         stage.beat("a", -1, group="one")
@@ -380,7 +383,7 @@ class TestInMemory:
         beat(stage, "m0")
         stage.advance(5)
 
-        group = stage.coordinator.groups_beside("g").consumer["g"]
+        group = stage.coordinator.groups_in_partition_of("g").consumer["g"]
 
         kept = {id(topic) for value in group.regexes.values() for topic in value.topics}
         assert len(group.regexes) == 5

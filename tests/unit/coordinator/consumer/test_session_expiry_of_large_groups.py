@@ -32,7 +32,7 @@ def unchecked(stage: CoordinatorStage) -> Coordinator:
 
 
 def members_of(coordinator: Coordinator) -> list[str]:
-    groups = coordinator.groups_beside(GROUP)
+    groups = coordinator.groups_in_partition_of(GROUP)
     assert groups is not None
     group = groups.consumer.get(GROUP)
     return [] if group is None else list(group.members)

@@ -21,7 +21,7 @@ NEWEST = {"group_consumer_assignment_interval_ms": 0}
 
 
 def group_of(stage):
-    return stage.coordinator.groups_beside(GROUP).consumer[GROUP]
+    return stage.coordinator.groups_in_partition_of(GROUP).consumer[GROUP]
 
 
 def join_request(member_id: str, **fields) -> GroupRequest:
@@ -49,7 +49,7 @@ def large_group(members: int, partitions: int) -> CoordinatorStage:
 def steps_of(stage):
     """Fire the timers that are due soon, one tick after the other; yields the function calls and records of each."""
     coordinator = stage.coordinator
-    while group_of(stage).soft.pending_target is not None:
+    while group_of(stage).volatile.pending_target is not None:
         stage.clock.advance(max(0, coordinator.wake_at_ms - stage.now))
         before = stage.appended
         calls = calls_of(lambda: coordinator.tick(stage.now))
@@ -62,7 +62,7 @@ def test_join_of_a_small_group_returns_its_partitions_at_once():
     answer = stage.come("m1")
 
     assert stage.told(answer) == [("t", number) for number in range(4)]
-    assert group_of(stage).soft.pending_target is None
+    assert group_of(stage).volatile.pending_target is None
 
 
 @pytest.mark.parametrize("assignor", sorted(SERVER_ASSIGNORS))
@@ -139,7 +139,7 @@ def midway():
         for _ in range(4):
             stage.clock.advance(1)
             stage.coordinator.tick(stage.now)
-        assert group_of(stage).soft.pending_target.steps is not None
+        assert group_of(stage).volatile.pending_target.steps is not None
         yield stage
 
 
@@ -168,7 +168,7 @@ def test_computation_ends_with_the_last_member(midway):
     midway.beat("s1", -1, instance_id="i")
     midway.advance(1_000)
 
-    assert group_of(midway).soft.pending_target is None
+    assert group_of(midway).volatile.pending_target is None
     assert midway.coordinator.timers_of(GROUP) == []
 
 
@@ -189,7 +189,7 @@ def test_refused_write_of_a_target_is_repeated_after_half_a_second(midway):
     midway.advance(500)
 
     assert group_of(midway).target_epoch == 4
-    assert group_of(midway).soft.pending_target is None
+    assert group_of(midway).volatile.pending_target is None
 
 
 def test_refused_write_of_the_join_leaves_no_pending_target():
@@ -202,7 +202,7 @@ def test_refused_write_of_the_join_leaves_no_pending_target():
         stage.advance(10)
 
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
-    assert group_of(stage).soft.pending_target is None
+    assert group_of(stage).volatile.pending_target is None
 
 
 def test_failure_of_the_assignor_is_the_answer_to_the_next_heartbeat(midway, monkeypatch):

@@ -20,10 +20,10 @@ from kohort.coordinator.consumer.sessions import (
 )
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochRaised
+from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import Outcome, SetTimer, TimerKey
 from kohort.coordinator.records import CurrentWritten, MemberWritten
-from kohort.coordinator.remembered import Remembered
 from kohort.errors import StorageError
 from support.machines.coordinator_stage import CoordinatorStage, Topics
 from support.machines.written_groups import T, epochs, member, resolved, write
@@ -45,7 +45,7 @@ def fired(key: TimerKey) -> Outcome:
         replay_consumer_group(group, record)
     for member_id in group.members:
         group.presence[member_id] = ConsumerPresence(expires_at_ms=NOW_MS + 1, last_seen_ms=0)
-    ctx = Context(NOW_MS, BrokerConfig(), random.Random(1), Topics(t=4), Remembered())
+    ctx = Context(NOW_MS, BrokerConfig(), random.Random(1), Topics(t=4), JournalEvidence())
     return on_timer(group, key, ctx)
 
 
@@ -184,7 +184,7 @@ def test_after_a_failover_a_revocation_is_given_its_whole_time_again(stage):
         assert stage.beat("m1", 5).error_code == 0
         stage.beat("m2", 6)
     stage.advance(1)
-    assert len(stage.coordinator.groups_beside("g").consumer["g"].members) == 2
+    assert len(stage.coordinator.groups_in_partition_of("g").consumer["g"].members) == 2
 
     stage.advance(1)
 
@@ -199,10 +199,10 @@ def test_who_could_not_be_removed_is_after_half_a_second(stage):
     stage.refuse_with = None
 
     stage.advance(499)
-    assert len(stage.coordinator.groups_beside("g").consumer["g"].members) == 1
+    assert len(stage.coordinator.groups_in_partition_of("g").consumer["g"].members) == 1
     stage.advance(1)
 
-    assert len(stage.coordinator.groups_beside("g").consumer["g"].members) == 0
+    assert len(stage.coordinator.groups_in_partition_of("g").consumer["g"].members) == 0
 
 
 class TestSessionsThatBeginWithoutARequest:
@@ -234,7 +234,7 @@ def test_what_a_member_was_to_give_up_is_forgotten_with_it():
     stage.come("m1")
     stage.come("m2")
     stage.beat("m1", 2)  # told to give up two
-    soft = stage.coordinator.groups_beside("g").consumer["g"].soft
+    soft = stage.coordinator.groups_in_partition_of("g").consumer["g"].volatile
     assert soft.revoking_since_ms.keys() == {"m1"}
 
     stage.beat("m1", -1)

@@ -26,7 +26,7 @@ def stage() -> CoordinatorStage:
 
 
 def members(stage: CoordinatorStage) -> dict[str, object]:
-    found: dict[str, Any] = stage.coordinator.groups_beside("g").consumer["g"].members
+    found: dict[str, Any] = stage.coordinator.groups_in_partition_of("g").consumer["g"].members
     return found
 
 

@@ -180,7 +180,7 @@ class TestBackToTheClassicOne:
         return stage
 
     def test_who_stays_is_described_as_it_was_with_what_it_was_to_have(self, mixed):
-        epoch = mixed.coordinator.groups_beside("g").consumer["g"].epoch
+        epoch = mixed.coordinator.groups_in_partition_of("g").consumer["g"].epoch
         mixed.restart()
         mixed.beat("new", -1)
 
@@ -198,11 +198,11 @@ class TestBackToTheClassicOne:
         assert (entry.to, entry.epoch, entry.by.member_id) == ("classic", epoch, "new")
 
     def test_after_a_failover_it_has_what_the_target_gave_it(self, mixed):
-        target = mixed.coordinator.groups_beside("g").consumer["g"].targets["old"]
+        target = mixed.coordinator.groups_in_partition_of("g").consumer["g"].targets["old"]
         mixed.beat("new", -1)
         mixed.restart()
 
-        group = mixed.coordinator.groups_beside("g").by_id["g"]
+        group = mixed.coordinator.groups_in_partition_of("g").by_id["g"]
         (one,) = group.round.members.values()
         assert (one.session_timeout_ms, one.rebalance_timeout_ms) == (20_000, 50_000)
         assert group.round.protocol_name == "range"
@@ -317,5 +317,5 @@ def test_conversion_by_a_static_member_hashes_no_topic_of_its_earlier_subscripti
     stage.come("new", "u", instance_id="i")
     stage.come("other", "u")
 
-    group = stage.coordinator.groups_beside("g").consumer["g"]
+    group = stage.coordinator.groups_in_partition_of("g").consumer["g"]
     assert group.metadata_hash == hash_of_topics(["u"], stage.topics)

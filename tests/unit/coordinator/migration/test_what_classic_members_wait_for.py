@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.consumer.reconcile import Current, ReconciliationState, value_of
+from kohort.coordinator.consumer.reconcile import CurrentAssignment, ReconciliationState, value_of
 from kohort.coordinator.journal import EpochRaised
 from kohort.coordinator.records import ConsumerGroupRecord, CurrentWritten
 from kohort.errors import ErrorCode
@@ -16,7 +16,7 @@ STABLE, UNREVOKED, UNRELEASED = ReconciliationState
 def classic(epoch, state=STABLE, has=None, pending=None, target=None, **said) -> list[ConsumerGroupRecord]:
     """The classic member, as a log has it: what it said, what it is to have, and how far it is."""
     said_and_target = member("m1", epoch, has, target=target, classic=True, **said)[:2]
-    current = Current(epoch, epoch, state, has or {}, pending or {})
+    current = CurrentAssignment(epoch, epoch, state, has or {}, pending or {})
     return [*said_and_target, CurrentWritten("g", "m1", value_of(current))]
 
 

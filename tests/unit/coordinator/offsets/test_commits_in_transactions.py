@@ -4,8 +4,8 @@ import pytest
 
 from kohort.coordinator.journal import RoundOpened, Who
 from kohort.coordinator.journal_events import CommitUnfenced, OffsetMove
+from kohort.coordinator.journal_evidence import JOURNAL_AGAIN_MS
 from kohort.coordinator.records import OffsetCommitted
-from kohort.coordinator.remembered import TOLD_AGAIN_MS
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_admin import DeleteGroupsRequest
 from kohort.wire.messages.offsets import (
@@ -213,7 +213,7 @@ def test_a_member_that_commits_in_transactions_is_known_to_be_at_work(stage):
 
 def test_who_commits_in_a_transaction_without_naming_a_member_is_told_of(stage):
     stage.commit({T: 9})
-    stage.advance(TOLD_AGAIN_MS)
+    stage.advance(JOURNAL_AGAIN_MS)
     stage.journal.clear()
 
     commit(stage, {T: 5, U: 6}, client_id="pump")

@@ -78,7 +78,7 @@ def test_of_a_commit_that_moves_one_of_two_offsets_forward_the_member_is_at_work
     stage.commit({("t", 0): 5, ("t", 1): 5}, member_id=a, generation=generation)
     stage.advance(1_000)
     stage.commit({("t", 0): 5, ("t", 1): 4}, member_id=a, generation=generation)
-    groups = stage.coordinator.groups_beside(GROUP)
+    groups = stage.coordinator.groups_in_partition_of(GROUP)
     assert groups is not None
     member = groups.by_id[GROUP].round.members[a]
     assert member.last_progress_ms == stage.now - 1_000

@@ -4,8 +4,8 @@ import pytest
 
 from kohort.coordinator.journal import CommitUnfenced, RoundOpened, Who
 from kohort.coordinator.journal_events import OffsetMove
+from kohort.coordinator.journal_evidence import JOURNAL_BACKWARD_AGAIN_MS
 from kohort.coordinator.records import OffsetCommitted
-from kohort.coordinator.remembered import TOLD_BACK_MS
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_records import OffsetCommitValue
 from kohort.wire.messages.offsets import (
@@ -31,7 +31,7 @@ def test_who_commits_without_being_a_member_is_told_of(stage):
 def test_how_many_offsets_go_back_and_from_where_is_told_of_who_is_no_member():
     stage = CoordinatorStage(topics=Topics(t=30))
     stage.commit({("t", partition): 10 for partition in range(24)})
-    stage.advance(TOLD_BACK_MS)
+    stage.advance(JOURNAL_BACKWARD_AGAIN_MS)
 
     stage.commit({("t", partition): 9 + (partition % 3) for partition in range(25)})
 

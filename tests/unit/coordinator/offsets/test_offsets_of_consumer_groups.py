@@ -9,12 +9,12 @@ from kohort.coordinator.consumer.fencing import group_tombstones
 from kohort.coordinator.consumer.sessions import regex_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, RequestFenced
+from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.offsets.delete import decide_expiry_in_consumer
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import NO_OFFSETS
 from kohort.coordinator.outcome import CancelTimer
 from kohort.coordinator.records import EpochWritten, OffsetCommitted
-from kohort.coordinator.remembered import Remembered
 from kohort.coordinator.replay import replay
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_records import OffsetCommitValue
@@ -254,7 +254,7 @@ def expired(groups, at_ms):
 
 
 def expiry(groups, at_ms):
-    ctx = Context(at_ms, BrokerConfig(), random.Random(1), Topics(t=4, u=2), Remembered())
+    ctx = Context(at_ms, BrokerConfig(), random.Random(1), Topics(t=4, u=2), JournalEvidence())
     return decide_expiry_in_consumer(groups.consumer[GROUP], groups.offsets.get(GROUP, NO_OFFSETS), ctx)
 
 

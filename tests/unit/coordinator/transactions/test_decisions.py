@@ -16,7 +16,7 @@ from kohort.coordinator.transactions.decide import (
     decide_end,
     decide_init,
     fence,
-    goes_on_as,
+    next_producer,
     time_out,
 )
 from kohort.coordinator.transactions.states import TransactionState
@@ -138,7 +138,7 @@ class TestTheEnd:
     def test_gives_another_id_when_the_epochs_are_used_up(self):
         ended = end(replace(OPEN, epoch=LAST), is_at(7, LAST))
         assert (ended.epoch, ended.next_producer_id) == (EPOCH_MAX, NEW_ID)
-        assert goes_on_as(ended) == is_at(NEW_ID, 0)
+        assert next_producer(ended) == is_at(NEW_ID, 0)
         done = complete(ended, NOW + 1)
         assert (done.producer_id, done.epoch, done.previous_producer_id, done.next_producer_id) == (NEW_ID, 0, 7, -1)
         assert end(done, is_at(7, LAST)) is done, "who did not hear of it asks again"
@@ -150,7 +150,7 @@ class TestTheEnd:
         assert refused(lambda: end(DONE, is_at(7, 3), commit=False)) is E.INVALID_TXN_STATE
         before = replace(DONE, epoch=3, last_epoch=-1, client_version=0)
         assert end(before, is_at(7, 3), version=1) is before
-        assert goes_on_as(DONE) == is_at(7, 4)
+        assert next_producer(DONE) == is_at(7, 4)
 
     @pytest.mark.parametrize(
         ("known", "producer", "code"),
@@ -224,4 +224,4 @@ class TestTimeout:
     def test_abort_with_the_epoch_before_of_a_kip_890_producer_returns_the_present_one(self):
         done = complete(time_out(OPEN, NOW), NOW)
         assert end(done, is_at(7, 3), commit=False) is done
-        assert goes_on_as(done) == is_at(7, 4)
+        assert next_producer(done) == is_at(7, 4)

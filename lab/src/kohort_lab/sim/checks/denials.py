@@ -125,7 +125,7 @@ class DenialsHold(Watcher):
 
     # ------------------------------------------------------------ what is written
 
-    def check_written(self) -> None:
+    def check_persisted(self) -> None:
         """Check after an event that nothing was written of what had been denied before it, and is still."""
         watched = self._ends
         self.look()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.reconcile import Current
+from kohort.coordinator.consumer.reconcile import CurrentAssignment
 from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 from kohort_lab.sim.checks.broken import CheckFailed
@@ -26,7 +26,7 @@ class EpochCommits(Watcher):
         self._group_id = group_id
         self._group = group
         self._topic_name = topic_name
-        self._before: dict[str, Current] = {}
+        self._before: dict[str, CurrentAssignment] = {}
         self.earlier = 0
         """How many were taken that named an earlier epoch than the member's."""
 
@@ -60,7 +60,7 @@ class EpochCommits(Watcher):
         if epoch == current.epoch:
             return
         self.earlier += 1
-        since = {(self._topic_name(topic_id), p): at for topic_id, p, at in current.held()}
+        since = {(self._topic_name(topic_id), p): at for topic_id, p, at in current.partitions()}
         for place in taken:
             if since.get(place, epoch + 1) > epoch:
                 raise CheckFailed(

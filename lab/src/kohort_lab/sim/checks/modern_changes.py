@@ -24,7 +24,7 @@ class GroupChanges:
             members = group.members
             seen = [stretch, group.epoch, group.target_epoch, group.target_at_ms, *members]
             for member in members.values():
-                seen += (member.current, member.said)
+                seen += (member.current, member.metadata)
         if group is self._group and seen == self._seen:
             return False
         self._group, self._seen = group, seen

@@ -98,7 +98,7 @@ class ModernGroupHolds(Watcher):
 
     def check_kind(self, group: ModernGroup) -> None:
         """Check that a group whose members all speak the classic protocol is not left a modern one."""
-        if group.members and all(member.speaks_classic for member in group.members.values()):
+        if group.members and all(member.is_classic for member in group.members.values()):
             raise CheckFailed("all members speak the classic protocol, and the group is still a modern one")
 
     def _note(self, group: ModernGroup) -> None:
@@ -107,7 +107,7 @@ class ModernGroupHolds(Watcher):
                 self.states.add(member.current.state.name)
             if member.epoch < 0:
                 self.states.add("AWAY")
-            if member.speaks_classic:
+            if member.is_classic:
                 self.states.add("MIXED")
 
 

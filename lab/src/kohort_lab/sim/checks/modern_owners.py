@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.reconcile import Current
+from kohort.coordinator.consumer.reconcile import CurrentAssignment
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupResponse
@@ -63,7 +63,7 @@ class ModernOwners(Watcher):
         self._synced: set[str] = set()
         """Member ids that the modern group has told their assignments since."""
         self._names: dict[bytes, str] = {}
-        self._has: dict[str, tuple[Current, frozenset[TopicPartition]]] = {}
+        self._has: dict[str, tuple[CurrentAssignment, frozenset[TopicPartition]]] = {}
         self._ids: list[str] = []
         """The member ids of those who took something, when this was checked last."""
 
@@ -107,7 +107,7 @@ class ModernOwners(Watcher):
             self._stretch = self._stretches()
             self._synced.clear()
             self._leftover.clear()
-            self.converted_at = group.epoch if any(m.speaks_classic for m in group.members.values()) else None
+            self.converted_at = group.epoch if any(m.is_classic for m in group.members.values()) else None
         came, self._counted = group.members.keys() - self._counted, set(group.members)
         for holder in self._holders.values():
             member = group.members.get(holder.member_id)
@@ -116,7 +116,7 @@ class ModernOwners(Watcher):
             if holder.member_id in self._spoken_for:
                 continue
             more = holder.held - self._held(holder.member_id, member.current)
-            if (begins or holder.member_id in came) and member.speaks_classic:
+            if (begins or holder.member_id in came) and member.is_classic:
                 self._leftover[holder.consumer.name] = more
                 self._synced.discard(holder.member_id)
             if more := more - self._leftover.get(holder.consumer.name, frozenset()):
@@ -125,11 +125,11 @@ class ModernOwners(Watcher):
                     f"epoch {member.epoch}, has it for {self._owner(group, min(more))}"
                 )
 
-    def _held(self, member_id: str, current: Current) -> frozenset[TopicPartition]:
+    def _held(self, member_id: str, current: CurrentAssignment) -> frozenset[TopicPartition]:
         """Return what the coordinator has for a member; worked out anew when it has come further."""
         known, held = self._has.get(member_id, (None, frozenset[TopicPartition]()))
         if known is not current:
-            held = frozenset(TopicPartition(self._name(topic_id), p) for topic_id, p, _ in current.held())
+            held = frozenset(TopicPartition(self._name(topic_id), p) for topic_id, p, _ in current.partitions())
             self._has[member_id] = (current, held)
         return held
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.reconcile import Current
+from kohort.coordinator.consumer.reconcile import CurrentAssignment
 from kohort.coordinator.consumer.sessions import awaits_revocation
 from kohort_lab.sim.checks.broken import CheckFailed
 
@@ -22,7 +22,7 @@ class Revocations:
     def __init__(self, group: Callable[[], ModernGroup | None]) -> None:
         self._group = group
         self._last: ModernGroup | None = None
-        self._waits: dict[str, tuple[Current, int]] = {}
+        self._waits: dict[str, tuple[CurrentAssignment, int]] = {}
         self._overdue: dict[str, int] = {}
 
     @property
@@ -44,7 +44,7 @@ class Revocations:
             current, since_ms = self._waits.get(member_id, (None, now_ms))
             since_ms = since_ms if current is member.current else now_ms
             waits[member_id] = (member.current, since_ms)
-            if works and now_ms - since_ms > member.said.rebalance_timeout_ms:
+            if works and now_ms - since_ms > member.metadata.rebalance_timeout_ms:
                 overdue[member_id] = self._overdue.get(member_id, world_ms)
                 self.check_overdue(member_id, world_ms - overdue[member_id])
         self._waits, self._overdue = waits, overdue

@@ -19,7 +19,7 @@ class Throttles(Watcher):
         self._until_ms: dict[int, int] = {}
         self.told = 0
         """How often somebody was held up."""
-        self._told_ms = 0
+        self._journaled_ms = 0
         """For how long in all, since the broker started."""
 
     @property
@@ -33,10 +33,10 @@ class Throttles(Watcher):
         if throttle_ms := _told_in(exchange):
             self._until_ms[exchange.link_id] = now_ms + throttle_ms
             self.told += 1
-            self._told_ms += throttle_ms
+            self._journaled_ms += throttle_ms
 
     def answered_nobody(self, exchange: Exchange) -> None:
-        self._told_ms += _told_in(exchange)
+        self._journaled_ms += _told_in(exchange)
 
     def check_not_held_up(self, what: str, link_id: int, now_ms: int) -> None:
         """Check that a link on which something is answered was told to wait no longer than until now."""
@@ -46,13 +46,15 @@ class Throttles(Watcher):
 
     def check_told(self, held_up_ms: int) -> None:
         """Check that clients were told of all the time for which the broker has held them up since it started."""
-        if held_up_ms != self._told_ms:
-            raise CheckFailed(f"clients are held up for {held_up_ms} ms in all, and were told of {self._told_ms} ms")
+        if held_up_ms != self._journaled_ms:
+            raise CheckFailed(
+                f"clients are held up for {held_up_ms} ms in all, and were told of {self._journaled_ms} ms"
+            )
 
     def broker_dies(self, broker: WatchedProcess, *, writing: bool) -> None:
         del broker, writing
         self._until_ms.clear()
-        self._told_ms = 0
+        self._journaled_ms = 0
 
 
 def _told_in(exchange: Exchange) -> int:

@@ -140,7 +140,7 @@ def sync_forgotten(patch: Patch) -> None:
                 member.sync = None
                 rebalance.keep_session(group, member, ctx, out)
 
-    patch.function(rebalance._give_up_assignments, give_up)
+    patch.function(rebalance._drop_assignments, give_up)
 
 
 @bug("coordinator", "a member that did not join in time stays in the generation")
@@ -231,7 +231,7 @@ def forgotten_without_tombstone(patch: Patch) -> None:
         out: Outcome = real(group, *args)
         if any(isinstance(record, GroupWritten) for record in out.records):
             out.records[:] = [record for record in out.records if not isinstance(record, GroupWritten)]
-            group.written = None
+            group.persisted = None
         return out
 
     patch.function(decide_expiry, decide)

@@ -156,7 +156,7 @@ def downgrade_missed(patch: Patch) -> None:
 def no_target_after_conversion(patch: Patch) -> None:
     def upgraded(real: Any, *args: Any) -> Any:
         modern = real(*args)
-        modern.soft.converted_amid_rebalance = False
+        modern.volatile.converted_amid_rebalance = False
         return modern
 
     patch.function(upgrade.upgrade, upgraded)
@@ -252,4 +252,4 @@ def modern_zombie(patch: Patch) -> None:
 
 @bug(AREA, "a group that has just become classic is loaded as one that has shared", WORLD)
 def loaded_as_shared(patch: Patch) -> None:
-    patch.method(ClassicGroup, "is_unled", lambda *_: False)
+    patch.method(ClassicGroup, "has_no_leader", lambda *_: False)

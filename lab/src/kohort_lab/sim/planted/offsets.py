@@ -70,7 +70,7 @@ def fetch_off_by_one(patch: Patch) -> None:
 def offsets_not_loaded(patch: Patch) -> None:
     def replay(real: Any, groups: Any, record: Any, now_ms: int) -> None:
         group = groups.by_id.get(record.group_id)
-        if group is not None and group.written is not None:
+        if group is not None and group.persisted is not None:
             real(groups, record, now_ms)
 
     patch.function(replay_offset, replay)

@@ -233,7 +233,7 @@ class ModernGroups(ThreeNodes):
 
     def _find_group(self) -> ModernGroup | None:
         broker = self.coordinator()
-        groups = broker.state.coordinator.groups_beside(GROUP) if broker is not None else None
+        groups = broker.state.coordinator.groups_in_partition_of(GROUP) if broker is not None else None
         return None if groups is None else groups.consumer.get(GROUP)
 
     def check(self) -> None:
@@ -298,7 +298,7 @@ class ModernGroups(ThreeNodes):
         group = self.modern_group()
         members = {} if group is None else group.members
         found = [c for c in self.consumers if c.member_id in self.overheard.spoken_for and c.member_id in members]
-        return [c for c in found if len(list(members[c.member_id].current.held())) != len(c.assigned)]
+        return [c for c in found if len(list(members[c.member_id].current.partitions())) != len(c.assigned)]
 
     def check_end(self) -> None:
         super().check_end()

@@ -111,7 +111,7 @@ class SecuredGroup(OneBroker):
     def check(self) -> None:
         super().check()
         self.known_users.look()
-        self.denials.check_written()
+        self.denials.check_persisted()
         if (broker := self.broker.broker) is not None:
             self.throttles.check_told(sum(broker.state.quotas.throttled_ms.values()))
 

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
-from kohort.coordinator.journal_events import MemberDisconnected, MemberSaid, Who
+from kohort.coordinator.journal_events import MemberDisconnected, MemberMetrics, Who
 from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
@@ -20,16 +20,16 @@ SAME_MS: Final = 300_000
 apart."""
 
 
-class SaidByMembers:
+class MetricsByMember:
     """The last words of the latest few thousand members."""
 
     def __init__(self, limit: int = MEMBERS) -> None:
-        self._said: dict[tuple[str, str, str], tuple[str, MemberSaid | None]] = {}
+        self._said: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
         self._limit = limit
 
-    def add(self, client_instance_id: str, who: Who, said: MemberSaid) -> None:
+    def add(self, client_instance_id: str, who: Who, said: MemberMetrics) -> None:
         key = who.client_id, who.client_host, who.member_id
-        if not are_memorable(*key):
+        if not names_fit(*key):
             return
         other, before = self._said.pop(key, ("", None))
         is_one = other in ("", client_instance_id) or (before is not None and said.at_ms - before.at_ms > SAME_MS)
@@ -37,7 +37,7 @@ class SaidByMembers:
         if len(self._said) > self._limit:
             del self._said[next(iter(self._said))]
 
-    def of(self, who: Who) -> MemberSaid | None:
+    def of(self, who: Who) -> MemberMetrics | None:
         for member_id in (who.member_id, ""):
             _, said = self._said.get((who.client_id, who.client_host, member_id), ("", None))
             if said is not None:
@@ -45,19 +45,19 @@ class SaidByMembers:
         return None
 
 
-LETTERS_MOST: Final = 1_000
+NAME_LETTERS_MAX: Final = 1_000
 """Most letters of all names of one member or committer; with longer names it is not remembered."""
-BEGINNING: Final = 300
+NAME_PREFIX_MAX: Final = 300
 """Letters of a name that tell members and clients apart."""
 
 
-def are_memorable(*names: str | None) -> bool:
-    return sum(len(name) for name in names if name) <= LETTERS_MOST
+def names_fit(*names: str | None) -> bool:
+    return sum(len(name) for name in names if name) <= NAME_LETTERS_MAX
 
 
-def beginning_of(name: str) -> str:
+def name_prefix(name: str) -> str:
     """Return what a name is told apart by."""
-    return name[:BEGINNING]
+    return name[:NAME_PREFIX_MAX]
 
 
 GROUPS_MOST: Final = 10_000
@@ -126,9 +126,9 @@ CONNECTIONS: Final = 10_000
 STALLS: Final = 100
 LEAVERS: Final = 1_000
 COMMITTERS: Final = 1_000
-TOLD_AGAIN_MS: Final = 3_600_000
+JOURNAL_AGAIN_MS: Final = 3_600_000
 """Delay before another commit from outside of the group is journaled."""
-TOLD_BACK_MS: Final = 1_000
+JOURNAL_BACKWARD_AGAIN_MS: Final = 1_000
 """The same for commits that move an offset back."""
 
 
@@ -172,14 +172,14 @@ class BrokerStalls:
         return sum(ended - began for began, ended in stood), min((began for began, _ in stood), default=None)
 
 
-class Leavers:
+class DepartedMembers:
     """Members that left, by the connections on which they said so, until these close."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[str, Who, int]] = {}
 
     def add(self, connection: int, group: str, who: Who, now_ms: int) -> None:
-        if not are_memorable(group, who.member_id, who.client_id, who.instance_id):
+        if not names_fit(group, who.member_id, who.client_id, who.instance_id):
             return
         self._left[connection] = group, who, now_ms
         if len(self._left) > LEAVERS:
@@ -194,34 +194,36 @@ class Leavers:
         return MemberDisconnected(at_ms=now_ms, group=group, who=who, after_ms=now_ms - left_at_ms)
 
 
-class OutsideCommitters:
+class NonMemberCommitters:
     """Who has committed to which group without being a member, and when that was told last."""
 
     def __init__(self) -> None:
-        self._told_ms: dict[tuple[str, str, str], int] = {}
+        self._journaled_ms: dict[tuple[str, str, str], int] = {}
 
-    def is_news(self, group: str, who: Who, now_ms: int, *, backwards: bool) -> bool:
+    def should_journal(self, group: str, who: Who, now_ms: int, *, backwards: bool) -> bool:
         """Tell whether to journal a commit, and note that it was journaled."""
-        key = beginning_of(group), beginning_of(who.client_id), who.client_host
-        told_ms = self._told_ms.get(key)
-        if told_ms is not None and now_ms - told_ms < (TOLD_BACK_MS if backwards else TOLD_AGAIN_MS):
+        key = name_prefix(group), name_prefix(who.client_id), who.client_host
+        journaled_ms = self._journaled_ms.get(key)
+        if journaled_ms is not None and now_ms - journaled_ms < (
+            JOURNAL_BACKWARD_AGAIN_MS if backwards else JOURNAL_AGAIN_MS
+        ):
             return False
-        self._told_ms.pop(key, None)
-        self._told_ms[key] = now_ms
-        if len(self._told_ms) > COMMITTERS:
-            del self._told_ms[next(iter(self._told_ms))]
+        self._journaled_ms.pop(key, None)
+        self._journaled_ms[key] = now_ms
+        if len(self._journaled_ms) > COMMITTERS:
+            del self._journaled_ms[next(iter(self._journaled_ms))]
         return True
 
 
-class Remembered:
+class JournalEvidence:
     """All of it, for the decisions that write entries."""
 
-    __slots__ = ("committers", "connections", "fenced", "leavers", "said", "stalls")
+    __slots__ = ("client_metrics", "committers", "connections", "departed", "fenced", "stalls")
 
     def __init__(self) -> None:
         self.connections = ClosedConnections()
         self.stalls = BrokerStalls()
-        self.leavers = Leavers()
-        self.committers = OutsideCommitters()
-        self.said = SaidByMembers()
+        self.departed = DepartedMembers()
+        self.committers = NonMemberCommitters()
+        self.client_metrics = MetricsByMember()
         self.fenced = FencedCounters()
