@@ -140,7 +140,7 @@ def test_a_member_is_looked_at_when_the_group_moved_or_it_has_another_id():
         lambda group: group.members.pop("n"),
         lambda group: group.members.update(o=group.members.pop("n")),
         lambda group: setattr(group.members["n"], "current", CurrentAssignment(epoch=4)),
-        lambda group: setattr(group.members["n"], "said", ConsumerGroupMemberMetadataValue(instance_id="i")),
+        lambda group: setattr(group.members["n"], "metadata", ConsumerGroupMemberMetadataValue(instance_id="i")),
     ],
 )
 def test_whatever_changes_of_a_group_is_noticed_once(change):

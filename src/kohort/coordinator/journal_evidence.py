@@ -24,22 +24,22 @@ class MetricsByMember:
     """The last words of the latest few thousand members."""
 
     def __init__(self, limit: int = MEMBERS) -> None:
-        self._said: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
+        self._metrics: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
         self._limit = limit
 
     def add(self, client_instance_id: str, who: Who, said: MemberMetrics) -> None:
         key = who.client_id, who.client_host, who.member_id
         if not names_fit(*key):
             return
-        other, before = self._said.pop(key, ("", None))
+        other, before = self._metrics.pop(key, ("", None))
         is_one = other in ("", client_instance_id) or (before is not None and said.at_ms - before.at_ms > SAME_MS)
-        self._said[key] = client_instance_id, said if is_one or who.member_id else None
-        if len(self._said) > self._limit:
-            del self._said[next(iter(self._said))]
+        self._metrics[key] = client_instance_id, said if is_one or who.member_id else None
+        if len(self._metrics) > self._limit:
+            del self._metrics[next(iter(self._metrics))]
 
     def of(self, who: Who) -> MemberMetrics | None:
         for member_id in (who.member_id, ""):
-            _, said = self._said.get((who.client_id, who.client_host, member_id), ("", None))
+            _, said = self._metrics.get((who.client_id, who.client_host, member_id), ("", None))
             if said is not None:
                 return said
         return None

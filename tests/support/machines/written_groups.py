@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kohort.coordinator.consumer.reconcile import (
-    CurrentAssignment,
     AssignedPartitions,
+    CurrentAssignment,
     ReconciliationState,
     Target,
     target_value_of,
