@@ -50,9 +50,9 @@ class ServerAssignor(ABC):
     def assign(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> Targets:
         """Return the target of every member; a set that did not change is the one that was given.
 
-        ``members`` by id; where Kafka's result depends on the order of a hash map, members that share a bucket come
-        in the order given. ``iteration.in_group_order`` puts those of a group as Kafka does; a member that joins at
-        rebalance moment comes after them. So do topics, in the order of ``partition_counts``: ``iteration.in_name_order``.
+        Where Kafka's result depends on a hash map, entries of one bucket keep the order of ``members`` (by id) and
+        of ``partition_counts``. ``iteration.in_group_order`` and ``iteration.in_name_order`` sort as Kafka does; a
+        joining member comes last.
 
         Raises UsageError if a member subscribes to a topic that ``partition_counts`` lacks.
         """

@@ -1,7 +1,7 @@
-"""A consumer group: everything the log says of it, and a few things that are found again where they are lost.
+"""State of a consumer group (KIP-848): persisted records, indices over them, and volatile state.
 
-The rules: protocol/consumer-groups.md#group-epoch. Decisions read it and change nothing but ``presence`` and ``volatile``;
-the rest is changed by replay (``replaying.py``).
+The rules: protocol/consumer-groups.md#group-epoch. Replay changes the persisted state (``replaying.py``); decisions
+change ``presence`` and ``volatile`` alone.
 """
 
 from __future__ import annotations
@@ -167,8 +167,7 @@ class ModernGroup:
         return self.subscribers.keys() | self.matched.keys()
 
     def topics_of(self, metadata: ConsumerGroupMemberMetadataValue) -> set[str]:
-        """Return the names that a member subscribes to that says ``metadata``, those that its expression was found to match
-        among them."""
+        """Return the topic names of a member's subscription, with the matches of its pattern."""
         return {*metadata.subscribed_topic_names, *self.matches_of(metadata)}
 
     def matches_of(self, metadata: ConsumerGroupMemberMetadataValue) -> tuple[str, ...]:
