@@ -17,8 +17,8 @@ from kohort.spark.sending.send import (  # noqa: E402 - behind importorskip
     LetterSender,
     RowSender,
     drop_producer,
-    kept_producer,
     send_rows,
+    shared_producer,
 )
 
 
@@ -39,16 +39,16 @@ def test_rows_go_to_the_topics_they_name_through_one_producer_and_all_are_acknow
         settings = {"bootstrap.servers": broker.bootstrap}
 
         assert send_rows([rows(("a", b"1"), ("b", b"2"), ("a", b"3")), rows()], settings) == 3
-        first = kept_producer(settings)
+        first = shared_producer(settings)
         assert send_rows([rows(("b", b"4"))], settings) == 1
-        assert kept_producer(settings) is first
+        assert shared_producer(settings) is first
 
         with Consumer(bootstrap_servers=broker.bootstrap) as consumer:
             ends = consumer.end_offsets([TopicPartition("a", 0), TopicPartition("b", 0)])
         assert sorted(ends.values()) == [2, 2]
         with pytest.raises(UsageError, match="a row has no topic"):
             send_rows([rows(("a", b"5"), (None, b"6"))], settings)
-        assert kept_producer(settings) is not first, "a task that failed leaves no producer behind"
+        assert shared_producer(settings) is not first, "a task that failed leaves no producer behind"
         RowSender(settings).fail()
 
 
@@ -133,7 +133,7 @@ def test_dead_letter_that_is_too_large_is_sent_without_its_value_and_says_so(sma
     assert (found[b"5"].key, found[b"5"].value, said[5]["own"]) == (b"k5", None, b"o")
     assert (found[b"9"].key, found[b"9"].value, "own" in said[9]) == (None, None, False)
     assert (found[b"4"].key, found[b"4"].value) == (b"k4", b"v4")
-    assert kept_producer({"bootstrap.servers": small_topics}) is kept_producer({"bootstrap.servers": small_topics})
+    assert shared_producer({"bootstrap.servers": small_topics}) is shared_producer({"bootstrap.servers": small_topics})
     drop_producer({"bootstrap.servers": small_topics})
 
 

@@ -221,7 +221,7 @@ def test_topic_deleted_and_filled_again_between_two_runs_ends_the_second(
         admin.create_topics({orders: 1})
     cluster.produce(orders, [as_json(id=n) for n in range(8)])
 
-    with pytest.raises(KohortError, match=f"deleted and created again since the last micro-batch: {orders}"):
+    with pytest.raises(KohortError, match=f"topics recreated since the last micro-batch: {orders}"):
         run(spark, cluster, tmp_path, orders, "", text)
     patient = text.replace("source: {", "source: {fail_on_data_loss: false, ")
     assert run(spark, cluster, tmp_path, orders, "", patient).ledger.rows_in == 8

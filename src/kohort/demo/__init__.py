@@ -1,4 +1,4 @@
-"""The main job: real flights, through a consumer group that loses a member, onto Spark, every row accounted for."""
+"""Demo: flights of 2013 through Kafka and Spark; a consumer of the group is killed, and every row is checked."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def flight_delays_file() -> Path:
-    """Return the pipeline of the main job, as a file that ``kohort pipeline run`` takes too."""
+    """Return the demo's pipeline file, which ``kohort pipeline run`` accepts too."""
     return Path(__file__).parent / "flight_delays.yaml"

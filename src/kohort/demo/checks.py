@@ -1,4 +1,4 @@
-"""The checks of the demo, each with its figures: the demo succeeds only if all hold."""
+"""Checks of the demo, with their figures; the demo succeeds if all pass."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_notes(paths: Iterable[Path]) -> list[DemoRun]:
 
 
 def count_seen(runs: Iterable[DemoRun], ends: Mapping[int, int]) -> Seen:
-    """Compare runs with the log: each partition must be covered from 0 to its end."""
+    """Compare delivered offsets with the log: each partition must be covered from 0 to its end."""
     runs = list(runs)
     by_member: dict[str, int] = {}
     for run in runs:
@@ -114,7 +114,7 @@ def check_lag(group: str, lag: Mapping[str, int]) -> Check:
 
 
 def check_ledger(report: RunReport, expected: Expected) -> list[Check]:
-    """Check rows in = rows out + dead letters for every sink, by the pipeline and by the files."""
+    """Check rows in = rows out + dead letters for every sink, in the ledger and against the source files."""
     ledger = report.ledger
     aside = sum(ledger.quarantined.values()) + ledger.undecoded
     checks = []
@@ -134,7 +134,7 @@ def check_ledger(report: RunReport, expected: Expected) -> list[Check]:
 
 
 def check_dead_letters(bootstrap: str, topic: str, expected: Expected) -> Check:
-    """Check the dead-letter topic: each row once, with the expected reason."""
+    """Check that each dead letter is present once, with the expected reason."""
     reasons, origins = read_dead_letters(bootstrap, topic)
     total = sum(reasons.values())
     holds = dict(reasons) == expected.dead_letters and len(origins) == total
@@ -161,7 +161,7 @@ def read_dead_letters(bootstrap: str, topic: str) -> tuple[Counter[str], set[tup
 
 
 def check_results(path: Path, expected: Expected) -> tuple[Check, dict[Group, dict[str, float]]]:
-    """Compare the Parquet table with the same table computed from the files."""
+    """Compare the Parquet table with the same table computed from the source files."""
     found = read_results(path)
     problems = compare_delays(expected.delays, found)
     flights = sum(int(row["flights"]) for row in found.values())

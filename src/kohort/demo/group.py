@@ -1,4 +1,4 @@
-"""The group of the demo: three members, one killed while rows arrive, one added; and its journal."""
+"""Consumer group of the demo: three members, of which one is killed, and one is added; and its journal."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DemoJournal:
     def wait_for(
         self, holds: Callable[[list[JournalEntry]], bool], what: str, timeout_s: float, give_up: Event
     ) -> None:
-        """Read until ``holds`` is true of the entries. Raises ApiTimeout naming what did not happen."""
+        """Read the journal until ``holds`` is true of its entries. Raises ApiTimeout for the event ``what``."""
         deadline = time.monotonic() + timeout_s
         while not holds(self.entries):
             if give_up.is_set() or time.monotonic() > deadline:
@@ -60,7 +60,7 @@ class DemoJournal:
 
 
 def settled_with(members: int) -> Holds:
-    """True if the last generation has this many members, each with a synced assignment."""
+    """Return a check that the last generation has ``members`` members, each with partitions."""
 
     def holds(entries: list[JournalEntry]) -> bool:
         written = [e for e in entries if isinstance(e, AssignmentWritten)]
@@ -74,7 +74,7 @@ def settled_with(members: int) -> Holds:
 
 
 def removal_of(entries: list[JournalEntry], client_id: str) -> MemberRemoved | None:
-    """Return the entry that says that a member is gone; the last one, if it was gone before and came back."""
+    """Return the last journal entry of this member's removal."""
     gone = [e for e in entries if isinstance(e, MemberRemoved) and e.who.client_id == client_id]
     return gone[-1] if gone else None
 
@@ -113,7 +113,7 @@ class GroupPart:
     killed: Killed | None = None
     added: str = ""
     give_up: threading.Event = field(default_factory=threading.Event)
-    """Set when the demo ends early: threads stop waiting for the group."""
+    """Set when the demo ends early, to stop waiting for the group."""
 
     def start_members(self, count: int = 3) -> None:
         self.notes.mkdir(parents=True, exist_ok=True)
@@ -133,13 +133,13 @@ class GroupPart:
         return self.notes / f"{name}.jsonl"
 
     def kill_one(self) -> Killed:
-        """SIGKILL the second member after it has noted its first rows."""
+        """Send SIGKILL to the second member after it has noted records."""
         child = self.members.pop("member-2")
         deadline = time.monotonic() + WAIT_S
         while not self._notes_of(child.name).stat().st_size and not self.give_up.is_set():
             child.check_alive()
             if time.monotonic() > deadline:
-                raise ApiTimeout(f"{child.name} saw no row within {WAIT_S:.0f} s")
+                raise ApiTimeout(f"{child.name} received no record within {WAIT_S:.0f} s")
             time.sleep(0.05)
         child.kill()
         self.killed = Killed(child.name, child.pid, time.time_ns() // 1_000_000)
@@ -161,7 +161,7 @@ class GroupPart:
             for child in self.members.values():
                 child.check_alive()
             if self.give_up.is_set() or time.monotonic() > deadline:
-                raise ApiTimeout(f"group {GROUP}: the killed member was not noticed within {WAIT_S:.0f} s")
+                raise ApiTimeout(f"group {GROUP}: the killed member was not removed within {WAIT_S:.0f} s")
 
     def add_one(self) -> None:
         self.added = "member-4"
@@ -169,13 +169,13 @@ class GroupPart:
         self.journal.wait_for(settled_with(3), "a share for the added member", WAIT_S, self.give_up)
 
     def wait_for_lag_0(self) -> None:
-        """Wait until the group has committed all records; a member that ended is an error."""
+        """Wait until the group has committed all records. Raises ProcessFailed if a member ends."""
         deadline = time.monotonic() + WAIT_S
         while any(lag_of(self.bootstrap, GROUP, [self.topic]).values()):
             for child in self.members.values():
                 child.check_alive()
             if time.monotonic() > deadline:
-                raise ApiTimeout(f"group {GROUP}: lag 0 within {WAIT_S:.0f} s was not reached")
+                raise ApiTimeout(f"group {GROUP}: lag is not 0 within {WAIT_S:.0f} s")
             time.sleep(0.2)
 
     def leave(self) -> None:

@@ -1,6 +1,6 @@
-"""One consumer of the demo's group, a process of its own: it notes its records, then commits.
+"""Consumer process of the demo's group: writes the offsets of its records to a file, then commits.
 
-It ends on SIGTERM, leaving the group, when its parent is gone, and on SIGKILL, which is the point of the demo.
+SIGTERM ends it, and it leaves the group. It also ends with its parent process. The demo kills one member by SIGKILL.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DemoMember:
         while not self.stopping and os.getppid() == self._parent:
             table = self._consumer.poll_arrow(POLL_MS, columns=("partition", "offset"))
             if table.num_rows:
-                # One write, before the commit: a kill in between means delivered again, never missed.
+                # Write before the commit: after a kill in between, records are redelivered, never missed.
                 os.write(self._notes, notes_of(table))
                 self._uncommitted = True
             if self._uncommitted and time.monotonic() - self._committed_at >= COMMIT_EVERY_S:
@@ -49,13 +49,13 @@ class DemoMember:
         try:
             self._consumer.commit()
         except CommitFailed:
-            # Fenced: what was noted will be delivered to another member, and counted as a re-delivery.
+            # Fenced: another member receives the noted records, counted as redelivered.
             pass
         except KohortError as error:
             rebalancing = isinstance(error, ApiError) and error.code is ErrorCode.REBALANCE_IN_PROGRESS
             if not error.retriable and not rebalancing:
                 raise
-            return  # the next poll goes on with the rebalance; what was noted stays to be committed
+            return  # the next poll continues the rebalance, a later commit covers these records
         self._uncommitted = False
 
 

@@ -1,4 +1,4 @@
-"""Processes of the demo: a broker, the members of a group, the loader. The demo ends each process that it started."""
+"""Processes of the demo: broker, group members, loader. The demo ends each process that it started."""
 
 from __future__ import annotations
 
@@ -45,17 +45,19 @@ class Child:
         code = self.process.poll()
         if code is not None:
             tail = self.log.read_text(errors="replace").strip().splitlines()[-5:]
-            raise ProcessFailed(f"{self.name} (pid {self.pid}) ended with code {code}: {' | '.join(tail) or 'no word'}")
+            raise ProcessFailed(
+                f"{self.name} (pid {self.pid}) ended with code {code}: {' | '.join(tail) or 'no output'}"
+            )
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would be: no goodbye to anyone."""
+        """Send SIGKILL: like a crash, without leaving the group."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(STOP_TIMEOUT_S)
 
 
 @dataclass(slots=True)
 class Processes:
-    """All child processes; the block ends them, members before the broker."""
+    """Child processes; the end of the block stops them in reverse order."""
 
     folder: Path
     children: list[Child] = field(default_factory=list)
@@ -68,7 +70,7 @@ class Processes:
         self.end_all()
 
     def start(self, name: str, *command: str, answers: bool = False) -> Child:
-        """Start ``python -m ...`` in a session of its own, so that Ctrl-C reaches only us, and we end it in order."""
+        """Start ``python -m ...`` in its own session, so that Ctrl-C reaches only the demo, which stops it."""
         log = self.folder / f"{name}.log"
         with log.open("wb") as errors:
             process = subprocess.Popen(
@@ -84,7 +86,7 @@ class Processes:
         return child
 
     def start_broker(self, data: Path, settings: dict[str, str]) -> str:
-        """Start ``kohort serve`` on a free port; return its address when it answers."""
+        """Start ``kohort serve`` on a free port; return its address when it is ready."""
         pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         where = ["--data", str(data), "--listen", "127.0.0.1:0", "--output", "json", "--quiet"]
         child = self.start("broker", "kohort", "serve", *where, *pairs, answers=True)
@@ -92,7 +94,7 @@ class Processes:
         try:
             return str(json.loads(line)["bootstrap"])
         except (ValueError, KeyError):
-            raise ProcessFailed(f"broker: not the line that kohort serve prints when ready: {line!r}") from None
+            raise ProcessFailed(f"broker: expected the JSON line of a ready kohort serve, not {line!r}") from None
 
     def end(self, child: Child) -> None:
         if child.process.poll() is None:
@@ -112,13 +114,13 @@ class Processes:
 def read_line(child: Child, timeout_s: float) -> bytes:
     stdout = child.process.stdout
     if stdout is None:
-        raise ProcessFailed(f"{child.name}: its output is not read")
+        raise ProcessFailed(f"{child.name}: started without answers=True, so its output cannot be read")
     deadline = time.monotonic() + timeout_s
     line = b""
     while not line.endswith(b"\n"):
         ready, _, _ = select.select([stdout], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            raise ProcessFailed(f"{child.name}: no answer within {timeout_s:.0f} s")
+            raise ProcessFailed(f"{child.name}: no output within {timeout_s:.0f} s")
         chunk = os.read(stdout.fileno(), 4096)
         if not chunk:
             child.process.wait(STOP_TIMEOUT_S)
@@ -128,19 +130,19 @@ def read_line(child: Child, timeout_s: float) -> bytes:
 
 
 class Beside:
-    """Hooks of a program that runs beside the demo; here they do nothing. They raise only KeyboardInterrupt."""
+    """Hooks for a program that accompanies the demo; these do nothing. They may raise only KeyboardInterrupt."""
 
     def begun(self, bootstrap: str) -> None:
-        """Take the address of the started broker."""
+        """Called with the address of the started broker."""
 
     def group_done(self, until_ms: int) -> None:
-        """Take the time of the last entry in the group's journal."""
+        """Called with the time of the last entry in the group's journal."""
 
     def done(self) -> None:
-        """Run after the last output; the broker stops when this returns."""
+        """Called after the last output; the broker stops when this returns."""
 
     def end(self) -> None:
-        """Run before the broker stops, also after an error."""
+        """Called before the broker stops, also after an error."""
 
 
 PARTITIONS: Final = 6
@@ -148,7 +150,7 @@ _ROWS_AT_ONCE: Final = 2000
 
 
 def records_of(table: pa.Table) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of each row; flights and weather of one origin and hour share a key, so a partition."""
+    """Yield key and value of each row; flights and weather of one origin and hour share a key."""
     encode = json.JSONEncoder(separators=(",", ":")).encode
     for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
         for row in batch.to_pylist():
@@ -160,7 +162,7 @@ def key_of(row: dict[str, Any]) -> bytes:
 
 
 def load_table(bootstrap: str, topic: str, table: pa.Table, on_rows: Callable[[int], None]) -> int:
-    """Send every row; return the number of acknowledgements. ``on_rows`` receives the progress."""
+    """Send every row; return the acknowledged number. ``on_rows`` receives the progress."""
     deliveries: list[Delivery] = []
     with Producer(
         bootstrap_servers=bootstrap, client_id="demo-loader", compression_type="lz4", batch_size=262144, linger_ms=20

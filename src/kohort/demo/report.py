@@ -1,4 +1,4 @@
-"""Output of the demo, for people."""
+"""Console output of the demo."""
 
 from __future__ import annotations
 

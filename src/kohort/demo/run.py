@@ -1,4 +1,4 @@
-"""The main job, from the source files to the verdict, as one story in seven chapters."""
+"""Runs the demo from the source files to the checks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PIPELINE_FILE: Final = flight_delays_file()
 PIPELINE_GROUP: Final = "demo-pipeline"
 QUICK_FLIGHTS: Final = 20_000
 BROKER_SETTINGS: Final = {"group.initial.rebalance.delay.ms": "500", "log.retention.ms": "-1"}
-"""Little waiting for a group's first members; what is loaded stays."""
+"""Short wait for the first members of a group; records are never deleted."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class DemoResult:
 def run_demo(
     *, data: Path | None = None, source: Path | None = None, quick: bool = False, say: Say, beside: Beside | None = None
 ) -> DemoResult:
-    """Do the whole job. ``data`` keeps topics and results; without it a temporary folder is used and removed."""
+    """Run the demo. ``data`` keeps topics and results; otherwise a temporary folder is used and removed."""
     began = time.monotonic()
     beside = beside or Beside()
     with _folder(data) as folder, Processes(folder / "logs") as processes, ExitStack() as stack:
@@ -74,7 +74,7 @@ def _folder(data: Path | None) -> Iterator[Path]:
     if data is not None:
         data.mkdir(parents=True, exist_ok=True)
         if any(data.iterdir()):
-            raise FileExistsError(f"{data} is not empty: the demo counts every row, so give a new folder")
+            raise FileExistsError(f"{data} is not empty: the demo counts every row and needs an empty folder")
         yield data.resolve()
         return
     with tempfile.TemporaryDirectory(prefix="kohort-demo-") as name:
@@ -132,7 +132,7 @@ class _Demo:
         self._outcome.checks.append(checks.check_loaded(topic, table.num_rows, acknowledged, on_log))
 
     def _load_under_a_kill(self, group: GroupPart, tables: SourceTables) -> None:
-        """Load flights under three consumers; kill one after a third, add one later."""
+        """Load flights while three consumers run; kill one after a third of the rows, then add one."""
         self._say.head(f"Three consumers of {GROUP}; one is killed and one is added while flights arrive")
         group.start_members(3)
         self._say.line("member-1, member-2 and member-3 share the 6 partitions")

@@ -1,7 +1,7 @@
 """PySpark source, sink and pipelines over consumer groups.
 
-``kohort.spark.session()`` gives a SparkSession that works on a fresh machine; ``format("kohort")`` reads and writes
-topics, and ``to_records`` makes any frame one that can be written.
+``session()`` starts a SparkSession without setup; ``format("kohort")`` reads and writes topics; ``to_records``
+converts any DataFrame into one that the sink accepts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What consumer groups leave behind, as tables: ``__consumer_offsets`` record by record, and the journal by rebalance.
+"""Spark tables of consumer groups: records of ``__consumer_offsets``, and rebalances from kohort's group journal.
 
-``group_records`` is a step for pipelines (``python: kohort.spark.group_tables:group_records``) over the raw records of
-``__consumer_offsets``, kohort's or Apache Kafka's: one row for each record, with what it says, or with ``kind`` other.
+``group_records`` is a pipeline step (``python: kohort.spark.group_tables:group_records``) over raw records of
+``__consumer_offsets``, of kohort or Apache Kafka: one row for each record; ``kind`` is "other" for unknown records.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ COLUMNS: Final = (
     "kind string, group string, topic string, partition int, committed bigint, metadata string, at timestamp, "
     "generation int, protocol string, leader string, members int, removed boolean"
 )
-"""``kind``: commit, group or other. ``removed``: a tombstone, which says that the group no longer holds this."""
+"""``kind``: commit, group or other. ``removed``: True for a tombstone, which deletes the offset or the group."""
 _SOURCE: Final = "_source"
 
 
 def group_records(rows: DataFrame) -> DataFrame:
-    """Return raw records of ``__consumer_offsets`` as the columns COLUMNS, one row each; ``_source`` is kept."""
+    """Parse raw records of ``__consumer_offsets`` into the columns COLUMNS; ``_source`` is kept."""
     from pyspark.sql.types import StructType
 
     kept = [field for field in rows.schema.fields if field.name == _SOURCE]
@@ -55,7 +55,6 @@ def group_records(rows: DataFrame) -> DataFrame:
 
 
 def parse_batch(keys: list[bytes | None], values: list[bytes | None]) -> pa.RecordBatch:
-    """Return records as an Arrow batch of COLUMNS."""
     import pyarrow as pa
 
     at = pa.timestamp("us", tz="UTC")
@@ -106,11 +105,11 @@ REBALANCES: Final = (
 def rebalance_table(
     spark: SparkSession, brokers: str = "", *, profile: str = "", options: Mapping[str, str] = MappingProxyType({})
 ) -> DataFrame:
-    """Return every rebalance that the journal of a kohort broker tells, with its cause, its cost and its sentence.
+    """Return each rebalance in the journal of a kohort cluster, with its cause, its cost and a sentence about it.
 
-    The cluster is at ``brokers``, or is that of a ``profile``, of the file that Spark's processes see; ``options`` are
-    more of the source's, such as ``{"kafka.security.protocol": "SSL"}``. Who asks needs READ on the journal's topic.
-    Raises AnalysisException, with a sentence, for options that are none and for who is not let in.
+    Arguments: ``brokers``, or the ``profile`` of a cluster in clusters.toml; ``options``: more options of the source,
+    such as ``{"kafka.security.protocol": "SSL"}``. The principal needs READ on the journal's topic.
+    Raises AnalysisException for an unknown option and for denied access.
     """
     frame = (
         spark.read.format("kohort")
@@ -123,13 +122,12 @@ def rebalance_table(
 
 
 def source_options(brokers: str, profile: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the source for the journal of a cluster."""
     where = {"kafka.bootstrap.servers": brokers, "profile": profile}
     return {**options, **{name: value for name, value in where.items() if value}, "subscribe": TOPIC}
 
 
 def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
-    """Return rows of REBALANCES from the journal's values, in order. Entries of a kind yet unknown are passed over."""
+    """Convert the journal's values, in order, into rows of REBALANCES; entries of an unknown kind are skipped."""
     reader = JournalReader()
     for value in values:
         reader.add(None, None if value is None else bytes(value))

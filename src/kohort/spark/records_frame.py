@@ -1,4 +1,4 @@
-"""``to_records``: any frame as the columns that the sink takes."""
+"""``to_records``: converts any DataFrame into the columns that the sink accepts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JSON_OPTIONS: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""Options of ``to_json`` that keep NULL fields, and microseconds, which Spark cuts to milliseconds."""
+"""Options of ``to_json``: keep NULL fields, and microseconds, which Spark cuts to milliseconds by default."""
 NOT_IN_A_PIPELINE: Final = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
 
 
@@ -29,15 +29,14 @@ def to_records(
     topic: str | None = None,
     partition: str | None = None,
 ) -> DataFrame:
-    """Return a frame of key, value, headers (and topic, partition where named) for ``format("kohort")``, from any
-    frame.
+    """Convert a DataFrame into key, value, headers (topic, partition if named) for ``format("kohort")``.
 
-    ``value``: a column of text or binary as it is, or columns to be one JSON object; by default all columns are.
-    ``key``: a column, as text unless it is binary. ``headers``: names with a column name or a Column each (text, or
-    binary), or the name of a column that holds headers already. ``topic`` and ``partition``: column names.
+    ``value``: a text or binary column as it is, or columns for one JSON object (default: all columns).
+    ``key``: a column, cast to text unless binary. ``headers``: header names, each with a column name or a Column of
+    text or binary, or the name of a column of headers. ``topic``, ``partition``: column names.
+    Returns the DataFrame. Raises UsageError for a struct, array or map where bytes are needed.
 
-    The headers are never NULL: Spark copies a column of NULL lists to Python in a time that grows with the square of
-    the rows (8 to 13 times slower, measured).
+    Headers are never NULL: Spark copies NULL lists to Python 8 to 13 times slower (measured).
     """
     from pyspark.sql import functions as f
 
@@ -55,7 +54,6 @@ def to_records(
 
 
 def json_bytes(columns: Sequence[str]) -> Column:
-    """Return columns as one JSON object, NULL fields included."""
     from pyspark.sql import functions as f
 
     return f.to_json(f.struct(*columns), JSON_OPTIONS).cast("binary")
@@ -85,12 +83,11 @@ def _bytes(frame: DataFrame, column: str | Any) -> Column:
         return made
     if kind.startswith(("struct", "array", "map")):
         raise UsageError(f"{column} is {kind}: give it as value=[...] to be JSON, or turn it into text first")
-    return made.cast("string").cast("binary")  # which leaves the bytes of a binary column as they are
+    return made.cast("string").cast("binary")  # the cast leaves binary columns unchanged
 
 
 def _type_of(frame: DataFrame, column: Column) -> str:
-    """Return the column's type; nothing within the functions of a declarative pipeline, where Spark analyses no
-    frame."""
+    """Return the type of a column; "" within a declarative pipeline's function, where Spark analyses no frame."""
     from pyspark.errors import AnalysisException
 
     try:

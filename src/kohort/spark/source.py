@@ -1,5 +1,4 @@
-"""``format("kohort")``, source and sink: what Spark looks up by name. Options are checked when the frame is made or the
-write is planned, not when a task runs."""
+"""``format("kohort")``, source and sink. Options are checked when the DataFrame is made or the write is planned."""
 
 from __future__ import annotations
 
@@ -20,22 +19,22 @@ from kohort.spark.sending.sink import KohortBatchWriter, KohortStreamWriter, che
 from kohort.spark.values.columns import ddl
 from kohort.spark.values.row_builders import row_builder_of
 
-_OF_SPARK: Final = ("path", "checkpointlocation", "queryname")
+_SPARK_OPTIONS: Final = ("path", "checkpointlocation", "queryname")
 
 
-def check_names(given: Iterable[str]) -> None:
-    """Raise ConfigError for an option that neither the source nor the sink has; Kafka's own are checked later."""
-    known = {*BY_LOWER_NAME, *REFUSED, *(o.name.lower() for o in SINK_TABLE), *_OF_SPARK}
-    for name in given:
+def check_names(names: Iterable[str]) -> None:
+    """Raise ConfigError for an option unknown to the source and the sink; Kafka's own are checked later."""
+    known = {*BY_LOWER_NAME, *REFUSED, *(o.name.lower() for o in SINK_TABLE), *_SPARK_OPTIONS}
+    for name in names:
         if name.lower() not in known and not name.lower().startswith("kafka."):
             raise unknown_option(name, [o.name for o in (*TABLE, *SINK_TABLE)] + ["kafka.bootstrap.servers"])
 
 
 class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Reads and writes topics of kohort's broker, of Apache Kafka, and of whatever speaks its protocol."""
+    """Spark data source for topics of kohort's broker, Apache Kafka, and other brokers of Kafka's protocol."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        # Called by load() and save(), before it is known which: so what neither knows is refused, streams or not.
+        # Spark does not say whether it reads or writes, so only options unknown to both are rejected.
         super().__init__(options)
         check_names(dict(options))
 
@@ -44,12 +43,12 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         return "kohort"
 
     def schema(self) -> str:
-        # Spark asks before it says whether this is a stream, so only what both refuse is refused here.
+        # Spark does not say whether this is a stream, so the other options are checked later.
         decoded = dict(self.options).get("value.format", "raw").strip().lower()
         if decoded != "raw":
             raise ConfigError(
-                f'value.format={decoded} needs to know the columns: give .schema("id long, amount double"), in which '
-                "_key, _topic, _partition, _offset, _timestamp are the record's own"
+                f'value.format={decoded} needs the columns: give .schema("id long, amount double"). The columns '
+                "_key, _topic, _partition, _offset and _timestamp are those of the record"
             )
         headers = dict(self.options).get("includeheaders", "false")
         return ddl(include_headers=headers.strip().lower() == "true")
@@ -69,7 +68,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         return KohortBatchWriter(*self._sink(schema, streaming=False))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> KohortStreamWriter:  # noqa: N802, ARG002 - Spark's names
-        # In complete mode Spark says overwrite: the whole result is sent again, as the Kafka connector does.
+        # In complete mode Spark passes overwrite=True: the whole result is sent again, as the Kafka connector does.
         return KohortStreamWriter(*self._sink(schema, streaming=True))
 
     def _sink(self, schema: Any, *, streaming: bool) -> tuple[SinkOptions, tuple[str, ...]]:

@@ -118,9 +118,9 @@ NOTHING = {"type": "record", "name": "Nothing", "fields": [{"name": "a", "type":
     ],
 )
 def test_a_list_of_items_that_take_no_bytes_is_refused_for_any_number_could_come(items: Any) -> None:
-    with pytest.raises(ConfigError, match="a list of items that take no bytes"):
+    with pytest.raises(ConfigError, match="lists of items without bytes"):
         compile_schema(json.dumps({"type": "array", "items": items}))
-    with pytest.raises(ConfigError, match="a list of items that take no bytes"):
+    with pytest.raises(ConfigError, match="lists of items without bytes"):
         compile_schema(json.dumps(["null", {"type": "map", "values": {"type": "array", "items": items}}]))
 
 
@@ -212,7 +212,7 @@ def test_a_frame_is_passed_over_and_a_column_that_is_not_there_is_refused() -> N
     found = framed.decode(pa.array([b"\x00\x00\x00\x00\x07\x02\x00\x00", b"\x02\x00\x00"]))
 
     assert (found.columns[0].to_pylist(), set(found.problems)) == ([1, None], {1})
-    with pytest.raises(ConfigError, match=r"'amount' is no field of value\.avro\.schema: id, name, tags"):
+    with pytest.raises(ConfigError, match=r"value\.avro\.schema has no field 'amount', only id, name, tags"):
         ValueFormat("avro", pa.schema([("amount", pa.int64())]), avro=ORDER)
 
 

@@ -129,7 +129,7 @@ def test_topic_created_again_between_two_runs_of_a_member_ends_it_or_is_read_fro
         query.given(P0)
 
         if not options:
-            with pytest.raises(DataLost, match="deleted and created again since the last micro-batch: orders"):
+            with pytest.raises(DataLost, match="topics recreated since the last micro-batch: orders"):
                 query.goes_on()
             continue
         query.goes_on()
@@ -298,5 +298,5 @@ def test_the_two_modes_do_not_go_on_with_each_others_checkpoints_by_mistake() ->
 
     with pytest.raises(KohortError, match=r"made with group\.mode=member"):
         alone.latestOffset(member.completed, ALL)
-    with pytest.raises(ConfigError, match="for queries that go on"):
+    with pytest.raises(ConfigError, match="for continuous queries"):
         member.reader.prepareForTriggerAvailableNow()

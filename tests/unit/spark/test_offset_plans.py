@@ -88,4 +88,4 @@ def test_records_deleted_before_they_were_read_are_a_loss() -> None:
 
     assert losses == [Loss(P0, 5, 10, 100), Loss(P1, 50, 0, 20)]
     assert str(losses[0]) == "orders-0: offsets 5 to 9 were deleted before they were read"
-    assert "truncated or created anew" in str(losses[1])
+    assert "truncated or recreated" in str(losses[1])

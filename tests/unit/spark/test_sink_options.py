@@ -60,7 +60,7 @@ def test_the_columns_are_those_of_a_record() -> None:
     [
         ([("value", "string"), ("amount", "double")], "t", "a record has key, value"),
         ([("value", "double")], "t", "'value' is binary or string, not double"),
-        ([("key", "string")], "t", "no column 'value'"),
+        ([("key", "string")], "t", "column 'value' is missing"),
         ([("value", "string")], "", "give the option 'topic', or a column"),
         ([("value", "string"), ("partition", "bigint")], "t", "'partition' is int, not bigint"),
     ],

@@ -74,7 +74,7 @@ def test_without_a_group_a_stream_starts_at_the_end_and_a_batch_at_the_beginning
         ({**GIVEN, "startingOffsets": "latest"}, False, "reads nothing in a batch"),
         ({**GIVEN, "startingOffsets": '{"orders": {"0": -1}}'}, False, "reads nothing in a batch"),
         ({**GIVEN, "endingOffsets": "latest"}, True, "for batch reads"),
-        ({**GIVEN, "endingOffsets": '{"orders": {"0": -2}}'}, False, "is no end"),
+        ({**GIVEN, "endingOffsets": '{"orders": {"0": -2}}'}, False, "reads nothing in a batch"),
         ({**GIVEN, "kafka.auto.offset.reset": "earliest"}, True, "refused: use startingOffsets"),
         ({**GIVEN, "kafka.enable.auto.commit": "true"}, True, "is refused"),
         ({**GIVEN, "kafka.value.deserializer": "x"}, True, "is refused"),

@@ -114,5 +114,5 @@ def test_csv_quotes_with_backslashes_are_read_unless_the_record_has_two_meanings
     [("json", pa.map_(pa.int32(), pa.int64())), ("json", pa.duration("s")), ("csv", pa.list_(pa.int64()))],
 )
 def test_column_type_that_the_format_cannot_give_is_rejected(kind: str, column: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"column 'c': value.format={kind} cannot make"):
+    with pytest.raises(ConfigError, match=rf"column 'c': value.format={kind} does not support"):
         ValueFormat(kind, pa.schema([("c", column)]))

@@ -22,7 +22,7 @@ from kohort.verbs.refusals import RefusedByState
 
 if TYPE_CHECKING:
     from kohort.spark.pipeline.definition import Pipeline, Summary
-    from kohort.spark.pipeline.sinks.folder_claim import OwnRows
+    from kohort.spark.pipeline.sinks.folder_claim import OwnedFiles
     from kohort.spark.pipeline.sources import SourceLag
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -95,7 +95,7 @@ def _batch_lines(
 
 
 def _again(counts: dict[str, Any]) -> str:
-    rows = counts.get("redelivered", 0)  # not in what earlier versions wrote
+    rows = counts["redelivered"]
     return f", re-delivered {rows:,}" if rows else ""
 
 
@@ -135,16 +135,14 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
             click.echo(f"source {source.name} begins where group {source.group} stands", err=True)
 
 
-def _written(pipeline: Pipeline) -> list[OwnRows]:
-    from kohort.spark.pipeline.sinks.folder_claim import own_rows
+def _written(pipeline: Pipeline) -> list[OwnedFiles]:
+    from kohort.spark.pipeline.sinks.folder_claim import owned_files
     from kohort.spark.pipeline.sinks.parquet import ParquetSink
 
     outputs: list[ParquetSink | Summary] = [s for s in pipeline.sinks if isinstance(s, ParquetSink)]
     outputs += pipeline.summaries
-    found = [own_rows(pipeline, output) for output in outputs]
-    for left in filter(None, (rows.left for rows in found)):
-        click.echo(f"left alone: {left}", err=True)
-    return [rows for rows in found if rows.files or rows.folders]
+    found = [owned_files(pipeline, output) for output in outputs]
+    return [rows for rows in found if rows.files]
 
 
 @click.command(short_help="Merge the small files of a pipeline's Parquet sinks.")

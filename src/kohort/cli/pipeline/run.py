@@ -290,7 +290,7 @@ def dry_run(file: Path, output: str) -> None:
 @_master
 @output_of(PipelineRan)
 def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> None:
-    from kohort.spark.pipeline.check_whole import check_goes_on
+    from kohort.spark.pipeline.check_whole import check_not_member
     from kohort.spark.pipeline.definition import AVAILABLE_NOW
 
     if once and continuous:
@@ -298,7 +298,7 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
     found = _checked(file)
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
     if finite:
-        check_goes_on(found)  # before Spark is started
+        check_not_member(found)  # before Spark is started
     from kohort.spark.pipeline.running.process import as_the_only_run
     from kohort.spark.pipeline.running.run import claim, run_under_lock
 

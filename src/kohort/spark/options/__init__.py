@@ -1,1 +1,1 @@
-"""Options of the source and the sink: names, values, what they mean."""
+"""Options of the Spark source and sink."""

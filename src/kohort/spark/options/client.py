@@ -1,7 +1,7 @@
-"""Options of Kafka's clients as Spark hands them over: text, names in small letters, ``kafka.`` taken off.
+"""Options of Kafka clients as given to Spark: text, in lower case, with the prefix ``kafka.``.
 
-They are taken by any name that a client knows, and handed on by our own. A secret is hidden from the moment it is read;
-what Spark itself shows of options is in docs/guides/connecting.md.
+Any name known to Kafka's clients is accepted and translated to ours. Secrets are hidden as soon as they are read;
+docs/guides/connecting.md says which options Spark itself shows.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ TOKENS: Final = "sasl.oauth.token.provider"
 
 
 def client_options(config: type[Any], given: Mapping[str, Any], profile: str = "") -> dict[str, Any]:
-    """Return the options of a client by our own names, from a profile and from what is said beside it.
+    """Check a client's options and translate their names; options given explicitly win over the profile.
 
-    Places such as ``${KAFKA_PASSWORD}`` are filled in, here on the driver. Raises ConfigError, naming the option with
-    its prefix, for one that the client does not have, or a value that is not allowed.
+    ``${KAFKA_PASSWORD}`` is replaced from the environment, on the driver. Raises ConfigError with the prefixed option
+    name for an unknown option and for a value that is not allowed.
     """
     said: dict[str, Any] = {}
     for name, value in given.items():
@@ -59,13 +59,13 @@ def _meant_for(config: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connecting(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those options that are about the way to the brokers, which clients of every kind have."""
+    """Keep only the options for connecting to brokers, which all kinds of clients have."""
     known = {o.name for o in options_of(AdminConfig)} - {"client.id"}
     return {name: value for name, value in client.items() if name in known}
 
 
 def as_spark_options(options: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Return options as Spark takes them: text, in which nothing is filled in again."""
+    """Convert options into the text that Spark takes; ``${...}`` in values is escaped."""
     return {f"{PREFIX}{name}": escaped(_text(value)) for name, value in options}
 
 

@@ -1,4 +1,4 @@
-"""Offsets of a query as values: their JSON, the share of a limit, the tasks of a micro-batch, lost records.
+"""Offsets of a query: JSON form, limit of a micro-batch, division into tasks, lost records.
 
 The JSON is the Kafka connector's: ``{"orders": {"0": 1000}}``.
 """
@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 from kohort.model import TopicPartition
 
 OffsetsByTopic = dict[str, dict[int, int]]
-"""Offsets by topic and number of partition, as the user's JSON has them."""
+"""Offsets by topic and partition number, as in the user's JSON."""
 PartitionOffsets = dict[TopicPartition, int]
-"""One offset for each partition."""
 
 
 class Range(NamedTuple):
-    """Records ``start`` to ``end`` (not included) of one partition. Those below ``again_below`` may have been delivered
-    before: by an earlier attempt at this micro-batch, or by the query that had the partition before this one."""
+    """Offsets ``start`` to ``end`` (exclusive) of one partition, for one task.
+
+    Records below ``again_below`` may have been delivered before: by an earlier attempt at this micro-batch, or by the
+    previous owner of the partition.
+    """
 
     topic: str
     partition: int
@@ -40,7 +42,7 @@ class Range(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Records that the query should have read and that the broker no longer holds."""
+    """Records that were deleted before the query read them."""
 
     partition: TopicPartition
     wanted: int
@@ -51,13 +53,13 @@ class Loss(NamedTuple):
         if self.wanted < self.earliest:
             return f"{self.partition}: offsets {self.wanted} to {self.earliest - 1} were deleted before they were read"
         return (
-            f"{self.partition}: the query stands at offset {self.wanted}, the log ends at {self.latest}: "
-            "the topic was truncated or created anew"
+            f"{self.partition}: the query is at offset {self.wanted}, the log ends at {self.latest}: "
+            "the topic was truncated or recreated"
         )
 
 
 def parse_offsets(text: str) -> OffsetsByTopic:
-    """Read ``{"topic": {"partition": offset}}``. Raises ValueError saying what is wrong."""
+    """Parse ``{"topic": {"partition": offset}}``. Raises ValueError with the reason."""
     try:
         given = json.loads(text)
     except ValueError as error:
@@ -66,7 +68,7 @@ def parse_offsets(text: str) -> OffsetsByTopic:
 
 
 def offsets_of(given: Any) -> OffsetsByTopic:
-    """Return offsets from what JSON gave: partition numbers are texts there."""
+    """Convert parsed JSON, whose partition numbers are texts, into offsets. Raises ValueError with the reason."""
     if not isinstance(given, dict):
         raise ValueError("not an object of topics")  # noqa: TRY004 - one kind of error for one kind of fault
     offsets: OffsetsByTopic = {}
@@ -81,7 +83,7 @@ def offsets_of(given: Any) -> OffsetsByTopic:
 
 
 def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Return what Spark writes into its offset log, in an order that does not change."""
+    """Convert offsets into the JSON of Spark's offset log, in a stable order."""
     tree: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         tree.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -95,10 +97,10 @@ def by_partition(offsets: Mapping[str, Mapping[Any, int]]) -> PartitionOffsets:
 def share_limit(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int
 ) -> PartitionOffsets:
-    """Return the end of a micro-batch of ``max_rows``: each partition gets its share of the backlog, and at least one.
+    """Return the end of a micro-batch of ``max_rows``, shared among partitions by their backlog.
 
-    As the Kafka connector does, a partition with records is never starved by a large neighbour: so there are more than
-    ``max_rows`` where there are more partitions. What rounding leaves over goes to the partitions that it cost most.
+    Each partition with records gets at least one, as in the Kafka connector: with more partitions than ``max_rows``
+    the limit is exceeded. Partitions that rounding cost the most get the remainder.
     """
     backlog = {tp: max(0, head - start.get(tp, head)) for tp, head in end.items()}
     total = sum(backlog.values())
@@ -113,15 +115,14 @@ def share_limit(
 
 
 def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:
-    """Return what lies between two offsets, empty partitions left out."""
     ranges = [Range(tp.topic, tp.partition, start[tp], head) for tp, head in sorted(end.items())]
     return [r for r in ranges if r.rows]
 
 
 def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 1) -> list[list[Range]]:
-    """Divide ranges into tasks of about equal size: a task costs Spark ~60 ms whatever it reads.
+    """Divide ranges into tasks of about equal size: each task costs Spark ~60 ms, however few its records.
 
-    Small partitions share a task, large ones are cut. At least ``min_tasks``, if there are as many records.
+    Small partitions share a task, large ones are split. At least ``min_tasks``, given enough records.
     """
     total = sum(r.rows for r in ranges)
     if not total:
@@ -146,7 +147,7 @@ def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 
 def find_losses(
     wanted: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> list[Loss]:
-    """Return where the next offset to read lies outside the log."""
+    """Find partitions whose next offset is outside the log."""
     losses = []
     for tp, offset in sorted(wanted.items()):
         if tp in latest and (offset < earliest[tp] or offset > latest[tp]):
@@ -155,5 +156,4 @@ def find_losses(
 
 
 def missing_partitions(wanted: Iterable[TopicPartition], existing: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return partitions that a query has read and that are gone."""
     return sorted(set(wanted) - set(existing))

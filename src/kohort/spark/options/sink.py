@@ -1,4 +1,4 @@
-"""The options of ``format("kohort")`` as a sink: the Kafka connector's names, and which headers are added."""
+"""Options of ``format("kohort")`` as a sink: the Kafka connector's names, and options for headers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from kohort.spark.options.client import client_options
 from kohort.spark.options.table import SparkOption, flag, text
 
 SINK_TABLE: Final = (
-    SparkOption("profile", "profile", "", "a cluster of the driver's clusters.toml; kafka.* wins over it", text),
-    SparkOption("topic", "topic", "", "the topic of every row; wins over the column topic", text),
-    SparkOption("includeHeaders", "include_headers", "true", "send the column headers, where there is one", flag),
+    SparkOption("profile", "", "a cluster of the driver's clusters.toml; kafka.* options win over it", text),
+    SparkOption("topic", "", "topic of all rows; wins over the column topic", text),
+    SparkOption("includeHeaders", "true", "send the column headers, if present", flag),
     SparkOption(
         "deliveryHeaders",
-        "delivery_headers",
         "true for a stream",
-        "add headers that name query, micro-batch, task and row, by which a reader can remove what was sent twice",
+        "add headers with the query, micro-batch, task and row number, by which readers can remove duplicates",
         flag,
     ),
 )
@@ -28,7 +27,7 @@ SINK_TABLE: Final = (
 SINK_REFUSED: Final = {
     "kafka.key.serializer": "keys are text or binary: cast them, or make them JSON, with DataFrame operations",
     "kafka.value.serializer": "values are text or binary: cast them, or make them JSON, with DataFrame operations",
-    "kafka.interceptor.classes": "interceptors could change records that the sink counts on",
+    "kafka.interceptor.classes": "interceptors could change records, and the sink relies on them",
     "kafka.transactional.id": "the sink is at least once; see deliveryHeaders",
 }
 _BY_LOWER_NAME: Final = {o.name.lower(): o for o in SINK_TABLE}
@@ -36,7 +35,7 @@ _BY_LOWER_NAME: Final = {o.name.lower(): o for o in SINK_TABLE}
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where rows go, checked. ``client``: the producer's own options, by Kafka's names."""
+    """Checked options of the sink. ``client``: options of the producer, by Kafka's names."""
 
     client: dict[str, Any] = field(default_factory=dict)
     topic: str = ""
@@ -45,7 +44,7 @@ class SinkOptions:
 
 
 def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """Check what ``.option(...)`` gave. Raises ConfigError naming the option and what is allowed."""
+    """Check the options of a write. Raises ConfigError with the option and the allowed values."""
     values: dict[str, Any] = {"delivery_headers": streaming}
     client: dict[str, Any] = {}
     for name, content in given.items():
@@ -54,7 +53,7 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
             raise ConfigError(f"option {lower!r} is refused: {SINK_REFUSED[lower]}")
         known = _BY_LOWER_NAME.get(lower)
         if known is not None:
-            values[known.attribute] = known.parse(known.name, str(content))
+            values[known.field] = known.parse(known.name, str(content))
         elif lower.startswith("kafka."):
             client[lower.removeprefix("kafka.")] = str(content)
         elif lower not in ("path", "checkpointlocation", "queryname"):  # Spark's own

@@ -1,7 +1,4 @@
-"""What a query asked for, read from the text of its options and checked.
-
-Spark hands options over as text with case-insensitive names, so the table is looked up in lower case.
-"""
+"""Options of a Spark query, parsed from text and checked. Spark's option names ignore case."""
 
 from __future__ import annotations
 
@@ -20,8 +17,10 @@ from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED,
 
 
 class ByTime(NamedTuple):
-    """Start (or end) at a time: one for all partitions, or one for each. ``strict``: a partition that has no record of
-    that time is an error, else its end is meant."""
+    """Start or end at a timestamp: one for all partitions, or one for each.
+
+    ``strict``: a partition without a record from that time on is an error; otherwise its end is taken.
+    """
 
     times: int | OffsetsByTopic
     strict: bool
@@ -29,7 +28,7 @@ class ByTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a query asked for, checked."""
+    """Checked options of a query."""
 
     bootstrap_servers: str
     client: dict[str, Any] = field(default_factory=dict)
@@ -73,29 +72,27 @@ class SourceOptions:
 
     @property
     def commits(self) -> bool:
-        """Whether progress is committed to a group."""
+        """True if progress is committed to a group."""
         return bool(self.group_id) and self.commit_offsets
 
     @property
     def stream_start(self) -> Start | ByTime:
-        """Where a stream begins that has no checkpoint."""
+        """Start of a stream that has no checkpoint."""
         return self._start_by_time or self.starting_offsets or ("group" if self.group_id else "latest")
 
     @property
     def batch_start(self) -> Start | ByTime:
-        """Where a batch read begins."""
         return self._start_by_time or self.starting_offsets or "earliest"
 
     @property
     def batch_end(self) -> Start | ByTime:
-        """Where a batch read stops."""
         if self.ending_timestamp is not None:
             return ByTime(self.ending_timestamp, strict=False)
         return self.ending_offsets if self.ending_times is None else ByTime(self.ending_times, strict=False)
 
     @property
     def task_rows(self) -> int:
-        """About how many records a task is given."""
+        """Records of one task, approximately."""
         return min(self.records_per_task, self.max_records_per_partition or self.records_per_task)
 
     @property
@@ -107,14 +104,14 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """Metadata of the offsets that these options resolved to as the start (see group_commits.py)."""
+        """Commit metadata that marks a pinned start (see group_commits.py); it depends on the options of the start."""
         what = [self.stream_start, self.subscribe, self.subscribe_pattern, self.assign, self.group_fallback]
         digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
         return f"kohort-init:{digest[:16]}"
 
 
 def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Check what ``.option(...)`` gave. Raises ConfigError naming the option and what is allowed."""
+    """Check the options of a read. Raises ConfigError with the option and the allowed values."""
     values: dict[str, Any] = {}
     client: dict[str, Any] = {}
     for name, content in given.items():
@@ -123,13 +120,12 @@ def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> Source
             raise ConfigError(f"option {lower!r} is refused: {REFUSED[lower]}")
         known = BY_LOWER_NAME.get(lower)
         if known is not None:
-            value = known.parse(known.name, str(content))
-            if known.attribute:
-                values[known.attribute] = value
+            values[known.field] = known.parse(known.name, str(content))
         elif lower.startswith("kafka."):
             client[lower.removeprefix("kafka.")] = str(content)
         elif lower != "path":
             raise unknown_option(name, [o.name for o in TABLE] + ["kafka.bootstrap.servers"])
+    values.pop("", None)  # options without effect
     settings = client_options(ConsumerConfig, client, values.pop("profile", ""))
     servers = settings.pop(SERVERS)
     bootstrap = ",".join(servers) if isinstance(servers, list) else str(servers)
@@ -169,8 +165,7 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
 
 
 def _check_member(options: SourceOptions, *, streaming: bool) -> None:
-    """Refuse what a member cannot have: it takes what its group gives it, from where the group is. Raises
-    ConfigError."""
+    """Raise ConfigError for options that contradict ``group.mode=member``: the group decides partitions and start."""
     if not streaming:
         raise ConfigError("group.mode=member is for streams: a batch read commits nothing")
     if not options.group_id:
@@ -179,17 +174,17 @@ def _check_member(options: SourceOptions, *, streaming: bool) -> None:
         raise ConfigError("group.mode=member: the group assigns the partitions; give subscribe or subscribePattern")
     if options.stream_start != "group":
         raise ConfigError(
-            "group.mode=member begins where the group stands: leave the starting offsets out; groupFallback says where "
-            "a partition begins for which the group holds nothing"
+            "group.mode=member starts at the group's committed offsets: leave the starting offsets out; groupFallback "
+            "sets the start of a partition without a committed offset"
         )
     if not options.commit_offsets:
         raise ConfigError(
-            "group.mode=member commits: commitOffsets=false would read everything again at each rebalance"
+            "group.mode=member needs commits: with commitOffsets=false each rebalance reads everything again"
         )
 
 
 def _check_batch(options: SourceOptions) -> None:
-    """Refuse bounds that would read nothing. Raises ConfigError."""
+    """Raise ConfigError for bounds with which a batch reads nothing."""
     if options.starting_offsets == "latest":
         raise ConfigError("startingOffsets=latest reads nothing in a batch: give earliest, group or JSON")
     if isinstance(options.starting_offsets, dict):
@@ -199,4 +194,4 @@ def _check_batch(options: SourceOptions) -> None:
     if isinstance(options.ending_offsets, dict):
         for topic, partitions in options.ending_offsets.items():
             if EARLIEST in partitions.values():
-                raise ConfigError(f"endingOffsets: earliest (-2) for {topic} is no end")
+                raise ConfigError(f"endingOffsets: earliest (-2) for {topic} reads nothing in a batch")

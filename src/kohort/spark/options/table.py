@@ -1,6 +1,6 @@
-"""Every option of ``format("kohort")`` as a source: the Kafka connector's names, what each accepts, what is refused.
+"""Options of ``format("kohort")`` as a source: the Kafka connector's names, parsers, and rejected options.
 
-A parser for each kind of value reads the text of an option; its errors name the option, the text and what is allowed.
+Parsers raise ConfigError with the option, its text and the allowed values.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kohort.errors import ConfigError
 from kohort.spark.options.offsets import OffsetsByTopic, parse_offsets
@@ -23,18 +22,21 @@ _BYTES: Final = re.compile(r"(\d+) *([kmg])?(i?b)?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3}
 
 
-@dataclass(frozen=True, slots=True)
-class SparkOption:
-    """One option: its name as users write it, its default in words, what it does, and how its text is read.
-
-    ``attribute``: where the value goes; empty for an option that is accepted and needs no effect here.
-    """
+class SparkOption(NamedTuple):
+    """Option of the source or the sink: name, default in words, description, and parser of its text."""
 
     name: str
-    attribute: str
     default: str
     doc: str
     parse: Callable[[str, str], Any]
+    special_field: str | None = None
+    """Field of SourceOptions or SinkOptions if it differs from the name; "" for an option without effect."""
+
+    @property
+    def field(self) -> str:
+        if self.special_field is not None:
+            return self.special_field
+        return re.sub("([A-Z])", r"_\1", self.name).replace(".", "_").lower()
 
 
 def text(_name: str, given: str) -> str:
@@ -57,7 +59,7 @@ def pattern(name: str, given: str) -> str:
 
 
 def assignment(name: str, given: str) -> dict[str, tuple[int, ...]]:
-    """Read partitions by topic: ``{"orders": [0, 1]}``."""
+    """Parse partitions by topic: ``{"orders": [0, 1]}``."""
     expected = f'{name}={given!r}: expected JSON such as {{"orders": [0, 1]}}'
     try:
         tree = json.loads(given)
@@ -79,7 +81,7 @@ def flag(name: str, given: str) -> bool:
 
 
 def whole(low: int) -> Callable[[str, str], int]:
-    """Read a whole number of at least ``low``."""
+    """Return a parser of integers of at least ``low``."""
 
     def parse(name: str, given: str) -> int:
         try:
@@ -103,7 +105,7 @@ def choice(*allowed: str) -> Callable[[str, str], str]:
 
 
 def bound(*words: str) -> Callable[[str, str], Start]:
-    """Read one of the words, or an offset for each partition."""
+    """Return a parser of one of the words, or of an offset for each partition."""
 
     def parse(name: str, given: str) -> Start:
         word = given.strip().lower()
@@ -120,7 +122,7 @@ def bound(*words: str) -> Callable[[str, str], Start]:
 
 
 def times(name: str, given: str) -> OffsetsByTopic:
-    """Read a time, in milliseconds since 1970, for each partition."""
+    """Parse a timestamp for each partition, in ms since 1970."""
     try:
         found = parse_offsets(given)
     except ValueError as error:
@@ -128,12 +130,12 @@ def times(name: str, given: str) -> OffsetsByTopic:
             f'{name}={given!r}: expected JSON such as {{"orders": {{"0": 1735689600000}}}} ({error})'
         ) from None
     if any(time < 0 for partitions in found.values() for time in partitions.values()):
-        raise ConfigError(f"{name}={given!r}: a time is milliseconds since 1970, and not negative")
+        raise ConfigError(f"{name}={given!r}: a timestamp is in milliseconds since 1970, and not negative")
     return found
 
 
 def duration_ms(name: str, given: str) -> int:
-    """Read a duration: ``15m``, ``30 seconds``, ``250`` (milliseconds)."""
+    """Parse a duration in ms: ``15m``, ``30 seconds``, ``250`` (ms)."""
     found = _DURATION.fullmatch(given.strip())
     if not found:
         raise ConfigError(f"{name}={given!r}: expected a time such as 15m, 30s or 250ms")
@@ -142,7 +144,7 @@ def duration_ms(name: str, given: str) -> int:
 
 
 def time_zone(name: str, given: str) -> str:
-    """Read the name of a time zone (``Europe/Paris``) or an offset (``+02:00``)."""
+    """Parse the name of a time zone (``Europe/Paris``) or an offset (``+02:00``)."""
     from kohort.columns.conversions.times import zone_named
 
     try:
@@ -153,7 +155,7 @@ def time_zone(name: str, given: str) -> str:
 
 
 def separator(name: str, given: str) -> str:
-    """Read one character; ``\\t`` is a tab, as in Spark."""
+    r"""Parse one character; ``\\t`` is a tab, as in Spark."""
     found = "\t" if given == "\\t" else given
     if len(found) != 1 or found in '"\r\n':
         raise ConfigError(f"{name}={given!r}: expected one character, not a quote or a line end")
@@ -161,7 +163,7 @@ def separator(name: str, given: str) -> str:
 
 
 def size_bytes(name: str, given: str) -> int:
-    """Read a size: ``64m``, ``64MiB``, ``1048576``."""
+    """Parse a size in bytes: ``64m``, ``64MiB``, ``1048576``."""
     found = _BYTES.fullmatch(given.strip())
     if not found or not int(found[1]):
         raise ConfigError(f"{name}={given!r}: expected a size such as 64m, 1g or 1048576")
@@ -172,184 +174,127 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 TABLE: Final = (
-    SparkOption("subscribe", "subscribe", "", "the topics to read, separated by commas", topics),
-    SparkOption(
-        "subscribePattern",
-        "subscribe_pattern",
-        "",
-        "read every topic whose whole name matches this expression",
-        pattern,
-    ),
-    SparkOption("assign", "assign", "", 'the partitions to read: `{"orders": [0, 1]}`', assignment),
-    SparkOption("profile", "profile", "", "a cluster of the driver's clusters.toml; kafka.* wins over it", text),
-    SparkOption("group.id", "group_id", "", "the consumer group that shows this query's progress", text),
+    SparkOption("subscribe", "", "topics to read, separated by commas", topics),
+    SparkOption("subscribePattern", "", "regular expression; topics whose whole name matches are read", pattern),
+    SparkOption("assign", "", 'partitions to read: `{"orders": [0, 1]}`', assignment),
+    SparkOption("profile", "", "a cluster of the driver's clusters.toml; kafka.* options win over it", text),
+    SparkOption("group.id", "", "consumer group that shows this query's progress", text),
     SparkOption(
         "group.mode",
-        "group_mode",
         "standalone",
         "standalone: the query reads every partition, and commits without membership. member: its driver joins the "
-        "group, whose queries share the partitions and take over from each other",
+        "group; queries of one group share the partitions and replace a failed one",
         choice("standalone", "member"),
     ),
     SparkOption(
         "startingOffsets",
-        "starting_offsets",
         "see text",
         "earliest, latest, group, or JSON (-2 earliest, -1 latest); a checkpoint wins over it. Default: group for a "
-        "stream that has one, else latest for a stream and earliest for a batch",
+        "stream with group.id, latest for any other stream, earliest for a batch",
         bound("earliest", "latest", "group"),
     ),
     SparkOption(
         "startingTimestamp",
-        "starting_timestamp",
         "",
-        "start each partition at its first record of this time (milliseconds); wins over the two below",
+        "start each partition at its first record from this time on (ms since 1970); wins over the two options below",
         whole(0),
     ),
     SparkOption(
         "startingOffsetsByTimestamp",
-        "starting_times",
         "",
-        'the same with a time for each partition: `{"orders": {"0": 1735689600000}}`; wins over startingOffsets',
+        'a start time for each partition: `{"orders": {"0": 1735689600000}}`; wins over startingOffsets',
         times,
+        "starting_times",
     ),
     SparkOption(
         "startingOffsetsByTimestampStrategy",
-        "timestamp_strategy",
         "error",
-        "what a partition without a record of that time means: error, or latest",
+        "action for a partition without a record from that time on: error, or latest (start at its end)",
         choice("error", "latest"),
+        "timestamp_strategy",
     ),
-    SparkOption(
-        "endingOffsets",
-        "ending_offsets",
-        "latest",
-        "batch only: where to stop, latest, group or JSON",
-        bound("latest", "group"),
-    ),
-    SparkOption(
-        "endingTimestamp", "ending_timestamp", "", "batch only: stop before this time (milliseconds)", whole(0)
-    ),
-    SparkOption(
-        "endingOffsetsByTimestamp", "ending_times", "", "batch only: the same with a time for each partition", times
-    ),
+    SparkOption("endingOffsets", "latest", "batch only: end: latest, group or JSON", bound("latest", "group")),
+    SparkOption("endingTimestamp", "", "batch only: end before this time (ms since 1970)", whole(0)),
+    SparkOption("endingOffsetsByTimestamp", "", "batch only: end time of each partition (ms)", times, "ending_times"),
     SparkOption(
         "groupFallback",
-        "group_fallback",
         "latest",
-        "where startingOffsets=group begins a partition for which the group holds nothing: earliest or latest (in "
-        "member mode earliest unless given)",
+        "with startingOffsets=group, start of a partition without a committed offset: earliest or latest (default in "
+        "member mode: earliest)",
         choice("earliest", "latest"),
     ),
+    SparkOption("commitOffsets", "true", "commit the end of each completed micro-batch to group.id", flag),
     SparkOption(
-        "commitOffsets", "commit_offsets", "true", "commit the end of each completed micro-batch to group.id", flag
+        "groupOwner", "", "text at the end of each commit's metadata; a pipeline gives its name and checkpoint", text
     ),
-    SparkOption(
-        "groupOwner",
-        "group_owner",
-        "",
-        "text at the end of each commit's metadata; a pipeline gives its name and its checkpoint",
-        text,
-    ),
-    SparkOption("maxOffsetsPerTrigger", "max_offsets_per_trigger", "", "the most records of one micro-batch", whole(1)),
+    SparkOption("maxOffsetsPerTrigger", "", "maximum records of a micro-batch", whole(1)),
     SparkOption(
         "maxBytesPerTrigger",
-        "max_bytes_per_trigger",
         "",
-        "about the most bytes of one micro-batch (64m, 1g): keys and values, judged by records read ahead",
+        "approximate maximum of a micro-batch in bytes (64m, 1g): keys and values, estimated from sampled records",
         size_bytes,
     ),
     SparkOption(
         "minOffsetsPerTrigger",
-        "min_offsets_per_trigger",
         "",
-        "wait for this many records, but no longer than maxTriggerDelay; AvailableNow does not wait",
+        "wait for this many records, at most for maxTriggerDelay; AvailableNow does not wait",
         whole(1),
     ),
-    SparkOption("maxTriggerDelay", "max_trigger_delay_ms", "15m", "the longest such wait (15m, 30s)", duration_ms),
-    SparkOption(
-        "minPartitions", "min_partitions", "1", "the fewest Spark tasks to divide a micro-batch into", whole(1)
-    ),
-    SparkOption("maxRecordsPerPartition", "max_records_per_partition", "", "the most records of one task", whole(1)),
-    SparkOption(
-        "recordsPerTask",
-        "records_per_task",
-        "100000",
-        "merge small partitions and split large ones to about this",
-        whole(1),
-    ),
-    SparkOption(
-        "failOnDataLoss", "fail_on_data_loss", "true", "fail where records were lost before they were read", flag
-    ),
-    SparkOption("includeHeaders", "include_headers", "false", "add the column headers", flag),
+    SparkOption("maxTriggerDelay", "15m", "maximum wait for minOffsetsPerTrigger", duration_ms, "max_trigger_delay_ms"),
+    SparkOption("minPartitions", "1", "minimum number of Spark tasks of a micro-batch", whole(1)),
+    SparkOption("maxRecordsPerPartition", "", "maximum records of a task", whole(1)),
+    SparkOption("recordsPerTask", "100000", "target records of a task, of one or several partitions", whole(1)),
+    SparkOption("failOnDataLoss", "true", "fail if records were deleted before they were read", flag),
+    SparkOption("includeHeaders", "false", "add the column headers", flag),
     SparkOption(
         "isolation.level",
-        "isolation_level",
         "read_uncommitted",
-        "read_committed leaves out what transactions aborted",
+        "read_committed skips records of aborted transactions",
         choice("read_uncommitted", "read_committed"),
     ),
     SparkOption(
         "value.format",
-        "value_format",
         "raw",
-        "decode the value into the columns of `.schema(...)` in the worker: raw, json, csv, avro",
+        "format from which workers decode values into the columns of `.schema(...)`: raw, json, csv, avro",
         choice("raw", "json", "csv", "avro"),
     ),
-    SparkOption(
-        "value.avro.schema", "avro_schema", "", "avro: the schema that values were written with, as JSON", text
-    ),
+    SparkOption("value.avro.schema", "", "avro: the writer's schema, as JSON", text, "avro_schema"),
     SparkOption(
         "value.avro.framing",
-        "avro_framing",
         "none",
-        "avro: confluent, if a zero byte and a schema id stand before each value (the id is not looked up)",
+        "avro: confluent if each value starts with a zero byte and a schema id (the id is not looked up)",
         choice("none", "confluent"),
+        "avro_framing",
     ),
-    SparkOption(
-        "value.separator", "value_separator", ",", "csv: the character between two fields; `\\t` is a tab", separator
-    ),
+    SparkOption("value.separator", ",", "csv: the character between two fields; `\\t` is a tab", separator),
     SparkOption(
         "value.timeZone",
-        "time_zone",
         "session's",
-        "json, csv: the zone of timestamps without one; by default `spark.sql.session.timeZone`",
+        "json, csv: time zone of timestamps without one; default `spark.sql.session.timeZone`",
         time_zone,
+        "time_zone",
     ),
     SparkOption(
         "value.tombstones",
-        "tombstones",
         "row",
-        "a record without a value: row (NULL in the value's columns), drop, or bad (see badRecords)",
+        "action for a record without a value: row (NULL in the value's columns), drop, or bad (see badRecords)",
         choice("row", "drop", "bad"),
+        "tombstones",
     ),
     SparkOption(
         "badRecords",
-        "bad_records",
         "fail",
-        "what becomes of a value that cannot be decoded: fail, drop, null, or dlq (send it to deadLetterTopic)",
+        "action for a value that cannot be decoded: fail, drop, null, or dlq (send it to deadLetterTopic)",
         choice("fail", "drop", "null", "dlq"),
     ),
-    SparkOption("deadLetterTopic", "dead_letter_topic", "", "the topic of badRecords=dlq", text),
+    SparkOption("deadLetterTopic", "", "topic of badRecords=dlq", text),
+    SparkOption("idleWaitMs", "250", "wait of an idle stream for new records before the next query, in ms", whole(0)),
     SparkOption(
-        "idleWaitMs",
-        "idle_wait_ms",
-        "250",
-        "how long an idle stream waits at the broker before it asks again",
-        whole(0),
+        "kafkaConsumer.pollTimeoutMs", "60000", "maximum wait of a task for a record", whole(1), "poll_timeout_ms"
     ),
-    SparkOption(
-        "kafkaConsumer.pollTimeoutMs",
-        "poll_timeout_ms",
-        "60000",
-        "how long a task waits for a record that must come",
-        whole(1),
-    ),
-    SparkOption("fetchOffset.numRetries", "offset_retries", "3", "attempts more to ask for offsets", whole(0)),
-    SparkOption("fetchOffset.retryIntervalMs", "offset_retry_ms", "10", "the wait between them", whole(0)),
-    SparkOption(
-        "groupIdPrefix", "", "", "accepted and not needed: reading does not make a group of its own here", text
-    ),
+    SparkOption("fetchOffset.numRetries", "3", "retries of an offset query", whole(0), "offset_retries"),
+    SparkOption("fetchOffset.retryIntervalMs", "10", "wait between these retries, in ms", whole(0), "offset_retry_ms"),
+    SparkOption("groupIdPrefix", "", "accepted without effect: the source creates no group of its own", text, ""),
 )
 
 BY_LOWER_NAME: Final = {o.name.lower(): o for o in TABLE} | {
@@ -359,10 +304,10 @@ BY_LOWER_NAME: Final = {o.name.lower(): o for o in TABLE} | {
 
 REFUSED: Final = {
     "kafka.auto.offset.reset": "use startingOffsets",
-    "kafka.enable.auto.commit": "offsets are committed as micro-batches complete; see commitOffsets",
+    "kafka.enable.auto.commit": "the query commits each completed micro-batch; see commitOffsets",
     "kafka.key.deserializer": "keys arrive as bytes; decode them with DataFrame operations",
     "kafka.value.deserializer": "values arrive as bytes; see value.format, or decode them with DataFrame operations",
     "kafka.key.serializer": "keys arrive as bytes; decode them with DataFrame operations",
     "kafka.value.serializer": "values arrive as bytes; decode them with DataFrame operations",
-    "kafka.interceptor.classes": "interceptors could change records that the source counts on",
+    "kafka.interceptor.classes": "interceptors could change records, and the source relies on their offsets",
 }

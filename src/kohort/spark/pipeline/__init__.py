@@ -1,4 +1,4 @@
-"""A declared pipeline: one file, or the same in Python; validated, tested, run once or continuously."""
+"""Pipelines from topics to tables, declared in a file or in Python; run once or continuously."""
 
 from __future__ import annotations
 

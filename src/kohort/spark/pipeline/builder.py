@@ -1,4 +1,4 @@
-"""The Python twin of a pipeline file: the same definition, by method calls, with functions as steps.
+"""Builder of a pipeline in Python: the definition of a pipeline file by method calls, with functions as steps.
 
     orders = (
         PipelineBuilder("orders", brokers="localhost:9092")
@@ -12,7 +12,7 @@
     )
     run_pipeline(orders, session("orders"), once=True)
 
-What is given is checked by the parser of the files, and errors name the line of the Python file that said it.
+The file parser checks all settings; errors name the line of the Python file.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Said = tuple[Mapping[str, Any], str, int, str]
-"""What a call said, the file and line that said it, and the name of that part."""
+"""Settings of a call, its file and line, and the name of the section."""
 _Self = TypeVar("_Self", bound="PipelineBuilder")
 
 
 class StreamSettings(TypedDict, total=False):
-    """What ``read`` may be told of a stream, as a file says it. ``start``: earliest, latest or group;
-    ``group_mode``: standalone, or member; ``watermark``: a column and how late its rows may come; ``kafka``: settings
-    of the client, by Kafka's names; ``decode``: where ``json`` does not say it."""
+    """Settings of ``read`` for a stream, as in a file. ``start``: earliest, latest or group; ``group_mode``:
+    standalone or member; ``watermark``: a column and the maximum lateness; ``kafka``: client options by Kafka's names;
+    ``decode``: if ``json`` is not enough.
+    """
 
     brokers: str
     group: str
@@ -50,7 +51,7 @@ class StreamSettings(TypedDict, total=False):
 
 
 class PipelineBuilder:
-    """Collects what a file would say; ``build`` checks it. Paths are relative to ``folder``, the working directory."""
+    """Collects the settings of a pipeline file; ``build`` checks them. Paths are relative to ``folder``."""
 
     def __init__(
         self,
@@ -83,8 +84,7 @@ class PipelineBuilder:
         size: str = "",
         **more: Unpack[StreamSettings],
     ) -> _Self:
-        """Add a stream of topics. ``json``: the schema of its values; ``rows``, ``size``: the most of one
-        micro-batch."""
+        """Add a stream of topics. ``json``: schema of its values; ``rows``, ``size``: limits of a micro-batch."""
         limit = ({"rows": rows} if rows is not None else {}) | ({"bytes": size} if size else {})
         said: dict[str, Any] = {"limit": limit} if limit else {}
         said |= {key: value for key, value in more.items() if key != "watermark" and (key != "kafka" or value)}
@@ -99,23 +99,21 @@ class PipelineBuilder:
         return self._add_source(name, topics, json, {**said, "read": "table", **more})
 
     def sql(self: _Self, text: str, *, filters: bool = False) -> _Self:
-        """Add a step in SQL, over the sources and over ``input``, the result of the step before."""
+        """Add a SQL step over the sources and ``input``, the previous step's result."""
         return self._add("steps", {"sql": text, "filters": filters})
 
     def step(self: _Self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> _Self:
-        """Add a step in Python. It must not refer to what cannot be pickled if it makes functions for Spark's
-        workers."""
+        """Add a Python step; functions for Spark's workers that it creates must be picklable."""
         return self._add("steps", {"function": function, "filters": filters})
 
     def window(
         self: _Self, time: str, size: str, *, agg: Mapping[str, str], by: Sequence[str] = (), **more: str
     ) -> _Self:
-        """Add aggregates by windows; ``more``: watermark, slide."""
+        """Add a window aggregation; ``more``: watermark, slide."""
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
     def expect(self: _Self, **rule: str) -> _Self:
-        """Add a rule: ``not_null`` or ``check``, with ``name``, ``reason``, and ``otherwise``: quarantine, drop or
-        fail."""
+        """Add a rule: ``not_null`` or ``check``; ``name``, ``reason``; ``otherwise``: quarantine, drop or fail."""
         if "otherwise" in rule:
             rule["else"] = rule.pop("otherwise")
         return self._add("expect", rule)
@@ -129,13 +127,14 @@ class PipelineBuilder:
         counts: str = "",
         compact_every: int = 0,
     ) -> _Self:
-        """Add a sink of files. ``counts``: the column that says how many rows of the source a row stands for;
-        ``compact_every``: after how many micro-batches small files are merged."""
+        """Add a Parquet sink. ``counts``: column with the number of source rows that a row aggregates;
+        ``compact_every``: micro-batches between merges of small files.
+        """
         body = {"path": path, "partition_by": list(partition_by), "compact_every": compact_every}
         return self._add("sinks", {"parquet": body, "name": name, "counts": counts})
 
     def to_topic(self: _Self, topic: str, *, key: str = "", name: str = "topic") -> _Self:
-        """Add a topic as a sink, rows as JSON."""
+        """Add a topic as a sink of JSON rows."""
         return self._add("sinks", {"topic": {"topic": topic, "key": key}, "name": name})
 
     def to_console(self: _Self, rows: int = 20, *, name: str = "console") -> _Self:
@@ -145,8 +144,7 @@ class PipelineBuilder:
         return self._add("sinks", {"noop": None, "name": name})
 
     def summary(self: _Self, name: str, sql: str, path: str, **more: str) -> _Self:
-        """Add a table that is computed at the end of a run over all that the Parquet sinks hold; ``more``: counts,
-        of."""
+        """Add a table computed at the end of a run over all rows of the Parquet sinks; ``more``: counts, of."""
         return self._add("summaries", {"name": name, "sql": sql, "path": path, **more})
 
     def dead_letters(self: _Self, topic: str, *, partitions: int = 1) -> _Self:
@@ -155,7 +153,7 @@ class PipelineBuilder:
         return self
 
     def every(self: _Self, interval: str) -> _Self:
-        """Begin a micro-batch each ``interval`` (``2 seconds``) instead of one run to the end of the topics."""
+        """Run a micro-batch each ``interval`` (``2 seconds``) instead of once to the end of the topics."""
         self._singles["trigger"] = self._said({"every": interval}, "trigger")
         return self
 
@@ -164,7 +162,7 @@ class PipelineBuilder:
         return self._add("tests", {"name": name, "given": given, "expect": expect})
 
     def build(self) -> Pipeline:
-        """Return the definition, checked. Raises PipelineError."""
+        """Return the checked definition. Raises PipelineError."""
         entries: dict[str, tuple[Any, int]] = {key: (value, self._line) for key, value in self._top.items()}
         entries |= {key: (section_of(*said), said[2]) for key, said in self._singles.items()}
         entries |= {key: ([section_of(*s) for s in items], self._line) for key, items in self._lists.items()}

@@ -1,8 +1,8 @@
-"""Checks the SQL of a pipeline without Spark: that it parses, and that the columns it names are there.
+"""Checks the SQL of a pipeline without Spark: syntax, and the existence of columns.
 
-sqlglot resolves the names of a query against the columns of its tables. A false alarm is worse than a miss here, since
-Spark itself judges in ``dry-run``: nothing is refused where the columns of a table are not known, or come from its data
-(PIVOT). Steps in Python may make any columns: behind one, only the names that later SQL gives are known.
+sqlglot resolves names against the columns of the tables. A false alarm is worse than a miss, since ``dry-run`` asks
+Spark: queries on tables with unknown columns, or columns from data (PIVOT), are accepted. Python steps may add any
+columns: after one, only names defined by later SQL are known.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 Columns = tuple[str, ...] | None
-"""Names, in order; None where they are not known."""
+"""Column names in order; None if unknown."""
 LETTER_COLUMNS: Final = ("stage", "reason", "topic", "partition", "offset", "key", "value")
-"""Columns of the dead letters that a test expects."""
+"""Columns of the dead letters in a test."""
 _RAW: Final = (*RECORD_COLUMNS, "timestampType")
 _SHOWN: Final = 12
 _ROWS: Final = "_rows"
 _UNSURE: Final = re.compile(
     r"\b(transform|match_recognize|tablesample|cluster|distribute|sort|void|identifier)\b|\|>|\w:\w|\{\{", re.IGNORECASE
 )
-"""Spark's syntax that sqlglot may not know: Spark decides whether such a text parses."""
+"""Spark syntax that sqlglot may not know: Spark decides whether such text is valid."""
 _UNRESOLVED: Final = re.compile(r"(?:Column '|Unknown column: |Cannot automatically join: )`?([^'`.\s]+)")
-"""The name in an error of sqlglot's."""
+"""Column name in an error of sqlglot."""
 
 
 class SqlProblem(ValueError):
-    """A certain mistake in a query, in a sentence."""
+    """Certain mistake in a query, as a sentence."""
 
 
 def check_sql(pipeline: Pipeline) -> None:
@@ -49,7 +49,7 @@ def check_sql(pipeline: Pipeline) -> None:
         tables[source.name.lower()] = columns_of_source(source)
         if source.watermark:
             with _at(pipeline, source.line):
-                _must_be(source.watermark[0], tables[source.name.lower()], "watermark")
+                _require_column(source.watermark[0], tables[source.name.lower()], "watermark")
     current, any_table = tables[pipeline.stream.name.lower()], False
     for step in pipeline.steps:
         tables["input"] = current
@@ -70,7 +70,7 @@ def check_sql(pipeline: Pipeline) -> None:
 
 
 def columns_of_source(source: Source) -> Columns:
-    """Return the columns that steps see of a source, and of a stream the origin of each row."""
+    """Return the columns of a source in steps; those of a stream include the origin of each row."""
     names = tuple(parse_schema(source.decode.schema)) if source.decode.schema else _RAW
     return names if source.table else (*names, SOURCE)
 
@@ -81,13 +81,13 @@ def _columns_of_step(step: Step, tables: Mapping[str, Columns], *, any_table: bo
     columns = columns_of_query(step.text, tables, any_table=any_table)
     reserved = {PROBLEM, FAILED} & {name.lower() for name in columns or ()}
     if reserved:
-        raise SqlProblem(f"{reserved.pop()!r} is a column that the pipeline itself adds")
+        raise SqlProblem(f"column {reserved.pop()!r} is reserved for the pipeline")
     return columns
 
 
 def _columns_of_window(window: Window, given: Columns) -> Columns:
     for name in (window.time, *window.by):
-        _must_be(name, given, "window")
+        _require_column(name, given, "window")
     for name, text in window.agg:
         try:
             check_expression(text, given)
@@ -101,7 +101,7 @@ def _check_sinks(pipeline: Pipeline, columns: Columns) -> None:
         counts = (("counts", sink.counts),) if sink.counts else ()
         for key, name in (*sink.columns, *counts):
             with _at(pipeline, sink.line):
-                _must_be(name, columns, key)
+                _require_column(name, columns, key)
 
 
 def _check_tests(pipeline: Pipeline, columns: Columns) -> None:
@@ -109,20 +109,20 @@ def _check_tests(pipeline: Pipeline, columns: Columns) -> None:
         with _at(pipeline, test.line):
             for row in test.rows or ():
                 for name in row:
-                    _must_be(str(name), columns, f"test {test.name!r}: rows")
+                    _require_column(str(name), columns, f"test {test.name!r}: rows")
             for letter in test.dead_letters:
                 for name in letter:
-                    _must_be(str(name), LETTER_COLUMNS, f"test {test.name!r}: dlq")
+                    _require_column(str(name), LETTER_COLUMNS, f"test {test.name!r}: dlq")
 
 
-def _must_be(name: str, columns: Columns, key: str) -> None:
+def _require_column(name: str, columns: Columns, key: str) -> None:
     if columns is not None and name.lower() not in {c.lower() for c in columns} and "." not in name:
         raise SqlProblem(f"{key}: no column {name!r}{_hint(name, columns)}")
 
 
 @contextmanager
 def _at(pipeline: Pipeline, line: int) -> Iterator[None]:
-    """Raise a SqlProblem of the block as a PipelineError at this line."""
+    """Convert a SqlProblem of the block into a PipelineError with this line."""
     try:
         yield
     except SqlProblem as problem:
@@ -130,15 +130,15 @@ def _at(pipeline: Pipeline, line: int) -> Iterator[None]:
 
 
 def check_expression(text: str, columns: Columns) -> None:
-    """Raise SqlProblem for an expression that does not parse, or names a column that is not among these."""
+    """Raise SqlProblem for an invalid expression or an unknown column."""
     columns_of_query(f"select {text} from {_ROWS}", {_ROWS: columns})
 
 
 def columns_of_query(text: str, tables: Mapping[str, Columns], *, any_table: bool = False) -> Columns:
-    """Return the columns of a query's result; None where Spark alone knows.
+    """Return the columns of a query's result; None if only Spark can tell.
 
-    ``tables``: the columns of each readable table, by lower-case name; ``any_table``: there may be others. Raises
-    SqlProblem where the query does not parse, and for a table or a column that cannot be there.
+    ``tables``: columns of each table, by lower-case name; ``any_table``: other tables may exist. Raises SqlProblem for
+    invalid SQL, and for an unknown table or column.
     """
     tree = _parsed(text)
     if tree is None:
@@ -156,7 +156,7 @@ def columns_of_query(text: str, tables: Mapping[str, Columns], *, any_table: boo
         if name.lower() not in tables and name.lower() not in ctes:
             if any_table:
                 return None
-            raise SqlProblem(f"no source is called {name!r}{_hint(name, {*tables, *ctes})}")
+            raise SqlProblem(f"source {name!r} does not exist{_hint(name, {*tables, *ctes})}")
     known = {name: tables[name] for name in {table.name.lower() for table in read} & tables.keys()}
     if any(columns is None for columns in known.values()):
         return None
@@ -170,12 +170,12 @@ def columns_of_query(text: str, tables: Mapping[str, Columns], *, any_table: boo
     return tuple(names) if is_known and not tree.find(exp.Lateral) else None
 
 
-def _unresolved(said: str, tree: exp.Query, columns: Iterable[str]) -> SqlProblem:
+def _unresolved(message: str, tree: exp.Query, columns: Iterable[str]) -> SqlProblem:
     from sqlglot import exp
 
-    found = _UNRESOLVED.search(said)
+    found = _UNRESOLVED.search(message)
     if found is None:
-        return SqlProblem(said.splitlines()[0])
+        return SqlProblem(message.splitlines()[0])
     name = found[1]
     column = next((c for c in tree.find_all(exp.Column) if c.name.lower() == name.lower()), None)
     table = column.table if column is not None else ""
@@ -189,35 +189,35 @@ def _unresolved(said: str, tree: exp.Query, columns: Iterable[str]) -> SqlProble
 def _hint(name: str, known: Iterable[str]) -> str:
     there = sorted({other.lower() for other in known if not other.startswith("_")})
     more = ", ..." if len(there) > _SHOWN else ""
-    return did_you_mean(name.lower(), there) or f"; there is {', '.join(there[:_SHOWN])}{more}"
+    return did_you_mean(name.lower(), there) or f"; found {', '.join(there[:_SHOWN])}{more}"
 
 
 def _parsed(text: str) -> exp.Query | None:
     with needs("pipeline", "the check of SQL"):
         import sqlglot
         from sqlglot import errors, exp
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # no warnings of syntax that it skips
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # no warnings about skipped syntax
     try:
         trees = sqlglot.parse(text, dialect="spark")
     except errors.SqlglotError as error:
         if _UNSURE.search(text):
             return None
-        raise SqlProblem(_said(error)) from None
+        raise SqlProblem(_syntax_error(error)) from None
     except RecursionError:
         return None
     found = [tree for tree in trees if tree is not None]
     if not found:
-        raise SqlProblem("it is empty")
+        raise SqlProblem("the query is empty")
     if len(found) > 1:
-        raise SqlProblem("one query is expected, without ; between two")
+        raise SqlProblem("expected one query, without ;")
     return found[0] if isinstance(found[0], exp.Query) and "|>" not in text else None
 
 
-def _said(error: Exception) -> str:
+def _syntax_error(error: Exception) -> str:
     details = getattr(error, "errors", None) or [{}]
     near = str(details[0].get("highlight") or "")
     context = str(details[0].get("start_context") or "")[-20:]
     after = str(details[0].get("end_context") or "")[:20]
     if not near:
-        return "it is not SQL that can be read"
-    return f"it is no SQL from {near!r} on, in: {' '.join((context + near + after).split())}"
+        return "invalid SQL"
+    return f"invalid SQL at {near!r}, in: {' '.join((context + near + after).split())}"

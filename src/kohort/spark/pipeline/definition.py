@@ -1,4 +1,4 @@
-"""What a pipeline file says, as values: sources, steps, rules, sinks, summaries, dead letters, trigger, checkpoint.
+"""Definition of a pipeline: sources, steps, rules, sinks, summaries, dead letters, trigger, checkpoint.
 
 version: 1
 name: orders
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 ClientSettings = tuple[tuple[str, Any], ...]
-"""Options of Kafka's clients, by its names, as the file says them; secrets are hidden."""
+"""Options of Kafka clients by Kafka's names, with hidden secrets."""
 AVAILABLE_NOW: Final = "available-now"
-"""The trigger of a pipeline that runs to the end of its topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """How a record's value becomes columns: ``json``, ``csv`` or ``avro`` into a schema, or ``raw``, the columns of the
-    source. ``avro_schema``: the writer's schema; ``framing``: the bytes before each value; ``tombstones``: row, drop or
-    bad."""
+    """Decoding of values: ``json``, ``csv`` or ``avro`` into a schema, or ``raw``, the columns of the source.
+
+    ``avro_schema``: the writer's schema; ``framing``: bytes before each value; ``tombstones``: row, drop or bad.
+    """
 
     format: str = "raw"
     schema: str = ""
@@ -50,7 +50,7 @@ class Decode:
 
     @property
     def options(self) -> dict[str, str]:
-        """The same, as options of ``format("kohort")``."""
+        """The same as options of ``format("kohort")``."""
         found = {"value.format": self.format, "value.separator": self.separator, "value.tombstones": self.tombstones}
         if self.format == "avro":
             found |= {"value.avro.schema": self.avro_schema, "value.avro.framing": self.framing}
@@ -59,11 +59,11 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Topics by a name that steps use. ``table``: the whole topics as they stand when a run begins; else a stream.
+    """Topics under a name for steps. ``table``: read whole when a run begins; otherwise a stream.
 
-    ``watermark``: a time column, and how late its rows may come; what a join of two streams waits for. ``member``: the
-    run joins the group, whose members share the partitions; ``member_line`` is where the file says so. ``kafka``:
-    settings of the client, by Kafka's names.
+    ``watermark``: a time column, and the maximum lateness of its rows. ``member``: the run joins the group, whose
+    members
+    share the partitions; ``member_line``: line of that key in the file.
     """
 
     name: str
@@ -84,14 +84,16 @@ class Source:
 
     @property
     def client(self) -> dict[str, Any]:
-        """The options of clients of these topics, without those that are of consumers alone."""
+        """Client options for these topics, without those of consumers only."""
         return {"bootstrap.servers": self.brokers, **connecting(translated(dict(self.kafka)))}
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Aggregates ``agg`` (name: SQL) by windows of the column ``time`` and the columns ``by``. ``late``: how late rows
-    may come, or nothing: the source's watermark says so; without ``slide``, windows do not overlap."""
+    """Aggregates ``agg`` (name: SQL) by windows of the column ``time`` and the columns ``by``.
+
+    ``late``: maximum lateness of rows; "" to use the source's watermark. Without ``slide`` windows do not overlap.
+    """
 
     time: str
     size: str
@@ -103,8 +105,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """SQL over the sources and over ``input``, the result of the step before; a function of a Python file (``python``)
-    or one given by the builder (``function``); or a ``window``."""
+    """SQL over the sources and ``input`` (the previous step's result), a function, or a ``window``.
+
+    ``python`` steps name a function in a file or module; ``function`` steps contain one, from the builder.
+    """
 
     kind: str
     text: str
@@ -116,7 +120,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class RowRule:
-    """What each row must satisfy after the steps, and what happens to one that does not."""
+    """Condition for each row after the steps, and the action for rows that fail it."""
 
     name: str
     condition: str
@@ -127,23 +131,23 @@ class RowRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Where rows go; each kind is a class of its own in ``sinks/``, named in ``sinks/registry.py``.
+    """Output of rows; each kind is a subclass in ``sinks/``, registered in ``sinks/registry.py``.
 
-    ``counts``: the column that says how many rows of the source a row stands for.
+    ``counts``: column with the number of source rows that a row aggregates.
     """
 
     kind: ClassVar[str] = ""
     has_keys: ClassVar[bool] = True
-    """False where the file names no more than the kind."""
+    """False if the kind has no keys in the file."""
     stores_rows: ClassVar[bool] = False
-    """True where rows stay in a folder: summaries read them, and none is replaced later."""
+    """True if rows stay in a folder: summaries read them, and later batches replace none."""
     name: str
     counts: str = ""
     line: int = field(default=0, compare=False)
 
     @property
     def place(self) -> str:
-        """The folder or the topic; empty where there is none."""
+        """Folder or topic; "" if there is none."""
         return ""
 
     @property
@@ -156,7 +160,7 @@ class Sink:
         return ()
 
     def prepare(self, pipeline: Pipeline) -> None:
-        """Claim or make the place before a run. Raises SinkRefused."""
+        """Claim or create the sink's place before a run. Raises SinkRefused."""
 
     def open(self, pipeline: Pipeline) -> SinkWriter:
         """Return the writer of one run. Raises SinkRefused."""
@@ -164,37 +168,37 @@ class Sink:
 
 
 class SinkWriter:
-    """The writer of one run to one sink."""
-
     @property
     def has_rows(self) -> bool:
-        """True where ``read`` finds rows."""
+        """True if ``read`` returns rows."""
         return False
 
     @property
     def has_types(self) -> bool:
-        """True where the sink holds rows whose types new rows must fit."""
+        """True if the sink has rows whose types new rows must fit."""
         return False
 
     def begin(self, batch: int) -> None:
-        """Remove what is there of this micro-batch and of later ones; those below it are complete."""
+        """Remove rows of this micro-batch and of later ones; earlier micro-batches are complete."""
 
     def check(self, schema: StructType) -> None:
-        """Raise SinkRefused where the columns do not fit the rows of the sink."""
+        """Raise SinkRefused if the columns do not fit the rows of the sink."""
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
-        """Write the ``passed`` rows of a micro-batch, and return the rows that the sink then holds or acknowledged: of
-        the source, where the column ``counts`` says how many each stands for."""
+        """Write the ``passed`` rows of a micro-batch. Return the rows written or acknowledged.
+
+        ``counts``: column whose sum, the number of source rows, is returned instead.
+        """
         raise NotImplementedError
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Return all rows that the pipeline has written to a sink that stores them."""
+        """Return all rows that the pipeline wrote to a sink that stores them."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A table computed by SQL at the end of a run over everything that the Parquet sinks hold."""
+    """Table computed by SQL at the end of a run over all rows of the Parquet sinks."""
 
     name: str
     sql: str
@@ -206,7 +210,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The topic for rows that cannot be decoded or that a rule quarantines."""
+    """Topic for rows that cannot be decoded or that a rule quarantines."""
 
     brokers: str
     topic: str
@@ -215,13 +219,12 @@ class DeadLetters:
 
     @property
     def client(self) -> dict[str, Any]:
-        """The options of clients of this topic."""
         return {"bootstrap.servers": self.brokers, **dict(self.kafka)}
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineTest:
-    """Records given to each source, and what must come of them: rows after the rules, dead letters, rows dropped."""
+    """Records for each source, and the expected result: rows after the rules, dead letters, dropped rows."""
 
     name: str
     given: Mapping[str, tuple[Mapping[str, Any], ...]]
@@ -233,7 +236,7 @@ class PipelineTest:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A whole file, checked."""
+    """Checked definition of a pipeline."""
 
     name: str
     file: Path
@@ -259,7 +262,7 @@ class Pipeline:
 
     @property
     def stateful(self) -> bool:
-        """Whether rows of one micro-batch meet rows of another: windows, or a join of streams."""
+        """True if rows of different micro-batches meet: windows, or a join of streams."""
         windows = any(s.kind == "window" for s in self.steps)
         return windows or len(self.streams) > 1 or any(s.watermark for s in self.streams)
 
@@ -269,10 +272,10 @@ class Pipeline:
 
     @property
     def filters(self) -> bool:
-        """Whether a step may leave rows out on purpose."""
+        """True if a step may drop rows on purpose."""
         return any(s.filters for s in self.steps)
 
     @property
     def state(self) -> Path:
-        """This pipeline's folder under the checkpoint root."""
+        """Folder of this pipeline under the checkpoint root."""
         return self.checkpoint / self.name

@@ -1,4 +1,4 @@
-"""Runs a pipeline without a broker: the tests in its file, and the dry run of its steps over no rows at all."""
+"""Runs a pipeline without a broker: the tests in its file, and a dry run of its steps without rows."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _CLOSE: Final = 1e-9
 
 @dataclass(slots=True)
 class TestOutcome:
-    """What one test found: nothing, or sentences saying what is missing and what is too much."""
+    """Result of one test: sentences about missing and unexpected rows; none if it passed."""
 
-    __test__ = False  # pytest: no test class
+    __test__ = False  # not a test class of pytest
 
     name: str
     line: int
@@ -46,8 +46,10 @@ class TestOutcome:
 
 
 def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -> list[str]:
-    """Find every expected row, once, and nothing else; return what differs. Columns that a row does not name may hold
-    anything."""
+    """Return differences unless each expected row matches one found row, and none remains.
+
+    Columns that an expected row does not name may have any value.
+    """
     left = list(found)
     missing = []
     for row in expected:
@@ -68,7 +70,7 @@ def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -
 
 
 def shown(row: Cells, only: Any = None) -> str:
-    """Return a row as JSON, with the columns ``only`` where given."""
+    """Return a row as JSON, limited to the columns ``only``."""
     kept = {k: v for k, v in row.items() if only is None or k in only}
     return json.dumps(kept, default=lambda v: bytes(v).decode(errors="replace") if isinstance(v, bytes) else str(v))
 
@@ -85,8 +87,7 @@ def _nearest(row: Cells, found: Sequence[Cells]) -> Cells | None:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """Tell whether a value of the file means a value of Spark's: numbers by value, times as instants, structs by
-    name."""
+    """Compare a value of the file with Spark's: numbers by value, times as instants, structs by name."""
     if isinstance(found, datetime) or isinstance(expected, datetime):
         return _instant(expected) == _instant(found)
     if isinstance(found, date) or isinstance(expected, date):
@@ -118,7 +119,7 @@ def _instant(value: Any) -> datetime | None:
 
 
 def raw_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Return the records as the source gives them: all in partition 0 of its first topic, offsets from 0 on."""
+    """Return the records as rows of the source: partition 0 of its first topic, offsets from 0."""
     rows = []
     for offset, record in enumerate(records):
         value = record["raw"] if "raw" in record else record["value"]
@@ -129,7 +130,7 @@ def raw_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str
 
 
 def as_bytes(value: Any) -> bytearray | None:
-    """Return a value as a producer of JSON would send it: objects as JSON, text as it is, nothing as a tombstone."""
+    """Encode a value like a JSON producer: objects as JSON, text unchanged, None as a tombstone."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, default=_json_text)
@@ -147,7 +148,7 @@ def _json_text(value: Any) -> str:
 def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
-    """Decode every source, with its problems; all but the first stream are views of their good rows already."""
+    """Decode all sources, with their problems; all but the first stream become views of their good rows."""
     frames = {s.name: decode_records(raw_frame(spark, s, given.get(s.name, ())), s.decode) for s in pipeline.sources}
     for source in pipeline.sources:
         if source.name != pipeline.stream.name:
@@ -156,12 +157,12 @@ def decoded_views(
 
 
 def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
-    """Return the rows that could be decoded, as steps see them; a table's do not say where they came from."""
+    """Return the decodable rows, as steps see them; rows of a table have no ``_source``."""
     return decoded.where(f"{PROBLEM} is null").drop(PROBLEM, *((SOURCE,) if table else ()))
 
 
 def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> TestOutcome:
-    """Run one test: records go through decoding, steps and rules, as one batch; nothing is written anywhere."""
+    """Run a test: its records pass decoding, steps and rules as one batch; nothing is written."""
     outcome = TestOutcome(test.name, test.line)
     frames = decoded_views(spark, pipeline, test.given)
     letters: list[Mapping[str, Any]] = []
@@ -178,7 +179,7 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> Tes
         failed = failed_rules(verdict, pipeline.rules)
         fatal = next((rule for rule in failed if rule.otherwise == "fail"), None)
         if fatal is not None:
-            outcome.problems.append(f"a row fails {fatal.name!r}, which ends the run: {fatal.reason}")
+            outcome.problems.append(f"a row fails rule {fatal.name!r}, which would end the run: {fatal.reason}")
         elif quarantines(verdict, pipeline.rules):
             letters.append(_letter("expect", "; ".join(rule.reason for rule in failed), row))
         else:
@@ -192,7 +193,7 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> Tes
 
 
 def analysed(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
-    """Return the frame that the sinks would get, over no rows. Raises StepFailed where Spark refuses a step."""
+    """Return the DataFrame for the sinks, without rows. Raises StepFailed if Spark rejects a step."""
     frames = decoded_views(spark, pipeline, {})
     judged = judge(run_steps(pipeline, good_rows(frames[pipeline.stream.name])), pipeline.rules)
     return judged.drop(FAILED, SOURCE)
@@ -205,7 +206,7 @@ def _letter(stage: str, reason: str, row: Row) -> Mapping[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    # Spark returns times in the zone of this machine
+    # Spark returns times in the machine's time zone
     from datetime import datetime
 
     from pyspark.sql import Row

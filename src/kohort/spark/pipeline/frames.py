@@ -1,11 +1,11 @@
-"""Rows of a pipeline: sources as decoded rows, the origin of each row, and the rules that it fails.
+"""Rows of a pipeline: decoded rows of sources, the origin of each row, and the rules that it fails.
 
-``_source`` is one struct with the record as it was (topic, partition, offset, timestamp, key, value, headers), and with
-``redelivered``: whether the row may have been delivered before. Steps that select ``*`` keep it; with it, a row set
-aside becomes a dead letter with its original bytes.
+``_source`` is a struct with the original record (topic, partition, offset, timestamp, key, value, headers), and with
+``redelivered``: True if the row may have been delivered before. Steps that select ``*`` keep it; it makes a dead letter
+with the original bytes possible.
 
-A run and a table decode in the task that reads (``value.format`` of ``format("kohort")``). A test and a dry run have
-records and no topic; the same row builder decodes them.
+A run and a table decode in the reading task (``value.format`` of ``format("kohort")``). A test and a dry run have
+records without a topic; the same row builder decodes them.
 """
 
 from __future__ import annotations
@@ -35,15 +35,13 @@ RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
-    """Return the rows of each value of a column, and their mark, from the data; where it is null, under the empty text.
-
-    Without ``_source`` the mark is 0.
-    """
+    """Return the rows for each value of a column, and their mark; NULL counts as "". Without ``_source`` the mark is
+    0."""
     return _counts(_grouped(frame, column))
 
 
 def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
-    """Return what ``counts_by`` says of ``_problem``, and how many of all the rows may have been delivered before."""
+    """Return the rows by ``_problem``, and the number of rows that may have been delivered before."""
     from pyspark.sql import functions as f
 
     again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))
@@ -69,7 +67,7 @@ def _counts(rows: Iterable[Row]) -> dict[str, Count]:
 
 
 def counted(rows: DataFrame, counts: str) -> int:
-    """Return how many rows of the source a frame stands for: its rows, or the sum of the column that says so."""
+    """Return the source rows behind a DataFrame: its rows, or the sum of the column ``counts``."""
     if not counts:
         return int(rows.count())
     from pyspark.sql import functions as f
@@ -78,9 +76,9 @@ def counted(rows: DataFrame, counts: str) -> int:
 
 
 def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
-    """Add ``_failed``: the numbers of the rules that a row fails, in their order, as text such as ``0,2``; else null.
+    """Add ``_failed``: the numbers of the rules that a row fails, such as ``0,2``; NULL if it passes.
 
-    A rule whose condition is null for a row is not satisfied by it.
+    A condition that is NULL counts as failed.
     """
     from pyspark.sql import functions as f
 
@@ -91,17 +89,17 @@ def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
 
 
 def failed_rules(verdict: str, rules: Sequence[RowRule]) -> list[RowRule]:
-    """Return the rules behind a value of ``_failed``."""
+    """Return the rules in a value of ``_failed``."""
     return [rules[int(i)] for i in verdict.split(",")]
 
 
 RAW_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
-"""The columns of undecoded records, with the flag of a possible redelivery."""
+"""Columns of undecoded records, with the flag of a possible redelivery."""
 _SOURCE_COLUMNS: Final = (*RECORD_COLUMNS, REDELIVERED)
 
 
 def load_decoded(reader: Any, spark: SparkSession, how: Decode) -> DataFrame:
-    """Load a source, by a reader of Spark's with its options set, as rows with ``_source`` and ``_problem``."""
+    """Load a source by Spark's reader as rows with ``_source`` and ``_problem``."""
     if how.format == "raw":
         return _raw_rows(reader.schema(RAW_SCHEMA).load())
     options = {**decode_options(spark, how), "badRecords": "null"}
@@ -109,7 +107,7 @@ def load_decoded(reader: Any, spark: SparkSession, how: Decode) -> DataFrame:
 
 
 def decode_records(records: DataFrame, how: Decode) -> DataFrame:
-    """Return the same rows for records that are in a frame."""
+    """Decode records of a DataFrame into the same rows."""
     if how.format == "raw":
         return _raw_rows(records)
     schema = decoded_schema(how, _SOURCE_COLUMNS)
@@ -133,12 +131,11 @@ def decode_records(records: DataFrame, how: Decode) -> DataFrame:
 
 
 def decode_options(spark: SparkSession, how: Decode) -> dict[str, str]:
-    """Return the options of ``format("kohort")`` that decode as ``how`` says."""
     return {**how.options, "value.timeZone": str(spark.conf.get(SESSION_ZONE))}
 
 
 def decoded_schema(how: Decode, record_columns: Sequence[str]) -> StructType:
-    """Return the columns of the value, ``_error``, and these columns of the record (``_topic``, ...).
+    """Return the schema of the value, ``_error``, and these columns of the record (``_topic``, ...).
 
     All columns of the value are nullable, as for ``from_json``: a value may lack any of them.
     """
@@ -181,19 +178,19 @@ def _raw_rows(records: DataFrame) -> DataFrame:
 
 
 _WATERMARK: Final = "spark.watermarkDelayMs"
-"""Spark's mark on a column that has a watermark."""
+"""Spark's metadata key of a column with a watermark."""
 
 
 class StepFailed(KohortError):
-    """A step that Spark or its own code refused."""
+    """A step that Spark or its own code rejected."""
 
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """Run all steps and return their rows. Sources are views by their names; each step's result is ``input`` to the
-    next.
+    """Run all steps and return their rows; each step's result is the view ``input`` of the next.
 
-    ``rows``: those of the first stream. Views of the other sources were made before the query began: a micro-batch
-    lives in a copy of the session, made at that time.
+    ``rows``: those of the first stream. The other sources must be views before the query starts: a micro-batch uses a
+    copy
+    of the session made at that time.
     """
     from pyspark.errors import AnalysisException
 
@@ -207,12 +204,13 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
             raise StepFailed(f"{pipeline.file}, line {step.line}: {error}") from error
         reserved = {PROBLEM, FAILED} & set(current.columns)
         if reserved:
-            raise StepFailed(f"{pipeline.file}, line {step.line}: the column {reserved.pop()} is the pipeline's own")
+            raise StepFailed(
+                f"{pipeline.file}, line {step.line}: the column name {reserved.pop()} is reserved for the pipeline"
+            )
     return current
 
 
 def run_step(pipeline: Pipeline, step: Step, rows: DataFrame) -> DataFrame:
-    """Run one step over ``rows``, which are the view ``input``."""
     if step.kind == "sql":
         return rows.sparkSession.sql(step.text)
     if step.window is not None:
@@ -225,7 +223,7 @@ def run_step(pipeline: Pipeline, step: Step, rows: DataFrame) -> DataFrame:
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
     """Return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
 
-    Rows that have a watermark, of their source or of a window before, keep it: Spark refuses another.
+    Rows keep an existing watermark, of their source or of an earlier window: Spark rejects a second one.
     """
     from pyspark.sql import functions as f
 
@@ -237,8 +235,8 @@ def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -
         elif window.time in rows.columns and _WATERMARK not in rows.schema[window.time].metadata:
             have = [field.name for field in rows.schema.fields if _WATERMARK in field.metadata]
             raise StepFailed(
-                f"{pipeline.file}, line {step.line}: the column {window.time} has no watermark, by which Spark knows "
-                f"when a window is complete; {', '.join(have) or 'no column that comes in here'} has one"
+                f"{pipeline.file}, line {step.line}: the column {window.time} has no watermark, which Spark needs to "
+                f"complete a window; {', '.join(have) or 'no input column'} has one"
             )
     slots = f.window(window.time, window.size, window.slide or None)
     totals = [f.expr(sql).alias(name) for name, sql in window.agg]
@@ -248,7 +246,7 @@ def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -
 
 
 def load_function(pipeline: Pipeline, step: Step) -> Callable[[DataFrame], DataFrame]:
-    """Import the function of ``file.py:name``, its file relative to the pipeline's, or of ``package.module:name``."""
+    """Import a function from ``file.py:name``, relative to the pipeline's file, or ``package.module:name``."""
     file, _, name = step.text.rpartition(":")
     if not file.endswith(".py"):
         found: Callable[[DataFrame], DataFrame] = getattr(importlib.import_module(file), name)

@@ -1,8 +1,7 @@
-"""Every row accounted for: what came in is what went out, plus what was set aside, for every sink.
+"""Ledger of a pipeline: checks that rows read = rows written to each sink + rows dropped or sent as dead letters.
 
-A count alone would not see one row lost and another doubled. So rows are also marked: the exclusive-or of a hash of
-each row's topic, partition and offset, taken from the data at both ends. Equal counts and equal marks mean the same
-rows.
+A count would miss one lost and one duplicated row. So rows also have a mark: the XOR of a hash of each row's topic,
+partition and offset, computed from the data before and after the steps. Equal counts and marks mean the same rows.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from kohort.spark.pipeline.definition import Pipeline
 
 
 class Count(NamedTuple):
-    """Rows, and the mark of which rows."""
+    """Number of rows, and the XOR of their hashes."""
 
     rows: int = 0
     mark: int = 0
@@ -31,7 +30,7 @@ class Count(NamedTuple):
         return Count(self.rows + other.rows, self.mark ^ other.mark)
 
     def without(self, other: Count) -> Count:
-        """Return what is left when ``other``, a part of these, is taken away."""
+        """Subtract ``other``, a part of these rows."""
         return Count(self.rows - other.rows, self.mark ^ other.mark)
 
 
@@ -40,7 +39,7 @@ NOTHING: Final = Count()
 
 @dataclass(slots=True)
 class Entry:
-    """What one micro-batch did. ``marked``: the steps kept ``_source``, so marks can be compared past them."""
+    """Ledger entry of one micro-batch. ``marked``: the steps kept ``_source``, so marks can be compared."""
 
     batch: int
     rows_in: Count = NOTHING
@@ -53,28 +52,28 @@ class Entry:
     dead_letters: int = 0
     marked: bool = True
     redelivered: int = 0
-    """Of the rows in: those that may have been delivered before, by this pipeline or by another member of its group."""
+    """Input rows that may have been delivered before, by this pipeline or by another member of its group."""
     stateful: bool = False
-    """Of windows or a join of streams: the rows that came out of the steps are not those that went in."""
+    """True for windows and joins of streams, whose output rows differ from the input rows."""
     sources: dict[str, int] = field(default_factory=dict)
-    """Stateful: rows in by source, which Spark tells when the micro-batch is complete; until then there are none."""
+    """Stateful: input rows by source; empty until Spark's progress event of the complete micro-batch."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
-    """Stateful, by sink of windows: how many rows of the source the rows that it was given stand for."""
+    """Stateful, by sink of windows: source rows that the sink's rows aggregate."""
     state: dict[str, int] = field(default_factory=dict)
-    """Stateful, by operator of Spark's: rows that it keeps for later micro-batches."""
+    """Stateful, by Spark's operator: rows kept for later micro-batches."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Entry:
-        return msgspec.convert(given, cls)  # ledgers of earlier versions have fewer fields
+        return msgspec.convert(given, cls)
 
 
 @dataclass(slots=True)
 class Ledger:
-    """The sum over micro-batches, and what does not add up."""
+    """Sum over micro-batches, and the imbalances found."""
 
     rows_in: int = 0
     undecoded: int = 0
@@ -85,20 +84,20 @@ class Ledger:
     sinks: dict[str, int] = field(default_factory=dict)
     batches: int = 0
     redelivered: int = 0
-    """Of ``rows_in``: rows that may have been delivered before."""
+    """Input rows that may have been delivered before."""
     problems: list[str] = field(default_factory=list)
     late: int = 0
-    """Rows that came after their watermark, and that Spark therefore left out of a window or a join."""
+    """Rows that came after their watermark, and that Spark left out of a window or a join."""
     stands_for: dict[str, int] = field(default_factory=dict)
-    """By sink of windows: how many rows of the source its rows stand for."""
+    """By sink of windows: source rows that its rows aggregate."""
     waited: dict[str, int] = field(default_factory=dict)
-    """By sink of windows: rows that were in open windows, kept in Spark's state, before the first of these batches."""
+    """By sink of windows: rows in open windows, in Spark's state, before the first of these micro-batches."""
     held: dict[str, int] = field(default_factory=dict)
-    """The same, after the last of them."""
+    """By sink of windows: rows in open windows after the last of these micro-batches."""
     sources: dict[str, int] = field(default_factory=dict)
-    """Rows by source, where there are several."""
+    """Rows by source, if there are several."""
     state: dict[str, int] = field(default_factory=dict)
-    """Rows that Spark keeps for later micro-batches after the last of these, by operator."""
+    """By Spark's operator: rows kept for later micro-batches, after the last of these."""
 
     @property
     def balanced(self) -> bool:
@@ -109,7 +108,7 @@ class Ledger:
 
 
 def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
-    """Add up micro-batches and check each; ``filters``: a step may leave rows out on purpose."""
+    """Sum micro-batches and check each; ``filters``: a step may drop rows on purpose."""
     ledger = Ledger()
     for entry in entries:
         ledger.batches += 1
@@ -131,46 +130,51 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
 
 
 def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
-    """Return what does not add up in one micro-batch, in sentences."""
+    """Return the imbalances of a micro-batch, as sentences."""
     problems = []
     if entry.redelivered > entry.rows_in.rows:
-        problems.append(f"{entry.redelivered:,} of {entry.rows_in.rows:,} rows were delivered before")
+        problems.append(f"{entry.redelivered:,} redelivered rows, but only {entry.rows_in.rows:,} rows read")
     decoded = entry.rows_in.without(entry.undecoded)
     if entry.stateful:
-        pass  # windows and joins make other rows than they are given
+        pass  # output rows of windows and joins differ from their input rows
     elif entry.stepped.rows < decoded.rows and not filters:
         problems.append(
             f"the steps lost {decoded.rows - entry.stepped.rows:,} of {decoded.rows:,} rows; "
-            "if that is meant, say filters: true at the step"
+            "if that is intended, set filters: true at the step"
         )
     elif entry.stepped.rows > decoded.rows:
-        problems.append(f"the steps made {entry.stepped.rows:,} rows of {decoded.rows:,}: a join that matches twice?")
+        problems.append(
+            f"the steps made {entry.stepped.rows:,} rows out of {decoded.rows:,}: does a join match a row twice?"
+        )
     elif entry.marked and not filters and entry.stepped.mark != decoded.mark:
-        problems.append("the steps lost some rows and doubled others: as many, but not the same")
+        problems.append("the steps lost some rows and duplicated as many others")
     judged = sum((*entry.dropped.values(), *entry.quarantined.values()), start=entry.passed)
     if judged.rows != entry.stepped.rows or (entry.marked and judged.mark != entry.stepped.mark):
-        problems.append(f"rules saw {judged.rows:,} rows, the steps gave {entry.stepped.rows:,}")
+        problems.append(f"the rules got {judged.rows:,} rows, but the steps returned {entry.stepped.rows:,}")
     for name, rows in entry.sinks.items():
         if rows != entry.passed.rows:
-            problems.append(f"sink {name} holds {rows:,} rows of {entry.passed.rows:,}")
+            problems.append(f"sink {name} wrote {rows:,} of {entry.passed.rows:,} rows")
     aside = entry.undecoded.rows + sum(c.rows for c in entry.quarantined.values())
     if entry.dead_letters != aside:
-        problems.append(f"{aside:,} rows were set aside, {entry.dead_letters:,} dead letters were acknowledged")
+        problems.append(
+            f"{aside:,} rows must become dead letters, but {entry.dead_letters:,} dead letters were acknowledged"
+        )
     return problems
 
 
-def waiting(entries: Iterable[Entry]) -> dict[str, int]:
-    """Return, by sink of windows with ``counts``, the rows of one source that are in no window which was written, after
-    all micro-batches of a checkpoint. None where the rows in of one are not known: its run was killed before Spark
-    told."""
+def rows_in_open_windows(entries: Iterable[Entry]) -> dict[str, int]:
+    """Return the rows in open windows after all micro-batches, by sink of windows with ``counts``.
+
+    Empty if the input of a micro-batch is unknown: its run was killed before Spark's progress event.
+    """
     found: dict[str, int] = {}
-    came = 0
+    read = 0
     for entry in entries:
         if not entry.sources:
             return {}
-        came += entry.rows_in.rows - entry.undecoded.rows - entry.late
+        read += entry.rows_in.rows - entry.undecoded.rows - entry.late
         _add(found, entry.stands_for)
-    return {name: came - rows for name, rows in found.items()}
+    return {name: read - rows for name, rows in found.items()}
 
 
 def _add(into: dict[str, int], more: Mapping[str, int]) -> None:
@@ -179,7 +183,7 @@ def _add(into: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 class LedgerStore:
-    """Entries as files beside the checkpoint, one for each micro-batch: one that is repeated replaces its own."""
+    """Ledger entries as files beside the checkpoint; a repeated micro-batch replaces its file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -196,6 +200,6 @@ class LedgerStore:
 
 
 def last_run(pipeline: Pipeline) -> dict[str, Any] | None:
-    """Return the report of the last run that came to its end."""
+    """Return the report of the last run that ended normally."""
     path = pipeline.state / "last-run.json"
     return json.loads(path.read_text()) if path.exists() else None

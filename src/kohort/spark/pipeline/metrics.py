@@ -1,4 +1,4 @@
-"""Prometheus metrics of a running pipeline, over HTTP, where the file asks: ``metrics: {http: 127.0.0.1:9108}``."""
+"""Prometheus metrics of a running pipeline over HTTP, if its file has ``metrics: {http: 127.0.0.1:9108}``."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 _PREFIX: Final = "kohort_pipeline_"
-_OF_A_SINK: Final = "rows_out_total"
+_BY_SINK: Final = "rows_out_total"
 _HELP: Final = {
-    "rows_in_total": "Rows that the pipeline has read.",
-    _OF_A_SINK: "Rows that a sink holds.",
-    "dead_letters_total": "Rows that were set aside and acknowledged.",
+    "rows_in_total": "Rows read.",
+    _BY_SINK: "Rows written to a sink.",
+    "dead_letters_total": "Acknowledged dead letters.",
     "dropped_total": "Rows that a rule dropped.",
-    "late_total": "Rows that came after their watermark, and are in no window and no join.",
+    "late_total": "Rows after their watermark, left out of windows and joins.",
     "redelivered_total": "Rows that may have been delivered before.",
-    "batches_total": "Micro-batches that are done.",
-    "last_batch_timestamp_seconds": "When the last micro-batch was done.",
-    "last_batch_rows": "Rows of the last micro-batch.",
+    "batches_total": "Completed micro-batches.",
+    "last_batch_timestamp_seconds": "Time of the last completed micro-batch.",
+    "last_batch_rows": "Rows of the last completed micro-batch.",
 }
 
 
 class Metrics:
-    """Counts of one run; told of each micro-batch, read by the HTTP threads: a collector of prometheus-client.
+    """Counts of one run, a collector of prometheus-client.
 
-    A collector and not the package's own counters, because each of those adds a series of its own, ``_created``.
+    The package's own counters would each add a series ``_created``.
     """
 
     def __init__(self, pipeline: str, now: Callable[[], float] = time.time) -> None:
@@ -45,11 +45,11 @@ class Metrics:
         self._lock = threading.Lock()
         self._values: dict[tuple[str, str], float] = {}
         for name in _HELP:
-            if name.endswith("_total") and name != _OF_A_SINK:
+            if name.endswith("_total") and name != _BY_SINK:
                 self._values[(name, "")] = 0
 
     def entry_done(self, entry: Entry) -> None:
-        """Add what one micro-batch did."""
+        """Add a micro-batch."""
         with self._lock:
             self._add("rows_in_total", entry.rows_in.rows)
             self._add("dead_letters_total", entry.dead_letters)
@@ -58,7 +58,7 @@ class Metrics:
             self._add("redelivered_total", entry.redelivered)
             self._add("batches_total", 1)
             for sink, rows in entry.sinks.items():
-                self._add(_OF_A_SINK, rows, sink)
+                self._add(_BY_SINK, rows, sink)
             self._values[("last_batch_rows", "")] = entry.rows_in.rows
             self._values[("last_batch_timestamp_seconds", "")] = self._now()
 
@@ -66,14 +66,14 @@ class Metrics:
         self._values[(name, sink)] = self._values.get((name, sink), 0) + value
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric that has a value by now, with the values by sink. Called by prometheus-client."""
+        """Yield each metric that has a value; prometheus-client calls this."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         with self._lock:
             values = sorted(self._values.items())
         for name, doc in _HELP.items():
             found = [(sink, value) for (known, sink), value in values if known == name]
-            labels = ["pipeline", "sink"] if name == _OF_A_SINK else ["pipeline"]
+            labels = ["pipeline", "sink"] if name == _BY_SINK else ["pipeline"]
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             metric = family(_PREFIX + name, doc, labels=labels)
             for sink, value in found:
@@ -98,7 +98,7 @@ def serve_metrics(metrics: Metrics, address: str) -> Iterator[str]:
     try:
         server, thread = start_wsgi_server(port, host, registry)
     except OSError as error:
-        raise ConfigError(f"metrics: cannot listen on {address}: {error.strerror}; is another run there?") from None
+        raise ConfigError(f"metrics: cannot listen on {address}: {error.strerror}; does another run use it?") from None
     server.set_app(_at_one_path(make_wsgi_app(registry)))
     try:
         shown = f"[{host}]" if ":" in host else host

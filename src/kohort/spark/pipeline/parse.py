@@ -1,4 +1,4 @@
-"""Reads a pipeline file into its definition; touches neither a broker nor Spark."""
+"""Parses a pipeline file into its definition, without brokers and Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STARTER: Final = Path(__file__).with_name("starter.yaml")
 
 
 def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeline:
-    """Return the pipeline of a file. Raises ConfigError naming the file, the line and what is wrong."""
+    """Parse a pipeline file. Raises ConfigError with the file, the line and the mistake."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -35,19 +35,20 @@ def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeli
 
 
 def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipeline:
-    """Return the pipeline of a text; relative paths in it start at the folder of ``path``."""
+    """Parse a pipeline; relative paths in it start at the folder of ``path``."""
     return pipeline_of(parse_document(text, str(path), environ), path)
 
 
 def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
-    """Make the pipeline of a document."""
     version = top.take("version", int, 1)
     if version != 1:
-        raise PipelineError(str(path), top.line, f"version {version}: this kohort reads version 1")
+        raise PipelineError(str(path), top.line, f"version {version}: this kohort supports version 1")
     name_line = top.line_of("name")
     name = top.take("name", str)
     if not _NAME.fullmatch(name):
-        raise PipelineError(str(path), name_line, f"name: {name!r}: letters, digits, - and _")
+        raise PipelineError(
+            str(path), name_line, f"name: {name!r}: expected letters, digits, - and _, not a digit or - first"
+        )
     root = path.parent
     cluster = default_cluster(top)
     sources = _sources(top, cluster, root)
@@ -86,7 +87,9 @@ def _sources(top: YamlSection, cluster: KafkaCluster, root: Path) -> tuple[Sourc
     found = []
     for name in several.names():
         if not _VIEW.fullmatch(name) or name == "input":
-            raise PipelineError(top.file, several.line_of(name), f"source {name!r}: a name that SQL takes, not input")
+            raise PipelineError(
+                top.file, several.line_of(name), f"source {name!r}: expected a SQL name other than input"
+            )
         section = several.section(name)
         if section is not None:
             found.append(_source(name, section, cluster, section.section("decode"), root))
@@ -122,17 +125,15 @@ def _source(name: str, section: YamlSection, cluster: KafkaCluster, decode: Yaml
     if not source.topics:
         raise section.error(f"{section.name}: topics is empty")
     if group_line and not source.group.strip():
-        raise PipelineError(
-            section.file, group_line, f"group: {source.group!r} is no name: give one, or leave group out"
-        )
+        raise PipelineError(section.file, group_line, f"group: {source.group!r} is blank: give a name, or remove group")
     if source.start not in ("earliest", "latest", "group"):
         raise PipelineError(section.file, start_line, f"start: {source.start!r}: expected earliest, latest or group")
     if source.start == "group" and not source.group:
         raise PipelineError(section.file, start_line, "start: group needs a group")
     if source.table and source.watermark:
-        raise section.error(f"{section.name}: a table is read whole: it has no watermark")
+        raise section.error(f"{section.name}: a table is read whole: remove watermark")
     if source.table and limit:
-        raise PipelineError(section.file, limit.line, "a table is read whole: leave the limit out")
+        raise PipelineError(section.file, limit.line, "a table is read whole: remove limit")
     if source.table and source.start != "earliest":
         raise PipelineError(section.file, start_line, "a table is read whole: start must be earliest")
     _check_member(section, source)
@@ -201,7 +202,7 @@ def _metrics(section: YamlSection | None) -> str:
 
 
 def _trigger(top: YamlSection) -> str:
-    """Read the trigger: ``available-now``, or ``{every: 2 seconds}``."""
+    """Parse ``trigger``: ``available-now``, or ``{every: 2 seconds}``."""
     line = top.line_of("trigger")
     if not top.holds_section("trigger"):
         if top.take("trigger", str, AVAILABLE_NOW) != AVAILABLE_NOW:
@@ -216,5 +217,5 @@ def _trigger(top: YamlSection) -> str:
 
 
 def starter(name: str, topic: str) -> str:
-    """Return the text of a whole pipeline with a test, called ``name``, that reads ``topic``."""
+    """Return the text of an example pipeline with a test."""
     return _STARTER.read_text(encoding="utf-8").replace("@NAME@", name).replace("@TOPIC@", topic)

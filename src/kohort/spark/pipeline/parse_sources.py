@@ -1,8 +1,8 @@
-"""Reads the parts of a source in a pipeline file: how its values become columns, and where its topics are.
+"""Parses the source sections of a pipeline file: decoding of values, and connection to the cluster.
 
-``profile``, ``brokers`` and ``kafka`` at the top are for all sources, sinks and dead letters. A section that names
-other brokers than the top says how to get in there itself: passwords do not go to brokers that they were not meant for.
-A schema of Spark's (``id long, place struct<x: int>``) is checked without Spark.
+``profile``, ``brokers`` and ``kafka`` at the top apply to all sources, sinks and dead letters. A section with other
+brokers needs its own credentials, so that passwords are not sent to other brokers. Spark schemas
+(``id long, place struct<x: int>``) are checked without Spark.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ boolean tinyint byte smallint short int integer bigint long float real double de
 timestamp_ntz timestamp_ltz string char character varchar binary void interval array map struct variant geometry
 geography
 """
-_BEHIND_A_TYPE: Final = "not null comment default collate to year month day hour minute second"
+_AFTER_A_TYPE: Final = "not null comment default collate to year month day hour minute second"
 _TOKEN: Final = re.compile(r"\s*(`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\w.]+|\S)")
 
 
 class SchemaProblem(ValueError):
-    """A text that is no schema, in a sentence."""
+    """Mistake in a schema, as a sentence."""
 
 
 def parse_schema(text: str) -> list[str]:
-    """Return the names of the columns. Raises SchemaProblem for a text that Spark refuses.
+    """Return the column names of a Spark schema. Raises SchemaProblem for an invalid schema.
 
-    The words after a type (NOT NULL, COMMENT, DEFAULT, COLLATE) are skipped.
+    NOT NULL, COMMENT, DEFAULT and COLLATE after a type are skipped.
     """
     reader = _SchemaParser([match[1] for match in _TOKEN.finditer(text.strip())])
     columns = reader.columns(end="")
@@ -52,9 +52,9 @@ def parse_schema(text: str) -> list[str]:
         other = first.get(name.lower())
         if other is not None:
             one = (
-                f"two columns are called {name!r}"
+                f"two columns have the name {name!r}"
                 if name == other
-                else f"SQL takes {other!r} and {name!r} for one column"
+                else f"SQL ignores case: {other!r} and {name!r} are one column"
             )
             raise SchemaProblem(one)
         first[name.lower()] = name
@@ -62,8 +62,6 @@ def parse_schema(text: str) -> list[str]:
 
 
 class _SchemaParser:
-    """Tokens, one after the other."""
-
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
         self._at = 0
@@ -84,14 +82,14 @@ class _SchemaParser:
         while True:
             name = self._next()
             if not name:
-                raise SchemaProblem("a column is missing at the end" if found else "it is empty")
+                raise SchemaProblem("a column is missing at the end" if found else "the schema is empty")
             if self._peek() == ":":
                 self._next()
             if self._peek() in (",", end):
                 raise SchemaProblem(f"{name!r} has no type")
             found.append(name[1:-1].replace("``", "`") if name.startswith("`") else name)
             self._type()
-            self._pass_over(end)
+            self._skip_attributes(end)
             token = self._next()
             if token == end:
                 return found
@@ -102,18 +100,18 @@ class _SchemaParser:
         word = self._next()
         kind = word.lower()
         if kind not in _TYPES.split():
-            raise SchemaProblem(f"{word!r} is no type of Spark's{did_you_mean(kind, _TYPES.split())}")
+            raise SchemaProblem(f"{word!r} is not a Spark type{did_you_mean(kind, _TYPES.split())}")
         if kind == "struct" and self._peek() == "<":
             self._next()
             self.columns(end=">")
         elif kind in ("array", "map"):
             self._expect("<", word)
             self._type()
-            self._pass_over(">")
+            self._skip_attributes(">")
             if kind == "map":
                 self._expect(",", word)
                 self._type()
-                self._pass_over(">")
+                self._skip_attributes(">")
             self._expect(">", word)
         elif self._peek() == "(":
             while self._peek() and self._next() != ")":
@@ -121,12 +119,12 @@ class _SchemaParser:
 
     def _expect(self, token: str, of: str) -> None:
         if self._next() != token:
-            raise SchemaProblem(f"{of} needs its types, such as array<string> or map<string, long>")
+            raise SchemaProblem(f"{of} needs element types, such as array<string> or map<string, long>")
 
-    def _pass_over(self, end: str) -> None:
+    def _skip_attributes(self, end: str) -> None:
         while self._peek() and self._peek() not in (",", end):
             word = self._next()
-            if word.lower() in _BEHIND_A_TYPE.split() or word.startswith(("'", '"')):
+            if word.lower() in _AFTER_A_TYPE.split() or word.startswith(("'", '"')):
                 continue
             if self._tokens[self._at - 2].lower() not in ("collate", "default"):
                 raise SchemaProblem(f"expected a comma or the end, found {word!r}")
@@ -135,19 +133,19 @@ class _SchemaParser:
 TOMBSTONES: Final = ("row", "drop", "bad")
 FORMATS: Final = ("json", "csv", "avro", "raw")
 _OWN: Final = ("_source", "_problem", "_failed", "_error", "_redelivered", "_corrupt_record")
-_ELSEWHERE: Final = ("protobuf", "msgpack", "thrift", "xml")
+_UNSUPPORTED: Final = ("protobuf", "msgpack", "thrift", "xml")
 
 
 def parse_decode(section: YamlSection | None, root: Path) -> Decode:
-    """Read the section ``decode``; raw where there is none. Raises PipelineError."""
+    """Parse the section ``decode``; raw if it is missing. Raises PipelineError."""
     if section is None:
         return Decode()
     line, schema_line, avro_line = (section.line_of(key) for key in ("format", "schema", "avro_schema"))
-    said = section.text_of("format")
-    if said in _ELSEWHERE:
-        there = f"not decoded here (there is {', '.join(FORMATS)})"
+    kind = section.text_of("format")
+    if kind in _UNSUPPORTED:
+        reason = f"not supported (formats are {', '.join(FORMATS)})"
         raise PipelineError(
-            section.file, line, f"format: {said}: {there}: read the value raw, and decode it in a python: step"
+            section.file, line, f"format: {kind}: {reason}: use format: raw, and decode in a python: step"
         )
     kind = section.choice("format", FORMATS, "raw")
     decode = Decode(
@@ -164,7 +162,7 @@ def parse_decode(section: YamlSection | None, root: Path) -> Decode:
     if kind != "raw" and not decode.schema:
         raise section.error(f"{section.name}: format {kind} needs a schema such as: id long, amount double")
     if kind == "raw" and decode.schema:
-        raise section.error(f"{section.name}: format raw has the columns of the source; leave the schema out")
+        raise section.error(f"{section.name}: format raw has the columns of the source; remove the schema")
     _check_schema(decode, section.file, schema_line, avro_line)
     return decode
 
@@ -177,16 +175,16 @@ def _separator(section: YamlSection) -> str:
         raise PipelineError(section.file, line, str(error)) from None
 
 
-def _avro_text(said: str, root: Path, section: YamlSection, line: int) -> str:
-    """Return the schema that values were written with: JSON, or a file that holds it."""
-    if not said:
+def _avro_text(text: str, root: Path, section: YamlSection, line: int) -> str:
+    """Return the writer's schema: the JSON itself, or the content of the named file."""
+    if not text:
         raise section.error("format avro needs avro_schema: a file such as orders.avsc, or its JSON")
-    if said.lstrip()[:1] == "{":
-        return said
+    if text.lstrip()[:1] == "{":
+        return text
     try:
-        return (root / said).read_text(encoding="utf-8")
+        return (root / text).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PipelineError(section.file, line, f"avro_schema: {said}: cannot be read: {error}") from None
+        raise PipelineError(section.file, line, f"avro_schema: {text}: cannot be read: {error}") from None
 
 
 def _check_schema(decode: Decode, file: str, line: int, avro_line: int) -> None:
@@ -198,7 +196,7 @@ def _check_schema(decode: Decode, file: str, line: int, avro_line: int) -> None:
         raise PipelineError(file, line, f"schema: {problem}") from None
     for column in columns:
         if column.lower() in _OWN:
-            raise PipelineError(file, line, f"schema: {column!r} is a column that the pipeline itself adds")
+            raise PipelineError(file, line, f"schema: column {column!r} is reserved for the pipeline")
     if decode.format != "avro":
         return
     try:
@@ -208,26 +206,24 @@ def _check_schema(decode: Decode, file: str, line: int, avro_line: int) -> None:
         raise PipelineError(file, avro_line, str(error).replace("value.avro.schema", "avro_schema")) from None
     for column in columns:
         if column not in known:
-            raise PipelineError(
-                file, line, f"schema: {column!r} is no field of avro_schema, which has {', '.join(known)}"
-            )
+            raise PipelineError(file, line, f"schema: avro_schema has no field {column!r}, only {', '.join(known)}")
 
 
-ANYWHERE: Final = "localhost:9092"
-SAID_ELSEWHERE: Final = {"bootstrap.servers": "brokers", "group.id": "group", "auto.offset.reset": "start"}
-"""Settings of the client that a source has keys of its own for."""
+PLACEHOLDER_BROKERS: Final = "localhost:9092"
+SOURCE_KEYS: Final = {"bootstrap.servers": "brokers", "group.id": "group", "auto.offset.reset": "start"}
+"""Client options for which a source has its own key."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaCluster:
-    """Brokers, and the settings of clients for them."""
+    """Brokers, and client options for them."""
 
     brokers: str
     kafka: ClientSettings = ()
 
 
 def default_cluster(top: YamlSection) -> KafkaCluster:
-    """Return what the top of a file says for all of it; no brokers where it names none."""
+    """Return the cluster at the top of a file; brokers are "" if it names none."""
     line, name = top.line_of("profile"), top.take("profile", str, "")
     by_profile: dict[str, Any] = {}
     if name:
@@ -237,12 +233,12 @@ def default_cluster(top: YamlSection) -> KafkaCluster:
             raise PipelineError(top.file, line, str(error)) from None
     servers = by_profile.pop(SERVERS, "")
     brokers = top.take("brokers", str, ",".join(servers) if isinstance(servers, list) else str(servers))
-    said = _settings(top, AdminConfig)
-    return KafkaCluster(brokers, tuple({**connecting(by_profile), **dict(said)}.items()))
+    settings = _settings(top, AdminConfig)
+    return KafkaCluster(brokers, tuple({**connecting(by_profile), **dict(settings)}.items()))
 
 
 def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -> KafkaCluster:
-    """Return where a section's topics are: what it says itself, over what the top says of the same brokers."""
+    """Return the cluster of a section: its own options over those at the top for the same brokers."""
     line = section.line_of("brokers")
     brokers = section.take("brokers", str, default.brokers)
     if not brokers:
@@ -252,29 +248,28 @@ def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -
             parse_address(address)
     except ConfigError:
         raise PipelineError(
-            section.file, line, f"brokers: {brokers!r}: expected HOST:PORT, or several with commas"
+            section.file, line, f"brokers: {brokers!r}: expected HOST:PORT, or several separated by commas"
         ) from None
-    said = _settings(section, config)
+    settings = _settings(section, config)
     same = not default.brokers or brokers == default.brokers
     inherited = default.kafka if same else ()
-    return KafkaCluster(brokers, _merged(inherited, said))
+    return KafkaCluster(brokers, _merged(inherited, settings))
 
 
 def connection_of(source: Source) -> ClientSettings:
-    """Return how the clients of a source get in, for sinks of a file that names no brokers at its top."""
+    """Return a source's connection options, for sinks of a file without brokers at its top."""
     return tuple(connecting(translated(dict(source.kafka))).items())
 
 
 def _merged(below: ClientSettings, above: ClientSettings) -> ClientSettings:
     if not below:
         return above
-    said = translated(dict(above))
-    return (*((name, value) for name, value in below if name not in said), *above)
+    names = translated(dict(above))
+    return (*((name, value) for name, value in below if name not in names), *above)
 
 
 def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
-    """Read the section ``kafka``, Kafka's own settings; they are checked together, which needs neither brokers nor
-    Spark."""
+    """Parse and check the section ``kafka``, options of Kafka clients."""
     kafka = section.section("kafka")
     if kafka is None:
         return ()
@@ -282,10 +277,10 @@ def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
     lines: dict[str, int] = {}
     for name in kafka.names():
         line, value = kafka.line_of(name), kafka.take(name, object)
-        if name in SAID_ELSEWHERE and (name == SERVERS or config is ConsumerConfig):
-            raise PipelineError(kafka.file, line, f"{name}: say it with the source's {SAID_ELSEWHERE[name]}")
+        if name in SOURCE_KEYS and (name == SERVERS or config is ConsumerConfig):
+            raise PipelineError(kafka.file, line, f"{name}: use the source's key {SOURCE_KEYS[name]} instead")
         if isinstance(value, YamlSection | list) or value is None:
-            raise PipelineError(kafka.file, line, f"{name}: expected text, a number, or true or false")
+            raise PipelineError(kafka.file, line, f"{name}: expected text, a number, true or false")
         found[name], lines[name] = _hidden(name, value), line
     try:
         _check(config, found)
@@ -296,12 +291,12 @@ def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
 
 
 def _check(config: type[Any], found: dict[str, Any]) -> None:
-    """Raise ConfigError for what a client of this kind does not take."""
+    """Raise ConfigError for an option or a value that this kind of client does not support."""
     if config is ConsumerConfig:
         given = as_spark_options(found.items())
-        parse_source_options({f"kafka.{SERVERS}": ANYWHERE, "subscribe": "any", **given}, streaming=True)
+        parse_source_options({f"kafka.{SERVERS}": PLACEHOLDER_BROKERS, "subscribe": "any", **given}, streaming=True)
     else:
-        client_options(config, {**found, SERVERS: ANYWHERE})
+        client_options(config, {**found, SERVERS: PLACEHOLDER_BROKERS})
 
 
 def _hidden(name: str, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Reads the steps, the rules and the tests of a pipeline file."""
+"""Parses the steps, rules and tests of a pipeline file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ _UNIT_MS: Final = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3
 
 
 def time_ms(text: str) -> int:
-    """Return a time such as ``10 minutes``, which has been checked, in milliseconds."""
+    """Convert a checked time such as ``10 minutes`` into ms."""
     found = TIME.fullmatch(text)
     return int(found[1]) * _UNIT_MS[found[2].removesuffix("s")] if found else 0
 
 
 def parse_step(section: YamlSection, root: Path) -> Step:
-    """Read one entry of ``steps``."""
     kind = section.one_of("sql", "python", "window", "function")
     line = section.line_of(kind)
     if kind == "window":
@@ -31,7 +30,7 @@ def parse_step(section: YamlSection, root: Path) -> Step:
     elif kind == "function":
         made: Callable[[Any], Any] = section.take(kind, object)  # type: ignore[assignment]  # checked in the next line
         if not callable(made):
-            raise PipelineError(section.file, line, "function: is for pipelines built in Python; in a file say python:")
+            raise PipelineError(section.file, line, "function: is for pipelines built in Python; use python: in a file")
         step = Step(kind, getattr(made, "__name__", "function"), section.take("filters", bool, False), line, None, made)
     else:
         text = section.take(kind, str)
@@ -70,14 +69,13 @@ def _window(section: YamlSection | None) -> Window | None:
 
 
 def _check_function(section: YamlSection, text: str, root: Path, line: int) -> None:
-    """Check that ``file.py:name``, or ``package.module:name``, names a function at the top of what parses; nothing is
-    run."""
+    """Check, without running it, that ``file.py:name`` or ``package.module:name`` is a top-level function."""
     file, _, name = text.rpartition(":")
     if not file or not name.isidentifier():
         raise PipelineError(section.file, line, f"python: {text!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
     path = root / file if file.endswith(".py") else module_file(file)
     if path is None:
-        raise PipelineError(section.file, line, f"python: no module {file!r}; a file is named with its .py")
+        raise PipelineError(section.file, line, f"python: no module {file!r}; the name of a file ends with .py")
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -87,11 +85,11 @@ def _check_function(section: YamlSection, text: str, root: Path, line: int) -> N
     functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
     if name not in functions:
         have = ", ".join(functions) or "none"
-        raise PipelineError(section.file, line, f"python: {file} has no function {name!r}; it has {have}")
+        raise PipelineError(section.file, line, f"python: {file} has no function {name!r}, only {have}")
 
 
 def module_file(name: str) -> Path | None:
-    """Return the source of an installed module; None if there is none."""
+    """Return the file of an installed module; None if it is not installed."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -119,7 +117,7 @@ RECORD_KEYS: Final = ("value", "raw", "key", "headers", "timestamp")
 
 
 def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> PipelineTest:
-    """Read one entry of ``tests``. ``given`` is a list of records where there is one source, else a list for each."""
+    """Parse an entry of ``tests``. ``given``: records of the only source, or records by source."""
     name = section.take("name", str, f"tests[{index}]")
     given_line = section.line_of("given")
     given = section.plain("given")
@@ -131,7 +129,7 @@ def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> Pipe
     for source, records in given.items():
         if source not in sources:
             raise PipelineError(
-                section.file, given_line, f"given: no source is called {source!r}; there is {', '.join(sources)}"
+                section.file, given_line, f"given: source {source!r} does not exist; sources are {', '.join(sources)}"
             )
         if not isinstance(records, list | None):
             raise PipelineError(section.file, given_line, f"given: expected a list of records of {source!r}")
@@ -163,11 +161,13 @@ def _expected(section: YamlSection, key: str, default: Any) -> tuple[Mapping[str
 def _check_record(record: Any, file: str, line: int) -> None:
     if not isinstance(record, Mapping) or ("value" in record) == ("raw" in record):
         raise PipelineError(
-            file, line, "given: a record is {value: {id: 1}} or {raw: text}, with key, headers if need be"
+            file,
+            line,
+            "given: expected a record such as {value: {id: 1}} or {raw: text}, optionally with key and headers",
         )
     if not isinstance(record.get("raw", ""), str):
-        said = record["raw"]
-        raise PipelineError(file, line, f"given: raw is text, and YAML reads {said!r} here: put it into quotes")
+        raw = record["raw"]
+        raise PipelineError(file, line, f"given: expected text for raw, but YAML reads {raw!r}: put it in quotes")
     for key in record:
         if key not in RECORD_KEYS:
-            raise PipelineError(file, line, f"given: a record has {', '.join(RECORD_KEYS)}, not {key!r}")
+            raise PipelineError(file, line, f"given: expected keys {', '.join(RECORD_KEYS)} in a record, not {key!r}")

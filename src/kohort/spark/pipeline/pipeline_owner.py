@@ -1,8 +1,8 @@
-"""The owner of a pipeline's folders, checkpoint and group: a pipeline and its checkpoint, by name and by id.
+"""Owner of a pipeline's output folders, checkpoint and group: the pipeline and its checkpoint.
 
-The id is drawn once for each checkpoint and kept in it (``owner.json``), so an owner survives a move of the
-checkpoint, and a checkpoint that was reset is another owner. Names of data files end with the id. Output folders and
-commits carry the whole owner as text, so that a second pipeline can be refused with both names.
+The id is random, drawn once for each checkpoint and kept in it (``owner.json``). So an owner survives a move of the
+checkpoint, and a reset checkpoint is a new owner. Data file names end with the id. Output folders and commits contain
+the whole owner as text, so that errors can name both pipelines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kohort.spark.pipeline.definition import Pipeline
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Replace the content of a file, and flush it to the disk."""
+    """Replace a file's content, and fsync it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(f".{os.getpid()}")
     with fresh.open("w") as out:
@@ -35,11 +35,11 @@ _FILE: Final = "owner.json"
 _TEXT: Final = re.compile(r"([0-9a-f]{8})\.([A-Za-z0-9_~-]+)\.([0-9a-f]{8}|-)\.([^/]+)")
 _LONGEST_NAME: Final = 60
 _LONGEST_PATH: Final = 150
-"""With the rest of the text at most 255 bytes, the longest name of a file."""
+"""With the rest of the owner's text, 255 bytes: the longest file name."""
 
 
 class PipelineOwner(NamedTuple):
-    """A pipeline and its checkpoint. ``group``: digest of the group of members, which may share an output folder."""
+    """Pipeline and its checkpoint. ``group``: digest of the members' group, which may share an output folder."""
 
     id: str
     pipeline: str
@@ -55,30 +55,31 @@ class PipelineOwner(NamedTuple):
         return f"pipeline {self.pipeline} (checkpoint {unquote(self.checkpoint)})"
 
     def same_place(self, other: PipelineOwner) -> bool:
-        """Tell whether the checkpoints have one pipeline name and one path: the older one was reset."""
+        """Return True if pipeline name and checkpoint path are equal: the older checkpoint was reset."""
         return (self.pipeline, self.checkpoint) == (other.pipeline, other.checkpoint)
 
     def shares_with(self, other: PipelineOwner) -> bool:
-        """Tell whether both are members of one group, run by one pipeline."""
+        """Return True if both are members of one group, run by the same pipeline."""
         return bool(self.group) and (self.pipeline, self.group) == (other.pipeline, other.group)
 
 
 def parse_owner(text: str) -> PipelineOwner | None:
-    """Return the owner in a file name or in commit metadata; None for any other text."""
+    """Parse the owner in a file name or in commit metadata; None for any other text."""
     found = _TEXT.fullmatch(text)
     return PipelineOwner(found[1], found[2], found[4], "" if found[3] == "-" else found[3]) if found else None
 
 
 def owner_of(pipeline: Pipeline) -> PipelineOwner:
-    """Return the owner that a checkpoint names; one without an id before the first run, and after a reset."""
+    """Return the checkpoint's owner; its id is "" before the first run and after a reset."""
     return _owner(pipeline, str(_read(pipeline).get("id", "")))
 
 
 def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
-    """Return the owner of the checkpoint, which the first run makes.
+    """Return the checkpoint's owner, created by the first run.
 
-    Raises KohortError where the checkpoint was made for other topics or another group, and where it belongs to another
-    pipeline file with sinks of its own: each of two such pipelines would write a part of the rows.
+    Raises KohortError if the checkpoint was made for other topics or another group, or if it belongs to another
+    existing
+    pipeline file with other sinks: each of the two pipelines would write only a part of the rows.
     """
     _check_sources(pipeline)
     known, file = _read(pipeline), str(pipeline.file.absolute())
@@ -88,7 +89,7 @@ def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     if before != file and lacking and Path(before).exists():
         raise KohortError(
             f"{pipeline.state} is the checkpoint of {before}, which writes {', '.join(lacking)}; {file} does not, and "
-            "would take rows away from it. Give one of them another name or checkpoint, or remove the other file"
+            "its runs would skip those sinks. Give one of them another name or checkpoint, or remove the other file"
         )
     number = str(known.get("id") or uuid.uuid4().hex[:8])
     fresh = {"id": number, "file": file, "sinks": sinks}
@@ -105,14 +106,14 @@ def _owner(pipeline: Pipeline, number: str) -> PipelineOwner:
 
 
 def _short(text: str, most: int) -> str:
-    """Return a text of at most ``most`` characters: its end, behind a digest of the whole."""
+    """Shorten a text to ``most`` characters: a digest of all of it, and its end."""
     if len(text) <= most:
         return text
     return f"~{hashlib.sha256(text.encode()).hexdigest()[:8]}~{text[10 - most :]}"
 
 
 def _check_sources(pipeline: Pipeline) -> None:
-    """Raise KohortError for a checkpoint of other sources: its offsets would mean nothing."""
+    """Raise KohortError if the checkpoint is of other topics or another group."""
     identity: dict[str, Any] = {"topics": list(pipeline.stream.topics), "group": pipeline.stream.group}
     if len(pipeline.streams) > 1:
         identity["topics"] = [topic for source in pipeline.streams for topic in source.topics]
@@ -125,8 +126,8 @@ def _check_sources(pipeline: Pipeline) -> None:
     if before != identity:
         raise KohortError(
             f"{pipeline.state} is the checkpoint of {before['topics']} by group {before['group'] or '(none)'}; the "
-            f"pipeline now reads {identity['topics']} by group {identity['group'] or '(none)'}: forget the checkpoint "
-            "with kohort pipeline reset, or give the pipeline another name"
+            f"pipeline now reads {identity['topics']} by group {identity['group'] or '(none)'}: remove the "
+            "checkpoint with kohort pipeline reset, or give the pipeline another name"
         )
 
 
@@ -139,5 +140,5 @@ def _read(pipeline: Pipeline) -> dict[str, Any]:
     except ValueError as error:
         found = error
     if not isinstance(found, dict) or not re.fullmatch("[0-9a-f]{8}", str(found.get("id"))):
-        raise KohortError(f"{target} is damaged: expected the id, the file and the sinks of {pipeline.name}")
+        raise KohortError(f"{target} is damaged: expected id, file and sinks of pipeline {pipeline.name}")
     return found

@@ -1,6 +1,6 @@
-"""A YAML file as sections that know their lines: each key is taken once, and what is left over is an error.
+"""Sections of a YAML file with line numbers: each key is taken once, remaining keys are errors.
 
-Text may hold places that are filled in, such as ``${NAME}``: see config/properties.py.
+``${NAME}`` in texts is replaced: see config/properties.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KINDS: Final[dict[type, str]] = {str: "text", int: "a whole number", bool: "tru
 
 
 class PipelineError(ConfigError):
-    """A pipeline file that cannot be run: the file, the line, and what is wrong there."""
+    """Mistake in a pipeline file, with file and line."""
 
     def __init__(self, file: str, line: int, problem: str) -> None:
         super().__init__(f"{file}, line {line}: {problem}")
@@ -31,21 +31,21 @@ class PipelineError(ConfigError):
 
 
 class YamlSection:
-    """One mapping of the file. ``take`` hands out a key; ``close`` refuses the keys that nobody took."""
+    """A mapping of the file. ``take`` removes a key and returns its value; ``close`` rejects the remaining keys."""
 
     def __init__(self, file: str, line: int, name: str, entries: Mapping[str, tuple[Any, int]]) -> None:
         self.file = file
         self.line = line
         self.name = name
         self._entries = dict(entries)
-        self._asked: list[str] = []
-        self._beside: tuple[str, ...] = ()
+        self._known: list[str] = []
+        self._parent_keys: tuple[str, ...] = ()
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
 
     def text_of(self, key: str) -> str:
-        """Return the text under ``key``, which is not taken; nothing if it is missing or no text."""
+        """Return the text under ``key`` without taking it; "" if it is missing or not a text."""
         value = self._entries[key][0] if key in self._entries else ""
         return value if isinstance(value, str) else ""
 
@@ -53,8 +53,8 @@ class YamlSection:
         return key in self._entries and isinstance(self._entries[key][0], YamlSection)
 
     def take(self, key: str, kind: type[T], default: Any = _MISSING) -> T:
-        """Return the value of ``key``, checked; raises PipelineError where it is missing or of another kind."""
-        self._asked.append(key)
+        """Take a key and return its value. Raises PipelineError if it is missing or of another type."""
+        self._known.append(key)
         if key not in self._entries:
             if default is _MISSING:
                 raise self.error(f"{self.name} needs {key!r}")
@@ -65,8 +65,8 @@ class YamlSection:
         return value
 
     def section(self, key: str) -> YamlSection | None:
-        """Return the mapping under ``key``, or None."""
-        self._asked.append(key)
+        """Take the mapping under ``key``; None if it is missing."""
+        self._known.append(key)
         if key not in self._entries:
             return None
         value, line = self._entries.pop(key)
@@ -75,12 +75,12 @@ class YamlSection:
         return value
 
     def sections(self, key: str) -> list[YamlSection]:
-        """Return the list of mappings under ``key``; none if it is missing."""
+        """Take the list of mappings under ``key``; empty if it is missing."""
         line = self._entries[key][1] if key in self._entries else self.line
         items = self.take(key, list, [])
         for item in items:
             if not isinstance(item, YamlSection):
-                raise PipelineError(self.file, line, f"{key}: each entry is keys and values")
+                raise PipelineError(self.file, line, f"{key}: expected keys and values in each entry")
         return items
 
     def texts(self, key: str, default: Any = _MISSING) -> list[str]:
@@ -103,25 +103,25 @@ class YamlSection:
         return value
 
     def one_of(self, *keys: str) -> str:
-        """Return the one of these keys that is there. Raises PipelineError for none or several."""
-        self._asked.extend(keys)
+        """Return the only present key of these. Raises PipelineError for none or several."""
+        self._known.extend(keys)
         present = [k for k in keys if k in self._entries]
         if len(present) != 1:
             self._refuse_unknown()
-            what = f"has {' and '.join(present)}" if present else "has none of them"
-            raise self.error(f"{self.name} takes exactly one of {', '.join(keys)}; it {what}")
+            what = f"it has {' and '.join(present)}" if present else "it has none of them"
+            raise self.error(f"{self.name} needs exactly one of {', '.join(keys)}; {what}")
         return present[0]
 
     def line_of(self, key: str) -> int:
         return self._entries[key][1] if key in self._entries else self.line
 
     def plain(self, key: str, default: Any = None) -> Any:
-        """Return the value under ``key`` as dicts, lists and scalars, for content that is the user's own."""
-        self._asked.append(key)
+        """Take the value under ``key`` as dicts, lists and scalars, for the user's own content."""
+        self._known.append(key)
         return _plain(self._entries.pop(key)[0]) if key in self._entries else default
 
     def names(self) -> list[str]:
-        """Return the keys not yet taken, for a section whose keys are the user's names."""
+        """Return the keys not yet taken, in a section whose keys are names of the user."""
         return list(self._entries)
 
     def error(self, problem: str) -> PipelineError:
@@ -132,22 +132,22 @@ class YamlSection:
 
     def _refuse_unknown(self) -> None:
         for key, (_, line) in self._entries.items():
-            if key not in self._asked:
-                hint = did_you_mean(key, self._asked) or self._there_is(key)
+            if key not in self._known:
+                hint = did_you_mean(key, self._known) or self._list_keys(key)
                 raise PipelineError(self.file, line, f"unknown key {key!r} in {self.name}{hint}")
 
-    def _there_is(self, key: str) -> str:
-        if key in self._beside:
-            return f"; it stands beside {self.name.rpartition('.')[2]}, not in it"
-        return f"; there is {', '.join(dict.fromkeys(self._asked))}" if self._asked else ""
+    def _list_keys(self, key: str) -> str:
+        if key in self._parent_keys:
+            return f"; it belongs next to {self.name.rpartition('.')[2]}, not in it"
+        return f"; keys are {', '.join(dict.fromkeys(self._known))}" if self._known else ""
 
-    def beside(self, *keys: str) -> None:
-        """Note keys of the section above, for which this one may be mistaken."""
-        self._beside = keys
+    def note_parent_keys(self, *keys: str) -> None:
+        """Note keys of the parent section, to explain them if they are misplaced here."""
+        self._parent_keys = keys
 
 
 def section_of(value: Mapping[str, Any], file: str, line: int, name: str = "the file") -> YamlSection:
-    """Make a section of a dict, all of it at one line: so the builder gives what a file would."""
+    """Convert a dict into a section, all of it at one line, for the builder."""
 
     def made(item: Any, path: str) -> Any:
         if isinstance(item, Mapping):
@@ -167,7 +167,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSection:
-    """Return the top section of a YAML text. Raises PipelineError with the line."""
+    """Parse YAML text into its top section. Raises PipelineError with the line."""
     with needs("pipeline", "a pipeline file"):
         import yaml
     try:
@@ -181,14 +181,14 @@ def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSect
     except yaml.YAMLError as error:
         raise PipelineError(file, 1, f"not YAML: {error}") from None
     except RecursionError:
-        raise PipelineError(file, 1, "nested too deeply, or an alias within what it stands for") from None
+        raise PipelineError(file, 1, "nested too deeply, or an alias that contains itself") from None
     if not isinstance(top, YamlSection):
         raise PipelineError(file, 1, "expected keys and values at the top")
     return top
 
 
 def _by_fastest(work: str, text: str) -> Any:
-    # libyaml is eight times as fast; the Python reader accepts more of YAML, and its errors are clearer
+    # libyaml is eight times as fast; the Python parser accepts more YAML, and its errors are clearer
     import yaml
 
     if yaml.__with_libyaml__:
@@ -198,7 +198,7 @@ def _by_fastest(work: str, text: str) -> Any:
 
 
 class _YamlReader:
-    """Turns YAML nodes into sections, lists and scalars."""
+    """Converts YAML nodes into sections, lists and scalars."""
 
     def __init__(self, file: str, environ: Mapping[str, str]) -> None:
         self._file = file
@@ -218,7 +218,7 @@ class _YamlReader:
         for key_node, value_node in node.value:
             key, line = str(key_node.value), key_node.start_mark.line + 1
             if key in entries:
-                raise PipelineError(self._file, line, f"{key!r} is given twice in {name}")
+                raise PipelineError(self._file, line, f"{key!r} appears twice in {name}")
             entries[key] = (self.value(value_node, key if name == "the file" else f"{name}.{key}"), line)
         return YamlSection(self._file, node.start_mark.line + 1, name, entries)
 
@@ -231,7 +231,7 @@ class _YamlReader:
             return text
         try:
             return _by_fastest("load", text) if text else None
-        except (yaml.YAMLError, ValueError):  # or a date that there is not, or a number without digits
+        except (yaml.YAMLError, ValueError):  # an invalid date, or a number without digits
             return text
 
     def _fill(self, text: str, line: int) -> str:

@@ -1,8 +1,7 @@
 """Sources of a pipeline: their options for ``format("kohort")``, their lag, and the owner of their group.
 
-Commits without membership overwrite each other: the lag of the group would be that of the last commit. Members
-(``group_mode: member``) share a group on purpose. Commits of pipelines name their owner, so the next run of
-another pipeline can be refused. A commit of any other program names none.
+Commits without membership overwrite each other, so two pipelines must not share a group; members (``group_mode:
+member``) may. Commits of pipelines name their owner, so the next run of another pipeline is rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from kohort.spark.reading.cluster import KohortCluster, wanted_partitions
 
 
 def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[str, str]:
-    """Return the options of a stream. ``owner``: the pipeline and checkpoint that its commits to the group name."""
+    """Return the options of a stream. ``owner``: pipeline and checkpoint for the metadata of its commits."""
     options = _options(source) | {"includeHeaders": "true"}
     if source.group and owner is not None:
         options["groupOwner"] = owner.text
@@ -44,7 +43,7 @@ def table_options(source: Source) -> dict[str, str]:
 
 
 def lookup_options(source: Source) -> SourceOptions:
-    """Return what is needed to ask the brokers where a source stands, outside of Spark."""
+    """Return the client options for offset queries outside of Spark."""
     client = client_options(ConsumerConfig, {**dict(source.kafka), SERVERS: source.brokers})
     del client[SERVERS]
     return SourceOptions(source.brokers, client, group_id=source.group, subscribe=source.topics)
@@ -62,7 +61,7 @@ def _options(source: Source) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """One partition: the log from ``earliest`` to ``latest``, and what the group committed (None: nothing)."""
+    """Offsets of a partition: start and end of the log, and the group's commit (None: no commit)."""
 
     earliest: int
     latest: int
@@ -76,7 +75,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class SourceLag:
-    """A source and its partitions."""
+    """Lag of a source, by partition."""
 
     name: str
     group: str
@@ -90,7 +89,7 @@ class SourceLag:
         topics = sorted({tp.topic for tp in self.partitions})
         what = f"{', '.join(topics)}, {len(self.partitions)} partitions"
         if not self.group:
-            return f"{what}, no group, {self.waiting:,} rows there"
+            return f"{what}, no group, {self.waiting:,} rows"
         return f"{what}, group {self.group}, lag {self.waiting:,}"
 
     def as_json(self) -> dict[str, Any]:
@@ -102,7 +101,7 @@ class SourceLag:
 
 
 def source_lag(source: Source) -> SourceLag:
-    """Ask the brokers. Raises ApiError for a topic that does not exist, ConnectionFailed where nobody answers."""
+    """Query the lag. Raises ApiError for a missing topic, ConnectionFailed if no broker answers."""
     options = lookup_options(source)
     cluster = KohortCluster(options)
     try:
@@ -116,7 +115,7 @@ def source_lag(source: Source) -> SourceLag:
 
 
 def check_groups(pipeline: Pipeline, owner: PipelineOwner) -> None:
-    """Raise KohortError for a group of a stream in which another pipeline committed last."""
+    """Raise KohortError if another pipeline committed last in a stream's group."""
     for source in pipeline.streams:
         if not source.group or source.member:
             continue
@@ -130,13 +129,15 @@ def check_groups(pipeline: Pipeline, owner: PipelineOwner) -> None:
 
 
 def refuse_other_owner(source: Source, held: Mapping[TopicPartition, OffsetAndMetadata], owner: PipelineOwner) -> None:
-    """Raise KohortError where the offsets of a group name another pipeline or checkpoint than ``owner``. A checkpoint
-    that was reset has the name and the place of the one before it, and goes on with its group."""
+    """Raise KohortError if commits of the group name another owner.
+
+    A reset checkpoint has the name and path of the former one, and continues with its group.
+    """
     for tp, other in _owners(held.items()):
         if other.id != owner.id and not other.same_place(owner):
             raise KohortError(
                 f"source {source.name}: group {source.group} belongs to {other}, which committed {tp}; this is "
-                f"{owner}. Give it a group of its own. If the other pipeline is gone, take its offsets over with "
+                f"{owner}. Give it its own group. If the other pipeline was removed, take over its offsets with "
                 f"kohort group reset-offsets {source.group} --to-current --execute"
             )
 

@@ -1,1 +1,1 @@
-"""Read a cluster from Spark: batch, stream, member of a group; where to begin, how much, what is committed."""
+"""Reading topics from Spark: batch, stream, and stream as a member of a group."""

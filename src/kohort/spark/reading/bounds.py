@@ -1,4 +1,4 @@
-"""Bounds of a read: where each partition begins and ends, and how much of the backlog a micro-batch takes."""
+"""Bounds of a read: start and end offset of each partition, and the size limit of a micro-batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Held = Mapping[TopicPartition, OffsetAndMetadata]
 def resolve_start(
     cluster: SourceCluster, partitions: Iterable[TopicPartition], start: Start | ByTime, held: Held, fallback: str
 ) -> PartitionOffsets:
-    """Return the first offset to read of each partition; ``held`` is what the group has committed."""
+    """Return the first offset to read of each partition; ``held``: the group's committed offsets."""
     wanted = sorted(set(partitions))
     if isinstance(start, ByTime):
         return _resolve_times(cluster, wanted, start, "startingOffsetsByTimestamp")
@@ -34,7 +34,7 @@ def resolve_start(
 def resolve_end(
     cluster: SourceCluster, partitions: Iterable[TopicPartition], end: Start | ByTime, held: Held
 ) -> PartitionOffsets:
-    """Return the offset to stop before, for each partition of a batch read. A group's end is where it has read to."""
+    """Return the end offset (exclusive) of each partition of a batch read; "group" ends at its committed offsets."""
     wanted = sorted(set(partitions))
     if isinstance(end, ByTime):
         return _resolve_times(cluster, wanted, end, "endingOffsetsByTimestamp")
@@ -67,7 +67,7 @@ def _resolve_given(
 def _resolve_times(
     cluster: SourceCluster, partitions: list[TopicPartition], given: ByTime, option: str
 ) -> PartitionOffsets:
-    """Return the first record at or after the time; else the end of the log, or an error if ``given`` is strict."""
+    """Return the first offset at or after the timestamp; otherwise the log's end, or an error if strict."""
     if isinstance(given.times, int):
         times = dict.fromkeys(partitions, given.times)
     else:
@@ -93,12 +93,12 @@ def _check_names(flat: Mapping[TopicPartition, int], partitions: list[TopicParti
 
 
 SAMPLED_MOST: Final = 4
-"""Partitions whose records are weighed for one micro-batch: those with the most to read."""
+"""Partitions sampled for the mean record size of a micro-batch: those with the largest backlog."""
 SAMPLE_AGE_S: Final = 10.0
 
 
 class BatchLimits:
-    """One query's limits. ``now`` and ``pause`` are seconds, given so that tests need not wait."""
+    """Limits of one query's micro-batches. ``now`` and ``pause`` are in seconds; tests pass their own."""
 
     def __init__(self, options: SourceOptions, now: Callable[[], float], pause: Callable[[float], None]) -> None:
         self._options = options
@@ -110,8 +110,7 @@ class BatchLimits:
     def end(
         self, cluster: SourceCluster, begin: PartitionOffsets, heads: PartitionOffsets, *, finite: bool
     ) -> PartitionOffsets:
-        """Return where the next micro-batch ends. ``finite``: no more than ``heads`` will come, so nothing is waited
-        for."""
+        """Return the end of the next micro-batch. ``finite``: no records after ``heads`` count, so do not wait."""
         backlog = {tp: head - begin.get(tp, head) for tp, head in heads.items() if head > begin.get(tp, head)}
         if not finite and self._too_few(sum(backlog.values())):
             return {tp: begin[tp] for tp in heads if tp in begin}
@@ -124,11 +123,11 @@ class BatchLimits:
         return heads if most is None else share_limit(begin, heads, most)
 
     def _too_few(self, rows: int) -> bool:
-        """Tell whether to wait for more, and wait a little, because Spark asks again at once."""
+        """Return True, after a short pause, while fewer records than minOffsetsPerTrigger are available."""
         least, delay_s = self._options.min_offsets_per_trigger, self._options.max_trigger_delay_ms / 1000
         if not least or not rows or rows >= least:
             return False
-        # As the connector does, the first micro-batch is not delayed.
+        # The first micro-batch is not delayed, as in the Kafka connector.
         left = 0.0 if self._last_batch is None else self._last_batch + delay_s - self._now()
         if left <= 0:
             return False
@@ -138,8 +137,7 @@ class BatchLimits:
     def _rows_of_bytes(
         self, cluster: SourceCluster, begin: PartitionOffsets, backlog: PartitionOffsets, most_bytes: int
     ) -> int:
-        """Return how many records are about ``most_bytes``, from the mean size of records at the beginning of the
-        backlog."""
+        """Estimate how many records fit ``most_bytes``, from the mean record size at the start of the backlog."""
         largest = sorted(backlog, key=lambda tp: (-backlog[tp], tp))[:SAMPLED_MOST]
         self._weigh(cluster, begin, largest)
         known = [(self._weights[tp][0], backlog[tp]) for tp in largest if tp in self._weights]

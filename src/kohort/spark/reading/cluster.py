@@ -1,7 +1,7 @@
-"""What the source asks of a cluster, and kohort's client behind it.
+"""Calls of the Spark source to a Kafka cluster, and their implementation by kohort's clients.
 
-The source is written against ``Cluster``, a handful of calls, so that its decisions can be tested without a broker.
-Clients are kept per process: Spark reuses its Python workers, and a connection made in one serves its later tasks.
+Tests implement ``SourceCluster`` without a broker. Clients are kept per process: Spark reuses its Python workers, so
+later tasks reuse a connection.
 """
 
 from __future__ import annotations
@@ -31,26 +31,24 @@ _LITTLE_BYTES: Final = 65_536
 
 
 class RangeGone(KohortError):
-    """The records of a range are no longer on the broker."""
+    """Records of a range that the broker no longer has."""
 
 
 class SourceCluster(Protocol):
-    """The few calls that the source makes."""
-
     def topics(self) -> set[str]: ...
     def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
-        """Return the partitions of these topics; a topic that is not there has none."""
+        """Return the partitions of these topics; missing topics have none."""
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Return the first offset at or after each time (milliseconds); partitions that have none are left out."""
+        """Return the first offset at or after each timestamp (ms); partitions without one are left out."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
-        """Return the ids of topics as ``partitions`` last saw them: a topic created anew has a new one."""
+        """Return the topic ids from the last call of ``partitions``; a recreated topic has a new id."""
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
-        """Return the mean size of key and value of records from ``offset`` on, judged by some; 0 if there are none."""
+        """Return the mean size of key and value from ``offset`` on, from a sample; 0 without records."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
@@ -58,7 +56,7 @@ class SourceCluster(Protocol):
         """Return when a partition has records past its head, or after ``timeout_ms``."""
 
     def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a range, with these columns of the client's; the last may go beyond its end."""
+        """Yield the records of a range, with these columns of the client; the last batch may exceed its end."""
 
     def close(self) -> None: ...
 
@@ -67,7 +65,7 @@ Connect = Callable[["SourceOptions"], SourceCluster]
 
 
 class KohortCluster:
-    """The cluster as kohort's blocking clients see it; each client is made when it is first needed."""
+    """Cluster accessed through kohort's blocking clients, each made on first use."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._settings: dict[str, Any] = {"client.id": "kohort-spark", **options.client}
@@ -142,8 +140,7 @@ class KohortCluster:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if not offsets:
             return
-        # Without a member id, which a coordinator takes only while the group has no members
-        # (protocol/offsets.md#offsetcommit).
+        # A commit without member id is accepted only while the group has no members (protocol/offsets.md#offsetcommit).
         try:
             self._admin.alter_group_offsets(self._group_id, dict(offsets))
         except ApiError as error:
@@ -156,7 +153,7 @@ class KohortCluster:
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
         if not heads or timeout_ms <= 0:
             return
-        # One byte is the least that a fetch can ask for: what arrives is only the news that something did.
+        # Fetch at least one byte: only the arrival of a record matters, not its content.
         consumer = self._consumer("idle", **{"fetch.max.bytes": 1, "max.partition.fetch.bytes": 1})
         if consumer.assignment() != set(heads):
             consumer.assign(list(heads))
@@ -187,16 +184,16 @@ class KohortCluster:
             out_of_range = isinstance(error, NoOffsetForPartition) or error.code is ErrorCode.OFFSET_OUT_OF_RANGE
             if not out_of_range:
                 raise
-            raise RangeGone(f"{wanted}: offset {at} is no longer on the broker") from error
+            raise RangeGone(f"{wanted}: the broker no longer has offset {at}") from error
         finally:
             consumer.unsubscribe()
 
     def _reader(self, wanted: Range) -> Consumer:
-        """Return the consumer for a range: one that asks for little where little is wanted, by what this process has
-        read.
+        """Return the consumer for a range: one with small fetches if the range is small.
 
-        What a fetch brings beyond the range is thrown away, and at least as much is asked for before it has come: for
-        100 rows of a long backlog that was half of what a task and the broker had to do.
+        A fetch returns more than the range, which is discarded. For 100 rows of a long backlog that was half of the
+        work
+        of the task and the broker.
         """
         settings: dict[str, Any] = {"auto.offset.reset": "none"}
         mean = self._mean_bytes.get(wanted.topic)
@@ -208,7 +205,7 @@ class KohortCluster:
 
     def _check_patience(self, wanted: Range, at: int, idle_ms: int) -> None:
         if idle_ms >= self._patience_ms:
-            raise RangeGone(f"{wanted}: nothing arrived from offset {at} on for {idle_ms / 1000:g} s")
+            raise RangeGone(f"{wanted}: no records from offset {at} on within {idle_ms / 1000:g} s")
 
     def close(self) -> None:
         clients, self._clients = self._clients, {}
@@ -238,7 +235,7 @@ _kept: dict[tuple[Any, ...], SourceCluster] = {}
 
 
 def connect(options: SourceOptions) -> SourceCluster:
-    """Return the cluster of these options, kept for the life of this process (workers are reused, and forked)."""
+    """Return the cluster of these options, shared within this process (workers are reused, and forked)."""
     key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
     if key not in _kept:
         _kept[key] = KohortCluster(options)
@@ -248,7 +245,7 @@ def connect(options: SourceOptions) -> SourceCluster:
 def wanted_partitions(
     cluster: SourceCluster, options: SourceOptions, *, absent_ok: bool = False
 ) -> set[TopicPartition]:
-    """Return the partitions that the options name, as they are now. Raises ApiError for one that does not exist."""
+    """Return the existing partitions that the options select. Raises ApiError if a named one is missing."""
     if options.subscribe_pattern:
         whole = re.compile(options.subscribe_pattern)
         return cluster.partitions(t for t in sorted(cluster.topics()) if whole.fullmatch(t))

@@ -1,13 +1,12 @@
-"""A query's progress in its consumer group: the pinned start, the end of each completed micro-batch, and intruders.
+"""Commits of a query to its group: the pinned start, completed micro-batches, warnings of foreign commits.
 
-Commits carry metadata: ``kohort-init:...`` for a start that is pinned, ``kohort-query:...`` for a query's progress. A
-query that finds other metadata in the group is not alone: another query commits there, or a user has reset the group.
-It logs that and goes on, because its checkpoint, not the group, holds its position.
+Commit metadata is ``kohort-init:...`` for a pinned start and ``kohort-query:...`` for progress. Other metadata in the
+group means that another query commits there or that a user reset the group. The query logs a warning and continues:
+its position is in its checkpoint, not in the group.
 
-In member mode each commit has a mark, ``kohort-member:QUERY:UPTO``: the query that owns the partition, and the end of
-the micro-batch that begins at the committed offset. The next owner of the partition goes on at the offset, and knows
-that rows up to UPTO may have been delivered already. QUERY is a number kept in the checkpoint, in the offsets
-themselves: a source in Python does not learn the id of its query.
+In member mode the metadata is ``kohort-member:QUERY:UPTO``: the query that owns the partition, and the end of the
+micro-batch that begins at the committed offset. The next owner starts at the committed offset and marks rows below
+UPTO as possibly redelivered. QUERY is a number in the checkpoint's offsets: a Python source does not know its query id.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import SourceCluster
 
 QUERY_KEY: Final = "kohort:query"
-"""Stands among the topics of a query's offsets; no topic can have this name."""
+"""Key among the topics of a query's offsets; no topic can have this name."""
 _MARK: Final = re.compile(r"kohort-member:([0-9a-f]+):([0-9]+)")
 
 
 class CommitMark(NamedTuple):
-    """Who holds a partition, and the end of what it may be reading."""
+    """Query that owns a partition, and the end of the micro-batch in flight."""
 
     query: int
     upto: int
@@ -42,24 +41,23 @@ class CommitMark(NamedTuple):
 
 
 class PartitionStart(NamedTuple):
-    """Where a query that was given a partition begins, and up to where rows may have been delivered before."""
+    """Start offset of a newly assigned partition; rows below ``again_below`` may have been delivered before."""
 
     start: int
     again_below: int
 
 
 def parse_mark(metadata: str) -> CommitMark | None:
-    """Return the mark in a commit's metadata; None for what anybody else writes there."""
+    """Parse the mark in commit metadata; None for any other metadata."""
     found = _MARK.fullmatch(metadata)
     return CommitMark(int(found[1], 16), int(found[2])) if found else None
 
 
 def partition_start(held: OffsetAndMetadata, query: int, done: int | None) -> PartitionStart:
-    """Return where ``query`` begins, for which the group holds ``held``; ``done``: how far its own checkpoint has come.
+    """Return where ``query`` starts a partition. ``held``: the group's commit; ``done``: the query's own checkpoint.
 
-    While the group still has the query's own mark nobody else has had the partition, and the checkpoint, which may
-    be one micro-batch ahead of the group, counts. Else the group does: others went on from there, or somebody has
-    moved it.
+    If the commit has the query's own mark, no other query owned the partition since: the checkpoint wins, which may be
+    one micro-batch ahead. Otherwise the group wins: another query read on, or a user reset the offset.
     """
     mark = parse_mark(held.metadata)
     start = held.offset
@@ -69,7 +67,6 @@ def partition_start(held: OffsetAndMetadata, query: int, done: int | None) -> Pa
 
 
 def with_query(query: int, offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Return offsets as Spark keeps them, with the query whose they are."""
     return {QUERY_KEY: {"0": query}, **as_json(offsets)}
 
 
@@ -81,13 +78,13 @@ log = logging.getLogger(__name__)
 
 
 def query_mark(owner: str = "") -> str:
-    """Return the metadata of this process's commits: host, process, start time, and the owner of the query."""
+    """Return the metadata of this process's commits: host, pid, start time, and the owner of the query."""
     mark = f"kohort-query:{socket.gethostname()}:{os.getpid()}:{time.time_ns() // 1_000_000}"
     return f"{mark}:{owner}" if owner else mark
 
 
 class GroupCommits:
-    """What is committed to ``group.id``; does nothing where the options say that nothing is."""
+    """Commits to ``group.id``; does nothing if the options disable commits."""
 
     def __init__(self, options: SourceOptions, cluster: Callable[[], SourceCluster], mark: str) -> None:
         self._options = options
@@ -99,15 +96,14 @@ class GroupCommits:
         self._told: set[str] = set()
 
     def is_pin(self, metadata: str) -> bool:
-        """Tell whether an offset is the pinned start of this query; earlier versions named no owner in it."""
         return metadata in (self._pin, self._options.pin)
 
     def held(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what the group holds."""
         return self._cluster().committed(partitions) if self._options.group_id else {}
 
     def pin(self, initial: PartitionOffsets, *, fresh: bool) -> None:
-        """Keep the start. Before batch 0 is planned: if this fails the query must not start, or a retry could skip."""
+        """Commit the start before batch 0 is planned; on failure the query must not start, or a retry could skip
+        rows."""
         if not self._options.commits:
             return
         offsets = {tp: OffsetAndMetadata(o, self._pin) for tp, o in initial.items()}
@@ -116,9 +112,9 @@ class GroupCommits:
         self._written, self._pinned = offsets, True
 
     def commit_completed(self, offsets: Mapping[TopicPartition, int], *, planned: bool) -> None:
-        """Commit the end of the last completed micro-batch; an error is for the next trigger, not for the query.
+        """Commit the end of the last completed micro-batch; on failure, log it and retry at the next trigger.
 
-        ``planned``: a micro-batch was planned since the start was pinned, so that the pin has done its work.
+        ``planned``: a micro-batch was planned since the start was pinned, so the pin is no longer needed.
         """
         if not self._options.commits:
             return
@@ -130,7 +126,7 @@ class GroupCommits:
             fresh = {tp: OffsetAndMetadata(offset, self._mark) for tp, offset in offsets.items()}
             self._cluster().commit(fresh)
         except KohortError as error:
-            log.warning("group %s: offsets not committed, again at the next trigger: %s", self._options.group_id, error)
+            log.warning("group %s: commit failed, retrying at the next trigger: %s", self._options.group_id, error)
             return
         self._written, self._pinned = fresh, False
 
@@ -144,8 +140,8 @@ class GroupCommits:
             self._told.add(found.metadata)
             who = found.metadata or "a consumer, or a reset by hand"
             log.warning(
-                "group %s: %s was committed at %d by %s, not by this query, which goes by its checkpoint. "
-                "Two queries on one group overwrite each other's progress: give each its own group.id",
+                "group %s: %s was committed at %d by %s, not by this query, which continues from its checkpoint. "
+                "Two queries in one group overwrite each other's progress: give each its own group.id",
                 self._options.group_id,
                 tp,
                 found.offset,

@@ -1,12 +1,12 @@
-"""The streaming reader of ``group.mode=member``: several queries share the partitions of their topics in one group.
+"""Streaming reader of ``group.mode=member``: several queries in one group share the partitions of their topics.
 
-The offsets of such a query hold exactly the partitions that it has. A partition comes in with a micro-batch that reads
-nothing of it, and goes out with one; what a micro-batch reads is what its start and its end both hold. So a micro-batch
-that Spark repeats reads the same, no matter which query has the partitions by then.
+The offsets of such a query contain exactly its assigned partitions. A partition enters and leaves with an empty
+micro-batch: a micro-batch reads the partitions that are in both its start and its end. So a micro-batch that Spark
+repeats reads the same records, even if another query owns the partitions by then.
 
-Before a micro-batch begins, its starts and its ends are committed by the member, in its generation (group_commits.py);
-nothing else is read. A query that the group has gone on without is refused there, and plans nothing
-until it has joined again. A rebalance waits for the micro-batch under way, for as long as ``max.poll.interval.ms``.
+Before a micro-batch is planned, the member commits its starts and ends in the member's generation (group_commits.py).
+A fenced member's commit is rejected, and it plans nothing until it has rejoined. A rebalance waits for the micro-batch
+in flight, up to ``max.poll.interval.ms``.
 """
 
 from __future__ import annotations
@@ -46,37 +46,32 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GiveUp = Callable[[Collection[TopicPartition]], None]
-"""Called with partitions that go to others, while they can still be committed."""
+"""Callback with revoked partitions, which can still be committed."""
 _CLOSE_MS: Final = 5_000
 
 
 class GroupMembership(Protocol):
-    """What the source asks of its membership."""
-
     @property
-    def held(self) -> set[TopicPartition]:
-        """The partitions that the group has given to this member."""
+    def held(self) -> set[TopicPartition]: ...
 
     def poll(self, wait_ms: int, give_up: GiveUp) -> set[TopicPartition]:
-        """Go on with a due rebalance, for as long as ``wait_ms`` if nothing is held. Return what came."""
+        """Take part in a due rebalance, up to ``wait_ms`` if nothing is assigned. Return the new partitions."""
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit as this member, in its generation. Raises CommitFailed where the group has gone on without it."""
+        """Commit in the member's generation. Raises CommitFailed if the member is fenced."""
 
-    def close(self) -> None:
-        """Leave the group."""
+    def close(self) -> None: ...
 
 
 class DriverMembership:
-    """A consumer that is subscribed to the query's topics, all of them paused."""
+    """Consumer subscribed to the query's topics, with all partitions paused."""
 
     def __init__(self, options: SourceOptions) -> None:
         import re
 
         from kohort.aio.consuming.consumer import Consumer
 
-        # What stays with a member stays through a rebalance, so that its micro-batches go on (KIP-429); where the
-        # coordinator assigns, that is always so (KIP-848).
+        # Keep owned partitions during a rebalance, so that micro-batches continue (KIP-429); KIP-848 always does.
         assigns = options.client.get("group.protocol") != "consumer"
         settings: dict[str, Any] = {
             "client.id": "kohort-spark",
@@ -101,7 +96,7 @@ class DriverMembership:
         except KohortError as error:
             if not error.retriable:
                 raise
-            log.warning("group %s: %s; tried again at the next trigger", self._consumer.config.group_id, error)
+            log.warning("group %s: %s; retrying at the next trigger", self._consumer.config.group_id, error)
         return self._came & self.held
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -110,7 +105,7 @@ class DriverMembership:
     def close(self) -> None:
         self._consumer.close(timeout_ms=_CLOSE_MS)
 
-    # What the consumer tells, inside poll
+    # Callbacks of the consumer, within poll
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         self._consumer.pause(partitions)
@@ -125,19 +120,20 @@ class DriverMembership:
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         names = ", ".join(map(str, sorted(partitions)))
-        log.warning("group %s has gone on without this query: %s lost", self._consumer.config.group_id, names)
+        log.warning(
+            "group %s: this query was removed from the group and lost %s", self._consumer.config.group_id, names
+        )
         self.held -= set(partitions)
 
 
 def _exit_on_sigterm() -> None:
-    """Exit in order at SIGTERM, by which Spark ends the process of a source when its query stops: it leaves the
-    group."""
+    """Exit at SIGTERM, which Spark sends when the query stops, so that the member leaves the group."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
 class MemberStreamReader(KohortStreamReader):
-    """One per query, as its base; joins the group with the first micro-batch that it plans."""
+    """Reader of one query; joins the group with its first micro-batch."""
 
     def __init__(
         self,
@@ -149,7 +145,7 @@ class MemberStreamReader(KohortStreamReader):
         super().__init__(options, builder, connect)
         self._join = join
         self._joined: GroupMembership | None = None
-        self._query = uuid.uuid4().int >> 75  # 53 bits: whole in any reader of JSON
+        self._query = uuid.uuid4().int >> 75  # 53 bits, which every JSON reader keeps exact
         self._agreed: set[TopicPartition] = set()
         self._again: PartitionOffsets = {}
         self._marked: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -162,13 +158,13 @@ class MemberStreamReader(KohortStreamReader):
         return self._joined
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return no partition yet: they come with micro-batches, and the group says where they begin."""
+        """Return no partitions: they enter with micro-batches, at the group's committed offsets."""
         return with_query(self._query, {})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         raise ConfigError(
-            "group.mode=member is for queries that go on: what a run to the end of the topics has to read would change "
-            "with every rebalance. Use trigger(processingTime=...), or group.mode=standalone"
+            "group.mode=member is for continuous queries: each rebalance would change the end of an available-now "
+            "run. Use trigger(processingTime=...), or group.mode=standalone"
         )
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -200,14 +196,14 @@ class MemberStreamReader(KohortStreamReader):
         wanted = wanted_partitions(self._cluster, self._options, absent_ok=True)
         return self._cluster.latest(wanted & begin.keys())
 
-    # Coming and going
+    # Entering and leaving partitions
 
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Return the new partitions that go on from the query's own offsets, and those that enter.
+        """Return the start of new partitions that continue at the query's own offsets, and of those that enter.
 
-        A partition whose start differs from the query's offset leaves these first, and enters one micro-batch later.
+        A partition whose start differs from the query's offset leaves first, and enters one micro-batch later.
         """
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():
@@ -230,7 +226,7 @@ class MemberStreamReader(KohortStreamReader):
         return found
 
     def _commit_given_up(self, done: PartitionOffsets, gone: Collection[TopicPartition]) -> None:
-        """Commit the end of the last micro-batch for partitions that go to others."""
+        """Commit the end of the last micro-batch of revoked partitions."""
         offsets = {
             tp: OffsetAndMetadata(done[tp], str(CommitMark(self._query, done[tp])))
             for tp in gone
@@ -241,7 +237,9 @@ class MemberStreamReader(KohortStreamReader):
         try:
             self._member.commit(offsets)
         except KohortError as error:
-            log.warning("%s given up without a commit, the last micro-batch is read again: %s", sorted(gone), error)
+            log.warning(
+                "%s revoked without a commit, the next owner reads the last micro-batch again: %s", sorted(gone), error
+            )
 
     def _commit_marks(self, begin: PartitionOffsets, end: PartitionOffsets) -> bool:
         marks = {
@@ -253,10 +251,12 @@ class MemberStreamReader(KohortStreamReader):
         try:
             self._member.commit(marks)
         except CommitFailed as error:
-            log.warning("group %s: the commit was refused, nothing is planned: %s", self._options.group_id, error)
+            log.warning(
+                "group %s: the commit was rejected, no micro-batch is planned: %s", self._options.group_id, error
+            )
             return False
         except KohortError as error:
-            log.info("group %s: not committed, nothing is planned yet: %s", self._options.group_id, error)
+            log.info("group %s: the commit failed, no micro-batch is planned yet: %s", self._options.group_id, error)
             return False
         self._marked = marks
         return True
@@ -279,7 +279,7 @@ class MemberStreamReader(KohortStreamReader):
         taken = {tp for tp, mark in marks.items() if mark is not None and mark.query != query}
         if taken:
             names = ", ".join(map(str, sorted(taken)))
-            log.warning("not read again with this micro-batch, for another query has taken it over: %s", names)
+            log.warning("not repeated with this micro-batch, another query owns them: %s", names)
         return partitions - taken
 
     def stop(self) -> None:

@@ -1,6 +1,6 @@
-"""One task's reading, ranges of partitions as Arrow batches with retries, and the batch reader that plans such tasks.
+"""Reading of ranges within a task, as Arrow batches with retries, and the batch reader that plans the tasks.
 
-In local mode a task has one attempt unless the master says otherwise, so errors that a retry can mend are retried here.
+In local mode Spark gives a task one attempt by default, so retriable errors are retried here.
 """
 
 from __future__ import annotations
@@ -33,19 +33,18 @@ _BACKOFF_S: Final = 0.2
 
 @dataclass
 class ReadTask(InputPartition):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """What one Spark task reads."""
+    """Ranges that one Spark task reads."""
 
     ranges: list[Range]
 
 
 class DataLost(KohortError):
-    """Records were deleted, or the topic created anew, before the query read them."""
+    """Records deleted, or a topic recreated, before the query read them."""
 
 
 def data_lost(losses: Sequence[Loss]) -> DataLost:
-    """Return the error for records that are gone, with the way out."""
     lines = "; ".join(str(loss) for loss in losses)
-    return DataLost(f"{lines}. To go on with what is left, set failOnDataLoss=false")
+    return DataLost(f"{lines}. To read the remaining records, set failOnDataLoss=false")
 
 
 def read_ranges(
@@ -82,12 +81,12 @@ def _read_range(
             failures += 1
             if not error.retriable or failures >= ATTEMPTS:
                 raise
-            log.warning("%s: attempt %d failed, again from offset %d: %s", wanted, failures, at, error)
+            log.warning("%s: attempt %d failed, retrying from offset %d: %s", wanted, failures, at, error)
             time.sleep(_BACKOFF_S * 2 ** (failures - 1))
 
 
 def cut(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
-    """Return the rows whose offset lies in [start, end): offsets rise within a batch, and may have gaps."""
+    """Return the rows with offsets in [start, end); offsets ascend within a batch and may have gaps."""
     offsets = batch.column("offset")
     if not len(offsets):
         return batch
@@ -115,14 +114,14 @@ def _after_loss(cluster: SourceCluster, wanted: Range, gone: RangeGone, *, fail_
             raise gone
         raise data_lost([Loss(tp, wanted.start, earliest, latest)]) from gone
     if wanted.start < earliest < wanted.end:
-        log.warning("%s: offsets below %d are gone; reading on from there", wanted, earliest)
+        log.warning("%s: offsets below %d were deleted; continuing from there", wanted, earliest)
         return earliest
-    log.warning("%s: no record of it is left", wanted)
+    log.warning("%s: all its records were deleted", wanted)
     return wanted.end
 
 
 class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Reads from startingOffsets to endingOffsets; commits nothing."""
+    """Batch reader from startingOffsets to endingOffsets; it commits nothing."""
 
     def __init__(self, options: SourceOptions, builder: RowBuilder, connect: Connect = connect) -> None:
         self._options = options
@@ -141,12 +140,12 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
         losses = find_losses(behind, cluster.earliest(behind), end) if behind else []
         if losses and options.fail_on_data_loss:
             raise data_lost(losses)
-        # With nothing to read Spark still wants a partition to run.
+        # Spark needs a partition even if there is nothing to read.
         plan = plan_tasks(ranges_between(start, end), options.task_rows, options.min_partitions)
         return [ReadTask(r) for r in plan] or [ReadTask([])]
 
     def _check_ends(self, cluster: SourceCluster, end: PartitionOffsets) -> None:
-        """Refuse given ends behind the log, whose records a task would wait for. Raises ConfigError."""
+        """Check that given endingOffsets are not past the log's end, where a task would wait. Raises ConfigError."""
         if not isinstance(self._options.batch_end, dict):
             return
         heads = cluster.latest(end)
@@ -157,10 +156,12 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
             return
         if self._options.fail_on_data_loss:
             raise ConfigError(
-                f"endingOffsets are behind the log: {'; '.join(beyond)}. Give latest (-1), or failOnDataLoss=false to "
-                "read what is there"
+                f"endingOffsets are past the end of the log: {'; '.join(beyond)}. Give latest (-1), or "
+                "failOnDataLoss=false to read up to the end"
             )
-        log.warning("endingOffsets are behind the log, read to its end: %s (failOnDataLoss=false)", "; ".join(beyond))
+        log.warning(
+            "endingOffsets are past the end of the log, reading up to it: %s (failOnDataLoss=false)", "; ".join(beyond)
+        )
         end |= {tp: min(offset, heads[tp]) for tp, offset in end.items()}
 
     def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:

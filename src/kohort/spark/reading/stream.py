@@ -1,9 +1,9 @@
-"""The streaming reader: which offsets a micro-batch covers, and when they are committed to the group.
+"""Streaming reader: offsets of each micro-batch, and their commits to the group.
 
-Two facts of Spark shape it. ``commit(end)`` comes one batch late, and never for the last batch; ``latestOffset(start,
-...)`` comes at every trigger with the end of the last completed batch: so ``start`` is what is committed, there, and
-the lag reaches 0. And ``initialOffset`` is asked again when batch 0 is retried after a restart, while the log goes on
-growing: so what it first resolved to is pinned in the group at once, with a mark in the commit's metadata.
+Spark calls ``commit(end)`` one batch late, and never for the last batch. It calls ``latestOffset(start, ...)`` at every
+trigger with the end of the last completed batch: ``start`` is committed there, so the lag reaches 0.
+Spark calls ``initialOffset`` again when batch 0 is retried after a restart, while the log grows: so the first result is
+pinned in the group at once, with a mark in the commit's metadata.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """One per query; the driver's copy lives as long as the query, ``read`` runs on copies in the workers."""
+    """Reader of one query: the driver's copy lives as long as the query, workers call ``read`` on copies."""
 
     def __init__(self, options: SourceOptions, builder: RowBuilder, connect: Connect = connect) -> None:
         self._options = options
@@ -65,11 +65,10 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._planned_end: Mapping[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what workers need, which only read: what the driver keeps stays with it."""
         return {"_options": self._options, "_builder": self._builder, "_connect": self._connect}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["_options"], state["_builder"], state["_connect"])  # type: ignore[misc]  # begun anew
+        self.__init__(state["_options"], state["_builder"], state["_connect"])  # type: ignore[misc]  # starts without the driver's state
 
     @property
     def _cluster(self) -> SourceCluster:
@@ -94,13 +93,14 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             self._began_at_latest = {tp: offset for tp, offset in fresh.items() if tp not in held}
         if not options.commits and options.stream_start == "latest":
             log.warning(
-                "without group.id, startingOffsets=latest is resolved anew if the first micro-batch has to be "
-                "repeated after a restart; give a group.id, which keeps it"
+                "without group.id, startingOffsets=latest is resolved again if the first micro-batch is repeated "
+                "after a "
+                "restart; give a group.id, which pins the start"
             )
         return initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return what Spark hands back, unless it wants everything (Trigger.Once); the limits know all options."""
+        """Return the limit that Spark passes back to ``latestOffset``, except with Trigger.Once."""
         rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
         if rows is not None or self._options.min_offsets_per_trigger is not None:
             return ReadMaxRows(rows or 2**62)
@@ -119,7 +119,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             end = heads
         else:
             end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
-        # A partition that is gone stays where it is.
+        # A missing partition keeps its offset.
         ends = {tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()}
         self._planned_end = with_ids(as_json(ends), ids_of(start) | self._ids_now(ends))
         return self._planned_end
@@ -134,10 +134,11 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     @staticmethod
     def _own(offsets: Mapping[str, Any]) -> PartitionOffsets:
-        """Return the checkpoint's offsets, which must not be those of a member: it holds some of the partitions
-        only."""
+        """Return the checkpoint's offsets. Raises KohortError for those of member mode, which lack partitions."""
         if query_of(offsets) is not None:
-            raise KohortError("this checkpoint was made with group.mode=member: go on in that mode, or begin anew")
+            raise KohortError(
+                "this checkpoint was made with group.mode=member: keep that mode, or start with a new checkpoint"
+            )
         return partitions_of(offsets)
 
     def _end_of_log(self, begin: PartitionOffsets) -> PartitionOffsets:
@@ -153,7 +154,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._heads
 
     def _tell_of_nothing(self, target: PartitionOffsets) -> None:
-        """Warn of a new query that is to read to the end and begins there: most likely it was to read what is there."""
+        """Warn if a new query starts at the end of its topics and therefore reads none of their records."""
         begun, self._began_at_latest = self._began_at_latest, {}
         if not begun or any(begun.get(tp) != head for tp, head in target.items()):
             return
@@ -163,8 +164,8 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             how = "groupFallback=earliest" if options.stream_start == "group" else "startingOffsets=earliest"
             what = f"group {options.group_id} has no offsets" if options.group_id else "no start is given"
             log.warning(
-                "nothing is read: %s, so the query begins at the end of its topics, behind the %s records that are "
-                "there. %s, and a new checkpoint, begin with the first",
+                "no records to read: %s, so the query starts at the end of its topics, after their %s records. To read "
+                "them, set %s and use a new checkpoint",
                 what,
                 f"{there:,}",
                 how,
@@ -172,7 +173,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def _read_heads(self, begin: PartitionOffsets) -> PartitionOffsets:
         cluster = self._cluster
-        # A topic that the query has read may be gone: that is for LogChanges to judge, by failOnDataLoss.
+        # LogChanges handles topics deleted after the query read them, by failOnDataLoss.
         return cluster.latest(wanted_partitions(cluster, self._options, absent_ok=bool(begin)))
 
     def _starts_of_new(self, begin: PartitionOffsets, heads: PartitionOffsets) -> PartitionOffsets:
@@ -190,7 +191,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         begin |= self._starts_of_replaced(begin, start, end)
         if end == self._planned_end:
             return self._plan(begin, upto, again={})
-        # Asked before this process has planned it: a micro-batch that an earlier one began and did not complete.
+        # Planned by an earlier process that did not complete it.
         upto = self._still_there(upto, end)
         return self._plan({tp: begin[tp] for tp in upto}, upto, again=upto)
 
@@ -202,8 +203,10 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._cluster.earliest(partitions) if partitions else {}
 
     def _still_there(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
-        """Return the ends of a repeated micro-batch, without topics that were created again since it was planned: the
-        next micro-batch reads these from their beginning. Raises DataLost where losing fails the query."""
+        """Return the ends of a repeated micro-batch without topics recreated since it was planned.
+
+        The next micro-batch reads those from their beginning. Raises DataLost if failOnDataLoss is set.
+        """
         if not ids_of(end):
             return upto
         wanted_partitions(self._cluster, self._options, absent_ok=True)
@@ -211,8 +214,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return {tp: offset for tp, offset in upto.items() if tp.topic not in replaced}
 
     def _plan(self, begin: PartitionOffsets, upto: PartitionOffsets, again: PartitionOffsets) -> list[ReadTask]:
-        """Return the tasks of a micro-batch; ``again``: up to where rows of a partition may have been delivered
-        before."""
+        """Plan the tasks of a micro-batch; rows below ``again`` may have been delivered before."""
         options = self._options
         if not options.fail_on_data_loss:
             anew = [tp for tp in upto if begin[tp] > upto[tp]]
@@ -221,7 +223,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         if backwards:
             raise KohortError(
                 f"Spark asks for a range that ends before it starts: {'; '.join(backwards)}. The first micro-batch of "
-                "this checkpoint was planned from other offsets; give the query a group.id, which keeps them"
+                "this checkpoint was planned from other offsets; give the query a group.id, which pins its start"
             )
         self._planned = True
         ranges = [r._replace(again_below=again.get(r.tp, 0)) for r in ranges_between(begin, upto)]
@@ -232,7 +234,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return read_ranges(self._cluster, partition.ranges, self._builder, fail_on_data_loss=fail)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: this comes one batch late; see latestOffset."""
+        """Do nothing: Spark calls this one batch late; latestOffset commits."""
 
     def stop(self) -> None:
         self._cluster.close()

@@ -1,1 +1,1 @@
-"""Find or start what Spark needs: Java, Python, a session, a server of Spark Connect."""
+"""Java, Python and the session that Spark needs."""

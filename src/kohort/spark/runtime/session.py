@@ -1,4 +1,4 @@
-"""A SparkSession that works on a fresh machine: Java found, workers on this Python, settings for small batches."""
+"""SparkSession without setup: finds Java, runs workers on this Python, tuned for small batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HIDDEN_OPTIONS: Final = "(?i)url|password|secret|token|jaas|passphrase|ssl[.]key[.]pem|keystore[.]key"
-"""Options that Spark shows as redacted in plans: its own rule, and what else of Kafka's options is a secret."""
+"""Options that Spark redacts in plans: Spark's own rule, and Kafka's other secrets."""
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -24,28 +24,28 @@ SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.streaming.metricsEnabled": "false",
-    # Rename instead of a file context: 108 -> 39 ms a micro-batch for the checkpoint on a local disk.
+    # Rename instead of a file context: 108 -> 39 ms per micro-batch for a checkpoint on a local disk.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.sql.redaction.options.regex": HIDDEN_OPTIONS,
 }
-"""What a local session sets unless told otherwise; shuffle partitions follow two to four cores, not a cluster."""
+"""Defaults of a local session; 4 shuffle partitions fit two to four cores."""
 
 SHORT_RUN: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For programs that end within a few minutes: the JVM's thorough compiler would not pay for itself on two cores."""
+"""JVM flags for programs of a few minutes: C2 compilation would not pay off on two cores."""
 
 QUIET_LOGS: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
-# What ends a query is raised to whoever waits for it: here a line will do.
+# The error that ends a query is raised to its caller: log one line.
 logger.query.name = org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 logger.query.additivity = false
 logger.query.appenderRef.brief.ref = brief
-# So is what ends a task and its job: each attempt would print some hundred lines of stack trace.
+# Errors of tasks and jobs are raised too: each attempt would log a hundred lines of stack trace.
 logger.executor.name = org.apache.spark.executor.Executor
 logger.executor.level = off
 logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
@@ -72,10 +72,13 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 def session(
     app_name: str = "kohort", *, master: str = "local[*,3]", conf: Mapping[str, str] | None = None, quiet: bool = True
 ) -> SparkSession:
-    """Return a session ready for ``format("kohort")``; an active one is reused, as ``getOrCreate`` does.
+    """Return a session for ``format("kohort")``; an active one is reused, as by ``getOrCreate``.
 
-    ``local[*,3]`` gives a failed task three attempts, where ``local[*]`` fails the query at once. ``quiet``: nothing of
-    Spark's log but errors, and no word of Java's about a module that only MLlib gains from, and then does without.
+    Arguments: ``master``: ``local[*,3]`` allows a failed task three attempts, where ``local[*]`` fails the query at
+    once;
+    ``conf``: more settings of Spark; ``quiet``: only errors of Spark's log, and no Java warning about a module for
+    MLlib.
+    Raises JavaNotFound, and MissingExtra without PySpark.
     """
     warnings.filterwarnings("ignore", message=PANDAS_WARNING)
     with needs("spark", "a Spark session"):
@@ -90,21 +93,21 @@ def session(
     if quiet:
         _silence_python_log()
         log = write_whole(private_folder() / "log4j2.properties", QUIET_LOGS)
-        flag = f"-Dlog4j2.configurationFile={log.absolute().as_uri()}"  # a blank in it would be two options
-        settings["spark.ui.showConsoleProgress"] = "false"  # Spark's bar, through what is said of the run
+        flag = f"-Dlog4j2.configurationFile={log.absolute().as_uri()}"  # a URI has no spaces
+        settings["spark.ui.showConsoleProgress"] = "false"  # Spark's progress bar would overwrite the program's output
         settings["spark.driver.extraJavaOptions"] = f"{flag} {(conf or {}).get('spark.driver.extraJavaOptions', '')}"
     settings |= {k: v for k, v in (conf or {}).items() if k != "spark.driver.extraJavaOptions" or not quiet}
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    # Spark also finds the source by itself, but looks only once, in a process that a busy machine may start too late.
+    # Spark's own lookup runs once, in a process that may start too late on a busy machine.
     spark.dataSource.register(KohortDataSource)
     return spark
 
 
 def _silence_python_log() -> None:
-    """Silence the loggers of PySpark that print an error as JSON before it is raised."""
+    """Silence PySpark loggers that print an error as JSON before raising it."""
     try:
         from pyspark.logger import PySparkLogger
     except ImportError:  # before Spark 4.0

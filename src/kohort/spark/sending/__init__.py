@@ -1,1 +1,1 @@
-"""Write to a cluster from Spark."""
+"""Writing to topics from Spark."""

@@ -1,13 +1,11 @@
-"""Sends Arrow batches from a Spark task with a producer kept per worker process, and counts the acknowledged rows.
+"""Sends Arrow batches from a Spark task by a producer kept per worker process, and counts acknowledged rows.
 
-A sink that is at least once may send a row twice: when Spark repeats a task or a micro-batch. Headers name the query,
-micro-batch, task and row number of each row, and a repeated row carries the same (as long as the plan gives the same
-task the same rows, which sources with offsets and their projections do). A reader that remembers these four can drop
-it.
+The sink is at least once: Spark repeats failed tasks and micro-batches. Headers name query, micro-batch, task and row
+number of each row, and a repeated row has the same headers if Spark's plan gives the task the same rows (true for
+sources with offsets). Readers that remember these four headers can drop duplicates.
 
-A dead letter is the record and some headers more, so a record near the limit of its topic makes a letter above it. Such
-a letter goes without its value, and ``kohort-error.left-out`` names the missing part; the record itself is in its
-topic, at the offset that the letter names.
+A dead letter has more headers than its record and may exceed the topic's size limit. It is then sent without the value;
+the header ``kohort-error.left-out`` names the missing parts, and the other headers name the offset of the record.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ ROW: Final = "kohort-row"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who sends: the query's id, the micro-batch, and the task's number in it."""
+    """Query id, micro-batch, and task number of sent rows."""
 
     query: str
     batch: str
@@ -42,7 +40,7 @@ class Origin:
 
 
 def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[str, pa.Array]]:
-    """Return the headers of ``rows`` rows, the first of which is the task's row number ``first_row``."""
+    """Return the delivery headers of ``rows`` rows, numbered from ``first_row`` on."""
     import numpy as np
     import pyarrow as pa
 
@@ -59,8 +57,7 @@ def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[st
 
 
 def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Array]]) -> pa.Array:
-    """Return a column list<struct<key, value>>: each row's own headers, then one of each of ``more`` (name, value by
-    row)."""
+    """Return a headers column: the headers of each row, then one of each of ``more`` (name, value by row)."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -75,7 +72,7 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
         names.insert(0, flat.field(0).cast(pa.string()))
         values.insert(0, flat.field(1).cast(pa.binary()))
         taken = len(flat)
-    # Row r holds its own items and then len(more) new ones; the new ones lie behind all own items, name by name.
+    # In the result, row r has its own headers and then the new ones; in the input, all new ones follow, name by name.
     starts = np.concatenate(([0], np.cumsum(counts + len(more))))
     order = np.empty(starts[-1], np.int64)
     is_new = np.zeros(starts[-1], bool)
@@ -91,56 +88,56 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
     return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), items)
 
 
-_HELD_MOST: Final = 256
-"""Deliveries that are waited for before more is sent: a task's memory is the producer's buffer, not its rows."""
+_MAX_PENDING_DELIVERIES: Final = 256
+"""Unacknowledged deliveries before the task waits: the producer's buffer, not the rows, bounds memory."""
 
-_kept: dict[tuple[int, tuple[tuple[str, Any], ...]], Producer] = {}
+_producers: dict[tuple[int, tuple[tuple[str, Any], ...]], Producer] = {}
 
 
-def kept_producer(settings: Mapping[str, Any]) -> Producer:
-    """Return the producer of these settings, kept for the life of this process: workers are reused, and forked."""
+def shared_producer(settings: Mapping[str, Any]) -> Producer:
+    """Return the producer of these settings, shared within this process (workers are reused, and forked)."""
     key = (os.getpid(), tuple(sorted(settings.items())))
-    if key not in _kept:
+    if key not in _producers:
         from kohort.aio.producing.producer import Producer
 
-        _kept[key] = Producer(settings)
-    return _kept[key]
+        _producers[key] = Producer(settings)
+    return _producers[key]
 
 
 def drop_producer(settings: Mapping[str, Any]) -> None:
-    """Close a producer that failed: the next task begins with a new one, and a new producer id."""
-    producer = _kept.pop((os.getpid(), tuple(sorted(settings.items()))), None)
+    """Close a failed producer: the next task starts a new one, with a new producer id."""
+    producer = _producers.pop((os.getpid(), tuple(sorted(settings.items()))), None)
     if producer is not None:
-        with suppress(KohortError):  # what it has not delivered is the failure that is being told already
+        with suppress(KohortError):  # undelivered records already caused the error being handled
             producer.close(timeout_ms=0)
 
 
 class RowSender:
-    """One task's rows on their way. ``finish`` returns only when every row is acknowledged."""
+    """Sends the rows of one task; ``finish`` returns once all are acknowledged."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
-        self._producer = kept_producer(settings)
+        self._producer = shared_producer(settings)
         self._pending: list[Delivery] = []
         self.rows = 0
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send a batch of key, value, headers, partition (those that it has). Raises what an earlier one met."""
+        """Send a batch with any of key, value, headers, partition. Raises errors of earlier batches."""
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
-        if len(self._pending) > _HELD_MOST:
-            self._wait_for(self._pending[: _HELD_MOST // 2])
-            del self._pending[: _HELD_MOST // 2]
+        if len(self._pending) > _MAX_PENDING_DELIVERIES:
+            self._wait_for(self._pending[: _MAX_PENDING_DELIVERIES // 2])
+            del self._pending[: _MAX_PENDING_DELIVERIES // 2]
 
     def finish(self) -> int:
-        """Wait for all of it and return the number of rows that were acknowledged."""
+        """Wait until all rows are acknowledged, and return their number."""
         self._producer.flush()
         self._wait_for(self._pending)
         self._pending = []
         return self.rows
 
     def fail(self) -> None:
-        """Forget what is under way: the task failed."""
+        """Drop the rows in flight after an error."""
         drop_producer(self._settings)
 
     @staticmethod
@@ -150,7 +147,7 @@ class RowSender:
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
-    """Send rows to ``topic``, or each to the topic that its column names. Raises UsageError for a row without one."""
+    """Send rows to ``topic``, or to the topics in their column. Raises UsageError for a row without a topic."""
     if topic:
         sender.send(topic, batch)
         return
@@ -158,14 +155,14 @@ def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
 
     topics = batch.column("topic")
     if topics.null_count:
-        raise UsageError("a row has no topic: give the option topic, or a value in the column topic")
+        raise UsageError("a row has no topic: set the option topic, or a value in the column topic")
     names = pc.unique(topics).to_pylist()
     for name in names:
         sender.send(name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name)))
 
 
 def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, Any], make: type[RowSender] = RowSender) -> int:
-    """Send rows of (topic, key, value, headers) and return the number acknowledged, all or an error."""
+    """Send rows of (topic, key, value, headers); return the acknowledged number, or raise if any failed."""
     sender = make(settings)
     try:
         for batch in batches:
@@ -178,15 +175,15 @@ def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, Any], ma
 
 
 ERROR: Final = "kohort-error."
-"""Prefix of the headers that a dead letter has beside those of the record."""
+"""Prefix of the headers that a dead letter adds to those of the record."""
 LEFT_OUT: Final = f"{ERROR}left-out"
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-_HELD_LETTERS_MOST: Final = 8
-"""Arrow batches that are kept until they are acknowledged, in case one of their rows is too large."""
+_MAX_PENDING_BATCHES: Final = 8
+"""Arrow batches kept until acknowledged, to resend rows that are too large."""
 
 
 class LetterSender(RowSender):
-    """One task's dead letters in flight. ``finish`` returns only when every letter is acknowledged."""
+    """Sends the dead letters of one task; ``finish`` returns once all are acknowledged."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings)
@@ -195,7 +192,7 @@ class LetterSender(RowSender):
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
         self.rows += batch.num_rows
         self._sent.append((topic, batch, self._producer.send_arrow(topic, batch)))
-        if len(self._sent) > _HELD_LETTERS_MOST:
+        if len(self._sent) > _MAX_PENDING_BATCHES:
             self._acknowledge(*self._sent.pop(0))
 
     def finish(self) -> int:
@@ -205,7 +202,7 @@ class LetterSender(RowSender):
         return self.rows
 
     def _acknowledge(self, topic: str, batch: pa.RecordBatch, deliveries: list[Delivery]) -> None:
-        """Wait for a batch; send the halves of one that is too large again, and a single letter without its value."""
+        """Wait for a batch. If it is too large, resend it in halves, and a single letter without its value."""
         try:
             self._wait_for(deliveries)
         except ApiError as error:
@@ -219,7 +216,7 @@ class LetterSender(RowSender):
             self._send_smaller(topic, batch)
 
     def _send_smaller(self, topic: str, letter: pa.RecordBatch) -> None:
-        """Send one letter with as much of it as the topic takes. Raises ApiError where it takes none."""
+        """Send a letter without some parts. Raises ApiError if the smallest form is still too large."""
         smaller = list(smaller_letters(letter))
         for last, part in zip((*[False] * (len(smaller) - 1), True), smaller, strict=True):
             try:
@@ -232,7 +229,7 @@ class LetterSender(RowSender):
 
 
 def smaller_letters(letter: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a letter without its value; then without its key and the record's own headers as well."""
+    """Yield a letter without its value; then also without its key and the headers of the record."""
     import pyarrow as pa
 
     key, value, headers = (letter.column(name) for name in ("key", "value", "headers"))

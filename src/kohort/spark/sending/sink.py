@@ -1,7 +1,7 @@
-"""``format("kohort")`` as a sink, batch and stream: rows of key, value, headers, topic, partition to topics.
+"""``format("kohort")`` as a sink, batch and stream: writes rows of key, value, headers, topic, partition.
 
-At least once. Brokers drop what an idempotent producer repeats; what Spark repeats (a task, or a micro-batch after a
-restart) is sent again, under the headers of send.py, by which a reader can tell.
+Delivery is at least once. Brokers drop repeats of an idempotent producer. Rows that Spark repeats (a task, or a
+micro-batch after a restart) are sent again, with the same headers (see send.py), so that readers can drop them.
 """
 
 from __future__ import annotations
@@ -27,28 +27,25 @@ SINK_TYPES: Final = {
     "partition": ("int",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
-"""The columns of the Kafka connector's sink, and the types of each."""
+"""Columns of the Kafka connector's sink, and their allowed types."""
 NOT_SENT: Final = ("offset", "timestamp", "timestampType", "redelivered")
-"""Columns of the source that a sink does not send, as the Kafka connector's."""
+"""Columns of the source that the sink ignores, as the Kafka connector does."""
 
 
 def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -> tuple[str, ...]:
-    """Return the columns to send. The other columns of the source (offset, timestamp, ...) are not sent.
-
-    Raises ConfigError for an unknown column and for a type that cannot be sent.
-    """
+    """Return the columns to send. Raises ConfigError for an unknown column or an unsupported type."""
     fields = [(name, kind) for name, kind in fields if name not in NOT_SENT]
     for name, kind in fields:
         if name not in SINK_TYPES:
             raise ConfigError(
                 f"sink: {unknown_option(name, SINK_TYPES)}: a record has {', '.join(SINK_TYPES)}; "
-                "kohort.spark.to_records(df, ...) makes such a frame of any other"
+                "kohort.spark.to_records(df, ...) converts any DataFrame into these columns"
             )
         if kind not in SINK_TYPES[name]:
             raise ConfigError(f"sink: column {name!r} is {' or '.join(SINK_TYPES[name])}, not {kind}")
     names = [name for name, _ in fields]
     if "value" not in names:
-        raise ConfigError("sink: there is no column 'value'")
+        raise ConfigError("sink: column 'value' is missing")
     if not options.topic and "topic" not in names:
         raise ConfigError("sink: give the option 'topic', or a column 'topic'")
     return tuple(n for n in names if n != "headers" or options.include_headers)
@@ -56,14 +53,10 @@ def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -
 
 @dataclass
 class SentRows(WriterCommitMessage):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """What one task sent."""
-
     rows: int
 
 
 class _TaskWriter:
-    """What both writers do in a task."""
-
     def __init__(self, options: SinkOptions, names: tuple[str, ...]) -> None:
         self._options = options
         self._names = names
@@ -82,7 +75,7 @@ class _TaskWriter:
             raise
 
     def prepared(self, batch: pa.RecordBatch, origin: Origin | None, first_row: int) -> pa.RecordBatch:
-        """Return the columns to send, with the headers that name the row."""
+        """Return the columns to send, with the delivery headers."""
         chosen = batch.select(list(self._names))
         if origin is None:
             return chosen
@@ -93,18 +86,18 @@ class _TaskWriter:
         return type(batch).from_arrays([*arrays, headers], names=[*kept, "headers"])
 
     def commit(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing: each task returned only once its rows were acknowledged."""
+        """Do nothing: each task has already waited for its acknowledgements."""
 
     def abort(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing; what was sent stays: the sink is at least once."""
+        """Do nothing: the sink is at least once, so sent rows stay."""
 
 
 class KohortBatchWriter(_TaskWriter, DataSourceArrowWriter):  # type: ignore[misc]  # as above
-    """``df.write.format("kohort").mode("append").save()``."""
+    pass
 
 
 class KohortStreamWriter(_TaskWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
-    """``df.writeStream.format("kohort").start()``, append, update or complete: each trigger's rows are sent."""
+    pass
 
 
 def _origin() -> Origin:

@@ -1,1 +1,1 @@
-"""From bytes to columns: formats of values, and what becomes of bad ones."""
+"""Decoding of record values into columns, and handling of bad values."""

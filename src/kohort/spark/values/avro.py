@@ -1,13 +1,12 @@
-"""Values of Avro's binary encoding, read by fastavro, and what is done before it so that no value can do harm.
+"""Avro values, read by fastavro, with checks of the schema so that no value can do harm.
 
-fastavro is fast and trusts what it reads, in four things that this module takes care of, by the schema alone:
+fastavro trusts its input. This module closes four gaps:
 
-- A list of items that take no bytes (nulls, say) can claim any number of them in a few bytes. A schema that has such a
-  list is refused.
-- A record that may hold records like itself is read by recursion in C: twenty kilobytes, nested deep enough, end the
-  process. Such a schema goes to fastavro's twin in Python, where depth is an error.
-- A decimal is rounded to the schema's precision. Here it is read exactly, and the column says what it can hold.
-- Times of day would be values that no column of Spark takes; they stay the numbers that they are. A uuid is its text.
+- A list of items without bytes (nulls) can claim any number of items in a few bytes. Such schemas are rejected.
+- A recursive record is read by recursion in C: 20 KB, nested deeply, crash the process. Such schemas use fastavro's
+  Python reader, where the depth raises an error.
+- fastavro rounds decimals to the schema's precision. Here they are read exactly, and the column checks the range.
+- Spark has no column type for times of day: they stay numbers. A uuid becomes text.
 
 See docs/adr/0014-avro-by-fastavro.md.
 """
@@ -27,13 +26,13 @@ from kohort.errors import ConfigError
 from kohort.extras import needs
 
 Reader = Callable[[bytes], tuple[Any, int]]
-"""Reads the value that the bytes begin with; returns it and the number of bytes that it takes. Raises AvroError."""
+"""Reads the value at the start of the bytes; returns it and its length. Raises AvroError."""
 
 DEPTH_MOST: Final = 64
 _DECIMAL_BYTES_MOST: Final = 64
-"""Four times what a decimal of Spark needs; the work of making a number of its bytes grows with their square."""
+"""Four times the size of Spark's largest decimal; the cost of conversion grows with the square."""
 _EXACT: Final = Context(prec=160)
-"""As many digits as so many bytes can have, so that nothing is rounded."""
+"""Enough digits for _DECIMAL_BYTES_MOST, so that nothing is rounded."""
 _PRIMITIVES: Final = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 _NAMED: Final = ("record", "error", "enum", "fixed")
 _LOGICAL: Final = {
@@ -47,36 +46,37 @@ _LOGICAL: Final = {
     ("string", "uuid"): "kohort-uuid",
     ("fixed", "uuid"): "kohort-uuid",
 }
-"""The logical types that are read, by the name for fastavro: its own, or one of a reader that is registered here. Any
-other is its plain type, as the specification says."""
+"""Supported logical types and their names for fastavro: its own, or a reader registered here.
+
+Other logical types are read as their plain type, as the specification requires.
+"""
 
 
 class AvroError(ValueError):
-    """Bytes that are not a value of the schema."""
+    pass
 
 
 @lru_cache(maxsize=64)
 def compile_schema(text: str) -> Reader:
-    """Return the reader of a schema, given as JSON.
+    """Compile an Avro schema, given as JSON, into a reader.
 
-    Raises ConfigError for what is no Avro schema and for one with lists of items that take no bytes, MissingExtra
-    without fastavro.
+    Raises ConfigError for an invalid schema and for lists of items without bytes, MissingExtra without fastavro.
     """
     with needs("pipeline", "value.format=avro"):
         import fastavro
-        from fastavro import _read_py as in_python  # private, and the only way to a reader that depth cannot end
+        from fastavro import _read_py as in_python  # private, but the only reader that survives deep nesting
         from fastavro.schema import SchemaParseException
     _register_readers()
-    given, checked = _parsed(text), _Checked()
+    given, rewriter = _parsed(text), _SchemaRewriter()
     try:
-        ready = checked.rewrite(given, "", 0)
-        checked.check_lists()
+        ready = rewriter.rewrite(given, "", 0)
+        rewriter.check_lists()
         schema = fastavro.parse_schema(ready)
     except ConfigError:
         raise
     except (SchemaParseException, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"value.avro.schema: {' '.join(str(error).split())}") from None
-    schemaless_reader = in_python.schemaless_reader if checked.recursive else fastavro.schemaless_reader
+    schemaless_reader = in_python.schemaless_reader if rewriter.recursive else fastavro.schemaless_reader
     failures = (EOFError, LookupError, ValueError, ArithmeticError, TypeError, RecursionError, struct.error)
 
     def read(data: bytes) -> tuple[Any, int]:
@@ -91,7 +91,7 @@ def compile_schema(text: str) -> Reader:
 
 
 def field_names(text: str) -> list[str]:
-    """Return the fields of the record that the schema is. Raises ConfigError if it is none."""
+    """Return the field names of a record schema. Raises ConfigError for any other schema."""
     schema = _parsed(text)
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ConfigError("value.avro.schema: expected a record at the top")
@@ -110,16 +110,16 @@ def _why(error: Exception, at: int, size: int) -> str:
     if isinstance(error, RecursionError):
         return "records nested too deep"
     if isinstance(error, EOFError) or (isinstance(error, IndexError) and at >= size):
-        return "the value ends in the middle"
+        return "the value is truncated"
     if isinstance(error, IndexError):
-        return "a branch or a symbol that the schema does not have"
+        return "a branch or symbol index outside the schema"
     if isinstance(error, UnicodeDecodeError):
         return "text that is not UTF-8"
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def _register_readers() -> None:
-    """Tell fastavro how to read the logical types that it does not read as Spark wants them."""
+    """Register readers for logical types that fastavro reads unsuitably for Spark."""
     from fastavro.read import LOGICAL_READERS
 
     LOGICAL_READERS["bytes-kohort-decimal"] = LOGICAL_READERS["fixed-kohort-decimal"] = _read_decimal
@@ -133,8 +133,8 @@ def _read_decimal(raw: bytes, schema: Any, *_: Any) -> Decimal:
     return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-schema["kohort-scale"], _EXACT)
 
 
-class _Checked:
-    """One schema on its way to fastavro: rewritten, its named types known, its lists kept for a look at the end."""
+class _SchemaRewriter:
+    """Rewrites a schema for fastavro; collects its named types and lists."""
 
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
@@ -143,7 +143,7 @@ class _Checked:
         self.recursive = False
 
     def rewrite(self, schema: Any, space: str, depth: int) -> Any:
-        """Return the schema with the logical types that are read here. Raises ConfigError for what is no type."""
+        """Return the schema with supported logical types. Raises ConfigError for an invalid type."""
         if depth > DEPTH_MOST:
             raise ConfigError(f"value.avro.schema is nested more than {DEPTH_MOST} deep")
         if isinstance(schema, str):
@@ -187,7 +187,7 @@ class _Checked:
         elif schema["type"] == "fixed":
             made |= {"size": _whole(_inside(schema, "size"), "size"), **_logical("fixed", schema)}
         else:
-            self._types[full] = made  # before its fields: a record may hold records like itself
+            self._types[full] = made  # before its fields: a record may contain itself
             self._open.append(full)
             given = [(_inside(field, "name"), _inside(field, "type")) for field in _inside(schema, "fields")]
             made["fields"] = [{"name": n, "type": self.rewrite(kind, space, depth + 1)} for n, kind in given]
@@ -196,23 +196,23 @@ class _Checked:
         return made
 
     def check_lists(self) -> None:
-        """Raise ConfigError for a list whose items take no bytes: a few bytes could claim any number of them."""
+        """Raise ConfigError for a list of items without bytes: a few bytes could claim any number of items."""
         if any(self._is_empty(items, ()) for items in self._lists):
-            raise ConfigError("value.avro.schema: a list of items that take no bytes, of which any number could come")
+            raise ConfigError("value.avro.schema: lists of items without bytes (such as null) are not supported")
 
     def _is_empty(self, schema: Any, seen: tuple[str, ...]) -> bool:
         if isinstance(schema, str):
             named = self._types.get(schema)
             return schema == "null" if named is None else schema in seen or self._is_empty(named, (*seen, schema))
         if not isinstance(schema, dict):
-            return False  # a union begins with the number of its branch
+            return False  # a union starts with its branch number
         if schema["type"] == "fixed":
             return not schema["size"]
         return "fields" in schema and all(self._is_empty(field["type"], seen) for field in schema["fields"])
 
 
 def _inside(schema: Any, key: str) -> Any:
-    """Return what a type must have. Raises ConfigError."""
+    """Return a required key of a type. Raises ConfigError if it is missing."""
     if not isinstance(schema, dict) or key not in schema:
         raise ConfigError(f"value.avro.schema: expected {key!r} in {json.dumps(schema)[:80]}")
     return schema[key]
@@ -228,7 +228,6 @@ def _logical(plain: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole(found: Any, key: str) -> int:
-    """Return a number of a schema. Raises ConfigError."""
     try:
         return int(found)
     except (TypeError, ValueError, OverflowError):

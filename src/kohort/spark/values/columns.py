@@ -1,4 +1,4 @@
-"""The columns of ``format("kohort")``: the Kafka connector's, in Spark's types and in the exact Arrow types."""
+"""Columns of ``format("kohort")``: those of the Kafka connector, as Spark types and exact Arrow types."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ TYPES: Final = {
     "redelivered": "boolean",
 }
 REDELIVERED: Final = "redelivered"
-"""Whether the row may have been delivered before; made here, not the record's, and only for a schema that names it."""
+"""Name of the column that is True for a row that may have been delivered before; only in schemas that name it."""
 _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 
 def ddl(*, include_headers: bool) -> str:
-    """Return the schema of a read for which the user gave none."""
+    """Return the default schema of a read."""
     left_out = {REDELIVERED} | (set() if include_headers else {"headers"})
     return ", ".join(f"{n} {t}" for n, t in TYPES.items() if n not in left_out)
 
 
 def check_schema(fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the column names of the user's schema. Raises ConfigError for a column or a type that the source lacks."""
+    """Return the column names of the user's schema. Raises ConfigError for an unknown column or a wrong type."""
     for name, kind in fields:
         if name not in TYPES:
             raise ConfigError(f"schema: {unknown_option(name, TYPES)}: the columns are {', '.join(TYPES)}")
@@ -44,7 +44,6 @@ def check_schema(fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
-    """Return Spark's Arrow schema of these columns."""
     import pyarrow as pa
 
     types: dict[str, Any] = {
@@ -62,12 +61,12 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
 
 
 def client_columns(names: Sequence[str]) -> list[str]:
-    """Return what to ask of the client for these columns: the offset always, for it says where a range ends."""
+    """Return the client's columns for these Spark columns; the offset always, to find the end of a range."""
     return list(dict.fromkeys(["offset", *(_DECODED_NAME.get(n, n) for n in names if n != REDELIVERED)]))
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch of the client as a batch of ``schema``: its columns, cast where the unit or a name differs."""
+    """Convert a batch of the client to ``schema``, cast where a unit or a name differs."""
     import pyarrow as pa
 
     arrays = []

@@ -1,8 +1,8 @@
-"""Records of CSV to columns. One record is one row, read by itself: a quote or line end cannot reach the next record.
+"""Decodes CSV values into columns. Each record is one row: a quote cannot extend into the next record.
 
-A record is read by RFC 4180, with quotes doubled inside of quotes, or with the backslashes that Spark writes before
-them. A record that means two different rows by the two rules is an error. An empty field is NULL; a quoted empty field
-is NULL too, except in a text column, where it is an empty text.
+Quotes follow RFC 4180 (doubled), or Spark's backslash escapes. A record that the two rules read differently is an
+error.
+An empty field is NULL; a quoted empty field is NULL too, except in a text column, where it is an empty text.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ _ESCAPED: Final = re.compile(r'\\(["\\])')
 
 
 class CsvReader:
-    """Reads records of one schema."""
-
     def __init__(self, schema: pa.Schema, separator: str, zone: tzinfo) -> None:
         from kohort.columns.conversions.scalars import is_text
 
@@ -39,7 +37,7 @@ class CsvReader:
         self._backslashed = re.compile(f"{_BACKSLASHED}|{bare}", re.DOTALL)
 
     def read_block(self, values: pa.Array) -> Decoded:
-        """Return the columns, one row for each value, given as binary; a NULL value is a row of NULLs."""
+        """Decode a binary array into columns, one row for each value; a NULL becomes a row of NULLs."""
         import numpy as np
         import pyarrow as pa
 
@@ -82,19 +80,19 @@ class CsvReader:
         return row
 
     def _fields(self, text: str) -> list[tuple[str, bool]]:
-        """Return each field, and whether it has quotes. Raises ValueError."""
+        """Return each field, and True if it was quoted. Raises ValueError."""
         doubled = self._split(text, self._doubled, lambda inside: inside.replace('""', '"'))
         if '\\"' not in text:
             return self._checked(doubled, text)
         backslashed = self._split(text, self._backslashed, lambda inside: _ESCAPED.sub(r"\1", inside))
         either = [fields for fields in (doubled, backslashed) if fields and len(fields) == len(self._schema)]
         if len(either) == 2 and doubled != backslashed:
-            raise ValueError('a backslash before a quote (\\") can be read in two ways')
+            raise ValueError('ambiguous: a backslash before a quote (\\")')
         return self._checked(either[0] if either else doubled, text)
 
     def _checked(self, fields: list[tuple[str, bool]] | None, text: str) -> list[tuple[str, bool]]:
         if fields is None:
-            raise ValueError(f"a quote that is not closed, or a line end outside of quotes: {_shown(text)!r}")
+            raise ValueError(f"an unclosed quote, or a line end outside of quotes: {_shown(text)!r}")
         if len(fields) != len(self._schema):
             raise ValueError(f"{len(fields)} fields, expected {len(self._schema)}")
         return fields
@@ -113,7 +111,7 @@ class CsvReader:
         return None
 
     def _plain(self, values: pa.Array) -> tuple[list[pa.Array], Any]:
-        """Convert the records without quotes and line ends in one go. Return the columns, and which rows are left."""
+        """Convert records without quotes and line ends as one block. Return the columns and the remaining rows."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc

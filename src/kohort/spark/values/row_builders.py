@@ -1,11 +1,11 @@
-"""The rows of a read: the record's columns as they are, or the columns of its decoded value; and values that are bad.
+"""Builds the rows of a read: the columns of the record, or of its decoded value; and handles bad values.
 
-Spark compares the first batch's schema with its own, order and nullability included, so every batch is built from one
-schema object. A schema given by the user picks columns: those that it leaves out are never built.
+Spark compares the first batch's schema with its own, including order and nullability, so each batch is built from one
+schema object. Columns left out of the user's schema are never built.
 
-For a value that cannot be decoded the query fails, or the row is dropped, nulled, or sent to a topic. Such a dead
-letter is the record as it was (key, value, headers) with headers ``kohort-error.*`` for the reason and the origin. The
-task that found it sends it before the task ends: at least once, since a task that Spark repeats sends it again.
+A value that cannot be decoded fails the query, or its row is dropped, set to NULL, or sent to a topic as a dead letter:
+key, value and headers of the record, with headers ``kohort-error.*`` for reason and origin. The task sends it before it
+ends: at least once, since a repeated task sends it again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 
 def session_zone() -> tzinfo:
-    """Return the zone that a task's query has; the machine's where the session sets none, as in Spark."""
+    """Return the time zone of a task's session; the machine's if the session sets none, as in Spark."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -52,12 +52,12 @@ log = logging.getLogger(__name__)
 
 
 class BadRecord(KohortError):
-    """A value that cannot be decoded, where the options say that this ends the query."""
+    """A value that cannot be decoded, with badRecords=fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecords:
-    """The policy of ``badRecords``: fail, drop, null or dlq. ``settings``: those of the producer of dead letters."""
+    """Policy of ``badRecords``: fail, drop, null or dlq. ``settings``: options of the dead-letter producer."""
 
     policy: str
     topic: str
@@ -76,8 +76,10 @@ class BadRecords:
     def judge(
         self, batch: pa.RecordBatch, built: pa.RecordBatch, problems: Mapping[int, str], *, keep: bool
     ) -> pa.RecordBatch:
-        """Return the rows to hand on. ``batch``: the records as they were; ``keep``: rows of dead letters stay, with
-        their ``_error``. Raises BadRecord where the policy is to fail."""
+        """Apply the policy to bad rows. Raises BadRecord if it is to fail.
+
+        ``batch``: the original records; ``keep``: keep rows of dead letters, with their ``_error``.
+        """
         if not problems or self.policy == "null":
             return built
         row = min(problems)
@@ -90,8 +92,8 @@ class BadRecords:
             self._send(batch, problems)
             if keep:
                 return built
-        fate = f"sent to {self.topic}" if self.sends else "dropped"
-        log.warning("%d undecodable values %s, the first at %s: %s", len(problems), fate, where, problems[row])
+        action = f"sent to {self.topic}" if self.sends else "dropped"
+        log.warning("%d undecodable values were %s, the first at %s: %s", len(problems), action, where, problems[row])
         import numpy as np
         import pyarrow as pa
 
@@ -106,14 +108,14 @@ class BadRecords:
 
         rows = sorted(problems)
         bad = batch.take(pa.array(rows))
-        said = {
+        error_headers = {
             "reason": [problems[row].encode() for row in rows],
             "stage": [b"decode"] * len(rows),
             "topic": [str(v).encode() for v in bad.column("topic").to_pylist()],
             "partition": [str(v).encode() for v in bad.column("partition").to_pylist()],
             "offset": [str(v).encode() for v in bad.column("offset").to_pylist()],
         }
-        more = [(f"kohort-error.{name}", pa.array(values, pa.binary())) for name, values in said.items()]
+        more = [(f"kohort-error.{name}", pa.array(values, pa.binary())) for name, values in error_headers.items()]
         headers = add_headers(bad.column("headers"), len(rows), more)
         sender = LetterSender(self.settings)
         try:
@@ -128,25 +130,25 @@ class BadRecords:
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
-"""Beside a decoded value, the record's own columns go by these names, which no field of a value is likely to have."""
+"""Names of the record's own columns next to a decoded value, unlikely to be fields of a value."""
 
 
 class RowBuilder(Protocol):
-    """Turns the client's batches into Spark's. Picklable."""
+    """Converts the client's batches into Spark's. Picklable."""
 
     @property
     def client_columns(self) -> Sequence[str]:
-        """What to ask of the client."""
+        """Columns to read from the client."""
 
     @property
     def marks_redelivered(self) -> bool:
-        """Whether ``build`` is to be given the column ``redelivered`` too."""
+        """True if ``build`` needs the column ``redelivered``."""
 
     def build(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
 
 
 class RecordRowBuilder:
-    """The record's columns ``names``, as they are."""
+    """Builds the record's columns ``names``, unchanged."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._schema = arrow_schema(names)
@@ -158,12 +160,12 @@ class RecordRowBuilder:
 
 
 class ValueRowBuilder:
-    """The fields of the value, beside the record's columns as ``_key``, ``_topic``, ... and ``_error``, where asked."""
+    """Builds the fields of the decoded value, and record columns as ``_key``, ``_topic``, ... and ``_error``."""
 
     def __init__(
         self, schema: pa.Schema, value: ValueFormat, bad: BadRecords, *, tombstones: str = "row", zone: str = ""
     ) -> None:
-        """``tombstones``: row, drop or bad; ``zone``: of timestamps without one, the session's by default."""
+        """``tombstones``: row, drop or bad; ``zone``: of timestamps without one, default the session's."""
         self._schema = schema
         self._value = value
         self._bad = bad
@@ -213,8 +215,7 @@ def _errors(rows: int, problems: Mapping[int, str]) -> pa.Array:
 
 
 def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
-    """Return what builds rows of Spark's schema, checked. Raises ConfigError for a column or a type that the source
-    cannot give."""
+    """Return the row builder for Spark's schema. Raises ConfigError for an unsupported column or type."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     named = [(field.name, field.dataType.simpleString()) for field in schema.fields]
@@ -226,11 +227,11 @@ def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
             raise ConfigError(f"schema: column {name!r} is {types[name]}, not {kind}")
     required = next((f.name for f in schema.fields if not f.nullable), None)
     if required:
-        raise ConfigError(f"schema: column {required!r} is NOT NULL, which a value need not heed: leave that out")
+        raise ConfigError(f"schema: column {required!r} is NOT NULL, which a value may lack: leave NOT NULL out")
     arrow = to_arrow_schema(schema, timezone="UTC")
     fields = arrow.empty_table().select([n for n, _ in named if n not in types]).schema
     if not len(fields):
-        raise ConfigError(f"schema: no column of the value, for which value.format={options.value_format} is given")
+        raise ConfigError(f"schema: no column for the value, but value.format={options.value_format} is set")
     value = ValueFormat(
         options.value_format, fields, options.value_separator, avro=options.avro_schema, framing=options.avro_framing
     )

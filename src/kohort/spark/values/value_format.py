@@ -1,7 +1,7 @@
-"""Decodes the values of records into columns, for ``format("kohort")`` and for the sources of pipelines.
+"""Decodes record values into columns, for ``format("kohort")`` and the sources of pipelines.
 
-JSON is read as ``poll_arrow`` reads it (columns/json_values), CSV record by record (csv_records.py), Avro value by
-value by fastavro (avro.py). A value has the same outcome on each road, whatever block it is in.
+JSON is read as by ``poll_arrow`` (columns/json_values), CSV record by record (csv_records.py), Avro value by value
+(avro.py). The result for a value does not depend on the other values of its block.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _FRAME: Final = 5
 
 
 class ValueFormat:
-    """How values become the columns of ``schema``. Picklable: made on the driver, used in workers."""
+    """Decoder of values into the columns of ``schema``. Picklable: made on the driver, used in workers."""
 
     def __init__(
         self, kind: str, schema: pa.Schema, separator: str = ",", *, avro: str = "", framing: str = "none"
     ) -> None:
-        """``avro``: the schema that values were written with; ``framing``: confluent, if five bytes stand before."""
+        """``avro``: the writer's schema; ``framing``: confluent if each value starts with five bytes of a schema id."""
         self.kind = kind
         self.schema = schema
         self.separator = separator
@@ -36,13 +36,13 @@ class ValueFormat:
             known = field_names(avro)
             for name in schema.names:
                 if name not in known:
-                    raise ConfigError(f"schema: {name!r} is no field of value.avro.schema: {', '.join(known)}")
+                    raise ConfigError(f"schema: value.avro.schema has no field {name!r}, only {', '.join(known)}")
             _check_no_times(schema)
         else:
             check_types(kind, schema)
 
     def decode(self, values: pa.Array, zone: tzinfo = UTC) -> Decoded:
-        """Decode all rows of a binary column; a NULL is a row of NULLs. ``zone``: of timestamps without one."""
+        """Decode all rows of a binary column; a NULL becomes a row of NULLs. ``zone``: of timestamps without one."""
         if self.kind == "avro":
             return self._decode_avro(values.to_pylist())
         if self.kind == "json":
@@ -68,7 +68,7 @@ class ValueFormat:
             return Decoded(self._avro_columns(rows), problems)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             pass
-        for row, one in enumerate(rows):  # a value that its column cannot hold: find whose
+        for row, one in enumerate(rows):  # find the rows with a value outside the range of its column
             try:
                 self._avro_columns([one])
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
@@ -85,7 +85,7 @@ class ValueFormat:
             if _has_timestamp(field.type):
                 column = [_with_milliseconds(value, field.type) for value in column]
             columns.append(pa.array(column, field.type))
-            columns[-1].validate(full=True)  # bytes as text that is not UTF-8
+            columns[-1].validate(full=True)  # rejects bytes in a text column that are not UTF-8
         return columns
 
 
@@ -108,10 +108,9 @@ def _with_milliseconds(value: Any, kind: pa.DataType) -> Any:
 
 
 def _avro_row(read: Reader, value: bytes, *, framed: bool) -> dict[str, Any]:
-    """Return the fields of one value. Raises AvroError."""
     if framed:
         if len(value) < _FRAME or value[0]:
-            raise AvroError("not framed: expected a zero byte and a schema id in front")
+            raise AvroError("not framed: expected a zero byte and a schema id at the start")
         value = value[_FRAME:]
     row, end = read(value)
     if end != len(value):
@@ -121,7 +120,7 @@ def _avro_row(read: Reader, value: bytes, *, framed: bool) -> dict[str, Any]:
 
 
 def _check_no_times(schema: pa.Schema) -> None:
-    """Raise ConfigError for a column of Spark's type time, for which Avro's numbers would be nanoseconds."""
+    """Raise ConfigError for a column of Spark's type time: Avro's numbers would be read as nanoseconds."""
     import pyarrow.types as is_type
 
     for field in schema:
@@ -130,7 +129,7 @@ def _check_no_times(schema: pa.Schema) -> None:
 
 
 def check_types(kind: str, schema: pa.Schema) -> None:
-    """Raise ConfigError for a column that the format cannot give."""
+    """Raise ConfigError for a column type that the format does not support."""
     import pyarrow as pa
 
     from kohort.columns.json_values.object_reader import ObjectReader
@@ -144,6 +143,6 @@ def check_types(kind: str, schema: pa.Schema) -> None:
                 CsvReader(one, ",", UTC)
         except TypeError as error:
             raise ConfigError(
-                f"schema: column {field.name!r}: value.format={kind} cannot make {error}; read it as string, or the "
-                "whole value with value.format=raw"
+                f"schema: column {field.name!r}: value.format={kind} does not support {error}; read it as string, "
+                "or the whole value with value.format=raw"
             ) from None

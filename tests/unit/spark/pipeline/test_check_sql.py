@@ -130,23 +130,23 @@ def test_what_spark_takes_is_no_problem(query: str) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("select * form input", "it is no SQL from 'input' on, in: select * form input"),
-        ("select user form input", "it is no SQL from 'input' on, in: select user form input"),
-        ("select (id from input", "it is no SQL from 'from' on, in: select (id from input"),
-        ("selct id from input", "it is no SQL from 'from' on, in: selct id from input"),
-        ("select id from inputt", "no source is called 'inputt'; did you mean input?"),
-        ("select id from zzz", "no source is called 'zzz'; there is input, orders, rates"),
+        ("select * form input", "invalid SQL at 'input', in: select * form input"),
+        ("select user form input", "invalid SQL at 'input', in: select user form input"),
+        ("select (id from input", "invalid SQL at 'from', in: select (id from input"),
+        ("selct id from input", "invalid SQL at 'from', in: selct id from input"),
+        ("select id from inputt", "source 'inputt' does not exist; did you mean input?"),
+        ("select id from zzz", "source 'zzz' does not exist; found input, orders, rates"),
         ("select idd from input", "no column 'idd'; did you mean id?"),
         ("select id from input where usr = 'a'", "no column 'usr'; did you mean user?"),
         ("select id from input group by contry", "no column 'contry'; did you mean country?"),
         ("select o.amout from orders o", "o has no column 'amout'; did you mean amount?"),
         ("select o.rate from orders o join rates r using (country)", "o has no column 'rate'; did you mean at?"),
-        ("select p.id from rates", "no table or column 'p'; there is country, rate"),
-        ("select transform(tags, t -> upper(tt)) from input", "no column 'tt'; there is amount, at, country, "
+        ("select p.id from rates", "no table or column 'p'; found country, rate"),
+        ("select transform(tags, t -> upper(tt)) from input", "no column 'tt'; found amount, at, country, "
          "id, m, place, tags, user"),
         ("with a as (select idd from input) select * from a", "no column 'idd'; did you mean id?"),
-        ("select id from input; select 1", "one query is expected, without ; between two"),
-        (" ", "it is empty"),
+        ("select id from input; select 1", "expected one query, without ;"),
+        (" ", "the query is empty"),
     ],
 )  # fmt: skip
 def test_slips_are_told_with_what_may_be_meant(query: str, said: str) -> None:
@@ -190,7 +190,7 @@ def test_the_columns_that_come_of_a_query(query: str, columns: Columns) -> None:
 
 def test_conditions_are_checked_like_queries() -> None:
     check_expression("rate > 0 and country is not null", ("country", "rate"))
-    for text, said in (("rat > 0", "no column 'rat'; did you mean rate?"), ("rate >", "it is no SQL")):
+    for text, said in (("rat > 0", "no column 'rat'; did you mean rate?"), ("rate >", "invalid SQL")):
         with pytest.raises(SqlProblem, match=said):
             check_expression(text, ("country", "rate"))
 
@@ -242,27 +242,27 @@ def test_the_shipped_pipelines_are_passed(name: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("user string", "user lonk", "line 4: schema: 'lonk' is no type of Spark's; did you mean long?"),
-        ("from clicks c", "form clicks c", "line 7: it is no SQL from 'clicks' on, in: c.*, r.region form clicks c "
+        ("user string", "user lonk", "line 4: schema: 'lonk' is not a Spark type; did you mean long?"),
+        ("from clicks c", "form clicks c", "line 7: invalid SQL at 'clicks', in: c.*, r.region form clicks c "
          "left join regions"),
         ("r.region from", "r.regon from", "line 7: r has no column 'regon'; did you mean region?"),
         ("ms / 1000", "mss / 1000", "line 8: no column 'mss'; did you mean ms?"),
         ("not_null: region", "not_null: regin", "line 11: no column 'regin'; did you mean region?"),
-        ("check: s <", "check: duration <", "line 12: no column 'duration'; there is at, country, ms, region, s, "
+        ("check: s <", "check: duration <", "line 12: no column 'duration'; found at, country, ms, region, s, "
          "user"),
-        ("partition_by: [region]", "partition_by: [nocol]", "line 14: partition_by: no column 'nocol'; there is at, "
+        ("partition_by: [region]", "partition_by: [nocol]", "line 14: partition_by: no column 'nocol'; found at, "
          "country, ms, region, s, user"),
         ("key: user", "key: usr", "line 15: key: no column 'usr'; did you mean user?"),
-        ("sum(s)", "sum(z)", "line 17: no column 'z'; there is at, country, ms, region, s, user"),
+        ("sum(s)", "sum(z)", "line 17: no column 'z'; found at, country, ms, region, s, user"),
         ("using (country)", "using (contry)", "line 7: no column 'contry'; did you mean country?"),
-        ("user string", "_source string", "line 4: schema: '_source' is a column that the pipeline itself adds"),
-        ("user string", "_problem string", "line 4: schema: '_problem' is a column that the pipeline itself adds"),
-        ("user string", "_corrupt_record string", "line 4: schema: '_corrupt_record' is a column that the pipeline "
-         "itself adds"),
-        ("user string", "MS string", "line 4: schema: SQL takes 'MS' and 'ms' for one column"),
-        ("ms / 1000 as s", "1 as s, 2 as _failed", "line 8: '_failed' is a column that the pipeline itself adds"),
-        ("topics: [clicks],", "topics: [clicks], group: '',", "line 4: group: '' is no name: give one, or leave group "
-         "out"),
+        ("user string", "_source string", "line 4: schema: column '_source' is reserved for the pipeline"),
+        ("user string", "_problem string", "line 4: schema: column '_problem' is reserved for the pipeline"),
+        ("user string", "_corrupt_record string", "line 4: schema: column '_corrupt_record' is reserved "
+         "for the pipeline"),
+        ("user string", "MS string", "line 4: schema: SQL ignores case: 'MS' and 'ms' are one column"),
+        ("ms / 1000 as s", "1 as s, 2 as _failed", "line 8: column '_failed' is reserved for the pipeline"),
+        ("topics: [clicks],", "topics: [clicks], group: '',", "line 4: group: '' is blank: give a name, or remove "
+         "group"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_told_at_its_line(old: str, new: str, said: str) -> None:
@@ -283,7 +283,7 @@ def test_columns_that_a_test_expects_must_be_there() -> None:
 
     check(CLICKS + TESTS)
     for old, new, said in (
-        ("s: 1,", "seconds: 1,", "rows: no column 'seconds'; there is at, country, ms, region, s, user"),
+        ("s: 1,", "seconds: 1,", "rows: no column 'seconds'; found at, country, ms, region, s, user"),
         ("offset: 0", "ofset: 0", "dlq: no column 'ofset'; did you mean offset?"),
     ):
         with pytest.raises(PipelineError) as problem:
@@ -296,7 +296,7 @@ def test_columns_that_a_test_expects_must_be_there() -> None:
     [
         ("time: at", "time: att", "line 10: window: no column 'att'; did you mean at?"),
         ("by: [region]", "by: [regio]", "line 10: window: no column 'regio'; did you mean region?"),
-        ("max(s)", "max(zz)", "line 10: agg: last: no column 'zz'; there is at, country, ms, region, s, user"),
+        ("max(s)", "max(zz)", "line 10: agg: last: no column 'zz'; found at, country, ms, region, s, user"),
     ],
 )
 def test_windows_too(old: str, new: str, said: str) -> None:

@@ -56,10 +56,10 @@ def test_column_of_another_type_is_refused_with_file_and_column(tmp_path: Path, 
         found.casts(columns(id="string", n=comes))
 
     kind = columns(n=there)["n"].dataType.simpleString()
-    said = f"/out/batch-0000000001-0000-1f3c9a2b.parquet has it as {kind}"
     assert "sink table: column n is " in str(refused.value)
-    assert said in str(refused.value)
-    assert f"Make it {kind} in a step, or give another path" in str(refused.value)
+    assert f", but {kind} in " in str(refused.value)
+    assert "/out/batch-0000000001-0000-1f3c9a2b.parquet: readers take one type" in str(refused.value)
+    assert f"Cast it to {kind} in a step, or give another path" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_other_partition_columns_are_refused(tmp_path: Path) -> None:
     folder = files(tmp_path, columns(n="long"), partition="country=FR")
 
     assert FolderTypes("table", ("country",), folder)
-    with pytest.raises(SinkRefused, match="is partitioned by country, and partition_by names no column"):
+    with pytest.raises(SinkRefused, match="is partitioned by country, not by no column as in partition_by"):
         FolderTypes("table", (), folder)
-    with pytest.raises(SinkRefused, match="is partitioned by country, and partition_by names day, country"):
+    with pytest.raises(SinkRefused, match="is partitioned by country, not by day, country as in partition_by"):
         FolderTypes("table", ("day", "country"), folder)
 
 

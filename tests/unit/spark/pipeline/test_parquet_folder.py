@@ -142,7 +142,7 @@ def test_a_compaction_killed_at_any_step_leaves_each_row_once(tmp_path: Path, fi
         assert not list((place / "state").rglob("*.parquet")), "nothing is left over"
         if len(done) < steps:
             break
-    assert done == ["merged", "noted", "in place", *["an input is gone"] * 3]
+    assert done == ["merged", "noted", "in place", *["an input is removed"] * 3]
 
 
 def test_merged_files_keep_types_notes_and_compression(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_checkpoint_of_before_the_merged_files_is_refused(tmp_path: Path) -> N
     out = written(folder(tmp_path), 3)
     out.compact(2)
 
-    with pytest.raises(SinkRefused, match="up to 2, and the checkpoint goes back to 1"):
+    with pytest.raises(SinkRefused, match="up to micro-batch 2, but the checkpoint continues at 1"):
         folder(tmp_path).begin(1)
     folder(tmp_path).begin(3)
 
@@ -209,7 +209,7 @@ def test_a_damaged_note_is_told(tmp_path: Path) -> None:
     out.compact(0)
     (tmp_path / "state" / "sinks" / "table" / "compaction.json").write_text("[1")
 
-    with pytest.raises(SinkRefused, match=r"compaction\.json says which files .* is damaged"):
+    with pytest.raises(SinkRefused, match=r"compaction\.json, the list of merged files .* is damaged"):
         folder(tmp_path).recover()
 
 

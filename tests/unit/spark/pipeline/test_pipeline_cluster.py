@@ -78,7 +78,7 @@ def test_the_login_of_a_source_is_that_of_sinks_where_the_top_names_no_brokers(p
     [
         ("sasl.mechanism: PLAIN", "sasl.mechanism: PLAINS", "line 4: .*sasl.mechanism='PLAINS'"),
         ("linger.ms", "lingre.ms", "line 8: .*did you mean kafka.linger.ms"),
-        ("linger.ms: 20", "bootstrap.servers: x", "line 8: bootstrap.servers: say it with"),
+        ("linger.ms: 20", "bootstrap.servers: x", "line 8: bootstrap.servers: use the source's key"),
         ("sasl.username: etl, ", "", "line 4: .*sasl.password needs sasl.username"),
     ],
 )

@@ -131,15 +131,15 @@ sinks: [{noop: }]
         (
             "  - noop:",
             "  - delta: {path: x}",
-            f"line 15: unknown key 'delta' in sinks[2]; there is {', '.join(KINDS)}",
+            f"line 15: unknown key 'delta' in sinks[2]; keys are {', '.join(KINDS)}",
         ),
         (
             "partition_by: [country]}",
             "counts: n}",
-            "line 12: unknown key 'counts' in sinks[0].parquet; it stands beside parquet, not in it",
+            "line 12: unknown key 'counts' in sinks[0].parquet; it belongs next to parquet, not in it",
         ),
-        ("version: 1", "version: 9", "line 1: version 9: this kohort reads version 1"),
-        ("name: orders", "name: a/b", "line 2: name: 'a/b': letters, digits, - and _"),
+        ("version: 1", "version: 9", "line 1: version 9: this kohort supports version 1"),
+        ("name: orders", "name: a/b", "line 2: name: 'a/b': expected letters, digits, - and _, not a digit or - first"),
         (
             "format: json",
             "format: jsn",
@@ -152,16 +152,20 @@ sinks: [{noop: }]
         ),
         ("filters: true", "filters: maybe", "line 7: filters: expected true or false"),
         ("rows: 500", "rows: many", "line 3: rows: expected a whole number"),
-        ("localhost:9092", "localhost", "line 3: brokers: 'localhost': expected HOST:PORT, or several with commas"),
+        (
+            "localhost:9092",
+            "localhost",
+            "line 3: brokers: 'localhost': expected HOST:PORT, or several separated by commas",
+        ),
         ("every: 2 seconds", "every: soon", "line 17: trigger: every: 'soon': expected a time such as 2 seconds"),
-        ("dlq: {topic: orders-dlq, partitions: 3}\n", "", "line 9: not_null: id: quarantine needs a dlq"),
-        ("- noop:", "- noop:\n    name: topic", "line 1: two sinks are called 'topic': give each a name"),
+        ("dlq: {topic: orders-dlq, partitions: 3}\n", "", "line 9: not_null: id: else: quarantine needs a dlq"),
+        ("- noop:", "- noop:\n    name: topic", "line 1: two sinks have the name 'topic': give each its own name"),
         ("start: group", "start: begin", "line 3: start: 'begin': expected earliest, latest or group"),
-        ("checkpoint: state", "checkpoint: state\nname: again", "line 19: 'name' is given twice in the file"),
+        ("checkpoint: state", "checkpoint: state\nname: again", "line 19: 'name' appears twice in the file"),
         ("sql: select", "sql: [select", "line 7: not YAML: expected ',' or ']', but got ':'"),
         ("start: group", "start: 2024-13-45", "line 3: start: '2024-13-45': expected earliest, latest or group"),
         ("rows: 500", "rows: 0x_", "line 3: rows: expected a whole number"),
-        ("name: orders", "name: &a [*a]", "line 1: nested too deeply, or an alias within what it stands for"),
+        ("name: orders", "name: &a [*a]", "line 1: nested too deeply, or an alias that contains itself"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_at_its_line(old: str, new: str, said: str) -> None:
@@ -171,18 +175,18 @@ def test_what_cannot_be_meant_is_refused_at_its_line(old: str, new: str, said: s
 def test_a_sink_of_aggregated_rows_cannot_set_rows_aside() -> None:
     counted = changed("    name: table\n", "    name: table\n    counts: n\n")
 
-    assert "a sink with counts takes aggregated rows, which cannot be set aside" in refused(counted)
+    assert "a sink with counts has aggregated rows, which rules cannot drop or quarantine" in refused(counted)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("[country]", "[country], compact_every: 1", "line 12: compact_every: 1: expected a number of micro-batches, "
-         "from 2"),
-        ("    name: table\n", "    name: table\n    counts: country\n", "line 12: counts: country is a column of "
-         "partition_by: it would be no number"),
-        ("  - noop:", "  - parquet: {path: out/orders/new}\n", "line 1: two Parquet sinks or summaries write to "
-         "/pipelines/out/orders/new, or one within the other: give each a folder"),
+         "at least 2"),
+        ("    name: table\n", "    name: table\n    counts: country\n", "line 12: counts: country is in "
+         "partition_by, whose columns are not numbers in the files"),
+        ("  - noop:", "  - parquet: {path: out/orders/new}\n", "line 1: two Parquet sinks or summaries use "
+         "/pipelines/out/orders/new, or a folder within it: give each its own folder"),
     ],
 )  # fmt: skip
 def test_parquet_sinks_that_cannot_be_are_refused(old: str, new: str, said: str) -> None:
@@ -214,12 +218,12 @@ def test_values_of_csv_and_avro_are_decoded_as_the_source_does(tmp_path: Path) -
         ("{format: csv}", "format csv needs a schema"),
         ("{format: avro, schema: id long}", "format avro needs avro_schema: a file such as orders.avsc, or its JSON"),
         ("{format: avro, schema: id long, avro_schema: none.avsc}", "none.avsc: cannot be read"),
-        ("{format: avro, schema: idd long, avro_schema: order.avsc}", "'idd' is no field of avro_schema, which has id"),
+        ("{format: avro, schema: idd long, avro_schema: order.avsc}", "avro_schema has no field 'idd', only id"),
         ("{format: avro, schema: id long, avro_schema: '{}'}", "line 4: avro_schema: expected a type, found"),
-        ("{format: json, schema: id long, separator: ;}", "unknown key 'separator' in decode; there is format, schema"),
+        ("{format: json, schema: id long, separator: ;}", "unknown key 'separator' in decode; keys are format, schema"),
         (
             "{format: protobuf}",
-            "format: protobuf: not decoded here .there is json, csv, avro, raw.: read the value raw",
+            "format: protobuf: not supported .formats are json, csv, avro, raw.: use format: raw",
         ),
     ):
         with pytest.raises(PipelineError, match=problem):
@@ -234,7 +238,7 @@ def test_a_python_step_must_be_there_and_is_not_run(tmp_path: Path) -> None:
     file.write_text(text)
     assert load_pipeline(file, {}).steps[0] == Step("python", "steps.py:enrich", filters=True, line=6)
     file.write_text(text.replace(":enrich", ":enrihc"))
-    with pytest.raises(PipelineError, match=r"line 6: python: steps.py has no function 'enrihc'; it has enrich"):
+    with pytest.raises(PipelineError, match=r"line 6: python: steps.py has no function 'enrihc', only enrich"):
         load_pipeline(file, {})
 
 
@@ -276,16 +280,17 @@ def test_streams_are_joined_and_counted_by_windows() -> None:
         ("size: 1 minute,", "", "line 12: steps[1].window needs 'size'"),
         (", agg: {n: count(*)}", "", "line 12: steps[1].window needs agg, such as agg: {n: count(*)}"),
         ("bytes: 64MiB", "bytes: much", "line 6: bytes='much': expected a size such as 64m, 1g or 1048576"),
-        ("{topic: {topic: out}, counts: n}", "parquet: {path: out}", "line 1: mode: update writes a window anew with "
-         "each change, which Parquet cannot replace: say append"),
-        ("watermark: 10 minutes, by", "watermark: 1 hour, by", "line 12: watermark: 1 hour, of at: Spark takes one "
-         "watermark for a row, and its source has one already (orders has at with 10 minutes, payments has timestamp "
-         "with 1 hour): leave it out here, or there"),
-        ("time: at,", "time: paid,", "line 12: watermark: 10 minutes, of paid: Spark takes one watermark for a row, "
-         "and its source has one already (orders has at with 10 minutes, payments has timestamp with 1 hour): leave it "
-         "out here, or there"),
+        ("{topic: {topic: out}, counts: n}", "parquet: {path: out}", "line 1: mode: update rewrites a window with "
+         "each change, which Parquet sinks cannot do: use mode: append"),
+        ("watermark: 10 minutes, by", "watermark: 1 hour, by", "line 12: watermark: 1 hour of at: Spark allows one "
+         "watermark for a row, and its source has one (orders has at with 10 minutes, payments has timestamp "
+         "with 1 hour): remove one of them"),
+        ("time: at,", "time: paid,", "line 12: watermark: 10 minutes of paid: Spark allows one watermark for a row, "
+         "and its source has one (orders has at with 10 minutes, payments has timestamp with 1 hour): remove one of "
+         "them"),
         ("mode: update", "  - window: {time: window_start, size: 1 hour, watermark: 1 hour, agg: {n: count(*)}}\n"
-         "mode: update", "line 13: watermark: a window over windows has that of the first: leave it out here"),
+         "mode: update", "line 13: watermark: a window over windows inherits the first window's watermark: "
+         "remove it here"),
         ("mode: update", "mode: complete", "line 13: mode: 'complete': expected append or update"),
     ],
 )  # fmt: skip
@@ -347,21 +352,21 @@ def test_a_source_that_is_a_member_of_its_group_has_the_options_of_one() -> None
          "member?"),
         ("  group: g\n", "", "line 5: group_mode: member needs a group"),
         ("group: g", "group: g\n  read: table", "line 7: a table is read whole: group_mode must be standalone"),
-        ("trigger: {every: 2 seconds}", "", "line 6: group_mode: member is for pipelines that go on: what a run "
-         "to the end of the topics has to read would change with every rebalance. Give trigger: {every: 2 seconds} "
-         "and run it --continuous, or leave group_mode out"),
-        ("group: g", "group: g\n  watermark: {column: timestamp, delay: 1 minute}", "line 7: group_mode: member is "
-         "not for windows and joins of streams: when a partition goes to another member, their state stays behind"),
+        ("trigger: {every: 2 seconds}", "", "line 6: group_mode: member is for continuous pipelines: each "
+         "rebalance would change the end of a single run. Use trigger: {every: 2 seconds} "
+         "and run it --continuous, or remove group_mode"),
+        ("group: g", "group: g\n  watermark: {column: timestamp, delay: 1 minute}", "line 7: group_mode: member does "
+         "not support windows and joins of streams: their state cannot move with a partition to another member"),
         ("session.timeout.ms", "sesion.timeout.ms", "line 8: unknown option 'kafka.sesion.timeout.ms'; did you mean "
          "kafka.session.timeout.ms?"),
         ("12000", "soon", "line 8: session.timeout.ms='soon': expected a whole number from 0 to 2147483647"),
         ("12000", "1000", "line 8: heartbeat.interval.ms=3000 must be below session.timeout.ms=1000"),
         ("12000", "12000\n    heartbeat.interval.ms: 12000", "line 9: heartbeat.interval.ms=12000 must be below "
          "session.timeout.ms=12000"),
-        ("12000", "[1]", "line 8: session.timeout.ms: expected text, a number, or true or false"),
-        ("session.timeout.ms: 12000", "group.id: x", "line 8: group.id: say it with the source's group"),
+        ("12000", "[1]", "line 8: session.timeout.ms: expected text, a number, true or false"),
+        ("session.timeout.ms: 12000", "group.id: x", "line 8: group.id: use the source's key group instead"),
         ("session.timeout.ms: 12000", "enable.auto.commit: true", "line 8: option 'kafka.enable.auto.commit' is "
-         "refused: offsets are committed as micro-batches complete; see commitOffsets"),
+         "refused: the query commits each completed micro-batch; see commitOffsets"),
     ],
 )  # fmt: skip
 def test_what_a_member_cannot_be_is_refused_at_its_line(old: str, new: str, said: str) -> None:
@@ -388,15 +393,17 @@ tests:
         dropped=1,
         line=20,
     )
-    assert refused(text.replace("raw: x", "rwa: x")).startswith("line 20: given: a record is {value: {id: 1}} or {raw")
+    assert refused(text.replace("raw: x", "rwa: x")).startswith(
+        "line 20: given: expected a record such as {value: {id: 1}} or {raw"
+    )
     assert refused(text.replace("raw: x", "raw: no")) == (
-        "line 20: given: raw is text, and YAML reads False here: put it into quotes"
+        "line 20: given: expected text for raw, but YAML reads False: put it in quotes"
     )
     assert refused(text.replace("[{value: {id: 1}, key: a}, {raw: x}, {value: null}]", "{input: 7}")) == (
         "line 20: given: expected a list of records of 'input'"
     )
     assert refused(text.replace("given: [", "given: {other: [").replace("null}]", "null}]}")) == (
-        "line 20: given: no source is called 'other'; there is input"
+        "line 20: given: source 'other' does not exist; sources are input"
     )
 
 

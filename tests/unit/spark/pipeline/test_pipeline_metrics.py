@@ -44,7 +44,7 @@ def test_micro_batches_are_counted_by_sink_and_served_while_the_block_runs() -> 
 def test_a_port_that_is_taken_is_told_with_its_address() -> None:
     with serve_metrics(Metrics("orders"), "127.0.0.1:0") as url:
         address = url.removeprefix("http://").removesuffix("/metrics")
-        taken = f"metrics: cannot listen on {address}: Address already in use; is another run there"
+        taken = f"metrics: cannot listen on {address}: Address already in use; does another run use it"
         with pytest.raises(ConfigError, match=taken), serve_metrics(Metrics("orders"), address):
             pass
 

@@ -80,7 +80,7 @@ def test_damaged_owner_file_is_named(tmp_path: Path) -> None:
     claim_checkpoint(of)
     for text in ("", "[]", '{"id": "x"}'):
         (of.state / "owner.json").write_text(text)
-        with pytest.raises(KohortError, match=r"owner\.json is damaged: expected the id"):
+        with pytest.raises(KohortError, match=r"owner\.json is damaged: expected id"):
             claim_checkpoint(of)
 
 

@@ -28,7 +28,7 @@ def test_a_second_run_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
         now = current_run(pipeline)
         assert now is not None
         assert now.pid == os.getpid()
-        with pytest.raises(KohortError, match=rf"orders is running already: process {os.getpid()} on "):
+        with pytest.raises(KohortError, match=rf"orders is already running: process {os.getpid()} on "):
             as_the_only_run(pipeline).__enter__()
         assert current_run(pipeline) == now
 

@@ -20,17 +20,17 @@ def test_schema_text_gives_the_names_of_columns() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("id long, user lonk", "'lonk' is no type of Spark's; did you mean long?"),
-        ("x array<lonk>", "'lonk' is no type of Spark's; did you mean long?"),
-        ("a struct<b: int, c: txt>", "'txt' is no type of Spark's"),
+        ("id long, user lonk", "'lonk' is not a Spark type; did you mean long?"),
+        ("x array<lonk>", "'lonk' is not a Spark type; did you mean long?"),
+        ("a struct<b: int, c: txt>", "'txt' is not a Spark type"),
         ("id", "'id' has no type"),
         ("id, user string", "'id' has no type"),
         ("id long,", "a column is missing at the end"),
         ("id long user string", "expected a comma or the end, found 'user'"),
-        ("a map<string>", "map needs its types, such as array<string> or map<string, long>"),
-        ("a int, a long", "two columns are called 'a'"),
+        ("a map<string>", "map needs element types, such as array<string> or map<string, long>"),
+        ("a int, a long", "two columns have the name 'a'"),
         ("a struct<b: int", "expected a comma or the end, found ''"),
-        (" ", "it is empty"),
+        (" ", "the schema is empty"),
     ],
 )
 def test_what_is_no_schema_is_told(text: str, said: str) -> None:

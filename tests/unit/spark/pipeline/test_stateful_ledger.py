@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("yaml")
 
 from kohort.cli.pipeline.run import ledger_lines
-from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore, waiting
+from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore, rows_in_open_windows
 from kohort.spark.pipeline.metrics import Metrics
 from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.run import RunReport
@@ -118,17 +118,17 @@ def test_more_than_came_in_is_a_problem_and_so_is_a_micro_batch_of_which_nothing
     run = Windowed(tmp_path)
     run.windows(0, 10, 104)
     run.runner.complete(progress(0, 100))
-    assert run.runner.ledger().problems == ["sink table stands for 104 rows, 4 more than came in"]
+    assert run.runner.ledger().problems == ["sink table counts 104 rows, 4 more than were read"]
 
     run.windows(1, 1, 1)
-    assert "Spark has not told what went into the micro-batches [1]" in run.runner.ledger().problems
+    assert "Spark has not reported the input of micro-batches [1]" in run.runner.ledger().problems
 
 
 def test_what_waits_is_not_known_where_a_run_was_killed_before_spark_told() -> None:
     told = Entry(0, rows_in=Count(5), stateful=True, sources={"clicks": 5}, stands_for={"table": 3})
 
-    assert waiting([told]) == {"table": 2}
-    assert waiting([told, Entry(1, stateful=True)]) == {}
+    assert rows_in_open_windows([told]) == {"table": 2}
+    assert rows_in_open_windows([told, Entry(1, stateful=True)]) == {}
 
 
 def counting(tmp_path: Path, text: str) -> str:

@@ -1,1 +1,1 @@
-"""Run a pipeline: one run at a time, batch by batch or as one stateful stream."""
+"""Running a pipeline: process, micro-batches, ledger."""

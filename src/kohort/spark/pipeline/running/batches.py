@@ -28,15 +28,15 @@ _EXAMPLES: Final = 3
 
 
 class ExpectationFailed(KohortError):
-    """Rows fail a rule that says ``else: fail``."""
+    """Rows fail a rule with ``else: fail``."""
 
 
 class RunEnds(KohortError):
-    """A micro-batch that Spark began after the run was asked to end; nothing of it was done."""
+    """Micro-batch that Spark began after a stop request; it wrote nothing."""
 
 
 class BatchRunner:
-    """Handed to ``foreachBatch``. Keeps the first error as it was raised, before Spark wraps it in its own."""
+    """Function for ``foreachBatch``; keeps the first error as raised, before Spark wraps it."""
 
     def __init__(
         self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None] = lambda _: None
@@ -55,7 +55,7 @@ class BatchRunner:
     def __call__(self, raw: DataFrame, batch: int) -> None:
         with self._at_work:
             if self._ends:
-                raise RunEnds("the run ends")
+                raise RunEnds("the run is stopping")
             try:
                 self._begin_sinks(batch)
                 entry = self._run(raw, batch)
@@ -64,17 +64,17 @@ class BatchRunner:
                 self.error = error
                 raise
             if self.entries and self.entries[-1].batch == batch:
-                self.entries.pop()  # done again by this run
+                self.entries.pop()  # repeated by this run
             self.entries.append(entry)
             self._tell(entry)
 
     @property
     def types_are_there(self) -> bool:
-        """True where a sink has rows whose types new rows must fit."""
+        """True if a sink has rows whose types new rows must fit."""
         return any(writer.has_types for writer in self._writers.values())
 
     def check_types(self, rows: DataFrame) -> None:
-        """Raise SinkRefused where the columns of these rows do not fit the rows of a sink."""
+        """Raise SinkRefused if the columns do not fit the rows of a sink."""
         schema = rows.drop(FAILED, SOURCE).schema
         for writer in self._writers.values():
             writer.check(schema)
@@ -83,14 +83,16 @@ class BatchRunner:
         self._on_entry(entry)
 
     def complete(self, progress: Any) -> None:
-        """Note that Spark has a micro-batch as complete; ``progress`` is its event."""
+        """Note from Spark's progress event that a micro-batch is complete."""
         with self._complete:
             self._complete_upto = max(self._complete_upto, progress.batchId)
             self._complete.notify_all()
 
     def end(self, timeout_s: float) -> None:
-        """Let the micro-batch under way be done, and begin no other. Then wait, up to ``timeout_s``, until Spark has
-        noted that it is complete: else it would be done again."""
+        """Finish the micro-batch in flight and begin no other.
+
+        Wait up to ``timeout_s`` until Spark has noted that it is complete; otherwise the next run repeats it.
+        """
         self._ends = True
         with self._at_work:
             last = self.entries[-1].batch if self.entries else -1
@@ -101,12 +103,12 @@ class BatchRunner:
         return next((entry for entry in reversed(self.entries) if entry.batch == batch), None)
 
     def _begin_sinks(self, batch: int) -> None:
-        # micro-batches below this one are complete: Spark notes one before it begins the next
+        # earlier micro-batches are complete: Spark notes that before it begins the next
         for writer in self._writers.values():
             writer.begin(batch)
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
-        # Persisted because every sink and every count reads it: otherwise each would fetch and decode anew.
+        # Persisted: each sink and each count would otherwise fetch and decode again.
         decoded = raw.persist()
         try:
             by_problem, again = counts_of_source(decoded)
@@ -140,7 +142,7 @@ class BatchRunner:
             judged.unpersist()
 
     def _set_aside(self, judged: DataFrame, verdicts: Mapping[str, Count], entry: Entry) -> None:
-        """Drop or quarantine the rows that fail rules; raises ExpectationFailed where a rule says so."""
+        """Drop or quarantine rows that fail rules. Raises ExpectationFailed for a rule with ``else: fail``."""
         rules = self._pipeline.rules
         self._refuse_failures(judged, verdicts)
         aside = [v for v in verdicts if quarantines(v, rules)]
@@ -154,14 +156,13 @@ class BatchRunner:
     def _write_sinks(self, judged: DataFrame, entry: Entry) -> None:
         passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
         if any(s.counts for s in self._pipeline.sinks):
-            # An aggregating pipeline: its rows stand for several of the source's, and say how many.
+            # Aggregating pipeline: a column of its rows says how many source rows each stands for.
             entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
             entry.marked = False
         for sink in self._pipeline.sinks:
             entry.sinks[sink.name] = self._write(sink, passed, entry)
 
     def _write(self, sink: Sink, passed: DataFrame, entry: Entry) -> int:
-        """Write the rows and return how many the sink holds."""
         writer = self._writers[sink.name]
         return writer.write(passed, entry.batch, passed=entry.passed.rows, counts=sink.counts)
 
@@ -171,7 +172,7 @@ class BatchRunner:
             fatal = [r for r in failed_rules(verdict, rules) if r.otherwise == "fail"]
             if not fatal:
                 continue
-            where = "keep _source in the steps to see which"
+            where = "select _source in each step to see them here"
             if SOURCE in judged.columns:
                 rows = judged.where(judged[FAILED] == verdict).select(f"{SOURCE}.*").limit(_EXAMPLES).collect()
                 where = ", ".join(f"{r['topic']}-{r['partition']} offset {r['offset']}" for r in rows)
@@ -182,7 +183,7 @@ class BatchRunner:
 
 
 def keep_table(rows: DataFrame, pipeline: Pipeline) -> tuple[DataFrame, Count, Count, int]:
-    """Keep the decoded rows of a table. Return the frame for the steps, rows in, rows undecoded, dead letters sent."""
+    """Persist the decoded rows of a table. Return the DataFrame, rows in, undecoded rows, dead letters sent."""
     decoded = rows.persist()
     by_problem = counts_by(decoded, PROBLEM)
     rows_in = sum(by_problem.values(), start=Count())

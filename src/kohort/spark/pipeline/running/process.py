@@ -1,12 +1,12 @@
-"""The process that runs a pipeline: a lock beside the checkpoint, and the signals that end the run.
+"""Process of a pipeline run: its lock beside the checkpoint, and the signals that end it.
 
-The lock is on a file and goes with the process, however that ends: two runs are never on one checkpoint, and ``status``
-can tell a run from the file of a killed one.
+The lock is a file lock, released however the process ends. So a checkpoint never has two runs, and ``status`` can tell
+a run from the file of a killed one.
 
-pyspark's own handler of Ctrl-C cancels jobs and raises in the main thread, which mostly waits for the JVM: a run would
-end in tracebacks of PySpark. So the first Ctrl-C or SIGTERM is only noted here, and obeyed between two micro-batches.
-The second does what it did before: in a program Ctrl-C raises KeyboardInterrupt, in the command both end the process.
-SIGTERM is noted even where Ctrl-C is ignored, as in a process that a shell script put into the background.
+pyspark's Ctrl-C handler cancels jobs and raises in the main thread, which waits for the JVM: the run would end with
+tracebacks. So the first Ctrl-C or SIGTERM only sets a flag, which is checked between two micro-batches. The second has
+its former effect: KeyboardInterrupt in a program, the end of the process in the command. SIGTERM counts even if Ctrl-C
+is ignored, as in background processes of a shell script.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ _FILE = "running.json"
 
 
 class CurrentRun(NamedTuple):
-    """A run that goes on."""
-
     host: str
     pid: int
     since_ms: int
@@ -39,7 +37,7 @@ class CurrentRun(NamedTuple):
 
 @contextmanager
 def as_the_only_run(pipeline: Pipeline) -> Iterator[None]:
-    """Hold the pipeline's lock within the block: this process runs it. Raises KohortError where another does."""
+    """Lock the pipeline for this process. Raises KohortError if another process runs it."""
     target = pipeline.state / _FILE
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("a+") as held:
@@ -49,7 +47,7 @@ def as_the_only_run(pipeline: Pipeline) -> Iterator[None]:
             other = current_run(pipeline)
             who = f": process {other.pid} on {other.host}" if other else ""
             raise KohortError(
-                f"pipeline {pipeline.name} is running already{who}. Two runs cannot share the checkpoint "
+                f"pipeline {pipeline.name} is already running{who}. Two runs cannot share the checkpoint "
                 f"{pipeline.state}"
             ) from None
         held.truncate(0)
@@ -62,7 +60,7 @@ def as_the_only_run(pipeline: Pipeline) -> Iterator[None]:
 
 
 def current_run(pipeline: Pipeline) -> CurrentRun | None:
-    """Return the run of another process, if one is active."""
+    """Return the active run of another process; None if there is none."""
     try:
         with (pipeline.state / _FILE).open() as found:
             try:
@@ -79,8 +77,7 @@ _STDERR: Final = 2
 
 
 class StopSignal:
-    """Within it, a first SIGINT or SIGTERM is noted. It does nothing outside of the main thread, which alone gets
-    signals, and for a signal that is ignored."""
+    """Turns the first SIGINT or SIGTERM into a flag. No effect outside the main thread, and for ignored signals."""
 
     def __init__(self, say: str = "") -> None:
         self._say = say
@@ -100,7 +97,7 @@ class StopSignal:
         if not self.asked.is_set():
             self.asked.set()
             if self._say:
-                os.write(_STDERR, f"{self._say}\n".encode())  # print may be what was interrupted
+                os.write(_STDERR, f"{self._say}\n".encode())  # print may be interrupted itself
             return
         before = self._before[number]
         if callable(before):
@@ -116,9 +113,12 @@ class StopSignal:
 
 @contextmanager
 def ends_at_once(code: int) -> Iterator[Callable[[], None]]:
-    """Let SIGINT and SIGTERM end this process within the block, and Spark with it, which sees that its driver is gone.
-    Nothing is lost: the next run repeats the micro-batch in flight. Yields what to call once there is a session:
-    pyspark puts a handler of its own in place."""
+    """End this process, and Spark with it, at SIGINT or SIGTERM within the block.
+
+    The next run repeats the micro-batch in flight, so nothing is lost. Yields a function to call after the session
+    starts,
+    because pyspark replaces the handlers.
+    """
 
     def end(_number: int, _frame: FrameType | None) -> None:
         os.write(_STDERR, b"\n")

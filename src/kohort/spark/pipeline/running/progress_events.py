@@ -1,7 +1,4 @@
-"""Spark's progress events of one query, from its own listener bus: none is missed, however many there are.
-
-``recentProgress`` keeps a thousand, and forgets with the query.
-"""
+"""All progress events of a query, from Spark's listener bus; ``recentProgress`` keeps only a thousand."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Calls ``done`` with the progress of each trigger of the query of this name."""
+    """Calls ``done`` with the progress of each trigger of the query ``query_name``."""
 
     def __init__(self, query_name: str, done: Callable[[Any], None]) -> None:
         super().__init__()
@@ -33,8 +30,8 @@ class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark h
             return
         try:
             self._done(event.progress)
-        except Exception:  # what is raised here would be lost in Spark
-            log.exception("the progress of micro-batch %s was not taken in", event.progress.batchId)
+        except Exception:  # Spark would swallow the error
+            log.exception("the progress event of micro-batch %s could not be processed", event.progress.batchId)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
         pass
@@ -45,6 +42,6 @@ class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark h
             self._state.notify_all()
 
     def wait_ended(self, run_id: str, timeout_s: float) -> bool:
-        """Wait for the last event of a run of the query; all others were before it."""
+        """Wait for the last event of a run of the query."""
         with self._state:
             return self._state.wait_for(lambda: run_id in self._ended, timeout_s)

@@ -1,9 +1,8 @@
-"""Runs a pipeline on a Spark session and reports what became of every row.
+"""Runs a pipeline on a Spark session and reports what happened to every row.
 
-The stream is read by one query; tables are read whole when the run begins, up to the offsets they then have, and
-joined as static frames: so each streamed row meets the same table, whatever micro-batch it is in, and a row without a
-match is known to have none. That is what makes a one-shot run exact, where a stream-stream join would have to guess
-how long to wait.
+The stream is read by one query. Tables are read whole when the run begins, up to their offsets at that time, and joined
+as static DataFrames: each row of the stream meets the same table in every micro-batch, and a row without a match is
+certain to have none. A stream-stream join would need a waiting time instead.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata
 from kohort.spark.options.offsets import as_json
-from kohort.spark.pipeline.check_whole import check_goes_on
+from kohort.spark.pipeline.check_whole import check_not_member
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Summary
 from kohort.spark.pipeline.file_tests import analysed
 from kohort.spark.pipeline.frames import load_decoded
@@ -48,7 +47,7 @@ class PipelineStopped(KohortError):
 
 @dataclass(slots=True)
 class TableRead:
-    """A table source of one run: its rows, and the offsets up to which it was read."""
+    """Table source of one run: its row counts, and the end offsets of the read."""
 
     rows: int
     undecoded: int
@@ -58,7 +57,7 @@ class TableRead:
 
 @dataclass(slots=True)
 class RunReport:
-    """What one run did."""
+    """Result of one run."""
 
     name: str
     ledger: Ledger
@@ -91,15 +90,15 @@ class RunReport:
 
 STARTS_MOST: Final = 4
 POLL_S: Final = 1.0
-"""How often a run looks whether it is to end."""
+"""Interval of the check for a stop request, in s."""
 LAST_EVENT_S: Final = 60.0
-"""How long to wait for what Spark says of a micro-batch that is complete; it takes some ms."""
+"""Maximum wait for Spark's event of a complete micro-batch, in s; it usually takes ms."""
 WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
-"""Spark gives the process of a Python source ten seconds to start, and no option; a busy machine may need longer."""
+"""Spark's error if a Python source starts in over ten seconds, as on a busy machine; no option changes it."""
 
 
 class PipelineRun:
-    """One run of a pipeline: ``start`` it, wait for it, ``finish`` it."""
+    """A run of a pipeline: ``start``, ``wait``, ``finish``."""
 
     def __init__(
         self,
@@ -127,13 +126,13 @@ class PipelineRun:
         """Check the checkpoint and the sinks, read the tables, start the query."""
         pipeline = self._pipeline
         if self._once:
-            check_goes_on(pipeline)
+            check_not_member(pipeline)
         if pipeline.stateful:
             check_dead_letters(pipeline)
         owner = claim(pipeline)
         self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, self._on_entry)
         if self._runner.types_are_there and not any(step.kind in ("python", "function") for step in pipeline.steps):
-            self._runner.check_types(analysed(pipeline, self._spark))  # functions run on rows alone
+            self._runner.check_types(analysed(pipeline, self._spark))  # Python functions run only on rows
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
         if pipeline.stateful:
@@ -153,8 +152,10 @@ class PipelineRun:
         self.query = self._writer.start()
 
     def wait(self, stop: threading.Event | None = None) -> None:
-        """Return when the query ends by itself, or is asked to by ``stop``. Raises what stopped it: PipelineStopped for
-        an error of Spark's, any other error as it was first raised."""
+        """Wait until the query ends, or ``stop`` is set.
+
+        Raises PipelineStopped for an error of Spark's, any other error as it was first raised.
+        """
         if self.query is None or self._runner is None or self._writer is None:
             raise PipelineStopped("the run was not started")
         for attempt in range(1, STARTS_MOST + 1):
@@ -168,15 +169,15 @@ class PipelineRun:
                     raise as_stopped(self._runner.error) from None
                 if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
                     raise PipelineStopped(_last_line(str(error))) from error
-                self.query = self._writer.start()  # the checkpoint says where to go on
+                self.query = self._writer.start()  # the checkpoint has the position
             else:
                 return
 
     def stop(self) -> None:
-        """End a continuous run after the micro-batch under way. Raises what that one failed with."""
+        """End a continuous run after the micro-batch in flight. Raises the error of that micro-batch."""
         if self.query is not None and self.query.isActive and self._runner is not None:
             self._runner.end(LAST_EVENT_S)
-            with suppress(Exception):  # of the next micro-batch, had it begun: nothing of it was done
+            with suppress(Exception):  # the next micro-batch, if begun, wrote nothing
                 self.query.stop()
             if self._runner.error is not None:
                 raise as_stopped(self._runner.error) from None
@@ -186,8 +187,8 @@ class PipelineRun:
             self._events.wait_ended(str(self.query.runId), LAST_EVENT_S)
 
     def close(self) -> None:
-        """End what a run that failed, or was ended by a second Ctrl-C, has left in the session."""
-        with suppress(Exception):  # Spark itself may be gone
+        """Stop the query after a failed or interrupted run."""
+        with suppress(Exception):  # Spark may have ended
             if self.query is not None and self.query.isActive:
                 self.query.stop()
             if self._events is not None:
@@ -202,7 +203,9 @@ class PipelineRun:
         report = RunReport(pipeline.name, stateful or total(entries, filters=pipeline.filters), self._tables)
         for name, table in self._tables.items():
             if table.dead_letters != table.undecoded:
-                report.problems.append(f"table {name}: {table.undecoded} rows set aside, {table.dead_letters} sent")
+                report.problems.append(
+                    f"table {name}: {table.undecoded} undecodable rows, but {table.dead_letters} dead letters sent"
+                )
         everything = total(self._store.entries(), filters=pipeline.filters)
         for summary in pipeline.summaries:
             report.summaries[summary.name] = self._summarise(summary, everything, report.problems)
@@ -215,7 +218,7 @@ class PipelineRun:
         return report
 
     def _read_table(self, source: Source) -> DataFrame:
-        """Read a table up to where it ends now; the offsets are fixed first, so that they can be committed later."""
+        """Read a table up to its current end; fix the offsets first, to commit them later."""
         options = lookup_options(source)
         cluster = KohortCluster(options)
         try:
@@ -230,7 +233,7 @@ class PipelineRun:
         return frame
 
     def _summarise(self, summary: Summary, ledger: Ledger, problems: list[str]) -> int:
-        """Compute a summary over all that the Parquet sinks hold; its counted rows must be all of theirs."""
+        """Compute a summary over all rows of the Parquet sinks; check its counted rows against theirs."""
         pipeline = self._pipeline
         stored = {s.name: s.open(pipeline) for s in pipeline.sinks if s.stores_rows}
         sinks = {name: sink for name, sink in stored.items() if sink.has_rows}
@@ -245,11 +248,11 @@ class PipelineRun:
             of = summary.of or next(iter(sinks))
             stands_for, held = rows_in(written, summary.counts), ledger.sinks.get(of, 0)
             if stands_for != held:
-                problems.append(f"summary {summary.name} stands for {stands_for:,} rows, sink {of} holds {held:,}")
+                problems.append(f"summary {summary.name} counts {stands_for:,} rows, but sink {of} has {held:,}")
         return rows_in(written)
 
     def _lag(self, source: Source) -> int:
-        """Return the lag of the group; commit the offsets of a table, since all of its rows are written now."""
+        """Return the group's lag; commit a table's offsets, as all its rows are written."""
         options = lookup_options(source)
         cluster = KohortCluster(options)
         try:
@@ -265,9 +268,9 @@ class PipelineRun:
 
 
 def claim(pipeline: Pipeline) -> PipelineOwner:
-    """Claim checkpoint, groups and output folders for a pipeline, and create its topics; needs no Spark.
+    """Claim checkpoint, groups and output folders for a pipeline, and create its topics; without Spark.
 
-    Raises KohortError where one of them belongs to another pipeline.
+    Raises KohortError if one of them belongs to another pipeline.
     """
     owner = claim_checkpoint(pipeline)
     check_groups(pipeline, owner)
@@ -283,11 +286,12 @@ def run_pipeline(
     on_entry: Callable[[Entry], None] = lambda _: None,
     every: str = "",
 ) -> RunReport:
-    """Run to the current end of the topics (``once``), or until Ctrl-C; then report. ``every``: how often a pipeline
-    begins a micro-batch that is not to run once although its trigger is available-now.
+    """Run to the current end of the topics (``once``), or until Ctrl-C; then report.
 
-    A second Ctrl-C is raised. Raises KohortError where another process runs the pipeline, PipelineStopped for an error
-    of Spark's.
+    Arguments: ``on_entry``: called after each micro-batch; ``every``: trigger interval of a continuous run if the
+    pipeline's trigger is available-now. A second Ctrl-C raises KeyboardInterrupt.
+    Returns the report. Raises KohortError if another process runs the pipeline, PipelineStopped for an error of
+    Spark's.
     """
     with as_the_only_run(pipeline):
         return run_under_lock(pipeline, spark, once=once, on_entry=on_entry, every=every)
@@ -301,7 +305,7 @@ def run_under_lock(
     on_entry: Callable[[Entry], None] = lambda _: None,
     every: str = "",
 ) -> RunReport:
-    """Run as ``run_pipeline`` does, for a caller who has held the lock (``as_the_only_run``) since before Spark."""
+    """Run a pipeline whose lock (``as_the_only_run``) the caller has held since before Spark started."""
     with ExitStack() as stack:
         if pipeline.metrics:
             metrics, told = Metrics(pipeline.name), on_entry
@@ -312,7 +316,7 @@ def run_under_lock(
                 told(entry)
 
         run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
-        signal = stack.enter_context(StopSignal("ending after the micro-batch under way; Ctrl-C again ends at once"))
+        signal = stack.enter_context(StopSignal("stopping after the micro-batch in flight; Ctrl-C again stops at once"))
         stack.callback(run.close)
         run.start()
         run.wait(signal.asked)
@@ -320,7 +324,7 @@ def run_under_lock(
 
 
 def as_stopped(error: Exception) -> Exception:
-    """Convert an error of Spark's into one message without stack traces; return any other error unchanged."""
+    """Convert an error of Spark's into one message without stack traces; return other errors unchanged."""
     from pyspark.errors import PySparkException
 
     if isinstance(error, PySparkException):
@@ -332,4 +336,4 @@ def as_stopped(error: Exception) -> Exception:
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("kohort.", "KohortError", "Caused by"))]
-    return (causes or lines or ["the query ended with an error"])[0 if not causes else -1]
+    return (causes or lines or ["the query failed"])[0 if not causes else -1]

@@ -1,9 +1,8 @@
-"""Pipelines whose rows meet rows of other micro-batches: windows, watermarks, joins of streams.
+"""Stateful pipelines, in which rows of different micro-batches meet: windows, watermarks, joins of streams.
 
-Their steps are one streaming plan, with Spark's state between the micro-batches, instead of a batch plan for each. So
-what came in is counted in the plan (observed metrics), bad values are sent to the dead letters by the task that decodes
-them, and the rows that come out are not the rows that went in: what is still held in state, and what came too late, is
-part of the ledger.
+Their steps are one streaming plan with Spark's state, instead of a batch plan for each micro-batch. So input rows are
+counted in the plan (observed metrics), the decoding task sends bad values to the dead letters, and output rows are not
+input rows: the ledger includes rows in state and late rows.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from kohort.spark.pipeline.frames import (
     judge,
     run_steps,
 )
-from kohort.spark.pipeline.ledger import Count, Entry, Ledger, total, waiting
+from kohort.spark.pipeline.ledger import Count, Entry, Ledger, rows_in_open_windows, total
 from kohort.spark.pipeline.pipeline_owner import owner_of
 from kohort.spark.pipeline.running.batches import BatchRunner
 from kohort.spark.pipeline.sources import stream_options
@@ -42,11 +41,11 @@ _BAD: Final = "undecoded"
 _AGAIN: Final = "redelivered"
 _COUNT: Final = re.compile(r"count\(\s*(\*|1)\s*\)", re.IGNORECASE)
 _OPERATORS: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows", "dedupe": "duplicates"}
-"""What Spark's stateful operators keep, by their names in its progress."""
+"""Contents of Spark's stateful operators, by their names in its progress events."""
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """Return a source as a stream of its good rows, counted on the way, with its watermark."""
+    """Return a source as a stream of its good rows, counted and with its watermark."""
     from pyspark.sql import functions as f
 
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
@@ -80,15 +79,16 @@ def _metric(source: Source) -> str:
 
 
 def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """Return the streaming frame after all steps."""
     for source in pipeline.streams[1:]:
         stream_frame(spark, pipeline, source).createOrReplaceTempView(source.name)
     return run_steps(pipeline, stream_frame(spark, pipeline, pipeline.stream))
 
 
 def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
-    """Raise StepFailed where Spark would refuse the plan when the query starts. Spark checks a plan of streams later
-    than the steps themselves, and offers no public way to ask."""
+    """Raise StepFailed if Spark would reject the plan at the start of the query.
+
+    Spark checks streaming plans later than the steps, and has no public API for this check.
+    """
     from pyspark.errors import PySparkException
 
     jvm = frame.sparkSession._jvm
@@ -99,16 +99,15 @@ def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
             plan, mode.Update() if pipeline.mode == "update" else mode.Append()
         )
     except PySparkException as error:
-        said = str(error).partition(";\n")[0].strip()  # the plan follows
+        said = str(error).partition(";\n")[0].strip()  # the rest is the plan
         raise StepFailed(f"{pipeline.file}: Spark cannot run these steps on streams: {said}") from None
 
 
 class StatefulRunner(BatchRunner):
-    """Handed to ``foreachBatch``: judges and writes the rows that came out of the steps. What went into them is told by
-    Spark's progress event: only then is a micro-batch told of."""
+    """Judges and writes the rows after the steps; Spark's progress event adds the input rows later."""
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
-        # Persisted: the plan behind it keeps state, and must run once.
+        # Persisted: the plan behind it has state, and must run once.
         judged = judge(raw, self._pipeline.rules).persist()
         entry = Entry(batch, marked=False, stateful=True)
         try:
@@ -127,7 +126,7 @@ class StatefulRunner(BatchRunner):
         return entry
 
     def _tell(self, entry: Entry) -> None:
-        """Tell nobody yet: see complete."""
+        """Do nothing: ``complete`` reports the entry."""
 
     def complete(self, progress: Any) -> None:
         entry = self._entry_of(progress.batchId)
@@ -138,23 +137,23 @@ class StatefulRunner(BatchRunner):
         super().complete(progress)
 
     def ledger(self) -> Ledger:
-        """Return what came in, what came out, and what is between."""
+        """Return the ledger of input rows, output rows and rows in state."""
         ledger = total(self.entries)
-        untold = [entry.batch for entry in self.entries if not entry.sources]
-        if untold:
-            ledger.problems.append(f"Spark has not told what went into the micro-batches {untold}")
+        unreported = [entry.batch for entry in self.entries if not entry.sources]
+        if unreported:
+            ledger.problems.append(f"Spark has not reported the input of micro-batches {unreported}")
         pipeline = self._pipeline
         if pipeline.mode == "append" and len(pipeline.streams) == 1 and not pipeline.filters:
             everything, mine = self._store.entries(), {entry.batch for entry in self.entries}
-            ledger.waited = waiting(entry for entry in everything if entry.batch not in mine)
-            ledger.held = waiting(everything)
+            ledger.waited = rows_in_open_windows(entry for entry in everything if entry.batch not in mine)
+            ledger.held = rows_in_open_windows(everything)
         said = {sink.name for sink in pipeline.sinks if sink.counts}
         for name, held in list(ledger.held.items()):
             if held >= 0:
                 continue
             if name in said:
                 rows = ledger.stands_for.get(name, 0)
-                ledger.problems.append(f"sink {name} stands for {rows:,} rows, {-held:,} more than came in")
+                ledger.problems.append(f"sink {name} counts {rows:,} rows, {-held:,} more than were read")
             else:  # a step before the window makes several rows of one
                 del ledger.held[name]
                 ledger.stands_for.pop(name, None)
@@ -163,9 +162,9 @@ class StatefulRunner(BatchRunner):
 
 
 def counting_column(pipeline: Pipeline) -> str:
-    """Return the column of a window that counts the records behind each of its rows, where the last step has one.
+    """Return the column in which the last step, a window, counts its records; "" if not exact.
 
-    Windows that overlap count a record several times, and a rule that sets rows aside takes records with them.
+    Overlapping windows count a record several times, and a rule that removes rows removes counted records.
     """
     windows = [step.window for step in pipeline.steps if step.window is not None]
     last = pipeline.steps[-1].window if pipeline.steps else None
@@ -177,7 +176,7 @@ def counting_column(pipeline: Pipeline) -> str:
 
 
 def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
-    """Add what went into the plan of a micro-batch, and what came too late for it, from Spark's progress event."""
+    """Add the input rows and late rows of a micro-batch from Spark's progress event."""
     for source in pipeline.streams:
         found = progress.observedMetrics.get(_metric(source))
         entry.sources[source.name] = found[_ROWS] if found is not None else 0
@@ -185,7 +184,7 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
             entry.rows_in += Count(found[_ROWS])
             entry.undecoded += Count(found[_BAD])
             entry.redelivered += found[_AGAIN]
-            entry.dead_letters += found[_BAD]  # sent by the tasks that decoded, which fail where they cannot
+            entry.dead_letters += found[_BAD]  # sent by the decoding tasks, which fail otherwise
     entry.late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
     for operator in progress.stateOperators:
         what = _OPERATORS.get(operator.operatorName, operator.operatorName)
@@ -197,11 +196,11 @@ def _unmarked(count: Count) -> Count:
 
 
 def check_dead_letters(pipeline: Pipeline) -> None:
-    """Raise KohortError where rows must be set aside after an aggregation, which no longer knows their records."""
+    """Raise KohortError for a quarantine rule after an aggregation, whose rows have no records."""
     windows = [s for s in pipeline.steps if s.kind == "window"]
     rules = [r for r in pipeline.rules if r.otherwise == "quarantine"]
     if windows and rules:
         raise KohortError(
-            f"{pipeline.file}, line {rules[0].line}: {rules[0].name}: an aggregated row is no record that could be "
-            "quarantined: say else: drop or else: fail"
+            f"{pipeline.file}, line {rules[0].line}: {rules[0].name}: aggregated rows have no record to "
+            "quarantine: use else: drop or else: fail"
         )

@@ -1,1 +1,1 @@
-"""The kinds of sinks, a module each, and the topic of dead letters."""
+"""Kinds of sinks, one module each, and dead letters."""

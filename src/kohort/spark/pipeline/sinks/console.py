@@ -1,4 +1,4 @@
-"""Sinks for trials: rows on the console, or nowhere."""
+"""Sinks for trials: print rows, or only count them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleSink(Sink):
-    """The first ``rows`` rows of each micro-batch, printed."""
+    """Prints the first ``rows`` rows of each micro-batch."""
 
     kind: ClassVar[str] = "console"
     rows: int = 20
 
     @classmethod
-    def parse(cls, body: YamlSection, _root: Path, _cluster: KafkaCluster, beside: Sink) -> ConsoleSink:
-        return cls(name=beside.name, counts=beside.counts, rows=body.take("rows", int, 20))
+    def parse(cls, body: YamlSection, _root: Path, _cluster: KafkaCluster, common: Sink) -> ConsoleSink:
+        return cls(name=common.name, counts=common.counts, rows=body.take("rows", int, 20))
 
     def open(self, _pipeline: Pipeline) -> SinkWriter:
         return _ConsoleWriter(self.rows)
@@ -32,14 +32,14 @@ class ConsoleSink(Sink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoopSink(Sink):
-    """No place: rows are computed and counted."""
+    """Computes and counts rows without writing them."""
 
     kind: ClassVar[str] = "noop"
     has_keys: ClassVar[bool] = False
 
     @classmethod
-    def parse(cls, _body: YamlSection, _root: Path, _cluster: KafkaCluster, beside: Sink) -> NoopSink:
-        return cls(name=beside.name, counts=beside.counts)
+    def parse(cls, _body: YamlSection, _root: Path, _cluster: KafkaCluster, common: Sink) -> NoopSink:
+        return cls(name=common.name, counts=common.counts)
 
     def open(self, _pipeline: Pipeline) -> SinkWriter:
         return _NoopWriter()

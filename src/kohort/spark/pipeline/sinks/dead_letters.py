@@ -1,4 +1,4 @@
-"""Rows that are set aside: a dead letter each, with the record as it was and headers for the reason and the origin."""
+"""Dead letters of a pipeline: original records with headers for the reason and the origin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
-    """Set aside rows that could not be decoded; return how many the dead-letter topic acknowledged."""
+    """Send rows that could not be decoded as dead letters; return the acknowledged number."""
     from pyspark.sql import functions as f
 
     letters = _letters_of(pipeline)
@@ -26,7 +26,7 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
-    """Set aside rows with these verdicts, with every reason; return how many were acknowledged."""
+    """Send rows with these verdicts as dead letters, with all reasons; return the acknowledged number."""
     from pyspark.sql import functions as f
 
     letters = _letters_of(pipeline)
@@ -41,14 +41,14 @@ def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: 
 
 
 def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:
-    """Tell whether a row with this verdict is set aside; a row that only fails ``drop`` rules is dropped."""
+    """Return True if a row with this verdict becomes a dead letter; False if it only fails ``drop`` rules."""
     return any(r.otherwise == "quarantine" for r in failed_rules(verdict, rules))
 
 
 def _letters_of(pipeline: Pipeline) -> DeadLetters:
     if pipeline.dead_letters is None:
         raise SinkRefused(
-            f"{pipeline.file}: rows cannot be decoded and there is no dlq: give dlq: {{topic: {pipeline.name}-dlq}}"
+            f"{pipeline.file}: rows cannot be decoded and dlq is missing: add dlq: {{topic: {pipeline.name}-dlq}}"
         )
     return pipeline.dead_letters
 
@@ -58,11 +58,11 @@ def _as_letters(rows: DataFrame, pipeline: Pipeline, batch: int, why: Mapping[st
 
     if SOURCE not in rows.columns:
         raise SinkRefused(
-            f"{pipeline.file}: the steps leave out the column {SOURCE}, without which a row cannot become a dead "
-            "letter: select it in each step (select f.*, ... keeps it)"
+            f"{pipeline.file}: the steps drop the column {SOURCE}, which dead letters need: select it in each step "
+            "(select f.*, ... keeps it)"
         )
 
-    said = {
+    error_headers = {
         **why,
         "pipeline": f.lit(pipeline.name),
         "batch": f.lit(str(batch)),
@@ -72,7 +72,7 @@ def _as_letters(rows: DataFrame, pipeline: Pipeline, batch: int, why: Mapping[st
     }
     pairs = [
         f.struct(f.lit(f"kohort-error.{n}").alias("key"), c.cast("string").cast("binary").alias("value"))
-        for n, c in said.items()
+        for n, c in error_headers.items()
     ]
     return rows.select(
         f.lit(_letters_of(pipeline).topic).alias("topic"),

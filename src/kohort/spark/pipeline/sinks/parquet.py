@@ -1,8 +1,7 @@
-"""Parquet files as a sink: names begin with the micro-batch, and a repeated micro-batch replaces its own files, so each
-row is there exactly once (see parquet_folder.py).
+"""Parquet sink. File names contain the micro-batch; a repeated micro-batch replaces its files: exactly once.
 
-A reader takes the types of one file for the whole folder, so a column keeps the type that it has there. Rows of a
-narrower type are widened into it, without loss; rows of any other type are refused. Columns may be added or left out.
+Readers take the types of one file for the whole folder, so a column keeps its type. Rows of a narrower type are widened
+without loss; rows of any other type are rejected. Columns may be added or left out. See parquet_folder.py.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-_NOTE: Final = b"org.apache.spark.sql.parquet.row.metadata"
+_SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _WIDER: Final = ("tinyint", "smallint", "int", "bigint"), ("float", "double")
-"""Types by their names in SQL: each widens into those behind it."""
+"""SQL type names; each type can be widened to the types after it."""
 
 
 class KnownType(NamedTuple):
@@ -36,10 +35,10 @@ class KnownType(NamedTuple):
 
 
 class FolderTypes:
-    """The types of the columns that the files of a sink have, by lower-case name."""
+    """Column types in the files of a sink, by lower-case name."""
 
     def __init__(self, sink: str, partition_by: tuple[str, ...], folder: ParquetFolder) -> None:
-        """Raises SinkRefused where files lie in folders of other columns than ``partition_by`` names."""
+        """Raises SinkRefused if the folders of the files do not match ``partition_by``."""
         self._sink = sink
         self._partition_by = partition_by
         self._folder = folder.path
@@ -54,10 +53,7 @@ class FolderTypes:
         return bool(self._known)
 
     def casts(self, schema: StructType) -> dict[str, str]:
-        """Return the columns of a frame that must be widened, with the types of the folder, as SQL names them.
-
-        Raises SinkRefused, naming the file and the column, for one that does not fit.
-        """
+        """Return the columns to widen and their SQL types in the folder. Raises SinkRefused for other differences."""
         found = {}
         for field in schema.fields:
             known = self._known.get(field.name.lower())
@@ -66,14 +62,15 @@ class FolderTypes:
             if not widens(field.dataType, known.type):
                 has, comes = known.type.simpleString(), field.dataType.simpleString()
                 raise SinkRefused(
-                    f"sink {self._sink}: column {field.name} is {comes}, and {known.file} has it as {has}: "
-                    f"readers take one type for the whole folder. Make it {has} in a step, or give another path"
+                    f"sink {self._sink}: column {field.name} is {comes}, but {has} in {known.file}: readers take one "
+                    "type "
+                    f"for the whole folder. Cast it to {has} in a step, or give another path"
                 )
             found[field.name] = known.type.simpleString()
         return found
 
     def fitted(self, rows: DataFrame) -> DataFrame:
-        """Return the rows with the types of the folder, whose types they are from here on. Raises SinkRefused."""
+        """Cast rows to the folder's types, and note the types of new columns. Raises SinkRefused."""
         casts = self.casts(rows.schema)
         if casts:
             rows = rows.withColumns({name: rows[f"`{name}`"].cast(kind) for name, kind in casts.items()})
@@ -86,30 +83,30 @@ class FolderTypes:
         if names != self._partition_by:
             have, want = ", ".join(names) or "no column", ", ".join(self._partition_by) or "no column"
             raise SinkRefused(
-                f"sink {self._sink}: {path} is partitioned by {have}, and partition_by names {want}: readers "
+                f"sink {self._sink}: {path} is partitioned by {have}, not by {want} as in partition_by: readers "
                 "take one layout for the whole folder. Give another path"
             )
 
 
 def schema_of(path: Path) -> StructType:
-    """Return the columns of a Parquet file with Spark's types."""
+    """Return the columns of a Parquet file as Spark types."""
     import pyarrow.parquet as pq
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 
     try:
         metadata = pq.read_metadata(path)
-        note = (metadata.metadata or {}).get(_NOTE)
+        note = (metadata.metadata or {}).get(_SPARK_SCHEMA)
         if note is not None:
             return StructType.fromJson(json.loads(note))
         found: StructType = from_arrow_schema(metadata.schema.to_arrow_schema())
-    except (OSError, ValueError, KeyError) as error:  # pyarrow's errors are among these
+    except (OSError, ValueError, KeyError) as error:  # includes pyarrow's errors
         raise SinkRefused(f"{path} cannot be read: {error}") from None
     return found
 
 
 def same_type(one: Any, other: Any) -> bool:
-    """Tell whether two types are the same in a file: names of fields count, whether they may be null does not."""
+    """Return True if two types are the same in a file: field names count, nullability does not."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(one, StructType) and isinstance(other, StructType):
@@ -123,7 +120,7 @@ def same_type(one: Any, other: Any) -> bool:
 
 
 def widens(narrow: Any, wide: Any) -> bool:
-    """Tell whether each value of one type is a value of the other: smaller integers, float, fewer decimal digits."""
+    """Return True if each value of ``narrow`` is a value of ``wide``: smaller integers, float, fewer digits."""
     from pyspark.sql.types import DecimalType
 
     if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType):
@@ -138,8 +135,7 @@ _TIMES: Final = "spark.sql.parquet.outputTimestampType"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetSink(Sink):
-    """A folder of Parquet files. ``compact_every``: micro-batches after which small files are merged; 0: never by the
-    run itself."""
+    """Folder of Parquet files. ``compact_every``: micro-batches between merges of small files; 0: never."""
 
     kind: ClassVar[str] = "parquet"
     stores_rows: ClassVar[bool] = True
@@ -148,19 +144,21 @@ class ParquetSink(Sink):
     compact_every: int = 0
 
     @classmethod
-    def parse(cls, body: YamlSection, root: Path, _cluster: KafkaCluster, beside: Sink) -> ParquetSink:
+    def parse(cls, body: YamlSection, root: Path, _cluster: KafkaCluster, common: Sink) -> ParquetSink:
         line, every_line = body.line_of("partition_by"), body.line_of("compact_every")
         columns, every = tuple(body.texts("partition_by", [])), body.take("compact_every", int, 0)
-        if beside.counts and beside.counts in columns:
+        if common.counts and common.counts in columns:
             raise PipelineError(
-                body.file, line, f"counts: {beside.counts} is a column of partition_by: it would be no number"
+                body.file,
+                line,
+                f"counts: {common.counts} is in partition_by, whose columns are not numbers in the files",
             )
         if every < 0 or every == 1:
             raise PipelineError(
-                body.file, every_line, f"compact_every: {every}: expected a number of micro-batches, from 2"
+                body.file, every_line, f"compact_every: {every}: expected a number of micro-batches, at least 2"
             )
         path = root / body.take("path", str)
-        return cls(name=beside.name, counts=beside.counts, path=path, partition_by=columns, compact_every=every)
+        return cls(name=common.name, counts=common.counts, path=path, partition_by=columns, compact_every=every)
 
     @property
     def place(self) -> str:
@@ -182,8 +180,6 @@ class ParquetSink(Sink):
 
 
 class _ParquetWriter(SinkWriter):
-    """The folder of one run, and the types of its columns."""
-
     def __init__(self, sink: ParquetSink, folder: ParquetFolder) -> None:
         self._sink = sink
         self._folder = folder
@@ -206,7 +202,7 @@ class _ParquetWriter(SinkWriter):
         self._types.casts(schema)
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
-        """Write the rows. Without rows there is no file, which would have to be merged later."""
+        """Write the rows; without rows write no file, which would have to be merged later."""
         if not passed:
             return 0
         return rows_in(write_files(self._types.fitted(rows), self._folder, batch, self._sink.partition_by), counts)
@@ -219,7 +215,7 @@ class _ParquetWriter(SinkWriter):
 def write_files(rows: DataFrame, folder: ParquetFolder, batch: int, partition_by: Sequence[str] = ()) -> list[Path]:
     conf = rows.sparkSession.conf
     before = conf.get(_TIMES)
-    # The type that all readers know; Spark's default is one that Parquet has given up (INT96).
+    # Spark's default, INT96, is deprecated in Parquet.
     conf.set(_TIMES, "TIMESTAMP_MICROS")
     try:
         writer = rows.write.mode("overwrite")

@@ -1,14 +1,13 @@
-"""The files of a Parquet sink: each row of a micro-batch there once, and nothing but data for readers to find.
+"""Files of a Parquet sink: each row of a micro-batch exactly once, and only data files for readers.
 
-Spark writes a micro-batch into a staging folder beside the checkpoint; its files are then renamed into the output
-folder, in the folders of the partition columns: ``batch-0000000007-0000-1f3c9a2b.parquet``. The name begins with the
-micro-batch and ends with the id of the checkpoint. So a run knows the files of a micro-batch that it must
-repeat, removes them before Spark repeats it, and leaves the files of other checkpoints alone. Readers see no column
-more, and no folder for each micro-batch.
+Spark writes a micro-batch into a staging folder beside the checkpoint. Its files are then renamed into the output
+folder, in the folders of the partition columns: ``batch-0000000007-0000-1f3c9a2b.parquet``. The name starts with the
+micro-batch and ends with the checkpoint's id. So a run removes the files of a micro-batch before Spark repeats it, and
+leaves the files of other checkpoints alone.
 
-Many small files are merged into few (``compact-0000000000-0000000099-1a2b3c4d-1f3c9a2b.parquet``), of complete
-micro-batches only. A note names the inputs of a merged file before it is renamed into place: the next run or the next
-compaction completes what a crash interrupts.
+Small files of complete micro-batches are merged (``compact-0000000000-0000000099-1a2b3c4d-1f3c9a2b.parquet``). A note
+lists the inputs of a merged file before it is renamed into place: the next run or compaction completes an interrupted
+one.
 """
 
 from __future__ import annotations
@@ -34,12 +33,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _GROUP_BYTES: Final = 64 * 1024 * 1024
-"""About how much of a merged file is in memory at once, and then one row group."""
+"""Approximate memory for a merge, and size of a row group."""
 
 
 def rows_in(files: Sequence[Path], counts: str = "") -> int:
-    """Return the rows of these files; with ``counts``, the sum of that column, which says how many rows each stands
-    for."""
+    """Return the rows of these files, or the sum of their column ``counts``."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -49,17 +47,14 @@ def rows_in(files: Sequence[Path], counts: str = "") -> int:
 
 
 def by_schema(files: Sequence[Path]) -> list[list[Path]]:
-    """Group neighbours whose columns are the same: only those can be one file."""
+    """Group adjacent files with the same columns, which can be merged."""
     import pyarrow.parquet as pq
 
     return [list(run) for _, run in groupby(files, key=lambda file: pq.read_schema(file).remove_metadata())]
 
 
 def merge_files(files: Sequence[Path], target: Path) -> None:
-    """Write the rows of files of one schema to ``target``, in their order, with the notes that Spark made in them.
-
-    It is on the disk when this returns.
-    """
+    """Write the rows of files of one schema to ``target``, in order, with Spark's file metadata, and fsync it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -92,19 +87,17 @@ def _compression(file: Path) -> str:
 
 
 LARGE_BYTES: Final = 128 * 1024 * 1024
-"""About how large a merged file becomes. Readers split larger ones anyway, and each file costs them some ms."""
+"""Approximate maximum size of a merged file; readers split larger files anyway."""
 
-_OF_BATCH: Final = re.compile(r"batch-(\d+)-\d+(?:-([0-9a-f]{8}))?\.parquet")
-_MERGED: Final = re.compile(r"compact-(\d+)-(\d+)-[0-9a-f]{8}(?:-([0-9a-f]{8}))?\.parquet")
+_OF_BATCH: Final = re.compile(r"batch-(\d+)-\d+-([0-9a-f]{8})\.parquet")
+_MERGED: Final = re.compile(r"compact-(\d+)-(\d+)-[0-9a-f]{8}-([0-9a-f]{8})\.parquet")
 
 
 class SinkRefused(KohortError):
-    """A sink that cannot take this run's rows without mixing or losing some."""
+    pass
 
 
 class FolderOutput(Protocol):
-    """A Parquet sink or a summary."""
-
     @property
     def name(self) -> str: ...
     @property
@@ -114,7 +107,7 @@ class FolderOutput(Protocol):
 
 
 class DataFile(NamedTuple):
-    """A file of the output, the micro-batches whose rows it holds, and the id of its owner; ``""``: none is named."""
+    """Data file, the first and last micro-batch of its rows, and the id of its owner."""
 
     path: Path
     first: int
@@ -128,14 +121,14 @@ class DataFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did."""
+    """Numbers of files merged, and of merged files written."""
 
     files: int = 0
     into: int = 0
 
 
 class ParquetFolder:
-    """The files of one owner in the output folder ``path``; ``work``: a folder of the owner that readers do not see."""
+    """Files of one owner in the output folder ``path``; ``work``: the owner's folder outside of readers' view."""
 
     def __init__(self, path: Path, work: Path, owner: PipelineOwner) -> None:
         self.path = path
@@ -145,38 +138,27 @@ class ParquetFolder:
 
     @property
     def staging(self) -> Path:
-        """Where Spark writes a micro-batch before it is published."""
         return self._work / "staging"
 
     def data_files(self) -> list[DataFile]:
-        """Return the owner's files of micro-batches, of all partitions, oldest first."""
-        return [file for file in self.all_files() if file.owner == self.owner.id and self.owner.id]
+        """Return the owner's data files, of all partitions, oldest first."""
+        return [file for file in self.all_files() if file.owner == self.owner.id]
 
     def all_files(self) -> list[DataFile]:
-        """Return the files of micro-batches of any owner, oldest first."""
+        """Return the data files of all owners, oldest first."""
         found = []
         for path in self.path.rglob("*.parquet"):
             if self._work in path.parents:
                 continue
             one, several = _OF_BATCH.fullmatch(path.name), _MERGED.fullmatch(path.name)
             if one:
-                found.append(DataFile(path, int(one[1]), int(one[1]), one[2] or ""))
+                found.append(DataFile(path, int(one[1]), int(one[1]), one[2]))
             elif several:
-                found.append(DataFile(path, int(several[1]), int(several[2]), several[3] or ""))
+                found.append(DataFile(path, int(several[1]), int(several[2]), several[3]))
         return sorted(found, key=lambda file: (file.first, file.last, file.path))
 
-    def adopt(self, files: Iterable[DataFile]) -> None:
-        """Give files that name no owner the names of this owner's."""
-        for file in files:
-            with suppress(FileNotFoundError):  # kohort pipeline compact renamed it
-                file.path.rename(file.path.with_name(f"{file.path.stem}-{self.owner.id}.parquet"))
-
-    def folders_of_before(self) -> list[Path]:
-        """Return the folders for each micro-batch (``batch=7``) that the first version made."""
-        return sorted(done.parent for done in self.path.glob("batch=*/_SUCCESS"))
-
     def remove(self, files: Collection[Path]) -> None:
-        """Remove these files of the folder, and the folders that are then empty; nothing else."""
+        """Remove these files, and folders that are then empty."""
         for path in files:
             path.unlink(missing_ok=True)
         shutil.rmtree(self._work, ignore_errors=True)
@@ -186,10 +168,9 @@ class ParquetFolder:
                 folder.rmdir()
 
     def begin(self, batch: int) -> None:
-        """Take out what is there of this micro-batch, and of later ones: Spark is about to do them, or do them again.
+        """Remove files of this micro-batch and later ones before Spark writes or repeats them.
 
-        The folder is looked through when a run begins and when a micro-batch is repeated, not for each. Raises
-        SinkRefused where rows of such micro-batches were merged with others.
+        Lists the folder only when a run begins or repeats a micro-batch. Raises SinkRefused if such rows were merged.
         """
         before, self._begun = self._begun, batch
         if before is not None and batch == before + 1:
@@ -199,18 +180,19 @@ class ParquetFolder:
         for file in repeated:
             if file.merged:
                 raise SinkRefused(
-                    f"{file.path} holds rows of micro-batches up to {file.last}, and the checkpoint goes back to "
-                    f"{batch}: it is not the checkpoint of these rows. Remove both: kohort pipeline reset --outputs"
+                    f"{file.path} has rows up to micro-batch {file.last}, but the checkpoint continues at {batch}: it "
+                    "is "
+                    "not the checkpoint of these rows. Remove both: kohort pipeline reset --outputs"
                 )
         for file in repeated:
             file.path.unlink(missing_ok=True)
 
     def publish(self, batch: int) -> list[Path]:
-        """Rename the staged files into the output folder; they are the rows of this micro-batch. Returns them."""
+        """Rename the staged files into the output folder as rows of this micro-batch; return them."""
         return list(self.publishing(batch))
 
     def publishing(self, batch: int) -> Iterator[Path]:
-        """Publish one file after the other, so that a test can stop between any two, as a crash would."""
+        """Publish file by file; tests stop between two files, as a crash would."""
         staged = sorted(p for p in self.staging.rglob("*.parquet") if not p.name.startswith((".", "_")))
         for number, source in enumerate(staged):
             folder = self.path / source.parent.relative_to(self.staging)
@@ -222,14 +204,16 @@ class ParquetFolder:
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def recover(self) -> None:
-        """Complete a compaction that was interrupted, unless another process is at it."""
+        """Complete an interrupted compaction, unless another process is compacting."""
         with self._alone() as mine:
             if mine:
                 self._complete_compaction()
 
     def compact(self, upto: int, *, large: int = LARGE_BYTES) -> Compacted | None:
-        """Merge small files of micro-batches up to ``upto``, which must be complete, into files of about ``large``
-        bytes. None where another process is at it."""
+        """Merge small files of complete micro-batches up to ``upto`` into files of about ``large`` bytes.
+
+        Returns None if another process is compacting.
+        """
         with self._alone() as mine:
             if not mine:
                 return None
@@ -242,7 +226,7 @@ class ParquetFolder:
             return Compacted(sum(map(len, groups)), len(groups))
 
     def merging(self, group: Sequence[DataFile]) -> Iterator[str]:
-        """Merge files of one folder and one schema into one, step by step: a test may stop between any two."""
+        """Merge files of one folder and one schema step by step; tests stop between two steps."""
         first, last = min(f.first for f in group), max(f.last for f in group)
         name = f"compact-{first:010d}-{last:010d}-{uuid.uuid4().hex[:8]}-{self.owner.id}.parquet"
         output = group[0].path.with_name(name)
@@ -256,7 +240,7 @@ class ParquetFolder:
         yield "in place"
         for file in group:
             file.path.unlink(missing_ok=True)
-            yield "an input is gone"
+            yield "an input is removed"
         self._note.unlink()
 
     @property
@@ -264,18 +248,16 @@ class ParquetFolder:
         return self._work / "compaction.json"
 
     def _complete_compaction(self) -> None:
-        """Do what the note says, whatever of it is done already."""
+        """Complete the compaction in the note; some of its steps may be done."""
         if not self._note.exists():
-            for left in self._work.glob("*.parquet"):  # merged, but not yet noted
+            for left in self._work.glob("*.parquet"):  # merged, but not in the note yet
                 left.unlink(missing_ok=True)
             return
         try:
             note = json.loads(self._note.read_text())
             output, inputs = self.path / note["output"], [self.path / name for name in note["inputs"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise SinkRefused(
-                f"{self._note} says which files of {self.path} were merged, and is damaged: {error}"
-            ) from None
+            raise SinkRefused(f"{self._note}, the list of merged files of {self.path}, is damaged: {error}") from None
         staged = self._work / output.name
         if staged.exists():
             staged.replace(output)
@@ -300,26 +282,30 @@ class ParquetFolder:
 
 
 def folder_of(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
-    """Return the folder of a Parquet sink or of a summary. Spark stages files on the file system of the folder, since
-    they are renamed."""
+    """Return the folder of a Parquet sink or a summary, with a staging folder on the same file system."""
     owner = owner_of(pipeline)
     work = pipeline.state / "sinks" / sink.name
     if isinstance(sink, Summary):
-        owner, work = owner._replace(group=""), pipeline.state / "summaries" / sink.name  # of one run, never shared
+        owner, work = (
+            owner._replace(group=""),
+            pipeline.state / "summaries" / sink.name,
+        )  # never shared
     if _device(sink.path) != _device(work):
-        work = sink.path / f"_kohort-{owner.id}"  # readers pass over names that begin with _
+        work = sink.path / f"_kohort-{owner.id}"  # readers skip names that start with _
     return ParquetFolder(sink.path, work, owner)
 
 
 def committed_upto(pipeline: Pipeline) -> int:
-    """Return the last micro-batch that Spark knows to be complete, by its checkpoint; -1 if there is none."""
+    """Return the last complete micro-batch in Spark's checkpoint; -1 if there is none."""
     commits = (pipeline.state / "spark" / "commits").glob("*")
     return max((int(path.name) for path in commits if path.name.isdigit()), default=-1)
 
 
 def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
-    """Return files of one folder that together are no more than about ``large`` bytes, oldest first; none of one file
-    alone, and none of half that size already."""
+    """Group small files of one folder, oldest first, into groups of up to about ``large`` bytes.
+
+    Files of at least half that size, and single files, are left out.
+    """
     folders: dict[Path, list[DataFile]] = {}
     for file in files:
         folders.setdefault(file.path.parent, []).append(file)

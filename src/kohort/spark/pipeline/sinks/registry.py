@@ -1,4 +1,4 @@
-"""The kinds of sinks in a pipeline file. A new kind is a module with its class, and a line in ``KINDS``."""
+"""Registry of sink kinds. A new kind is a module with its class, and an entry in ``KINDS``."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kohort.spark.pipeline.sinks.topic import TopicSink, ensure_topic
 
 
 class SinkKind(Protocol):
-    """Class of a sink: its name in a pipeline file, and the reader of its keys."""
+    """Class of a sink: its name in a pipeline file, and the parser of its keys."""
 
     kind: str
     has_keys: bool
 
-    def parse(self, body: YamlSection, root: Path, cluster: KafkaCluster, beside: Sink, /) -> Sink: ...
+    def parse(self, body: YamlSection, root: Path, cluster: KafkaCluster, common: Sink, /) -> Sink: ...
 
 
 KINDS: Final[dict[str, SinkKind]] = {kind.kind: kind for kind in (ParquetSink, TopicSink, ConsoleSink, NoopSink)}
 
 
 def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
-    """Read one entry of ``sinks``: its kind with keys of its own, beside ``name`` and ``counts``."""
+    """Parse an entry of ``sinks``: its kind with its own keys, and ``name`` and ``counts``."""
     kind = section.one_of(*KINDS)
     line = section.line_of(kind)
-    beside = Sink(name=section.take("name", str, kind), counts=section.take("counts", str, ""))
+    common = Sink(name=section.take("name", str, kind), counts=section.take("counts", str, ""))
     if KINDS[kind].has_keys:
         body = section.section(kind)
     else:
@@ -40,14 +40,14 @@ def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
     section.close()
     if body is None:
         raise PipelineError(section.file, line, f"{kind}: expected keys and values")
-    body.beside("name", "counts")
-    sink = KINDS[kind].parse(body, root, cluster, beside)
+    body.note_parent_keys("name", "counts")
+    sink = KINDS[kind].parse(body, root, cluster, common)
     body.close()
     return replace(sink, line=section.line)
 
 
 def prepare_sinks(pipeline: Pipeline) -> None:
-    """Claim the folders of sinks and summaries, then create topics. Raises SinkRefused before anything is written."""
+    """Claim the folders of sinks and summaries, then create topics. Raises SinkRefused before any write."""
     for sink in pipeline.sinks:
         if sink.stores_rows:
             sink.prepare(pipeline)

@@ -1,4 +1,4 @@
-"""A topic as a sink: rows as JSON, sent from Spark's workers, counted as brokers acknowledge them. At least once."""
+"""Topic sink: rows as JSON, sent from Spark's workers and counted when acknowledged. At least once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLIENT_ID: Final = "kohort-pipeline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSink(Sink):
-    """Rows as JSON in a topic. ``key``: the column of their keys."""
+    """Rows as JSON in a topic. ``key``: column of the record key."""
 
     kind: ClassVar[str] = "topic"
     brokers: str
@@ -35,10 +35,10 @@ class TopicSink(Sink):
     kafka: ClientSettings = ()
 
     @classmethod
-    def parse(cls, body: YamlSection, _root: Path, cluster: KafkaCluster, beside: Sink) -> TopicSink:
+    def parse(cls, body: YamlSection, _root: Path, cluster: KafkaCluster, common: Sink) -> TopicSink:
         of = cluster_of(body, cluster, ProducerConfig)
         topic, key = body.take("topic", str), body.take("key", str, "")
-        return cls(name=beside.name, counts=beside.counts, brokers=of.brokers, topic=topic, key=key, kafka=of.kafka)
+        return cls(name=common.name, counts=common.counts, brokers=of.brokers, topic=topic, key=key, kafka=of.kafka)
 
     @property
     def client(self) -> dict[str, Any]:
@@ -81,10 +81,10 @@ class _TopicWriter(SinkWriter):
 
 
 def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = False) -> int:
-    """Send rows of (topic, key, value, headers); return how many were acknowledged, all or an error.
+    """Send rows of (topic, key, value, headers); return the acknowledged number, or raise if any failed.
 
-    At least once: a task that Spark repeats sends its rows again. ``letters``: dead letters, of which one that is too
-    large for its topic goes without its value.
+    At least once: Spark may repeat a task. ``letters``: dead letters; one above the size limit is sent without its
+    value.
     """
     settings = {"client.id": _CLIENT_ID, "compression.type": "lz4", **client}
 
@@ -101,7 +101,7 @@ def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = Fals
 
 
 def ensure_topic(client: Mapping[str, Any], topic: str, partitions: int = 1) -> None:
-    """Create the topic unless it is there."""
+    """Create the topic unless it exists."""
     from kohort.aio.admin import Admin
 
     with Admin({"client.id": _CLIENT_ID, **connecting(translated(client))}) as admin:
