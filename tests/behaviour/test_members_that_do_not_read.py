@@ -71,6 +71,13 @@ def test_a_member_that_commits_nothing_more_is_stuck_and_well_once_it_does(admin
     assert (well.health, well.members[0].state, examine(well)) == ("OK", "ok", [])
 
 
+def owners_of_last_generation(admin, name, consumers):
+    """Return the consumers with an assignment once the group is stable and all of them are in its generation."""
+    generations = {consumer.group_metadata().generation_id for consumer in consumers}
+    is_stable = admin.describe_groups([name])[name].state == "Stable"
+    return [consumer for consumer in consumers if consumer.assignment()] if is_stable and len(generations) == 1 else []
+
+
 def test_a_member_too_many_is_idle_and_does_not_make_the_group_ill(admin, bootstrap, filled, name) -> None:
     with ExitStack() as stack:
         both = [reader(stack, bootstrap, name, filled, client_id) for client_id in ("one", "two")]
@@ -78,12 +85,10 @@ def test_a_member_too_many_is_idle_and_does_not_make_the_group_ill(admin, bootst
         while read < 10 or len(admin.describe_groups([name])[name].members) < 2:
             for consumer in both:
                 read += len(consumer.poll(100))
-        for _ in range(100):  # until both are in the last generation
+        while not (owners := owners_of_last_generation(admin, name, both)):
             for consumer in both:
                 consumer.poll(50)
-            if admin.describe_groups([name])[name].state == "Stable":
-                break
-        owner = next(consumer for consumer in both if consumer.assignment())
+        (owner,) = owners
         owner.commit({TopicPartition(filled, 0): OffsetAndMetadata(10)})
         found = find_group([seen(admin, name), seen(admin, name, 20)])
 
