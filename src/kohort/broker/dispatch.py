@@ -38,7 +38,7 @@ from kohort.steps import Steps, at_once
 from kohort.wire.apis import API_VERSIONS, APIS, Api
 from kohort.wire.codec import decode, decode_in_steps
 from kohort.wire.headers import client_id_of, skip_tags
-from kohort.wire.large_messages import let_go
+from kohort.wire.large_messages import free_in_steps
 from kohort.wire.schema import Message
 
 HEADER = struct.Struct(">hhi")
@@ -141,7 +141,7 @@ def _guarded(state: BrokerState, request: Request, guard: Guard) -> AnswerInStep
         answer = yield from _amended(state, request, found.amend, answer)
     if request.message is not original:
         held, original = [original], None
-        yield from let_go(held)
+        yield from free_in_steps(held)
     return answer
 
 

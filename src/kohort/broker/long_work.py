@@ -33,7 +33,7 @@ from kohort.errors import ProtocolError
 from kohort.steps import Pace, Steps, at_once
 from kohort.wire.codec import Buffer, is_replaced
 from kohort.wire.headers import build_response_in_steps
-from kohort.wire.large_messages import GrowingAnswer, let_go
+from kohort.wire.large_messages import GrowingAnswer, free_in_steps
 from kohort.wire.schema import Message
 
 Done = Sequence[Buffer] | Unanswered | CloseConnection
@@ -113,7 +113,7 @@ class LongWork:
         if isinstance(request.message, Message):
             held.append(request.message)
             request.message = None
-        yield from let_go(held)
+        yield from free_in_steps(held)
 
 
 def _pace() -> Callable[[float], bool]:

@@ -1,7 +1,7 @@
 """Supported APIs, and the versions that broker and clients use.
 
-The versions are those of Apache Kafka 4.4 (protocol/requests.md#served-versions): where a message declares one more, it
-is not yet stable, and is read and written but neither advertised nor negotiated.
+The versions are those of Apache Kafka 4.4 (protocol/requests.md#served-versions). A message may declare one version
+more: an unstable version that is neither advertised nor negotiated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INIT_PRODUCER_ID: Final = 22
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API: its two messages, the versions served (both ends included), the first version that is flexible."""
+    """API with its two messages, its range of served versions, and its first flexible version."""
 
     key: int
     name: str
@@ -34,7 +34,7 @@ class Api:
 
     @property
     def advertised_low(self) -> int:
-        """The lowest version shown to clients: Produce claims 0, or librdkafka gives up compression (KAFKA-18659)."""
+        """Lowest advertised version; 0 for Produce, or librdkafka disables compression (KAFKA-18659)."""
         return 0 if self.key == PRODUCE else self.low
 
     def serves(self, version: int) -> bool:
@@ -42,7 +42,7 @@ class Api:
 
 
 HIGHEST_SERVED: Final = {INIT_PRODUCER_ID: 5}
-"""Where 4.4 stops short of what is declared: InitProducerId 6 is a draft (KIP-939)."""
+"""Highest served version, where a message declares an unstable one: InitProducerId 6 (KIP-939)."""
 
 
 def _declared() -> Iterator[type[Message]]:
@@ -70,11 +70,10 @@ def _apis() -> dict[int, Api]:
 
 
 APIS: Final[dict[int, Api]] = _apis()
-"""By key. A new API is here once ``wire/messages`` declares its two messages."""
+"""APIs by key, collected from the messages in ``wire/messages``."""
 
 
 def api_of(message: Message | type[Message]) -> Api:
-    """Return the API of a request or response. Raises KeyError."""
     key = message.API_KEY
     if key is None:
         raise KeyError(f"{message!r} is neither a request nor a response")

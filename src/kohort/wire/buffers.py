@@ -1,6 +1,6 @@
-"""Reusable large buffers: the system clears fresh memory first, which costs more than a copy.
+"""Reusable large buffers: the operating system clears fresh memory, which costs more than a copy.
 
-A buffer is free without views of it. It has one owner and one thread.
+A buffer is free if it has no views. It has one owner and one thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ STEP_BYTES: Final = 1 << 20
 
 
 class Buffers:
-    """Reusable buffers for large pieces; at most ``kept_most`` bytes are kept."""
+    """Reusable buffers for large reads; at most ``kept_most`` bytes are kept."""
 
     def __init__(self, kept_most: int) -> None:
         self._kept: list[bytearray] = []
@@ -39,7 +39,7 @@ class Buffers:
 
 
 def is_free(buffer: bytearray) -> bool:
-    """True if no view of ``buffer`` exists: only then can its size change, which is undone at once."""
+    """True if ``buffer`` has no view: only then can its size change. The change is undone at once."""
     try:
         last = buffer.pop()
     except BufferError:

@@ -1,8 +1,8 @@
-"""Messages to bytes and back, with bounds: ``encode`` and ``decode``.
+"""Encoding and decoding of messages with size limits: ``encode`` and ``decode``.
 
 Both compile the writer or the reader of (message, version) on first use. A reader checks every count and length against
-the bytes that remain before it allocates, and whatever is wrong comes out as one kind of error, ``ProtocolError``, with
-the field's path. What is large is read and written in steps (``decode_in_steps``, ``encode_framed_in_steps``).
+the remaining bytes before it allocates. Every failure is a ``ProtocolError`` with the field's path. Large messages are
+read and written in steps (``decode_in_steps``, ``encode_framed_in_steps``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kohort.wire.writers import StepWriter, Writer, compile_elements_writer, com
 M = TypeVar("M", bound=Message)
 Buffer = bytes | bytearray | memoryview
 Records = Buffer | list[Buffer]
-"""Record batches as they travel: a view when read; one buffer, or several that are never joined, when written."""
+"""Record batches: a view after decoding; one buffer, or several that are not joined, for encoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,17 @@ _instead: list[_Instead] = []
 _UNREADABLE: Final = (struct.error, IndexError, Malformed, UnicodeDecodeError)
 _UNWRITABLE: Final = (struct.error, TypeError, AttributeError, UnicodeEncodeError, Malformed)
 COPIED_MOST = 1 << 20
-"""A message up to this many bytes is one buffer, unless there are record batches in it."""
+"""Size limit in bytes of a message that is joined to one buffer; record batches are never joined."""
 JOIN_LIMIT = 4096
-"""Smaller neighbouring buffers are joined."""
+"""Size limit in bytes of neighbouring buffers that are joined."""
 
 
 def decode(
     message: type[M], version: int, body: bytes | bytearray, start: int = 0, stop: int | None = None
 ) -> tuple[M, int]:
-    """Read one message from ``body[start:stop]``; returns it and where it ended, beyond ``stop`` if it does not fit.
+    """Decode one message from ``body[start:stop]``; return it and its end, possibly beyond ``stop``.
 
-    Raises ProtocolError, with the path of the field, for anything that is not such a message; UnsupportedVersion for
-    a version that the message does not have.
+    Raises ProtocolError with the field's path for a malformed message, UnsupportedVersion for an unknown version.
     """
     read = _readers.get((message, version))
     if read is None:
@@ -67,7 +66,7 @@ def decode(
 
 
 def decode_in_steps(message: type[M], version: int, body: bytes | bytearray, start: int = 0) -> Steps[tuple[M, int]]:
-    """Decode to the end of ``body`` in steps, under one bound for all arrays."""
+    """Decode to the end of ``body`` in steps, with one limit for the elements of all arrays."""
     if is_replaced(message):
         return decode(message, version, body, start)
     read = _step_readers.get((message, version))
@@ -87,21 +86,21 @@ def _unreadable(message: type[Message], error: Exception) -> ProtocolError:
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """Return the bytes of ``message`` at ``version``, as buffers in order; record batches are passed through as they
-    are.
+    """Encode ``message`` as buffers in order; record batches are not copied.
 
-    Raises ProtocolError where a field that this version lacks is set and may not be dropped, or does not fit.
+    Raises ProtocolError if a value does not fit, or if a field is set that this version lacks and that is not
+    ignorable.
     """
     return _write(message, version, [])
 
 
 def encode_framed(head: bytes, message: Message, version: int) -> list[Buffer]:
-    """Return a frame of ``head`` and ``message``. Raises as ``encode``."""
+    """Return a frame with ``head`` and ``message``. Raises as ``encode``."""
     return _write(message, version, [b"", head])
 
 
 def _write(message: Message, version: int, parts: list[Buffer]) -> list[Buffer]:
-    """Write ``message`` behind ``parts``; the first part is the place of the length."""
+    """Append ``message`` to ``parts``; the first part, if any, becomes the frame's length."""
     cls = type(message)
     found = _writers.get((cls, version))
     if found is None:
@@ -134,7 +133,7 @@ def encode_framed_in_steps(head: bytes, message: Message, version: int) -> Steps
 def encode_elements_in_steps(
     message: type[Message], version: int, path: tuple[str, ...], elements: Sequence[Message]
 ) -> Steps[list[Buffer]]:
-    """Encode elements of the array at ``path`` of ``message``, without its length, in steps. Raises as ``encode``."""
+    """Encode elements of the array at ``path`` without its length, in steps. Raises as ``encode``."""
     write = _element_writers.get((message, version, path))
     if write is None:
         check_version(message, version)
@@ -145,11 +144,11 @@ def encode_elements_in_steps(
 
 
 def _written(
-    write: StepWriter, held: object, parts: list[Buffer], whole: list[Buffer], about: tuple[type[Message], int]
+    write: StepWriter, value: object, parts: list[Buffer], whole: list[Buffer], about: tuple[type[Message], int]
 ) -> Steps[None]:
-    """Append the buffers of ``parts`` and of ``held`` to ``whole``, in steps."""
+    """Append the buffers of ``parts`` and of ``value`` to ``whole``, in steps."""
     try:
-        for _ in write(held, parts.extend):
+        for _ in write(value, parts.extend):
             whole += coalesce(parts)
             parts.clear()
             yield
@@ -189,7 +188,7 @@ def replaced(
     reader_of: Callable[[type[Message], int], Reader],
     writer_of: Callable[[type[Message], int], Writer],
 ) -> Iterator[None]:
-    """Within this block, ``messages`` use these readers and writers: for programs with both sides of the wire."""
+    """Use these readers and writers for ``messages`` within a block, for programs with both ends of a connection."""
     compiled_readers = {key: _readers.pop(key) for key in list(_readers) if key[0] in messages}
     compiled_writers = {key: _writers.pop(key) for key in list(_writers) if key[0] in messages}
     _instead.append(_Instead(messages, reader_of, writer_of))
@@ -211,7 +210,7 @@ def encode_bytes(message: Message, version: int) -> bytes:
 
 
 def coalesce(parts: Sequence[Buffer]) -> list[Buffer]:
-    """Join neighbouring small buffers, leave large ones alone."""
+    """Join neighbouring small buffers."""
     if parts and max(map(len, parts)) <= JOIN_LIMIT:
         return [b"".join(parts)]
     joined: list[Buffer] = []

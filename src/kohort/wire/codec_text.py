@@ -1,7 +1,7 @@
-"""Source text, errors and size bounds of generated readers and writers.
+"""Source text, errors and size limits of generated readers and writers.
 
 The codec generates Python source for one version of one message. Every line belongs to a field, so a failure is traced
-to its field (``protocols[2].name``) afterwards, at no cost before.
+to its field (``protocols[2].name``) without cost for valid messages.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from kohort.wire.schema import NEW_LIST, FieldSpec, Message
 
 
 class Malformed(Exception):
-    """Raised inside generated code; leaves the codec only as a ProtocolError."""
+    """Error inside generated code; the codec converts it to a ProtocolError."""
 
 
 @dataclass(slots=True)
 class CodeLine:
-    """A line of generated code with its field, or with all fields that it packs at once."""
+    """Line of generated code with its field, or with all fields that it packs."""
 
     text: str
     path: str
@@ -39,7 +39,6 @@ class CodeText:
         self.names = 0
 
     def add(self, path: str, depth: int, *lines: str) -> None:
-        """Append lines at an indentation, all serving one field."""
         self.lines.extend(CodeLine("    " * (depth + 1) + line, path) for line in lines)
 
     def new(self, letter: str) -> str:
@@ -62,7 +61,7 @@ class CodeText:
 
 
 def field_error(message: type[Message], error: BaseException, problem: str) -> ProtocolError:
-    """Return the ProtocolError for a failure inside generated code, with the path of the field at which it failed."""
+    """Return the ProtocolError for a failure inside generated code, with the path of the failed field."""
     path = message.__name__
     trace = error.__traceback__
     while trace is not None:
@@ -99,13 +98,13 @@ def uvarint(body: bytes | bytearray, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if value > 0xFFFF_FFFF:
-                raise Malformed("a varint of more than 32 bits")
+                raise Malformed("varint exceeds 32 bits")
             return value, at
-    raise Malformed("a varint of more than five bytes")
+    raise Malformed("varint exceeds five bytes")
 
 
 def uvarint_bytes(value: int) -> bytes:
-    """``value`` (0 to 2**32 - 1) as an unsigned varint."""
+    """Encode ``value`` (0 to 2**32 - 1) as an unsigned varint."""
     if not 0 <= value <= 0xFFFF_FFFF:
         raise Malformed(f"{value} does not fit a varint of 32 bits")
     out = bytearray()
@@ -117,7 +116,7 @@ def uvarint_bytes(value: int) -> bytes:
 
 
 class UvarintTable(dict[int, bytes]):
-    """Small unsigned varints made beforehand; others are made when asked for, and not kept."""
+    """Cache of small unsigned varints; larger ones are computed."""
 
     def __missing__(self, value: int) -> bytes:
         return uvarint_bytes(value)
@@ -130,7 +129,7 @@ UVARINTS: Final = UvarintTable((value, uvarint_bytes(value)) for value in range(
 
 
 class ArrayLayouts(dict[int, struct.Struct]):
-    """The layout of so many numbers of one kind; those of short arrays are kept."""
+    """Struct layouts of ``count`` numbers of one type; cached for short arrays."""
 
     def __init__(self, code: str) -> None:
         super().__init__()
@@ -155,7 +154,7 @@ def plain_fields(message: type[Message], version: int, flexible: bool) -> list[F
 
 
 def tagged_fields(message: type[Message], version: int, flexible: bool) -> list[FieldSpec]:
-    """Return the fields that this version writes as tags, in the order of their tags."""
+    """Return the fields that this version writes as tags, ordered by tag."""
     tagged = [f for f in message.FIELDS if version in f.versions and f.tag is not None and flexible]
     return sorted(tagged, key=lambda f: f.tag or 0)
 
@@ -165,7 +164,7 @@ def holds_records(message: type[Message]) -> bool:
 
 
 def smallest(spec: FieldSpec, version: int, flexible: bool) -> int:
-    """Return the fewest bytes that a value of ``spec`` can take."""
+    """Return the smallest size in bytes of a value of ``spec``."""
     if spec.kind == "fixed":
         return struct.calcsize(f">{spec.code}")
     if spec.kind == "struct":
@@ -177,12 +176,12 @@ def smallest(spec: FieldSpec, version: int, flexible: bool) -> int:
 
 
 def smallest_struct(message: type[Message], version: int, flexible: bool) -> int:
-    """Return the fewest bytes that a struct can take, its section of tags included."""
+    """Return the smallest size in bytes of a struct, with its tagged fields."""
     return sum(smallest(f, version, flexible) for f in plain_fields(message, version, flexible)) + flexible
 
 
 def smallest_element(spec: FieldSpec, version: int, flexible: bool) -> int:
-    """Return the fewest bytes that an element of the array ``spec`` can take."""
+    """Return the smallest size in bytes of an element of the array ``spec``."""
     if isinstance(spec.of, type):
         return smallest_struct(spec.of, version, flexible)
     assert spec.of is not None
@@ -190,7 +189,7 @@ def smallest_element(spec: FieldSpec, version: int, flexible: bool) -> int:
 
 
 def default_of(spec: FieldSpec) -> Any:
-    """Return a field's default as a value to compare with; where it is mutable, a fresh one."""
+    """Return a field's default; a new object if it is mutable."""
     if spec.default is not NEW_LIST:
         return spec.default
     if spec.kind == "struct":

@@ -1,9 +1,7 @@
-"""Compress and decompress the records of a batch, in the framings that Kafka's clients read.
+"""Compression and decompression of batch records, in the formats of Kafka clients (protocol/records.md#compression).
 
-The rules: protocol/records.md#compression.
-
-What comes out is bounded before it exists: the caller says how many bytes it will take, and a blob that holds more is
-``TooLarge``, found in a buffer that grows with what really comes out and never with what a header claims.
+The caller limits the decompressed size. Larger data raise ``TooLarge``; output buffers grow with the actual output, not
+with the size that a header claims.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from kohort.wire.codec import Buffer
 
 
 class Codec(IntEnum):
-    """The three low bits of a batch's attributes."""
+    """Compression codec: the three low bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -34,25 +32,25 @@ _codecs: Final = {int(codec): codec for codec in Codec}
 
 
 class TooLarge(CorruptRecord):
-    """A compressed blob that would decompress to more than its reader accepts."""
+    """Compressed data that exceed the reader's limit when decompressed."""
 
 
 DEFAULT_MAX_BYTES: Final = 128 * 1024 * 1024
-"""What a reader accepts from one batch unless told otherwise."""
+"""Default limit of the decompressed records of one batch."""
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK: Final = 32 * 1024
 SNAPPY_MOST_FROM_ONE_BYTE: Final = 22
-"""A snappy copy of 64 bytes takes 3, so no block honestly claims more than this many bytes out per byte in."""
+"""Largest expansion per byte: a snappy copy of 64 bytes takes 3, so a larger claim is false."""
 
 LZ4_HEADER: Final = bytes.fromhex("04224d18 60 40 82")
-"""Frame magic; version 1, independent blocks, no checksums, no size; blocks of 64 KiB; checksum of those two bytes."""
+"""Frame magic; version 1, independent blocks, no checksums, no size; blocks of 64 KiB; header checksum."""
 LZ4_BLOCK: Final = 64 * 1024
 LZ4_STORED: Final = 0x8000_0000
 
 FIRST_GUESS: Final = 8
-"""The first output buffer, as a multiple of the input; a blob that holds more is tried again with 8 times the room."""
+"""Size of the first output buffer as a multiple of the input; each retry multiplies it again."""
 SMALLEST_BUFFER: Final = 16 * 1024
 
 STREAM_BYTES: Final = 128 * 1024
@@ -67,7 +65,7 @@ def codec_of(value: int) -> Codec:
 
 
 def compress(codec: Codec, data: Buffer) -> bytes:
-    """``data`` in the framing of ``codec``; unchanged for NONE."""
+    """Compress ``data`` in the format of ``codec``."""
     if codec is Codec.GZIP:
         return bytes(cramjam.gzip.compress(data))
     if codec is Codec.ZSTD:
@@ -99,29 +97,25 @@ def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -
     """Decompress ``data``. Raises TooLarge above ``max_bytes``, CorruptRecord if it is malformed."""
     if codec is Codec.NONE and len(data) > max_bytes:
         raise TooLarge(f"{len(data)} bytes of records, more than the {max_bytes} accepted")
-    held = decompressed(codec, data, max_bytes)
-    return held if isinstance(held, bytes) else bytes(held)
+    found = decompressed(codec, data, max_bytes)
+    return found if isinstance(found, bytes) else bytes(found)
 
 
 def decompressed(codec: Codec, data: Buffer, max_bytes: int) -> Buffer:
-    """Decompress without another copy: ``data`` itself where it is not compressed."""
+    """Decompress without another copy; uncompressed ``data`` is returned as it is."""
     if codec is Codec.NONE:
         return data
     try:
         if codec is Codec.SNAPPY:
             return _decompress_snappy(data, max_bytes)
-        decompress_into = {
-            Codec.GZIP: cramjam.gzip.decompress_into,
-            Codec.LZ4: cramjam.lz4.decompress_into,
-            Codec.ZSTD: cramjam.zstd.decompress_into,
-        }[codec]
-        return _decompress_growing(decompress_into, data, max_bytes, codec)
+        library = {Codec.GZIP: cramjam.gzip, Codec.LZ4: cramjam.lz4, Codec.ZSTD: cramjam.zstd}[codec]
+        return _decompress_growing(library.decompress_into, data, max_bytes, codec)
     except cramjam.DecompressionError as error:
         raise CorruptRecord(f"not a {codec.name.lower()} blob: {error}") from None
 
 
 def _decompress_growing(into: Callable[[Any, Any], int], data: Buffer, max_bytes: int, codec: Codec) -> memoryview:
-    """Decompress into a fixed buffer, then into larger ones up to ``max_bytes`` and one more."""
+    """Decompress into a fixed buffer, then into larger ones up to ``max_bytes``."""
     room = max(len(data) * FIRST_GUESS, SMALLEST_BUFFER)
     while True:
         room = min(room, max_bytes)
@@ -129,7 +123,7 @@ def _decompress_growing(into: Callable[[Any, Any], int], data: Buffer, max_bytes
         try:
             size = into(data, memoryview(out))
         except cramjam.DecompressionError as error:
-            if "write whole buffer" not in str(error):  # a larger buffer can cure this failure
+            if "write whole buffer" not in str(error):  # only this failure needs a larger buffer
                 raise
         else:
             return memoryview(out)[:size]
@@ -139,13 +133,13 @@ def _decompress_growing(into: Callable[[Any, Any], int], data: Buffer, max_bytes
 
 
 def _xerial_block(data: memoryview) -> tuple[bytes, bytes]:
-    """Return a block in the framing of the Java snappy library, after its compressed length."""
+    """Return a block in the format of the Java snappy library, after its compressed length."""
     block = bytes(cramjam.snappy.compress_raw(data))
     return len(block).to_bytes(4, "big"), block
 
 
 def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
-    """Decompress Xerial chunks; any other blob is one raw block, as some clients send it."""
+    """Decompress Xerial chunks; other data are one raw block, as some clients send it."""
     view = memoryview(data)
     if bytes(view[:8]) != XERIAL_MAGIC:
         return _decompress_block(view, max_bytes)
@@ -177,7 +171,7 @@ def _decompress_block(block: memoryview, max_bytes: int) -> bytes:
 
 
 def _lz4_block(data: memoryview) -> tuple[bytes, bytes]:
-    """Return a block of an LZ4 frame after its size; uncompressed where that is smaller."""
+    """Return a block of an LZ4 frame after its size; uncompressed if that is smaller."""
     block = bytes(cramjam.lz4.compress_block(data, store_size=False))
     if len(block) >= len(data):
         return (len(data) | LZ4_STORED).to_bytes(4, "little"), bytes(data)
@@ -189,5 +183,6 @@ _blockwise: Final[dict[Codec, tuple[int, bytes, _Block, bytes]]] = {
     Codec.SNAPPY: (XERIAL_BLOCK, XERIAL_HEADER, _xerial_block, b""),
     Codec.LZ4: (LZ4_BLOCK, LZ4_HEADER, _lz4_block, bytes(4)),
 }
-"""How much goes into a block, what comes before the blocks, what makes one, what comes after them. An LZ4 frame of
-independent blocks without checksums is the one form that every Kafka client reads."""
+"""Block size, header, block encoder and trailer of each format. Every Kafka client reads an LZ4 frame of independent
+blocks without checksums.
+"""

@@ -1,9 +1,7 @@
-"""Subscriptions and assignments inside JoinGroup and SyncGroup.
+"""Subscriptions and assignments inside JoinGroup and SyncGroup (protocol/members.md#subscription-and-assignment).
 
-The rules: protocol/members.md#subscription-and-assignment.
-
-An int16 version, then fields that are never flexible. A version above 3 is read as 3, and further bytes are ignored:
-so an older leader reads a newer member.
+An int16 version precedes fields that are never flexible. A version above 3 is read as 3, and further bytes are ignored,
+so that an older leader can read a newer member.
 """
 
 from __future__ import annotations
@@ -75,14 +73,8 @@ def build_subscription(subscription: Subscription, version: int = HIGHEST_VERSIO
 
 def parse_subscription(blob: bytes) -> Subscription:
     """Parse a member's metadata. Raises ProtocolError."""
-    message = _parse(ConsumerProtocolSubscription, blob)
-    return Subscription(
-        topics=message.topics,
-        user_data=message.user_data,
-        owned_partitions=_flat(message.owned_partitions),
-        generation_id=message.generation_id,
-        rack_id=message.rack_id,
-    )
+    m = _parse(ConsumerProtocolSubscription, blob)
+    return Subscription(m.topics, m.user_data, _flat(m.owned_partitions), m.generation_id, m.rack_id)
 
 
 def parse_subscribed_topics(blob: bytes) -> list[str]:
@@ -92,19 +84,18 @@ def parse_subscribed_topics(blob: bytes) -> list[str]:
 
 
 def topics_field(blob: bytes) -> tuple[int, int]:
-    """Return the number of topics and the position of the field; 0 if it is cut off."""
+    """Return the number of topics and the position of that field; the number is 0 in truncated metadata."""
     return int.from_bytes(blob[_version.size : _version.size + COUNT_BYTES], signed=True), _version.size
 
 
 def build_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
-    message = ConsumerProtocolAssignment(
-        assigned_partitions=_grouped(assignment.partitions), user_data=assignment.user_data
-    )
+    partitions = _grouped(assignment.partitions)
+    message = ConsumerProtocolAssignment(assigned_partitions=partitions, user_data=assignment.user_data)
     return _version.pack(version) + encode_bytes(message, version)
 
 
 def parse_assignment(blob: bytes) -> Assignment:
-    """Parse an assignment; no bytes are an empty one. Raises ProtocolError."""
+    """Parse an assignment; no bytes mean an empty one. Raises ProtocolError."""
     if not blob:
         return Assignment()
     message = _parse(ConsumerProtocolAssignment, blob)
@@ -112,7 +103,7 @@ def parse_assignment(blob: bytes) -> Assignment:
 
 
 def parse_partitions_by_topic(blob: bytes) -> dict[str, list[int]]:
-    """Parse only the partitions, by topic; no bytes are none. Raises ProtocolError."""
+    """Parse only the partitions, by topic; no bytes mean none. Raises ProtocolError."""
     by_topic: dict[str, list[int]] = {}
     if blob:
         for assigned in _parse(ConsumerProtocolAssignment, blob).assigned_partitions:

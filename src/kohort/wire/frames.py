@@ -1,7 +1,7 @@
-"""Cut a stream of bytes into frames (protocol/requests.md#frames).
+"""Split a byte stream into frames (protocol/requests.md#frames).
 
-A frame is an int32 length and that many bytes. The reader holds only bytes that have arrived: a length is checked
-against the limit as soon as its four bytes are there, and nothing is set aside for what it promises.
+A frame is an int32 length and that many bytes. A length is checked against the limit as soon as it arrives, and no
+memory is reserved for it: the reader has only received bytes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ LENGTH_BYTES: Final = _length.size
 
 
 class FrameReader:
-    """Splits a stream of bytes into frames, without their length."""
-
     __slots__ = ("_begun", "_head", "_left", "_uncopied_above", "max_bytes", "pending_bytes")
 
     def __init__(self, max_bytes: int, *, uncopied_above: int | None = None) -> None:
-        """Frames above ``uncopied_above`` that come in pieces are bytearrays, as they were gathered: a copy of a
-        hundred megabytes at once takes too long."""
+        """Create a reader. Received pieces of a frame above ``uncopied_above`` bytes stay a bytearray: a copy blocks
+        too long.
+        """
         self.max_bytes = max_bytes
         self._uncopied_above = uncopied_above
         self.pending_bytes = 0
@@ -67,16 +66,16 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """Bytes still missing of the partial frame; 0 before its length."""
+        """Missing bytes of the partial frame; 0 before its length arrived."""
         return self._left
 
     @property
     def frame_bytes(self) -> int:
-        """Length of the partial frame; 0 before its length."""
+        """Length of the partial frame; 0 before its length arrived."""
         return self._left + self.pending_bytes if self._left else 0
 
     def take_begun(self) -> bytes:
-        """Take the bytes of the partial frame over: the caller reads the rest."""
+        """Return the bytes of the partial frame and forget it: the caller reads the rest."""
         begun = bytes(self._begun)
         self._begun = bytearray()
         self._left = self.pending_bytes = 0

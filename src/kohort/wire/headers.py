@@ -1,8 +1,7 @@
-"""Put the header before a request or a response, and take it off (protocol/requests.md#headers).
+"""Headers of requests and responses (protocol/requests.md#headers).
 
-The header has two forms, and the version of the body says which: flexible versions add a section of tagged fields.
-There are two exceptions: the client id is never compact, and ApiVersions is always answered with the short header so
-that a client can read it before it knows what the broker speaks.
+Flexible versions of a message have tagged fields in their header. Two exceptions: the client id is never compact, and
+the response of ApiVersions always has the short header, because its client does not know the broker's versions yet.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ class RequestHeader:
 
 
 def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
-    """Return the header of a request and where its body starts.
+    """Return the header of a request and the position of its body.
 
-    The version is not judged here: whether it is served is the broker's to say, and ApiVersions must be answered at any
-    version. Raises UnsupportedVersion for an API that this side does not know at all, ProtocolError for a bad header.
+    The version is not checked: the broker answers ApiVersions at any version. Raises UnsupportedVersion for an unknown
+    API, ProtocolError for a malformed header.
     """
     try:
         api_key, api_version, correlation_id = _start.unpack_from(request)
@@ -49,9 +48,7 @@ def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
     client_id, at = client_id_of(request)
     api = APIS.get(api_key)
     if api is None:
-        raise UnsupportedVersion(
-            f"API key {api_key} (version {api_version}, client id {client_id!r}) is not known here"
-        )
+        raise UnsupportedVersion(f"unknown API key {api_key} (version {api_version}, client id {client_id!r})")
     if api_version >= api.flexible_from:
         at = skip_tags(request, at, "RequestHeader")
     return RequestHeader(api_key, api_version, correlation_id, client_id), at
@@ -107,15 +104,14 @@ def _response_head(correlation_id: int, message: Message, version: int) -> bytes
 
 
 def parse_response(response: Buffer, message: type[M], version: int) -> tuple[int, M]:
-    """Return the correlation id and the body of a response. Bytes beyond the message are an error: the two sides
-    disagree.
+    """Return the correlation id and the body of a response. Raises ProtocolError, also for extra bytes.
 
-    A view must begin where its buffer does. Of a view or a bytearray, the message's fields of kind bytes are
-    bytearrays: give ``bytes`` where they are kept.
+    A view must start at its buffer's start. Fields of type bytes are bytearrays if the response is a bytearray or a
+    view of one: pass ``bytes`` if the caller keeps them.
     """
     correlation_id = correlation_of(response)
     size = len(response)
-    # Slices of views are no text, so the buffer below is read; it may be longer than the response.
+    # Slices of views cannot be decoded as text, so decode the buffer; it may be longer than the response.
     buffer = cast("bytes | bytearray", response.obj if isinstance(response, memoryview) else response)
     at = _correlation.size
     if _long_response_header(message, version):
@@ -130,27 +126,26 @@ def correlation_of(response: Buffer) -> int:
     try:
         return int(_correlation.unpack_from(response)[0])
     except struct.error:
-        raise ProtocolError(
-            f"a response of {len(response)} bytes, too short for its header", "ResponseHeader"
-        ) from None
+        problem = f"a response of {len(response)} bytes, too short for its header"
+        raise ProtocolError(problem, "ResponseHeader") from None
 
 
-def skip_tags(body: bytes | bytearray, at: int, what: str) -> int:
+def skip_tags(body: bytes | bytearray, at: int, header: str) -> int:
     """Return the end of the tagged fields; headers define none."""
     try:
         if not body[at]:
             return at + 1
         count, at = uvarint(body, at)
         if count > TAGS_MAX:
-            raise ProtocolError(f"{count} tagged fields, more than the {TAGS_MAX} accepted", f"{what}.tags")
+            raise ProtocolError(f"{count} tagged fields, more than the {TAGS_MAX} accepted", f"{header}.tags")
         for _ in range(count):
             _, at = uvarint(body, at)
             size, at = uvarint(body, at)
             if size > len(body) - at:
-                raise ProtocolError(f"a tag of {size} bytes with {len(body) - at} left", f"{what}.tags")
+                raise ProtocolError(f"a tag of {size} bytes with {len(body) - at} left", f"{header}.tags")
             at += size
     except (IndexError, Malformed) as error:
-        raise ProtocolError(f"the tagged fields cannot be read: {error}", f"{what}.tags") from None
+        raise ProtocolError(f"the tagged fields cannot be read: {error}", f"{header}.tags") from None
     return at
 
 

@@ -1,6 +1,6 @@
-"""An answer that is encoded part by part: its bytes take a tenth of the memory of its structs.
+"""Response that is encoded in parts: its bytes need a tenth of the memory of its structs.
 
-The parts fill the nested arrays at ``path``. Complete elements are bytes (``WrittenArray``); the last element of each
+The parts fill the nested arrays at ``path``. Complete elements are encoded (``WrittenArray``); the last element of each
 array may still grow, so it stays a struct.
 """
 
@@ -15,7 +15,7 @@ from kohort.wire.writers import WrittenArray
 
 
 class GrowingAnswer:
-    """One response, at one version of its API."""
+    """Response at one version of its API, encoded in parts."""
 
     def __init__(self, version: int, path: tuple[str, ...]) -> None:
         self._version = version
@@ -24,9 +24,9 @@ class GrowingAnswer:
         self.written_bytes = 0
 
     def add(self, part: Message, continued: int) -> Steps[None]:
-        """Encode a part and free it. ``continued``: levels whose last element the part continues.
+        """Encode a part and free it. ``continued``: levels at which the part continues the last element.
 
-        Raises ProtocolError for a part that the version cannot say.
+        Raises ProtocolError for a part that this version cannot encode.
         """
         items = getattr(part, self._path[0])
         if self._whole is None:
@@ -70,9 +70,9 @@ class GrowingAnswer:
             array.buffers += buffers
             array.written += len(elements)
             self.written_bytes += sum(map(len, buffers))
-            held = list(elements)
+            encoded = list(elements)
             elements.clear()
-            yield from let_go(held)
+            yield from free_in_steps(encoded)
 
     def _inner_bytes(self, element: Message, level: int) -> int:
         if level + 1 == len(self._path):
@@ -89,27 +89,27 @@ GATHER_US: Final = 0.02
 GATHERED_AT_ONCE: Final = 50_000
 
 
-def let_go(held: list[Message]) -> Steps[None]:
-    """Free the messages in ``held``, which no other object may reference; ``held`` becomes empty."""
+def free_in_steps(values: list[Message]) -> Steps[None]:
+    """Free the messages in ``values``, which no other object may reference; ``values`` becomes empty."""
     pace = Pace(goes_on=True)
     leaves: list[Any] = []
     at = 0
-    while at < len(held):  # the loop appends to it
-        one = held[at]
+    while at < len(values):  # the loop appends to it
+        one = values[at]
         at += 1
         gathered = 0
         for name, has_arrays in _struct_arrays(type(one)):
             inner = getattr(one, name) or ()
             for begin in range(0, len(inner), GATHERED_AT_ONCE):
-                (held if has_arrays else leaves).extend(inner[begin : begin + GATHERED_AT_ONCE])
+                (values if has_arrays else leaves).extend(inner[begin : begin + GATHERED_AT_ONCE])
                 if begin and pace.is_due(GATHER_US * GATHERED_AT_ONCE):
                     yield
             gathered += min(len(inner), GATHERED_AT_ONCE)
         if pace.is_due(WALK_US + GATHER_US * gathered):
             yield
     one = inner = None  # type: ignore[assignment]
-    held.reverse()
-    yield from emptied(held, pace)
+    values.reverse()
+    yield from emptied(values, pace)
     yield from emptied(leaves, pace)
 
 

@@ -1,11 +1,10 @@
 """Generate the reader of one version of one message: ``read(b, p, n) -> (message, end)``.
 
-In the generated code ``b`` is the body, ``p`` the place in it, ``n`` its end. Every length is checked against the bytes
-that remain before they are sliced, and every count against the bytes that so many elements need at least before a list
-is made; so what a body makes a reader allocate is bounded by the body's own size. Kafka's limits hold besides: so many
-elements in an array, so many tags in a section.
+In the generated code ``b`` is the body, ``p`` the position, ``n`` the end. A reader checks each length against the
+remaining bytes, and each count against the smallest size of that many elements, before it allocates. Kafka's limits of
+array elements and tagged fields hold as well.
 
-A reader in steps is a generator: it yields between elements, and counts those of all arrays together.
+A reader in steps is a generator: it yields between elements and limits the elements of all arrays together.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ Reader = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
 StepReader = Callable[[bytes | bytearray, int, int], Steps[tuple[Any, int]]]
 
 ELEMENTS_MAX: Final = 1_000_000
-"""Elements of one array, as in Kafka since 4.4."""
+"""Limit of elements per array, as in Kafka since 4.4."""
 REQUEST_ELEMENTS_MAX: Final = 100_000
-"""Elements of all arrays of a message that is read in steps: decoded, 100,000 names take some 40 MB."""
+"""Limit of elements of all arrays of a message read in steps: 100,000 decoded names take 40 MB."""
 NUMBERS_AT_ONCE: Final = 50_000
 COPIED_AT_ONCE: Final = 4 << 20
-"""A field of kind bytes above this is gathered in steps, and stays the bytearray that it was gathered in."""
+"""A larger bytes field is collected in steps and stays a bytearray."""
 TAGS_MAX: Final = 10_000
-"""Tagged fields in one section, as in Kafka since 4.4."""
+"""Limit of tagged fields per struct, as in Kafka since 4.4."""
 STEP_ELEMENTS: Final = 4_000
-"""Read in one step, which takes a few milliseconds."""
+"""Number of elements per step, which takes a few milliseconds."""
 
 _int16 = struct.Struct(">h").unpack_from
 _int32 = struct.Struct(">i").unpack_from
@@ -66,15 +65,8 @@ def _crowded(kind: str, count: int, most: int) -> Malformed:
 
 class _ReaderSource(CodeText):
     def __init__(self, message: type[Message], version: int, *, in_steps: bool = False) -> None:
-        scope: dict[str, Any] = {
-            "Malformed": Malformed,
-            "uvarint": uvarint,
-            "short": _short,
-            "crowded": _crowded,
-            "int16": _int16,
-            "int32": _int32,
-            "new": object.__new__,
-        }
+        scope = {"Malformed": Malformed, "uvarint": uvarint, "short": _short, "crowded": _crowded, "int16": _int16}
+        scope |= {"int32": _int32, "new": object.__new__}
         super().__init__(f"read_{message.__name__}_v{version}", "b, p, n", scope)
         self.version = version
         self.flexible = version in message.FLEXIBLE
@@ -111,7 +103,7 @@ class _ReaderSource(CodeText):
             self.add(path, depth, f"{target} = []")
 
     def run(self, depth: int, run: list[FieldSpec], target: str, path: str) -> None:
-        """Neighbouring fields of fixed size, in one unpack."""
+        """Unpack neighbouring fields of fixed size at once."""
         if not run:
             return
         layout = struct.Struct(">" + "".join(spec.code for spec in run))
@@ -167,7 +159,7 @@ class _ReaderSource(CodeText):
     def nested(self, depth: int, spec: FieldSpec, target: str, path: str) -> None:
         assert isinstance(spec.of, type)
         if self.version in spec.nullable:
-            null = "== 0" if spec.tag is not None else "> 127"  # in a tag it is a varint
+            null = "== 0" if spec.tag is not None else "> 127"  # the null marker of a tagged struct is a varint
             self.add(path, depth, "p += 1", f"if b[p - 1] {null}: {target} = None", "else:")
             depth += 1
         inner = self.new("m")
@@ -211,7 +203,7 @@ class _ReaderSource(CodeText):
         self.add(path, depth, f"{target} = {items}")
 
     def tags(self, depth: int, tagged: list[FieldSpec], target: str, path: str) -> None:
-        """Read the tagged fields; unknown tags are skipped."""
+        """Read the tagged fields; skip unknown tags."""
         where = join(path, "tags")
         count, tag, end = self.new("t"), self.new("g"), self.new("z")
         self.add(where, depth, f"{count} = b[p]", f"if {count}:")

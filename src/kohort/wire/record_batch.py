@@ -1,8 +1,8 @@
-"""Record batches (magic 2): their header, their checksum, and the records inside (protocol/records.md#batches).
+"""Record batches (magic 2): header, checksum and records (protocol/records.md#batches).
 
-The broker needs the first half of this file and never the second: it reads a header, checks the CRC, and puts the base
-offset and the leader epoch in place, both of which lie outside the CRC. Building and reading records, one Python
-object each, is for small batches (system topics, tests) and where the kernels of ``columns`` are not installed.
+The broker reads a header, checks the CRC, and sets base offset and leader epoch, which the CRC does not cover. Building
+and reading records, one Python object each, is for small batches (system topics, tests) and for installations without
+the kernels of ``columns``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _before_summed = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _length = struct.Struct(">i")
 _new = tuple.__new__
-"""What makes a named tuple of a tuple: ``_make`` asks how many there are besides, and takes three times as long."""
+"""Constructor of a named tuple; three times faster than ``_make``, which also counts the fields."""
 
 MAGIC: Final = 2
 HEADER_BYTES: Final = _layout.size
@@ -42,15 +42,15 @@ TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
-"""The base timestamp is the time from which compaction may drop tombstones and the marker of the batch (KIP-534)."""
+"""The base timestamp is the time from which compaction drops tombstones and the marker (KIP-534)."""
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 SMALLEST_RECORD: Final = 7
-"""A length, attributes, two deltas, two null lengths, a header count."""
+"""Length, attributes, two deltas, two null lengths and a header count."""
 LARGEST_USUAL_RECORD: Final = 4 + 63 + 1 + 63 + 1
-"""A key and a value with one-byte lengths, no headers."""
+"""Key and value with one-byte lengths, no headers."""
 SMALL_ENOUGH_TO_COPY: Final = 1024
-"""Below this many bytes a copy costs less than a view."""
+"""Size in bytes below which a copy is cheaper than a view."""
 
 
 class NewRecord(NamedTuple):
@@ -69,7 +69,7 @@ class ReadRecord(NamedTuple):
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes before the records, field by field."""
+    """The 61 bytes before the records."""
 
     base_offset: int
     batch_length: int
@@ -95,19 +95,19 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Offset after the batch, with its compacted records."""
+        """Offset after the batch, including compacted records."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record; 0 follows 2**31 - 1. -1 without sequence."""
+        """Sequence of the last record (0 follows 2**31 - 1); -1 without a sequence."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF
 
     @property
     def codec(self) -> Codec:
-        """Raises CorruptRecord for an unknown codec."""
+        """Compression codec. Raises CorruptRecord for an unknown one."""
         return codec_of(self.attributes & CODEC_BITS)
 
     @property
@@ -124,7 +124,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """Time from which compaction may drop tombstones and marker; None before it is set."""
+        """Time from which compaction drops tombstones and the marker; None before it is set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
@@ -132,10 +132,9 @@ class BatchHeader(NamedTuple):
 
 
 def parse_batch_header(buf: Buffer, at: int = 0) -> BatchHeader:
-    """Return the header of the batch at ``at``; the records need not be there.
+    """Return the header of the batch at ``at``, without its records.
 
-    Raises CorruptRecord where there are fewer than 61 bytes, or where the length or the magic cannot be a batch's.
-    What the other fields may say depends on who sent them, and is judged by who reads them.
+    Raises CorruptRecord for fewer than 61 bytes, or an invalid length or magic. Other fields are not checked.
     """
     if len(buf) - at < HEADER_BYTES:
         raise CorruptRecord(f"a batch header of {max(len(buf) - at, 0)} bytes, fewer than {HEADER_BYTES}")
@@ -148,7 +147,7 @@ def parse_batch_header(buf: Buffer, at: int = 0) -> BatchHeader:
 
 
 def split_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each whole batch in ``buf``. A partial last batch is ignored."""
+    """Yield position and header of each complete batch in ``buf``; ignore a partial last batch."""
     at, end = 0, len(buf)
     while end - at >= HEADER_BYTES:
         header = parse_batch_header(buf, at)
@@ -180,7 +179,7 @@ def with_offset(batch: Buffer, base_offset: int, leader_epoch: int) -> list[Buff
 
 
 class BatchFields(TypedDict, total=False):
-    """Fields of a batch; -1, False or None where unset."""
+    """Fields of a batch; -1, False or None if unset."""
 
     producer_id: int
     producer_epoch: int
@@ -189,7 +188,7 @@ class BatchFields(TypedDict, total=False):
     is_transactional: bool
     is_control: bool
     log_append_time_ms: int | None
-    """Makes it a batch of that type: one time for all records, whatever theirs say."""
+    """Sets the timestamp type LogAppendTime: one timestamp for all records."""
 
 
 def build_batch(
@@ -207,32 +206,15 @@ def build_batch(
         attributes |= TIMESTAMP_TYPE_BIT
         max_timestamp = log_append_time_ms
     payload = body if codec is Codec.NONE else compress(codec, body)
-    summed = _after_crc.pack(
-        attributes,
-        max(len(records) - 1, 0),
-        base_timestamp,
-        max_timestamp,
-        fields.get("producer_id", -1),
-        fields.get("producer_epoch", -1),
-        fields.get("base_sequence", -1),
-        len(records),
-    )
+    producer = (fields.get("producer_id", -1), fields.get("producer_epoch", -1), fields.get("base_sequence", -1))
+    times = (base_timestamp, max_timestamp)
+    summed = _after_crc.pack(attributes, max(len(records) - 1, 0), *times, *producer, len(records))
     return _packed(base_offset, fields.get("leader_epoch", -1), summed, payload)
 
 
 def pack_batch(header: BatchHeader, payload: Buffer) -> bytes:
-    """Return a batch of these fields around ``payload``, the encoded records; length and CRC are computed."""
-    summed = _after_crc.pack(
-        header.attributes,
-        header.last_offset_delta,
-        header.base_timestamp,
-        header.max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.record_count,
-    )
-    return _packed(header.base_offset, header.partition_leader_epoch, summed, payload)
+    """Return a batch with these fields and ``payload``, the encoded records; computes length and CRC."""
+    return _packed(header.base_offset, header.partition_leader_epoch, _after_crc.pack(*header[5:]), payload)
 
 
 def _packed(base_offset: int, leader_epoch: int, summed: bytes, payload: Buffer) -> bytes:
@@ -264,17 +246,17 @@ def _append_bytes(inner: bytearray, value: bytes | None) -> None:
 
 
 def read_batch(buf: Buffer, at: int = 0, *, max_bytes: int = DEFAULT_MAX_BYTES) -> list[ReadRecord]:
-    """Return the records of the batch at ``at``; the CRC is the caller's to check.
+    """Return the records of the batch at ``at``, without a CRC check.
 
-    Raises CorruptRecord for anything malformed, TooLarge for more than ``max_bytes`` once decompressed.
+    Raises CorruptRecord if it is malformed, TooLarge above ``max_bytes`` of decompressed records.
     """
     return _read_all(buf, at, parse_batch_header(buf, at), max_bytes, _read_record)
 
 
 def read_pairs(buf: Buffer, at: int, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_BYTES) -> list[KeyValue]:
-    """Key and value of each record of the batch at ``at``: a fast path for millions of small records.
+    """Return key and value of each record of the batch at ``at``: fast for millions of small records.
 
-    Checks and raises what ``read_batch`` does.
+    Raises as ``read_batch``.
     """
     lone = _lone_pair(buf, at, header) if header.record_count == 1 and type(buf) is bytes else None
     return [lone] if lone is not None else _read_all(buf, at, header, max_bytes, _read_pair)
@@ -337,7 +319,7 @@ def _read_records(
 
 
 def _read_pair(body: bytes, at: int, header: BatchHeader) -> tuple[KeyValue, int]:
-    """Read a small record in one stride: a key and a value of up to 63 bytes, no headers."""
+    """Read a small record at once: key and value of up to 63 bytes, no headers."""
     size, key_at = read_varint(body, at)
     end = key_at + size
     _, key_at = read_varint(body, key_at + 1)
@@ -402,7 +384,7 @@ MARKER_MAX_BYTES: Final = 1 << 10
 
 
 class Marker(NamedTuple):
-    """The marker of a producer's transaction. ``coordinator_epoch``: leader epoch of its coordinator."""
+    """Marker of a producer's transaction. ``coordinator_epoch``: leader epoch of its coordinator."""
 
     producer_id: int
     producer_epoch: int
@@ -413,20 +395,15 @@ class Marker(NamedTuple):
 def build_marker(marker: Marker, now_ms: int) -> bytes:
     key = encode_bytes(ControlRecordKey(version=0, type=COMMIT if marker.committed else ABORT), 0)
     value = encode_bytes(EndTxnMarker(version=0, coordinator_epoch=marker.coordinator_epoch), 0)
-    return build_batch(
-        [NewRecord(key, value, (), now_ms)],
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        is_transactional=True,
-        is_control=True,
-    )
+    fields: BatchFields = {"producer_id": marker.producer_id, "producer_epoch": marker.producer_epoch}
+    fields |= {"is_transactional": True, "is_control": True}
+    return build_batch([NewRecord(key, value, (), now_ms)], **fields)
 
 
 def parse_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
-    """Return the marker in a control batch; None for a control batch of another kind, or one that compaction has
-    emptied.
+    """Return the marker in a control batch; None for another type or for a batch emptied by compaction.
 
-    Raises CorruptRecord for what is neither.
+    Raises CorruptRecord for a malformed record.
     """
     if not header.is_transactional or not header.record_count:
         return None

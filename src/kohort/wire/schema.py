@@ -1,6 +1,6 @@
-"""Declare a message: its fields, the versions that have them, what may be null, what is tagged.
+"""Declaration of a message: fields, their versions, nullable and tagged fields.
 
-One class serves all versions of a message and reads like Kafka's own definition of it::
+One class has all versions of a message and resembles Kafka's own definition::
 
     class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
         group_id: str = string()
@@ -8,14 +8,15 @@ One class serves all versions of a message and reads like Kafka's own definition
         member_id: str = string()
         group_instance_id: str | None = string("3+", nullable="3+", default=None)
 
-Every field has a default (Kafka's: zero, empty, or the one declared). For the type checker a message is frozen; at run
-time it is a plain slotted class, because freezing at run time triples the cost of construction.
+Every field has a default. For the type checker a message is frozen; at run time it is a plain slotted class, because
+freezing triples the cost of construction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypedDict, TypeVar, Unpack, dataclass_transform
 
@@ -27,11 +28,11 @@ M = TypeVar("M", bound="Message")
 NEW_LIST: Final = object()
 MAX_VERSION: Final = 32767
 STRING_MAX: Final = 0x7FFF
-"""Bytes of a string, whatever carries its length: Kafka refuses a longer one in compact form, too."""
+"""Limit of a string in bytes; Kafka rejects a longer one also in compact form."""
 
 
 class Versions(NamedTuple):
-    """A closed range of versions; ``1+`` is open-ended, ``none`` is empty."""
+    """Closed range of versions; ``1+`` is open-ended, ``none`` is empty."""
 
     low: int
     high: int
@@ -41,7 +42,7 @@ class Versions(NamedTuple):
 
 
 def parse_versions(text: str) -> Versions:
-    """``"3"``, ``"0-9"``, ``"6+"`` or ``"none"``."""
+    """Parse ``"3"``, ``"0-9"``, ``"6+"`` or ``"none"``."""
     if text == "none":
         return Versions(1, 0)
     if text.endswith("+"):
@@ -52,7 +53,7 @@ def parse_versions(text: str) -> Versions:
 
 @dataclass(slots=True)
 class FieldSpec:
-    """One declared field. ``code``: struct's letter of a fixed type; ``of``: element of an array or struct."""
+    """Declared field. ``code``: letter of a fixed type in ``struct``; ``of``: element of an array or struct."""
 
     kind: Kind
     versions: Versions
@@ -66,7 +67,7 @@ class FieldSpec:
 
 
 def _make_init(name: str, fields: tuple[FieldSpec, ...]) -> Any:
-    """Return a keyword-only ``__init__`` with every default, compiled once per class."""
+    """Return a keyword-only ``__init__`` with all defaults, compiled once per class."""
     scope: dict[str, Any] = {"NEW": NEW_LIST}
     params, lines = [], []
     for i, spec in enumerate(fields):
@@ -109,7 +110,7 @@ class MessageType(type):
 
 
 class Message(metaclass=MessageType):
-    """A request, a response, a record of a system topic, or a struct inside one of them."""
+    """Request, response, record of a system topic, or a struct inside one of them."""
 
     FIELDS: ClassVar[tuple[FieldSpec, ...]]
     API_KEY: ClassVar[int | None]
@@ -131,111 +132,51 @@ class Message(metaclass=MessageType):
 
 
 class _FieldOptions(TypedDict, total=False):
-    """Further properties of a field."""
-
+    default: Any
+    nullable: str
     ignorable: bool
     tag: int | None
     code: str
-    of: Any
 
 
-def _spec(kind: Kind, versions: str, default: Any, *, nullable: str = "none", **options: Unpack[_FieldOptions]) -> Any:
+def _spec(
+    kind: Kind, versions: str = "0+", *, of: FieldSpec | type[Message] | None = None, **options: Unpack[_FieldOptions]
+) -> Any:
     return FieldSpec(
-        kind=kind,
-        versions=parse_versions(versions),
-        default=default,
-        nullable=parse_versions(nullable),
-        ignorable=options.get("ignorable", False),
-        tag=options.get("tag"),
-        code=options.get("code", ""),
-        of=options.get("of"),
+        kind,
+        parse_versions(versions),
+        options.get("default"),
+        parse_versions(options.get("nullable", "none")),
+        options.get("ignorable", False),
+        options.get("tag"),
+        options.get("code", ""),
+        of,
     )
 
 
-def int8(versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None) -> Any:
-    return _spec("fixed", versions, default, ignorable=ignorable, tag=tag, code="b")
+int8: Final = partial(_spec, "fixed", code="b", default=0)
+int16: Final = partial(_spec, "fixed", code="h", default=0)
+uint16: Final = partial(_spec, "fixed", code="H", default=0)
+int32: Final = partial(_spec, "fixed", code="i", default=0)
+int64: Final = partial(_spec, "fixed", code="q", default=0)
+float64: Final = partial(_spec, "fixed", code="d", default=0.0)
+boolean: Final = partial(_spec, "fixed", code="?", default=False)
+uuid: Final = partial(_spec, "fixed", code="16s", default=NO_UUID)
+"""16 bytes; all zero means none."""
+string: Final = partial(_spec, "string", default="")
+data: Final = partial(_spec, "bytes", default=b"")
+"""Opaque bytes, copied from the frame."""
+records: Final = partial(_spec, "records", nullable="0+")
+"""Record batches: a view of the frame after decoding; one buffer or a list of buffers for encoding."""
 
 
-def int16(versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None) -> Any:
-    return _spec("fixed", versions, default, ignorable=ignorable, tag=tag, code="h")
-
-
-def uint16(versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None) -> Any:
-    return _spec("fixed", versions, default, ignorable=ignorable, tag=tag, code="H")
-
-
-def int32(versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None) -> Any:
-    return _spec("fixed", versions, default, ignorable=ignorable, tag=tag, code="i")
-
-
-def int64(versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None) -> Any:
-    return _spec("fixed", versions, default, ignorable=ignorable, tag=tag, code="q")
-
-
-def float64(versions: str = "0+", *, default: float = 0.0, ignorable: bool = False, tag: int | None = None) -> Any:
-    return _spec("fixed", versions, default, ignorable=ignorable, tag=tag, code="d")
-
-
-def boolean(versions: str = "0+", *, default: bool = False, ignorable: bool = False, tag: int | None = None) -> Any:
-    return _spec("fixed", versions, default, ignorable=ignorable, tag=tag, code="?")
-
-
-def uuid(versions: str = "0+", *, ignorable: bool = False, tag: int | None = None) -> Any:
-    """16 bytes; all zero means none."""
-    return _spec("fixed", versions, NO_UUID, ignorable=ignorable, tag=tag, code="16s")
-
-
-def string(
-    versions: str = "0+",
-    *,
-    nullable: str = "none",
-    default: str | None = "",
-    ignorable: bool = False,
-    tag: int | None = None,
-) -> Any:
-    return _spec("string", versions, default, nullable=nullable, ignorable=ignorable, tag=tag)
-
-
-def data(
-    versions: str = "0+",
-    *,
-    nullable: str = "none",
-    default: bytes | None = b"",
-    ignorable: bool = False,
-    tag: int | None = None,
-) -> Any:
-    """Opaque bytes, copied from the frame."""
-    return _spec("bytes", versions, default, nullable=nullable, ignorable=ignorable, tag=tag)
-
-
-def records(versions: str = "0+", *, nullable: str = "0+") -> Any:
-    """Record batches: a view into the frame when read; one buffer or a list of them, never joined, when written."""
-    return _spec("records", versions, None, nullable=nullable)
-
-
-def array(
-    of: FieldSpec | type[Message] | Any,
-    versions: str = "0+",
-    *,
-    nullable: str = "none",
-    default: Any = NEW_LIST,
-    ignorable: bool = False,
-    tag: int | None = None,
-) -> Any:
+def array(of: FieldSpec | type[Message] | Any, versions: str = "0+", **options: Unpack[_FieldOptions]) -> Any:
     """Declare an array of structs, or of a field specification such as ``int32()``."""
-    return _spec("array", versions, default, nullable=nullable, ignorable=ignorable, tag=tag, of=of)
+    options.setdefault("default", NEW_LIST)
+    return _spec("array", versions, of=of, **options)
 
 
-def struct(
-    of: type[Message],
-    versions: str = "0+",
-    *,
-    nullable: str = "none",
-    default: Any = NEW_LIST,
-    ignorable: bool = False,
-    tag: int | None = None,
-) -> Any:
+def struct(of: type[Message], versions: str = "0+", **options: Unpack[_FieldOptions]) -> Any:
     """Declare a struct; without ``default=None`` it has its own defaults."""
-    if default is NEW_LIST and not any(spec.default is NEW_LIST for spec in of.FIELDS):
-        default = of()
-    return _spec("struct", versions, default, nullable=nullable, ignorable=ignorable, tag=tag, of=of)
+    options.setdefault("default", NEW_LIST if any(spec.default is NEW_LIST for spec in of.FIELDS) else of())
+    return _spec("struct", versions, of=of, **options)

@@ -1,7 +1,4 @@
-"""The zig-zag varints of records: 32 or 64 bits, low groups first, as in protocol buffers.
-
-The rules: protocol/records.md#varints.
-"""
+"""Zig-zag varints of records: 32 or 64 bits, low groups first, as in protocol buffers (protocol/records.md#varints)."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ from typing import Final
 from kohort.errors import CorruptRecord
 
 LONGEST: Final = 70
-"""The shift at which a varint of 64 bits has run too long: ten bytes of seven bits."""
+"""Shift at which a varint of 64 bits is too long: ten bytes of seven bits."""
 
 
 def varint_bytes(value: int) -> bytes:
-    """``value`` (64 bits, signed) as a zig-zag varint."""
+    """Encode ``value`` (64 bits, signed) as a zig-zag varint."""
     value = value << 1 ^ value >> 63
     if value < 0x80:
         return _SMALL[value]
@@ -42,9 +39,9 @@ def read_varint(body: bytes | bytearray | memoryview, at: int) -> tuple[int, int
             break
         shift += 7
         if shift == LONGEST:
-            raise CorruptRecord("a varint of more than ten bytes")
+            raise CorruptRecord("varint exceeds ten bytes")
     if value > 0xFFFF_FFFF_FFFF_FFFF:
-        raise CorruptRecord("a varint of more than 64 bits")
+        raise CorruptRecord("varint exceeds 64 bits")
     return value >> 1 ^ -(value & 1), at
 
 

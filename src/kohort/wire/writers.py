@@ -1,11 +1,10 @@
 """Generate the writer of one version of one message: ``write(message, extend)``.
 
-``extend`` takes a tuple of buffers. The writer gathers as many as it can, whole runs of fields, before each call: that
-is most of what makes it fast. A field that the version lacks is dropped where the protocol allows it (``ignorable``) or
-where it holds its default; otherwise writing it is an error, because the reader would not see what was meant.
+``extend`` takes a tuple of buffers. For speed the writer collects whole runs of fields before each call. A set field
+that the version lacks is dropped if it is ``ignorable`` or has its default; otherwise it is an error.
 
-A writer in steps is a generator: it yields between elements. It also writes the elements of one array alone, so that an
-answer can be written before all of it is there (``WrittenArray``).
+A writer in steps is a generator: it yields between elements. It can also write the elements of one array alone, so that
+a response is encoded before it is complete (``WrittenArray``).
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def compile_elements_writer(message: type[Message], version: int, path: tuple[st
 
 
 class WrittenArray(list[Any]):
-    """An array of structs: encoded elements, then the structs of the list."""
+    """Array of structs: encoded elements, followed by the structs of the list."""
 
     __slots__ = ("buffers", "written")
 
@@ -65,13 +64,7 @@ class _WriterSource(CodeText):
     def __init__(
         self, message: type[Message], version: int, *, in_steps: bool = False, path: tuple[str, ...] = ()
     ) -> None:
-        scope: dict[str, Any] = {
-            "Malformed": Malformed,
-            "WrittenArray": WrittenArray,
-            "V": UVARINTS,
-            "int16": _int16,
-            "int32": _int32,
-        }
+        scope = {"Malformed": Malformed, "WrittenArray": WrittenArray, "V": UVARINTS, "int16": _int16, "int32": _int32}
         super().__init__(f"write_{message.__name__}_v{version}", "m, w", scope)
         self.version = version
         self.flexible = version in message.FLEXIBLE
@@ -91,7 +84,7 @@ class _WriterSource(CodeText):
         self.waiting.extend(CodeLine(buffer, path) for buffer in buffers)
 
     def flush(self, depth: int) -> None:
-        """Write the pending buffers in one call, each on its line: a failure names its field."""
+        """Write the pending buffers in one call, one per line, so that a failure names its field."""
         if not self.waiting:
             return
         pad = "    " * (depth + 1)
@@ -122,7 +115,7 @@ class _WriterSource(CodeText):
         self.add(path, depth, f"if {source}.{spec.name} != {default}: raise Malformed({problem!r})")
 
     def run(self, run: list[FieldSpec], source: str, path: str) -> None:
-        """Neighbouring fields of fixed size, in one pack."""
+        """Pack neighbouring fields of fixed size at once."""
         if not run:
             return
         pack = self.bind("P", struct.Struct(">" + "".join(spec.code for spec in run)).pack)
@@ -187,7 +180,7 @@ class _WriterSource(CodeText):
 
     def elements(self, depth: int, spec: FieldSpec, x: str, path: str) -> None:
         of = spec.of
-        may_be_written = self.in_steps or "." not in path  # the arrays that may grow (large_messages.py)
+        may_be_written = self.in_steps or "." not in path  # only these arrays may grow (large_messages.py)
         if may_be_written and isinstance(of, type):
             count, buffers = self.new("n"), self.new("b")
             self.add(path, depth, f"{count}, {buffers} = len({x}), ()")
@@ -229,9 +222,9 @@ class _WriterSource(CodeText):
             field = join(path, spec.name)
             parts, payload = self.new("t"), self.new("s")
             self.sink = f"{parts}.extend"
-            held, default = f"{source}.{spec.name}", self.bind("D", default_of(spec))
-            is_other = f"{held} is not {default} and " if spec.kind == "struct" else ""
-            self.add(field, depth, f"if {is_other}{held} != {default}:", f"    {parts} = []")
+            value, default = f"{source}.{spec.name}", self.bind("D", default_of(spec))
+            is_other = f"{value} is not {default} and " if spec.kind == "struct" else ""
+            self.add(field, depth, f"if {is_other}{value} != {default}:", f"    {parts} = []")
             self.value(depth + 1, spec, f"{source}.{spec.name}", field)
             self.flush(depth + 1)
             self.add(field, depth + 1, f"{payload} = b''.join({parts})")

@@ -10,7 +10,7 @@ from kohort.errors import ProtocolError
 from kohort.steps import at_once
 from kohort.wire.codec import decode, decode_in_steps, encode_bytes, encode_framed, encode_framed_in_steps
 from kohort.wire.headers import build_response, build_response_in_steps, skip_tags
-from kohort.wire.large_messages import GrowingAnswer, let_go
+from kohort.wire.large_messages import GrowingAnswer, free_in_steps
 from kohort.wire.messages.group_admin import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -259,7 +259,7 @@ def test_letting_go_frees_everything_and_changes_nothing():
     del message, watched
     gc.disable()
     try:
-        _, pauses = steps_of(let_go(held))
+        _, pauses = steps_of(free_in_steps(held))
     finally:
         gc.enable()
 

@@ -1,4 +1,4 @@
-"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31): who may do what. KIP-11, KIP-140.
+"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31): access control lists (KIP-11, KIP-140).
 
 - 1: patterns of resource names (KIP-290). 2: flexible. 3: user resources (KIP-373).
 """

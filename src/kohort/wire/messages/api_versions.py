@@ -1,11 +1,11 @@
-"""ApiVersions (18): which APIs and versions a broker speaks; the first request on a connection.
+"""ApiVersions (18): APIs and versions of a broker; the first request on a connection.
 
-- 3: flexible body; the client names its software (KIP-511). The response header is always the short one.
+- 3: flexible body; name and version of the client's software (KIP-511). The response header is always the short one.
 - 4: a supported feature may start at version 0.
-- 5: the client says which cluster and node it means to reach (KIP-1242).
+- 5: the cluster and node that the client expects (KIP-1242).
 
-A version that the broker does not speak is answered in the form of version 0, with UNSUPPORTED_VERSION and the broker's
-range for this one API, so that the client can come back with a lower one.
+An unsupported request version is answered at version 0, with UNSUPPORTED_VERSION and the broker's range for this API,
+so that the client can retry with a lower one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeCluster (60): brokers, controller and cluster id, for admin clients.
 
-- 1: which kind of endpoint is wanted, brokers (1) or controllers (2) (KIP-919).
+- 1: type of the endpoints: brokers (1) or controllers (2) (KIP-919).
 - 2: fenced brokers can be included.
 """
 

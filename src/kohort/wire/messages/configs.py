@@ -1,16 +1,10 @@
 """DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74).
 
-DescribeConfigs
-- 1: synonyms, and the source of each value instead of "is default".
-- 3: type and documentation of each option. 4: flexible.
-
-AlterConfigs: all options of a resource are replaced by those given. 2: flexible.
-
-IncrementalAlterConfigs
-- 0: set, delete, append, subtract, one operation for each option (KIP-339). 1: flexible.
-
-ListConfigResources
-- 0: the subscriptions to client metrics, and nothing else (KIP-1000). 1: resources of every type (KIP-1142).
+DescribeConfigs 1: synonyms, and the source of each value instead of "is default". 3: type and documentation of each
+option. 4: flexible.
+AlterConfigs replaces all options of a resource. 2: flexible.
+IncrementalAlterConfigs 0: set, delete, append or subtract, one operation per option (KIP-339). 1: flexible.
+ListConfigResources 0: only subscriptions to client metrics (KIP-1000). 1: resources of every type (KIP-1142).
 """
 
 from __future__ import annotations

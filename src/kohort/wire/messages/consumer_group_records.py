@@ -1,8 +1,7 @@
-"""The keys and values of __consumer_offsets that groups of KIP-848 write (protocol/consumer-groups.md#records).
+"""Keys and values in __consumer_offsets of consumer groups (KIP-848; protocol/consumer-groups.md#records).
 
-A key and a value each start with an int16 that is not in these messages: the record type, and the version of the
-value, which is 0. Tags came later: the hash with 4.1 (KIP-1101); the epochs of assigned partitions (KIP-1251) and the
-time of the target (KIP-1263) with 4.3.
+An int16 precedes each key (the record type) and each value (its version, 0); it is not in these messages. Tags: the
+metadata hash since 4.1 (KIP-1101), epochs of assigned partitions (KIP-1251) and target time (KIP-1263) since 4.3.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class ConsumerGroupMetadataValue(Message, versions="0", flexible="0+"):
 
 
 class ConsumerGroupPartitionMetadataKey(Message, versions="0", flexible="none"):
-    """Type 4: what a group knew of its topics, before 4.1; only its tombstones are written since."""
+    """Type 4: topic metadata of a group, before 4.1; since then only tombstones are written."""
 
     group_id: str = string()
 
@@ -47,7 +46,7 @@ class ClassicMemberMetadata(Message):
 
 
 class ConsumerGroupMemberMetadataValue(Message, versions="0", flexible="0+"):
-    """What a member said of itself; of one that speaks the classic protocol that, too."""
+    """Metadata of a member, and of its classic protocol if it uses that."""
 
     instance_id: str | None = string(nullable="0+", default=None)
     rack_id: str | None = string(nullable="0+", default=None)
@@ -63,13 +62,13 @@ class ConsumerGroupMemberMetadataValue(Message, versions="0", flexible="0+"):
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, versions="0", flexible="none"):
-    """Type 6: the target assignment of a group, as a whole."""
+    """Type 6: the target assignment of a group."""
 
     group_id: str = string()
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, versions="0", flexible="0+"):
-    """Group epoch of the target, and its time (ms since 1970; 0: never computed)."""
+    """Group epoch of the target assignment, and its time (ms since 1970; 0: never computed)."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64("0+", ignorable=True, tag=0)
@@ -115,7 +114,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, versions="0", flexible=
 
 
 class ConsumerGroupRegularExpressionKey(Message, versions="0", flexible="none"):
-    """Type 16: a regular expression that members of a group subscribe to."""
+    """Type 16: a subscription pattern of a group."""
 
     group_id: str = string()
     regular_expression: str = string()

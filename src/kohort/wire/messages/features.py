@@ -1,6 +1,6 @@
 """UpdateFeatures (57): finalized levels of features (KIP-584).
 
-- 1: the type of an upgrade replaces the permission to downgrade; updates can be validated alone (KIP-778).
+- 1: an upgrade type replaces the permission to downgrade; dry runs (KIP-778).
 - 2: one error for all updates, and no results by feature (KIP-1022).
 """
 

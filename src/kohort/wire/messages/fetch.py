@@ -1,12 +1,12 @@
-"""Fetch (1): record batches, of many partitions at once.
+"""Fetch (1): record batches of many partitions.
 
-- 4: isolation level and aborted transactions. 5: the start of the log. 7: fetch sessions (KIP-227).
-- 9: the reader's leader epoch (KIP-320). 10: zstd may be sent. 11: racks and preferred replicas (KIP-392).
-- 12: flexible; the epoch last fetched, and in tags the divergence, the leader and the cluster.
-- 13: topic ids instead of names (KIP-516). 14: an error for tiered storage. 15: a replica's state moves to a tag.
-- 16: endpoints of new leaders in a tag (KIP-951). 17: the replica's folder. 18: the follower's high watermark.
+- 4: isolation level and aborted transactions. 5: log start offset. 7: fetch sessions (KIP-227).
+- 9: leader epoch of the consumer (KIP-320). 10: zstd. 11: racks and preferred replicas (KIP-392).
+- 12: flexible; last fetched epoch; tags with the diverging epoch, the leader and the cluster id.
+- 13: topic ids instead of names (KIP-516). 14: an error of tiered storage. 15: the replica state moves to a tag.
+- 16: endpoints of new leaders in a tag (KIP-951). 17: the replica's directory. 18: the follower's high watermark.
 
-Batches are never copied: a request's reader gives views, a response's writer passes its buffers through.
+Batches are not copied: decoding returns views, encoding takes buffers.
 """
 
 from __future__ import annotations

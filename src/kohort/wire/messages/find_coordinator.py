@@ -1,7 +1,7 @@
-"""FindCoordinator (10): which broker coordinates a group or a transaction.
+"""FindCoordinator (10): the coordinator of a group or a transactional id.
 
-- 1: key types, 0 for a group, 1 for a transaction. 3: flexible. 4: many keys at once, each with its answer (KIP-699).
-- 5: TRANSACTION_ABORTABLE may be answered. 6: key type 2, a share group's partition.
+- 1: key types: 0 for a group, 1 for a transactional id. 3: flexible. 4: several keys, one result each (KIP-699).
+- 5: TRANSACTION_ABORTABLE is a possible error. 6: key type 2, a share group's partition.
 """
 
 from __future__ import annotations

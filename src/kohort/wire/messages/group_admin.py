@@ -1,14 +1,9 @@
 """DescribeGroups (15), ListGroups (16), DeleteGroups (42).
 
-DescribeGroups
-- 3: authorized operations. 4: static members' instance ids. 5: flexible.
-- 6: an error message, and GROUP_ID_NOT_FOUND for a group that is not; before, such a group was "Dead" without error.
-
-ListGroups
-- 3: flexible. 4: a filter by state, and each state (KIP-518). 5: a filter by type, and each type (KIP-848).
-
-DeleteGroups
-- 2: flexible. 3: an error message for each group (4.4).
+DescribeGroups 3: authorized operations. 4: instance ids of static members. 5: flexible. 6: an error message, and
+GROUP_ID_NOT_FOUND for an unknown group, which had the state "Dead" and no error before.
+ListGroups 3: flexible. 4: states, and a filter by state (KIP-518). 5: types, and a filter by type (KIP-848).
+DeleteGroups 2: flexible. 3: an error message for each group (4.4).
 """
 
 from __future__ import annotations

@@ -1,18 +1,11 @@
-"""JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup (14): the life of a classic group's member.
+"""JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup (14): membership in a classic group.
 
-JoinGroup
-- 0: one timeout for session and rebalance; 1: two. 4: a new member is told its id and joins again with it (KIP-394).
-- 5: static members (KIP-345). 6: flexible. 7: the protocol's type in the answer, and its name may be null.
-- 8: why the member joins (KIP-800). 9: the leader may be told to leave the assignment as it is.
-
-SyncGroup
-- 3: static members. 4: flexible. 5: protocol type and name, checked by the broker, and given back.
-
-Heartbeat
-- 3: static members. 4: flexible.
-
-LeaveGroup
-- 3: several members at once, each with its answer; before, one member id. 4: flexible. 5: why they leave.
+JoinGroup 0: one timeout for session and rebalance; 1: two. 4: a new member gets its id and joins again with it
+(KIP-394). 5: static members (KIP-345). 6: flexible. 7: protocol type in the response; its name may be null.
+8: reason for joining (KIP-800). 9: the leader may be told to skip the assignment.
+SyncGroup 3: static members. 4: flexible. 5: protocol type and name, which the broker checks and returns.
+Heartbeat 3: static members. 4: flexible.
+LeaveGroup 3: several members, one result each; before, one member id. 4: flexible. 5: reason for leaving.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""ConsumerGroupHeartbeat (68), ConsumerGroupDescribe (69): groups whose members are assigned by the broker (KIP-848).
+"""ConsumerGroupHeartbeat (68), ConsumerGroupDescribe (69): consumer groups (KIP-848).
 
-ConsumerGroupHeartbeat
-- 0: the broker makes the member id of a member that has none.
-- 1: subscription by a regular expression; a member makes its id itself (KIP-1082).
-
-ConsumerGroupDescribe
-- 1: which protocol a member speaks.
+ConsumerGroupHeartbeat 0: the broker generates the id of a new member. 1: subscription patterns; a member generates its
+id (KIP-1082).
+ConsumerGroupDescribe 1: protocol of each member.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from kohort.wire.schema import Message, array, boolean, int8, int16, int32, stri
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
 LEAVING_FOR_A_WHILE_EPOCH: Final = -2
-"""The member epoch of a static member that leaves and will be back."""
+"""Member epoch of a static member that leaves temporarily."""
 
 
 class ConsumerGroupHeartbeatRequestTopicPartitions(Message):
@@ -54,7 +51,7 @@ class ConsumerGroupHeartbeatResponseAssignment(Message):
 
 
 class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexible="0+"):
-    """No assignment: unchanged."""
+    """A null assignment means: unchanged."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

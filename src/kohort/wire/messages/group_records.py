@@ -1,12 +1,9 @@
-"""The keys and values of __consumer_offsets that classic groups write (protocol/groups.md#records-of-groups).
+"""Keys and values in __consumer_offsets of classic groups (protocol/groups.md#records-of-groups).
 
-A key and a value each start with an int16 that is not in these messages: the record type, and the version of the value.
-
-OffsetCommitValue
-- 1: written only where a commit asked for an expiry time. 3: leader epoch. 4: flexible, with the topic's id as a tag.
-
-GroupMetadataValue
-- 1: rebalance timeout. 2: when the state was entered. 3: static members; the version written. 4: flexible, only read.
+An int16 precedes each key (the record type) and each value (its version); it is not in these messages.
+OffsetCommitValue 1: only for commits with an expiry time. 3: leader epoch. 4: flexible, with the topic id as a tag.
+GroupMetadataValue 1: rebalance timeout. 2: time of the last state change. 3: static members; the version written.
+4: flexible, only read.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ class OffsetCommitKey(Message, versions="0", flexible="none"):
 
 
 class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
-    """The offset committed; no value at all is its tombstone."""
+    """Committed offset; its tombstone has no value."""
 
     offset: int = int64()
     leader_epoch: int = int32("3+", default=-1, ignorable=True)
@@ -51,7 +48,7 @@ class MemberMetadata(Message):
 
 
 class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
-    """The group's generation and members; no value at all is its tombstone."""
+    """Generation and members of a group; its tombstone has no value."""
 
     protocol_type: str = string()
     generation: int = int32()

@@ -1,10 +1,10 @@
-"""ListOffsets (2): the offset of a timestamp, or of one of the places below.
+"""ListOffsets (2): the offset of a timestamp, or of a special position.
 
 - 1: one timestamp, one offset. 2: isolation level. 4: leader epochs. 5: OFFSET_NOT_AVAILABLE. 6: flexible.
 - 7: -3, the record with the greatest timestamp. 8: -4, the earliest on local disk. 9: -5, the latest in tiered storage.
-- 10: a timeout, for brokers that must ask a remote tier. 11: -6, the earliest not yet uploaded.
+- 10: a timeout for reads of tiered storage. 11: -6, the earliest not yet uploaded.
 
--1 (latest) and -2 (earliest) are of every version.
+Every version has -1 (latest) and -2 (earliest).
 """
 
 from __future__ import annotations

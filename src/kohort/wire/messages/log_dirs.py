@@ -1,13 +1,8 @@
-"""AlterReplicaLogDirs (34), DescribeLogDirs (35): the folders of a broker's logs, and what is in each. KIP-113.
+"""AlterReplicaLogDirs (34), DescribeLogDirs (35): log directories of a broker and their content (KIP-113).
 
-AlterReplicaLogDirs
-- 1: as 0; answers come before throttling. 2: flexible.
-
-DescribeLogDirs
-- 1: as 0; answers come before throttling. 2: flexible.
-- 3: an error for the whole request.
-- 4: the room on the disk (KIP-827).
-- 5: whether a folder takes no new logs (KIP-1066).
+AlterReplicaLogDirs 1: responses precede throttling. 2: flexible.
+DescribeLogDirs 1: responses precede throttling. 2: flexible. 3: an error for the whole request. 4: size and free bytes
+of the disk (KIP-827). 5: directories that accept no new logs (KIP-1066).
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ class AlterLogDirTopic(Message):
 
 
 class AlterLogDir(Message):
-    """A folder by its absolute name, and the replicas to move there."""
+    """Log directory by its absolute path, and the replicas to move there."""
 
     path: str = string()
     topics: list[AlterLogDirTopic] = array(AlterLogDirTopic)
@@ -52,7 +47,7 @@ class DescribableLogDirTopic(Message):
 
 
 class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+"):
-    """None asks for all partitions."""
+    """None means all partitions."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
 

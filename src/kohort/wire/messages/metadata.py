@@ -1,9 +1,9 @@
 """Metadata (3): brokers, topics, partitions and their leaders.
 
-- 0: an empty list of topics asks for all; from 1 on null does, and an empty list asks for none.
-- 1: racks, controller, internal topics. 2: cluster id. 4: whether a topic may be created by asking for it.
-- 5: offline replicas. 7: leader epochs. 8: authorized operations. 9: flexible. 10: topic ids in the answer (KIP-516).
-- 11: the cluster's operations moved to DescribeCluster. 12: topics may be asked for by id. 13: an error for it all.
+- 0: an empty list of topics means all; from 1 on null means all, and an empty list means none.
+- 1: racks, controller, internal topics. 2: cluster id. 4: permission to auto-create a topic.
+- 5: offline replicas. 7: leader epochs. 8: authorized operations. 9: flexible. 10: topic ids in the response (KIP-516).
+- 11: the cluster's operations moved to DescribeCluster. 12: topics by id. 13: an error for the whole request.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """OffsetCommit (8), OffsetFetch (9), OffsetDelete (47).
 
-OffsetCommit
-- 2 to 4: how long to keep the offset; 5 dropped that. 6: the committed leader epoch. 7: static members. 8: flexible.
-- 9: members of the new consumer protocol, with their epoch in place of a generation. 10: topic ids instead of names.
-
-OffsetFetch
-- 2: null topics ask for all; an error for the group. 5: leader epochs. 6: flexible. 7: only stable offsets (KIP-447).
-- 8: many groups at once. 9: member id and epoch (KIP-848). 10: topic ids instead of names.
-
+OffsetCommit 2 to 4: retention time of the offset. 6: committed leader epoch. 7: static members. 8: flexible. 9: members
+of consumer groups, with their epoch instead of a generation. 10: topic ids instead of names.
+OffsetFetch 2: null topics mean all; an error for the group. 5: leader epochs. 6: flexible. 7: only stable offsets
+(KIP-447). 8: several groups. 9: member id and epoch (KIP-848). 10: topic ids instead of names.
 OffsetDelete has one version, which is not flexible (KIP-496).
 """
 

@@ -1,11 +1,11 @@
 """Produce (0): one record batch for each partition.
 
-- 3: format 2 batches and transactional ids. 5: the start of the log in the answer. 7: zstd may be sent.
-- 8: which records of a batch were refused, and why (KIP-467). 9: flexible. 10: new leaders in tags (KIP-951).
-- 11: the client understands TRANSACTION_ABORTABLE. 12: partitions join the transaction by being written to (KIP-890).
+- 3: format 2 batches and transactional ids. 5: log start offset in the response. 7: zstd.
+- 8: rejected records of a batch and the reasons (KIP-467). 9: flexible. 10: new leaders in tags (KIP-951).
+- 11: the client supports TRANSACTION_ABORTABLE. 12: a write adds the partition to the transaction (KIP-890).
 - 13: topic ids instead of names.
 
-With acks=0 there is no response at all. Batches are never copied: the reader gives views into the frame.
+Requests with acks=0 have no response. Batches are not copied: decoding returns views of the frame.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """InitProducerId (22), DescribeProducers (61).
 
-InitProducerId: an id for an idempotent producer, or for a transactional one and its next epoch.
-- 2: flexible. 3: the id and epoch that the producer had (KIP-360). 4: PRODUCER_FENCED. 5: TRANSACTION_ABORTABLE.
-- 6: two-phase commit (KIP-939; unstable in Kafka, so neither served nor asked for here).
-
-DescribeProducers: the producers that a partition knows of (KIP-664).
+InitProducerId: an id for an idempotent producer, or for a transactional one and its next epoch. 2: flexible. 3: current
+id and epoch of the producer (KIP-360). 4: PRODUCER_FENCED. 5: TRANSACTION_ABORTABLE. 6: two-phase commit (KIP-939;
+unstable in Kafka, so neither served nor requested).
+DescribeProducers: the producers of a partition (KIP-664).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+")
 
 
 class ActiveProducer(Message):
-    """One producer id. ``last_timestamp`` is of its last batch, in milliseconds; -1 stands for what is not known."""
+    """Producer id with the time of its last batch (``last_timestamp``, in ms); -1 if unknown."""
 
     producer_id: int = int64()
     producer_epoch: int = int32()

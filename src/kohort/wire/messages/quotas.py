@@ -1,8 +1,6 @@
-"""DescribeClientQuotas (48), AlterClientQuotas (49). KIP-546.
+"""DescribeClientQuotas (48), AlterClientQuotas (49) (KIP-546). Both: 1 is flexible.
 
-Both: 1 is flexible, and otherwise as 0.
-
-An entity is of up to two parts, each a type (user, client-id, ip) and a name; no name means the default of that type.
+An entity has up to two parts, each with a type (user, client-id, ip) and a name; no name means the type's default.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ class QuotaFilterComponent(Message):
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
-    """All components must match, and no component means everything."""
+    """An entity must match all components; no component matches every entity."""
 
     components: list[QuotaFilterComponent] = array(QuotaFilterComponent)
     strict: bool = boolean()
@@ -40,7 +38,7 @@ class DescribedQuotas(Message):
 
 
 class DescribeClientQuotasResponse(Message, api_key=48, versions="0-1", flexible="1+"):
-    """No entries at all with an error."""
+    """``entries`` is null if there is an error."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,10 +1,7 @@
 """ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments (46).
 
-ElectLeaders
-- 1: unclean elections, and an error of the whole. 2: flexible.
-
-AlterPartitionReassignments
-- 1: whether the replication factor may change (KIP-860).
+ElectLeaders 1: unclean elections, and an error for the whole request. 2: flexible.
+AlterPartitionReassignments 1: permission to change the replication factor (KIP-860).
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ class ElectLeadersTopicResult(Message):
 
 class ElectLeadersResponse(Message, api_key=43, versions="0-2", flexible="2+"):
     throttle_time_ms: int = int32()
-    error_code: int = int16("1+", ignorable=True)  # Kafka's, too, is left out of version 0 by whoever makes it
+    error_code: int = int16("1+", ignorable=True)  # as in Kafka, version 0 omits it
     replica_election_results: list[ElectLeadersTopicResult] = array(ElectLeadersTopicResult)
 
 

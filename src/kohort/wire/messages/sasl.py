@@ -1,10 +1,8 @@
-"""SaslHandshake (17), SaslAuthenticate (36): how a client logs in. KIP-43, KIP-152.
+"""SaslHandshake (17), SaslAuthenticate (36): login of a client (KIP-43, KIP-152).
 
 SaslHandshake names the mechanism. After version 0 the mechanism's tokens follow as frames without a header; after
 version 1 each is the body of a SaslAuthenticate.
-
-SaslAuthenticate
-- 1: how long the login is good for (KIP-368). 2: flexible.
+SaslAuthenticate 1: lifetime of the session (KIP-368). 2: flexible.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""GetTelemetrySubscriptions (71), PushTelemetry (72), both version 0 and flexible: metrics of clients. KIP-714.
+"""GetTelemetrySubscriptions (71), PushTelemetry (72), both version 0 and flexible: metrics of clients (KIP-714).
 
-What is pushed is a ``MetricsData`` of OpenTelemetry's protocol, compressed as a whole (telemetry/otlp.py).
+Clients push a ``MetricsData`` of OpenTelemetry's protocol, compressed as a whole (telemetry/otlp.py).
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from kohort.wire.schema import Message, array, boolean, data, int8, int16, int32
 
 
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
-    """The id of zeros asks for one."""
+    """An id of zeros requests a new one."""
 
     client_instance_id: bytes = uuid()
 
 
 class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexible="0+"):
-    """No requested metrics: push none, and ask again later."""
+    """Without requested metrics the client pushes none, and asks again later."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

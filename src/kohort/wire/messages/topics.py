@@ -1,17 +1,10 @@
 """CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37).
 
-CreateTopics
-- 4: counts of -1 stand for the broker's defaults. 5: flexible; the answer tells the configuration of the topic.
-- 6: THROTTLING_QUOTA_EXCEEDED. 7: the topic's id in the answer.
-
-DeleteTopics
-- 4: flexible. 5: an error message. 6: topics by id or by name, in a list of structs in place of a list of names.
-
-DeleteRecords
-- 1: throttling after the answer. 2: flexible.
-
-CreatePartitions
-- 2: flexible. 3: THROTTLING_QUOTA_EXCEEDED.
+CreateTopics 4: counts of -1 mean the broker's defaults. 5: flexible; configuration of the topic in the response.
+6: THROTTLING_QUOTA_EXCEEDED. 7: topic id in the response.
+DeleteTopics 4: flexible. 5: an error message. 6: topics by id or by name, as structs instead of names.
+DeleteRecords 1: responses precede throttling. 2: flexible.
+CreatePartitions 2: flexible. 3: THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
@@ -153,14 +146,14 @@ class DescribedTopicName(Message):
 
 
 class TopicPartitionsCursor(Message):
-    """Where a page begins."""
+    """First topic and partition of a page."""
 
     topic_name: str = string()
     partition_index: int = int32()
 
 
 class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible="0+"):
-    """No topics mean all of them."""
+    """No topics means all."""
 
     topics: list[DescribedTopicName] = array(DescribedTopicName)
     response_partition_limit: int = int32(default=2000)
@@ -189,7 +182,7 @@ class DescribedTopicPartitions(Message):
 
 
 class DescribeTopicPartitionsResponse(Message, api_key=75, versions="0", flexible="0+"):
-    """``next_cursor`` where there is more."""
+    """``next_cursor``: start of the next page; None after the last."""
 
     throttle_time_ms: int = int32(ignorable=True)
     topics: list[DescribedTopicPartitions] = array(DescribedTopicPartitions)

@@ -1,11 +1,8 @@
-"""The keys and values of __transaction_state, and what is in a control record.
+"""Keys and values of __transaction_state, and of control records.
 
-A key starts with an int16, the record type (0), and a value with an int16, its version.
-
-TransactionLogValue
-- 1: flexible; producer ids before and after, and the version of transactions that the client spoke, as tags (KIP-890).
-
-A control record has a version and a type in its key (0 aborts, 1 commits), and its coordinator's epoch in its value.
+An int16 precedes each key (the record type, 0) and each value (its version).
+TransactionLogValue 1: flexible; previous and next producer id, and the client's transaction version, as tags (KIP-890).
+A control record has version and type (0 aborts, 1 commits) in its key, and the coordinator's epoch in its value.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ class TransactionLogPartitions(Message):
 
 
 class TransactionLogValue(Message, versions="0-1", flexible="1+"):
-    """The state of a transactional id; no value at all is its tombstone. Times in ms; -1 for none."""
+    """State of a transactional id; its tombstone has no value. Times in ms; -1 for none."""
 
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -45,7 +42,7 @@ class ControlRecordKey(Message, versions="0", flexible="none"):
 
 
 class EndTxnMarker(Message, versions="0", flexible="none"):
-    """The value of a control record that ends a transaction."""
+    """Value of a control record that ends a transaction."""
 
     version: int = int16()
     coordinator_epoch: int = int32()

@@ -1,20 +1,14 @@
 """AddPartitionsToTxn (24), AddOffsetsToTxn (25), EndTxn (26), WriteTxnMarkers (27), TxnOffsetCommit (28).
 
-AddPartitionsToTxn: what a transaction is about to write to.
-- 2: PRODUCER_FENCED. 3: flexible. 4: for brokers alone, several transactions at once, or only to ask. 5: KIP-890.
-
-AddOffsetsToTxn: a group whose offsets it is about to commit.
-- 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE.
-
-EndTxn: commit or abort.
-- 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE. 5: every end gives the producer a new epoch (KIP-890).
-
-WriteTxnMarkers: what the end means for partitions; for brokers, and to abort what hangs.
-- 1: flexible. 2: the version of the transaction (KIP-1228).
-
-TxnOffsetCommit: offsets that count once the transaction is committed.
-- 2: leader epochs. 3: flexible; member and generation (KIP-447). 4: TRANSACTION_ABORTABLE. 5: no AddOffsetsToTxn.
-- 6: topic ids (KIP-1319).
+AddPartitionsToTxn adds partitions before a write. 2: PRODUCER_FENCED. 3: flexible. 4: several transactions, or only a
+check; only for brokers. 5: KIP-890.
+AddOffsetsToTxn adds a group before a commit. 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE.
+EndTxn commits or aborts. 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE. 5: each end gives the producer a
+new epoch (KIP-890).
+WriteTxnMarkers ends a transaction in partitions; for brokers, and to abort hanging transactions. 1: flexible.
+2: transaction version (KIP-1228).
+TxnOffsetCommit commits offsets with the transaction. 2: leader epochs. 3: flexible; member and generation (KIP-447).
+4: TRANSACTION_ABORTABLE. 5: without AddOffsetsToTxn. 6: topic ids (KIP-1319).
 """
 
 from __future__ import annotations
@@ -85,7 +79,7 @@ class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
-    """The id and epoch to go on with."""
+    """Producer id and epoch for the next transaction."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()
@@ -180,7 +174,7 @@ class TransactionTopicData(Message):
 
 
 class DescribedTransaction(Message):
-    """One transactional id; ``transaction_start_time_ms`` is -1 where no transaction is open."""
+    """Transactional id; ``transaction_start_time_ms`` is -1 without an open transaction."""
 
     error_code: int = int16()
     transactional_id: str = string()
@@ -198,7 +192,7 @@ class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="
 
 
 class ListTransactionsRequest(Message, api_key=66, versions="0-2", flexible="0+"):
-    """Empty filters let everything through."""
+    """Empty filters match everything."""
 
     state_filters: list[str] = array(string())
     producer_id_filters: list[int] = array(int64())
