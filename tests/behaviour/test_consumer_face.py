@@ -252,12 +252,12 @@ def test_a_poll_that_finds_nothing_lets_the_other_threads_run(monkeypatch, consu
     """Who polls without waiting, again and again, would keep the GIL from the thread that fetches."""
     reader = consumer()
     reader.subscribe(topic)
-    free_in_steps: list[float] = []
-    monkeypatch.setattr(waits, "time", SimpleNamespace(sleep=free_in_steps.append))
+    let_go: list[float] = []
+    monkeypatch.setattr(waits, "time", SimpleNamespace(sleep=let_go.append))
 
     assert reader.poll(0) == []
 
-    assert free_in_steps == [0]
+    assert let_go == [0]
 
 
 def test_iterating_counts_only_what_was_yielded(producer, consumer, topic):
