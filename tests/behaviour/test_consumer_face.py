@@ -391,7 +391,7 @@ def test_without_a_policy_and_without_a_commit_the_user_decides(producer, consum
     reader = consumer(auto_offset_reset="none")
     reader.subscribe(topic)
 
-    with pytest.raises(NoOffsetForPartition, match=r"auto\.offset\.reset is none; seek\(\) somewhere"):
+    with pytest.raises(NoOffsetForPartition, match=r"auto\.offset\.reset is none; call seek\(\)"):
         until(lambda: reader.poll(200))
 
 

@@ -11,7 +11,7 @@ import pytest
 import kohort
 from kohort import AclBinding, AclBindingFilter, ApiError, ClientQuotaEntity, ConfigResource, TopicPartition
 from kohort.client.admin.model import PartitionOffset
-from kohort.client.admin.operations import RIGHTS
+from kohort.client.admin.operations import REQUIRED_OPERATIONS
 from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 
 pytestmark = pytest.mark.ours
@@ -104,7 +104,7 @@ def called(alice: kohort.Admin, call: Callable[[kohort.Admin], Any]) -> ApiError
 
 
 def test_every_call_that_takes_a_right_has_its_story_here() -> None:
-    assert set(CALLS) == set(RIGHTS)
+    assert set(CALLS) == set(REQUIRED_OPERATIONS)
 
 
 @pytest.mark.parametrize(("call", "number"), [(name, n) for name, made in CALLS.items() for n in range(len(made))])
@@ -120,7 +120,7 @@ def test_who_is_given_what_a_denial_names_is_served(
             admin.create_acls([acl])
             given.append(acl)
     assert given, "nobody who has no right is served"
-    assert len(given) <= len(RIGHTS[call]), f"{given}: the first should have been enough"
+    assert len(given) <= len(REQUIRED_OPERATIONS[call]), f"{given}: the first should have been enough"
 
 
 def test_results_hold_the_advice_of_each_item(places: tuple[kohort.Admin, dict[str, str]]) -> None:

@@ -18,20 +18,23 @@ LONE = "\ud800"
 """Half a character: text for Python, nothing that UTF-8 knows."""
 
 TO_A_PRODUCER: dict[str, tuple[Callable[[Any, str], object], str]] = {
-    "no topic": (lambda p, t: p.send(None, b"x"), "a topic's name is text that is not blank, not None"),
-    "a topic of bytes": (lambda p, t: p.send(t.encode(), b"x"), "is text that is not blank, not b'"),
-    "a topic that cannot be sent": (lambda p, t: p.send(LONE, b"x"), "is text that is not blank"),
-    "a partition of text": (lambda p, t: p.send(t, b"x", partition="0"), "a partition is a whole number, not '0'"),
-    "a time in fractions": (lambda p, t: p.send(t, b"x", timestamp_ms=1.5), "is a whole number, not 1.5"),
-    "a time of text": (lambda p, t: p.send(t, b"x", timestamp_ms="now"), "is a whole number, not 'now'"),
-    "a time beyond time": (lambda p, t: p.send(t, b"x", timestamp_ms=10**30), "is a number of 64 bits"),
+    "no topic": (lambda p, t: p.send(None, b"x"), "a topic name must be text that is not blank, not None"),
+    "a topic of bytes": (lambda p, t: p.send(t.encode(), b"x"), "must be text that is not blank, not b'"),
+    "a topic that cannot be sent": (lambda p, t: p.send(LONE, b"x"), "must be text that is not blank"),
+    "a partition of text": (lambda p, t: p.send(t, b"x", partition="0"), "a partition must be a whole number, not '0'"),
+    "a time in fractions": (lambda p, t: p.send(t, b"x", timestamp_ms=1.5), "must be a whole number, not 1.5"),
+    "a time of text": (lambda p, t: p.send(t, b"x", timestamp_ms="now"), "must be a whole number, not 'now'"),
+    "a time beyond time": (lambda p, t: p.send(t, b"x", timestamp_ms=10**30), "must fit in 64 bits"),
     "a time before the epoch": (lambda p, t: p.send(t, b"x", timestamp_ms=-2), "since the epoch, not -2"),
-    "a value that cannot be sent": (lambda p, t: p.send(t, LONE), "value is text that UTF-8 does not know"),
-    "a header that cannot be sent": (lambda p, t: p.send(t, b"x", headers={LONE: b"x"}), "a header is a pair of str"),
-    "a lot for no topic": (lambda p, t: p.send_batch(None, 0, [b"x"]), "is text that is not blank, not None"),
+    "a value that cannot be sent": (lambda p, t: p.send(t, LONE), "value is text that UTF-8 cannot encode"),
+    "a header that cannot be sent": (
+        lambda p, t: p.send(t, b"x", headers={LONE: b"x"}),
+        "a header must be a pair of str",
+    ),
+    "a lot for no topic": (lambda p, t: p.send_batch(None, 0, [b"x"]), "must be text that is not blank, not None"),
     "a lot with a time in fractions": (
         lambda p, t: p.send_batch(t, 0, [b"x", (None, b"y", (), 1.5)]),
-        "is a whole number, not 1.5",
+        "must be a whole number, not 1.5",
     ),
     "a name that no cluster takes": (
         lambda p, t: p.send("bad topic!", b"x"),
@@ -67,28 +70,31 @@ TO_A_CONSUMER: dict[str, tuple[Callable[[Any, str], object], str]] = {
     "a listener that hears nothing": (lambda c, t: c.subscribe(t, "x"), "has no on_partitions_revoked"),
     "a topic in place of partitions": (lambda c, t: c.assign(t), "assign: expected a list of TopicPartition, not"),
     "a partition that is not in a list": (lambda c, t: c.assign(TopicPartition(t, 0)), "expected a list of"),
-    "a partition without a topic": (lambda c, t: c.assign([TopicPartition(None, 0)]), "is no partition"),
-    "a partition of text": (lambda c, t: c.assign([(t, "0")]), "is a whole number, not '0'"),
-    "a place in fractions": (lambda c, t: c.seek((t, 0), 1.5), "seek: the offset of .*-0 is a whole number, not 1.5"),
-    "a place beyond all logs": (lambda c, t: c.seek((t, 0), 10**30), "is a number of 64 bits"),
+    "a partition without a topic": (lambda c, t: c.assign([TopicPartition(None, 0)]), "expected TopicPartition"),
+    "a partition of text": (lambda c, t: c.assign([(t, "0")]), "must be a whole number, not '0'"),
+    "a place in fractions": (
+        lambda c, t: c.seek((t, 0), 1.5),
+        "seek: the offset of .*-0 must be a whole number, not 1.5",
+    ),
+    "a place beyond all logs": (lambda c, t: c.seek((t, 0), 10**30), "must fit in 64 bits"),
     "an offset of text": (lambda c, t: c.commit({(t, 0): "5"}), r"needs a number or OffsetAndMetadata\('5'\), not str"),
     "an offset that is a flag": (lambda c, t: c.commit({(t, 0): True}), "needs a number or OffsetAndMetadata"),
     "an offset in fractions": (lambda c, t: c.commit({(t, 0): OffsetAndMetadata(1.5)}), "a whole number, not 1.5"),
-    "metadata of bytes": (lambda c, t: c.commit({(t, 0): OffsetAndMetadata(1, b"x")}), "is text, not b'x'"),
+    "metadata of bytes": (lambda c, t: c.commit({(t, 0): OffsetAndMetadata(1, b"x")}), "must be text, not b'x'"),
     "offsets in a list": (lambda c, t: c.commit([5]), "expected a mapping of TopicPartition"),
-    "offsets of no topic": (lambda c, t: c.committed([(None, 0)]), "is no partition"),
-    "ends of no topic": (lambda c, t: c.end_offsets([(None, 0)]), "is no partition"),
-    "a time in fractions": (lambda c, t: c.offsets_for_times({(t, 0): 1.5}), "is a whole number, not 1.5"),
+    "offsets of no topic": (lambda c, t: c.committed([(None, 0)]), "expected TopicPartition"),
+    "ends of no topic": (lambda c, t: c.end_offsets([(None, 0)]), "expected TopicPartition"),
+    "a time in fractions": (lambda c, t: c.offsets_for_times({(t, 0): 1.5}), "must be a whole number, not 1.5"),
     "a schema of text": (lambda c, t: c.poll_arrow(0, schema="x"), r"schema= takes a pyarrow\.Schema, not str"),
     "seconds": (lambda c, t: c.poll(1.5), r"whole number of milliseconds, not 1\.5; 1\.5 s are 1500"),
-    "a wait of text": (lambda c, t: c.poll("1"), "timeout_ms is a whole number of milliseconds, not '1'"),
-    "no wait": (lambda c, t: c.poll(None), "timeout_ms is a whole number of milliseconds, not None"),
+    "a wait of text": (lambda c, t: c.poll("1"), "timeout_ms must be a whole number of milliseconds, not '1'"),
+    "no wait": (lambda c, t: c.poll(None), "timeout_ms must be a whole number of milliseconds, not None"),
     "less than no wait": (lambda c, t: c.poll(-1), "a number of milliseconds from 0 to 2147483647, not -1"),
     "seconds for Arrow": (lambda c, t: c.poll_arrow(1.0), r"milliseconds, not 1\.0; 1 s are 1000"),
     "seconds for a position": (lambda c, t: c.committed([(t, 0)], timeout_ms=1.0), "1 s are 1000"),
     "seconds for the end": (lambda c, t: c.close(timeout_ms=1.0), "1 s are 1000"),
-    "records of text": (lambda c, t: c.poll(1, max_records="5"), "max_records is a whole number, not '5'"),
-    "partitions of no topic": (lambda c, t: c.partitions_for(None), "is text that is not blank, not None"),
+    "records of text": (lambda c, t: c.poll(1, max_records="5"), "max_records must be a whole number, not '5'"),
+    "partitions of no topic": (lambda c, t: c.partitions_for(None), "must be text that is not blank, not None"),
 }
 
 
@@ -158,7 +164,7 @@ TIMES: dict[str, Callable[[Any], object]] = {
 def test_seconds_are_refused_by_a_producer_which_goes_on(bootstrap, topic, mistake):
     with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
         with pytest.raises(
-            UsageError, match=r"timeout_ms is a whole number of milliseconds, not 10\.0; 10 s are 10000"
+            UsageError, match=r"timeout_ms must be a whole number of milliseconds, not 10\.0; 10 s are 10000"
         ):
             mistake(producer)
 

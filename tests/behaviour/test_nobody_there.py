@@ -62,7 +62,7 @@ def test_a_consumer_warns_at_once(caplog: pytest.LogCaptureFixture):
         assert consumer.poll(500) == []
 
     assert warned(caplog, "kohort.consumer") == [
-        "no broker at 127.0.0.1:1: Connection refused; it is tried again",
+        "no broker at 127.0.0.1:1: Connection refused; retrying",
     ]
 
 
@@ -101,7 +101,7 @@ def test_a_producer_warns_at_once(caplog: pytest.LogCaptureFixture):
     ):
         producer.send("orders", b"v")
 
-    assert warned(caplog, "kohort.producer") == ["no broker at 127.0.0.1:1: Connection refused; it is tried again"]
+    assert warned(caplog, "kohort.producer") == ["no broker at 127.0.0.1:1: Connection refused; retrying"]
 
 
 def test_a_broker_that_comes_back_is_told_of(caplog: pytest.LogCaptureFixture, tmp_path):

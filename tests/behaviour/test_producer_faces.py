@@ -170,14 +170,14 @@ def test_records_that_the_broker_refuses_are_told_from_those_beside_them(bootstr
         producer.flush(WAIT_MS)
 
     good, bad, _ = [str(one.exception()) for one in sent]
-    assert "not refused itself" in good
-    assert "not refused itself" not in bad
+    assert "rejected with other records" in good
+    assert "rejected with other records" not in bad
     assert end_of(admin, name) == 0
 
 
 @pytest.mark.parametrize("what", [1, 1.5, {"a": 1}, object()])
 def test_a_value_that_is_no_text_or_bytes_is_refused_with_a_hint(producer, what):
-    with pytest.raises(UsageError, match=r"value is bytes, str or None, not \w+; encode it first"):
+    with pytest.raises(UsageError, match=r"value must be bytes, str or None, not \w+; encode it first"):
         producer.send("one", what)
 
 
@@ -188,7 +188,7 @@ def test_a_partition_that_does_not_exist_is_refused(admin, producer, name):
 
 
 def test_a_record_that_no_request_can_carry_is_refused(admin, producer):
-    with pytest.raises(ApiError, match=r"more than max\.request\.size=1048576"):
+    with pytest.raises(ApiError, match=r"exceeds max\.request\.size=1048576"):
         producer.send("one", bytes(2_000_000))
 
 
@@ -345,7 +345,7 @@ def test_records_are_deleted_up_to_an_offset_or_all_of_them(admin, producer, nam
     nowhere = TopicPartition(name, 2)
     refused = admin.delete_records({nowhere: 1, first: 5}, check=False)
     assert (refused[first], refused.errors[nowhere].code) == (5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    with pytest.raises(UsageError, match="'earliest' is no offset"):
+    with pytest.raises(UsageError, match=r"expected an offset .* not 'earliest'"):
         admin.delete_records({first: "earliest"})
 
 

@@ -182,7 +182,7 @@ def test_on_the_loop_of_the_caller_arrivals_are_awaited():
         (lambda broker: broker.fail("OffsetComit", 1), "did you mean OffsetCommit?"),
         (lambda broker: broker.fail("Fetch", "NOT_CORDINATOR"), "did you mean NOT_COORDINATOR?"),
         (lambda broker: broker.fail("Fetch", 9999), "there is no error code 9999"),
-        (lambda broker: broker.advance(-1), "advance: ms is a number of milliseconds from 0 to"),
+        (lambda broker: broker.advance(-1), "advance: ms must be a number of milliseconds from 0 to"),
     ],
 )
 def test_what_does_not_exist_is_refused_with_the_nearest_that_does(broker, call, said):

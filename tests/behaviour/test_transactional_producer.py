@@ -246,7 +246,7 @@ def by_offsets(zombie: kohort.Producer, name: str) -> None:
 def test_a_producer_whose_id_was_taken_over_is_fenced_however_it_learns_of_it(bootstrap, name, learns):
     zombie, heir = zombie_and_heir(bootstrap, name)
     with heir:
-        with pytest.raises(ProducerFenced, match="another producer has taken over"):
+        with pytest.raises(ProducerFenced, match="another producer uses transactional"):
             learns(zombie, name)
         zombie.close()
         with heir.transaction():

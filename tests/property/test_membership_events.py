@@ -81,7 +81,7 @@ class Story:
         if self.takes_ms:  # as in the faces: a listener that hangs must not keep the member alive
             self.user.machine.leave_poll(self.stage.now_ms)
             self.stage.loop.run(self.takes_ms)
-            self.user.machine.stay_in_poll(self.stage.now_ms)
+            self.user.machine.resume_poll(self.stage.now_ms)
 
     def happens(self, what: str, how: Any) -> None:
         getattr(self, what)(how)

@@ -29,7 +29,7 @@ from kohort.client.admin.model import (
     TopicDescription,
     TopicListing,
 )
-from kohort.client.admin.operations import AdminMachine, Operation, Results, with_rights
+from kohort.client.admin.operations import AdminMachine, Operation, Results, explain_denials
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import admin_metrics
 from kohort.client.requests.engine import Engine
@@ -354,7 +354,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
             raise UsageError("the admin client is closed")
         if self._driver is None:
             self._driver = Driver(self._engine, tls=self._tls, clock=self._clock)
-        told = with_rights(self.config, name, about, operation)
+        told = explain_denials(self.config, name, about, operation)
         words = f"{name} of {about!r}" if about else name
         promise = self._machine.start(words, told, self._limit(timeout_ms), self._driver.clock.now_ms())
         await self._driver.until(lambda: True if promise.done else None)

@@ -216,7 +216,7 @@ class ListenerRuns:
             with self.guard:
                 now_ms = self.now_ms()
                 self.machine.metrics.listeners[callback.kind].record(now_ms - called_at_ms, now_ms)
-                self.machine.stay_in_poll(now_ms)
+                self.machine.resume_poll(now_ms)
 
     def raise_listener_error(self) -> None:
         """Raise the first error of the listener that was kept, once."""

@@ -30,11 +30,11 @@ from kohort.client.requests.io import (
     Open,
     Opened,
     Output,
+    RequestToken,
     Send,
     Tick,
-    WantToken,
 )
-from kohort.client.requests.troubles import Notes
+from kohort.client.requests.outages import Notes
 from kohort.clock import Clock
 from kohort.errors import KohortError
 from kohort.notes import one_line
@@ -274,7 +274,7 @@ class Driver:
                 case Open(connection, host, port):
                     task = self.loop.create_task(self._connect(connection, host, port))
                     self._connecting[connection] = task
-                case WantToken():
+                case RequestToken():
                     assert self._logins is not None, "no login without credentials"
                     self._logins.want(output)
                 case Close(connection):

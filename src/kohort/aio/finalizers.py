@@ -60,7 +60,7 @@ def deliver_rest(
 
     async def deliver() -> None:
         with guard:
-            machine.end_open()
+            machine.abort_open_transaction()
             machine.accumulator.flush()
         await driver.until(lambda: machine.is_idle or None)
         await driver.close()

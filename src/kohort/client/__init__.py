@@ -1,1 +1,1 @@
-"""The client as a machine: polled for requests, given responses."""
+"""Cores of the clients without I/O: the engine polls them for requests and gives them the responses."""

@@ -1,7 +1,6 @@
-"""The consumer as a machine: its sources put together, and what the faces ask of them.
+"""Core of a consumer without I/O, used by the sync and the async consumer.
 
-A face holds the guard while it calls in here, runs listeners and decodes outside of it, and waits in between. The
-methods say what a consumer does; how the user waits for it is the face's.
+The caller holds its lock during each call, and releases it to run listeners, decode records and wait.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from kohort.client.group.membership import NO_GENERATION, CallbackNeeded
 from kohort.client.metrics.counts import ReadingMetrics, SampleWindows
 from kohort.client.reading.context import ConsumerContext, Failures
 from kohort.client.reading.fetched import Fetched
-from kohort.client.reading.fetcher import PREFETCH_BYTES, Fetcher, Wants
+from kohort.client.reading.fetcher import PREFETCH_BYTES, Fetcher, PartitionFilter
 from kohort.client.reading.list_offsets import Listed, OffsetQueries
 from kohort.client.reading.resets import Resets, Validation
-from kohort.client.reading.subscription import Damage, Mode, Position, SubscriptionState
+from kohort.client.reading.subscription import DamagedBatch, Mode, Position, SubscriptionState
 from kohort.client.reading.topic_watch import TopicWatch
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.outages import Notes, Outages
 from kohort.client.requests.source import Promise, RequestSource
-from kohort.client.requests.troubles import Notes, Troubles
 from kohort.client.user_input import (
     checked_partitions,
     is_text,
@@ -39,32 +38,32 @@ from kohort.config.client import ConsumerConfig
 from kohort.errors import ErrorCode, UndecodableValue, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 
-Wanted = Iterable[str] | re.Pattern[str] | SubscriptionPattern
-Refused = tuple[str, ErrorCode]
-DAMAGES_MOST: Final = 5
-"""Fetches of the same offset, each damaged in another way, after which the way is of no use."""
+TopicsOrPattern = Iterable[str] | re.Pattern[str] | SubscriptionPattern
+DeniedTopic = tuple[str, ErrorCode]
+MAX_DAMAGED_FETCHES: Final = 5
+"""Most damaged fetches of one offset, each with another checksum, before the error is raised."""
 DEFAULT_REASON: Final = "rebalance enforced by user"
 
 
 class ConsumerMachine:
-    """Everything a consumer is, but for sockets, threads and the clock."""
+    """Core of a consumer without sockets, threads and clock."""
 
     def __init__(self, config: ConsumerConfig, rng: Rng, *, prefetch_bytes: int = PREFETCH_BYTES) -> None:
         self.config = config
         self.metadata = Metadata(config, rng, allow_auto_create=config.allow_auto_create_topics)
-        self.metadata.want(())
+        self.metadata.track(())
         self.subscription = SubscriptionState(self.metadata, exclude_internal_topics=config.exclude_internal_topics)
         self.failures = Failures(self.subscription)
         self.notes = Notes()
-        troubles = Troubles(self.notes)
+        outages = Outages(self.notes)
         self.metrics = ReadingMetrics(SampleWindows.of(config))
         context = ConsumerContext(
-            config, self.subscription, self.metadata, self.failures, self.notes, troubles, rng, self.metrics
+            config, self.subscription, self.metadata, self.failures, self.notes, outages, rng, self.metrics
         )
         self._open: Fetched | None = None
-        self._judged: tuple[int, frozenset[str]] | None = None
-        self._refused: Refused | None = None
-        """What ``_refused_topic`` found, in this version of the metadata and for these topics."""
+        self._checked_for: tuple[int, frozenset[str]] | None = None
+        self._denied: DeniedTopic | None = None
+        """Last result of ``_denied_topic``, valid for ``_checked_for``."""
         self._resets = Resets(context)
         self.queries = OffsetQueries(config, self.metadata, rng)
         self._fetcher = Fetcher(context, self._resets.out_of_range, prefetch_bytes=prefetch_bytes)
@@ -74,24 +73,24 @@ class ConsumerMachine:
         if config.group_id is not None:
             self._group = group_of(context, self._resets.no_offset)
             sources += self._group.sources
-        watch = TopicWatch(self.metadata, troubles, self.subscription)
+        watch = TopicWatch(self.metadata, outages, self.subscription)
         sources += [self._resets, validation, self.queries, self._fetcher, watch]
-        self.engine = Engine(config, sources, self.metadata, rng, troubles)
+        self.engine = Engine(config, sources, self.metadata, rng, outages)
 
     @property
     def group(self) -> Group:
-        """Raises UsageError for a consumer without a group."""
+        """Group parts. Raises UsageError for a consumer without a group."""
         if self._group is None:
-            raise UsageError("this consumer has no group.id: it can be assigned partitions, but cannot join or commit")
+            raise UsageError("this consumer has no group.id: it can assign(), but not subscribe() or commit()")
         return self._group
 
     @property
     def has_group(self) -> bool:
         return self._group is not None
 
-    # What the user wants to read
+    # Subscription
 
-    def subscribe(self, topics: Wanted) -> None:
+    def subscribe(self, topics: TopicsOrPattern) -> None:
         self.group  # noqa: B018  # subscribing needs one
         if isinstance(topics, SubscriptionPattern):
             self._subscribe_server_pattern(topics)
@@ -102,18 +101,17 @@ class ConsumerMachine:
 
     def _subscribe_server_pattern(self, pattern: SubscriptionPattern) -> None:
         if not is_text(pattern.pattern) or not pattern.pattern:
-            raise UsageError(f"subscribe: the pattern is text that is not empty, not {shown(pattern.pattern)}")
+            raise UsageError(f"subscribe: the pattern must be text that is not empty, not {shown(pattern.pattern)}")
         if self.config.group_protocol == "classic":
             raise UsageError(
                 "subscribe: a SubscriptionPattern is matched by the coordinator, with group.protocol=consumer; with "
-                "group.protocol=classic give a pattern of Python's, such as "
+                "group.protocol=classic subscribe with "
                 f"re.compile({shown(pattern.pattern)})"
             )
         self.subscription.subscribe_server_pattern(pattern)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without group management; what was handed out of the earlier ones is committed if
-        auto-commit is on. None at all is the end of the assignment."""
+        """Assign partitions by hand; an empty list unassigns. With auto-commit, commit the earlier positions."""
         partitions = checked_partitions("assign", partitions)
         before = dict(self.subscription.assigned) if self.subscription.mode is Mode.PARTITIONS else {}
         offsets = self._group.commits.positions(before) if self._group is not None else {}
@@ -125,8 +123,7 @@ class ConsumerMachine:
             self._group.commits.commit(offsets, None)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return the member whose partitions the user works on, or worked on last; nobody where they are assigned by
-        hand."""
+        """Return the member that owns the user's partitions; no member for partitions assigned by hand."""
         generation = self.group.membership.user_generation
         if self.subscription.mode is Mode.PARTITIONS:
             generation = NO_GENERATION
@@ -136,23 +133,22 @@ class ConsumerMachine:
 
     def enforce_rebalance(self, reason: str) -> None:
         if not self.subscription.mode.is_group:
-            raise UsageError("there is no group to rebalance: subscribe() to topics first")
-        told = f"{DEFAULT_REASON}: {reason}" if reason else DEFAULT_REASON
-        self.group.membership.enforce_rebalance(told.encode(errors="replace").decode())
+            raise UsageError("no group to rebalance: subscribe() to topics first")
+        full_reason = f"{DEFAULT_REASON}: {reason}" if reason else DEFAULT_REASON
+        self.group.membership.enforce_rebalance(full_reason.encode(errors="replace").decode())
 
     # Polling
 
     def enter_poll(self, now_ms: int) -> None:
-        """Note that the user polls: what was handed out before is done with. Raises UsageError if there is nothing to
-        read."""
+        """Begin a poll; records of earlier polls count as processed. Raises UsageError if nothing is assigned."""
         if self.subscription.mode is Mode.NONE:
-            raise UsageError("there is nothing to poll: subscribe() to topics or assign() partitions first")
+            raise UsageError("nothing to poll: subscribe() to topics or assign() partitions first")
         self.metrics.polls.entered(now_ms)
         if self._group is not None:
             self._group.membership.enter_poll()
             self._group.commits.auto_commit(now_ms)
 
-    def stay_in_poll(self, now_ms: int) -> None:
+    def resume_poll(self, now_ms: int) -> None:
         self.metrics.polls.resumed(now_ms)
         if self._group is not None:
             self._group.membership.enter_poll()
@@ -163,16 +159,13 @@ class ConsumerMachine:
             self._group.membership.leave_poll(now_ms)
 
     def advance(self, now_ms: int) -> CallbackNeeded | None:
-        """Go on with whatever needs the user in poll(); returns what the listener has to be told first.
-
-        Raises what went wrong since the last call.
-        """
+        """Advance the rebalance; return the listener callback that is due. Raises the first failure since."""
         self.raise_failure()
         self.subscription.match_pattern()
-        refused = self._refused_topic()
-        if refused is not None:
+        denied = self._denied_topic()
+        if denied is not None:
             self.metadata.request_refresh()
-            name, code = refused
+            name, code = denied
             raise refused_topic(self.config, code, name)
         if self._group is None:
             return None
@@ -185,29 +178,27 @@ class ConsumerMachine:
             self._group.commits.restart_auto_commit(now_ms)
 
     def raise_failure(self) -> None:
-        """Raise the first failure since the last call. Kick the engine then: its source may retry."""
+        """Raise the first failure since the last call. The caller then runs the engine: the source may retry."""
         if self.failures:
             if self._group is not None:
                 self._group.membership.resume_heartbeats()
             raise self.failures.popleft()
-        hopeless = self.metadata.hopeless or self.engine.not_let_in
-        if hopeless is not None:
-            raise hopeless
+        error = self.metadata.permanent_error or self.engine.login_error
+        if error is not None:
+            raise error
 
-    def _refused_topic(self) -> Refused | None:
-        """Return a topic that the cluster will not let this consumer read, and why: another one only with other
-        metadata or another subscription, so it is not looked for at every poll."""
+    def _denied_topic(self) -> DeniedTopic | None:
+        """Return a subscribed topic with a permanent error, or None; cached until metadata or topics change."""
         version, topics = self.metadata.version, self.subscription.topics
-        if self._judged != (version, topics):
-            self._judged = (version, topics)
+        if self._checked_for != (version, topics):
+            self._checked_for = (version, topics)
             errors = self.metadata.errors().items()
-            refused = ((name, code) for name, code in errors if name in topics and not code.retriable)
-            self._refused = next(refused, None)
-        return self._refused
+            denied = ((name, code) for name, code in errors if name in topics and not code.retriable)
+            self._denied = next(denied, None)
+        return self._denied
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the next record, None while it is looked for. Raises UsageError if it is not
-        assigned."""
+        """Return the offset of the next record, None if unknown. Raises UsageError if not assigned."""
         state = self.subscription.state(partition)
         return state.position.offset if state.has_position and state.position is not None else None
 
@@ -215,8 +206,8 @@ class ConsumerMachine:
 
     @property
     def needs_user(self) -> bool:
-        hopeless = self.metadata.hopeless or self.engine.not_let_in
-        if self.failures or hopeless is not None or self._refused_topic() is not None:
+        error = self.metadata.permanent_error or self.engine.login_error
+        if self.failures or error is not None or self._denied_topic() is not None:
             return True
         self.subscription.match_pattern()
         return self._group is not None and self._group.rebalance.is_due
@@ -228,12 +219,14 @@ class ConsumerMachine:
     @property
     def may_fetch(self) -> bool:
         """False while every leader of an assigned partition has a fetch in flight."""
-        return not self._fetcher.nothing_is_free()
+        return not self._fetcher.all_leaders_busy()
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing of what the user does in poll() changes anything for the engine: it knows the assignment, no
-        rebalance is under way, no commit waits, every node works on a fetch. What is due by the clock has its timer."""
+        """True if a poll gives the engine no new work.
+
+        The engine has seen the assignment, no rebalance is in flight, no commit waits, and every leader has a fetch.
+        """
         is_waiting = self._group is not None and self._group.commits.is_waiting
         return self._fetcher.has_seen_assignment and not is_waiting and self.is_stable and not self.may_fetch
 
@@ -241,144 +234,141 @@ class ConsumerMachine:
     def is_stable(self) -> bool:
         return self._group is None or not self.subscription.mode.is_group or self._group.rebalance.is_stable
 
-    def open_fetched(self) -> tuple[Fetched | None, bool]:
-        """Return the data to hand out from now, if any, and whether it is newly taken: then the next fetch may
-        leave."""
+    def open_batch(self) -> tuple[Fetched | None, bool]:
+        """Return the batch to read from, if any, and True if it is new: then the next fetch may start."""
         fetched = self._open
-        if fetched is not None and self._may_hand_out(fetched):
+        if fetched is not None and self._may_return(fetched):
             return fetched, False
-        if fetched is not None and not self._is_gone(fetched):
-            self._fetcher.give_back(fetched)  # paused with records left
+        if fetched is not None and not self._is_dropped(fetched):
+            self._fetcher.put_back(fetched)  # paused before its last record
         elif fetched is not None:
-            self.count(fetched, fetched.at)
+            self.count_records(fetched, fetched.at)
         self._open = self._fetcher.take()
         return self._open, self._open is not None
 
-    def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Return up to ``most`` decoded records; the position moves behind them. Nothing if the partition went
-        meanwhile."""
-        if fetched is not self._open or not self._may_hand_out(fetched):
+    def take_records(self, fetched: Fetched, most: int) -> list[Record]:
+        """Return up to ``most`` decoded records and advance the position; none if the partition was dropped."""
+        if fetched is not self._open or not self._may_return(fetched):
             return []
         records = fetched.records
         assert records is not None, "decode before handing out"
         out = records[fetched.at : fetched.at + most]
         fetched.at += len(out)
-        self._stand_behind(fetched, records)
+        self._advance_past(fetched, records)
         return out
 
-    def count(self, fetched: Fetched, records: int) -> None:
-        """Note that the user was given so many records of ``fetched``. Those that are handed out one by one, or in
-        lists, are counted once, when nothing of the piece is left."""
+    def count_records(self, fetched: Fetched, records: int) -> None:
+        """Count records returned from ``fetched``; those of polls are counted once, at the end of the batch."""
         if records:
             self.metrics.topics[fetched.partition.topic].records.record(records, self.metrics.polls.at_ms)
 
     @property
-    def uncounted(self) -> tuple[str, int]:
+    def uncounted_records(self) -> tuple[str, int]:
         """Topic of the batch being consumed, and how many of its records were returned."""
         return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
-    def hand_out_one(self, fetched: Fetched) -> Record | None:
-        if fetched is not self._open or not self._may_hand_out(fetched):
+    def take_record(self, fetched: Fetched) -> Record | None:
+        if fetched is not self._open or not self._may_return(fetched):
             return None
         records, at = fetched.records, fetched.at
         assert records is not None, "decode before handing out"
         if at == len(records):
             return None
         fetched.at = at + 1
-        self._stand_behind(fetched, records)
+        self._advance_past(fetched, records)
         return records[at]
 
-    def _stand_behind(self, fetched: Fetched, records: list[Record]) -> None:
+    def _advance_past(self, fetched: Fetched, records: list[Record]) -> None:
         at = fetched.at
         if at == len(records) and fetched.error is None:
-            self.count(fetched, at)
+            self.count_records(fetched, at)
             fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
             self._open = None
         elif at:
             last = records[at - 1]
             fetched.state.advance(last.offset + 1, last.leader_epoch)
 
-    def take_whole(self, most_bytes: int) -> list[Fetched]:
-        """Take buffered data, whole fetches up to ``most_bytes`` but at least one, and move the positions."""
-        taken: list[Fetched] = []
+    def take_batches(self, most_bytes: int) -> list[Fetched]:
+        """Take whole fetches, up to ``most_bytes`` but at least one, and advance the positions."""
+        batches: list[Fetched] = []
         size = 0
         while size < most_bytes:
-            fetched, _ = self.open_fetched()
-            if fetched is None or (fetched.error is not None and taken):
+            fetched, _ = self.open_batch()
+            if fetched is None or (fetched.error is not None and batches):
                 break
             if fetched.error is not None:
-                if self.ask_again(fetched):
+                if self.refetch_damaged(fetched):
                     continue
                 raise fetched.error
             position = fetched.state.position
             assert position is not None
             if fetched.at:
-                self.count(fetched, fetched.at)
+                self.count_records(fetched, fetched.at)
                 fetched.start_offset, fetched.records, fetched.at = position.offset, None, 0
             fetched.taken_at = position
             fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
             self._open = None
-            taken.append(fetched)
+            batches.append(fetched)
             size += fetched.size
-        return taken
+        return batches
 
-    def has_data_for(self, wanted: Wants) -> bool:
-        return self._fetcher.has_ready(wanted)
+    def has_data_of(self, accepts: PartitionFilter) -> bool:
+        return self._fetcher.has_ready(accepts)
 
-    def take_for(self, wanted: Wants) -> Fetched | None:
-        """Return the oldest buffered data of a partition that is wanted, whole; the position moves behind it.
+    def take_batch_of(self, accepts: PartitionFilter) -> Fetched | None:
+        """Take the oldest fetch of an accepted partition, whole, and advance the position.
 
-        Not to be mixed with the other ways to take: what one of them has opened is not seen here.
+        Do not combine with ``open_batch`` and ``take_batches``: it ignores the open batch.
         """
-        fetched = self._fetcher.take(wanted)
+        fetched = self._fetcher.take(accepts)
         if fetched is not None:
             fetched.taken_at = fetched.state.position
             fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
         return fetched
 
     def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
-        """Move the position to the first damaged batch of ``corrupt``, and keep the data taken behind it."""
+        """Move the position to the first damaged batch, and buffer the batches behind it again."""
         for fetched in reversed(list(behind)):
-            if not self._is_gone(fetched) and fetched.taken_at is not None:
+            if not self._is_dropped(fetched) and fetched.taken_at is not None:
                 fetched.state.position = fetched.taken_at
-                self._fetcher.give_back(fetched)
-        if not self._is_gone(corrupt) and corrupt.taken_at is not None and corrupt.error is not None:
+                self._fetcher.put_back(fetched)
+        if not self._is_dropped(corrupt) and corrupt.taken_at is not None and corrupt.error is not None:
             corrupt.records, corrupt.at = [], 0
             offset = max(corrupt.error.offset, corrupt.start_offset)
             corrupt.state.advance(offset, corrupt.taken_at.offset_epoch)
             self._open = corrupt
 
-    def ask_again(self, fetched: Fetched) -> bool:
-        """Tell whether what is damaged is fetched once more, or of no interest any more: then nothing is to be raised.
+    def refetch_damaged(self, fetched: Fetched) -> bool:
+        """Fetch a damaged batch again; return False if its error must be raised.
 
-        A checksum fails where the log is damaged, or where bytes were on their way. The latter are other bytes the next
-        time, so the same ones twice are raised, and so is what stays damaged however often it is fetched.
+        Bytes damaged in transit differ in the next fetch; a damaged log returns the same bytes. So the same checksum
+        twice is an error, and so are more than ``MAX_DAMAGED_FETCHES`` damaged fetches.
         """
         error, state = fetched.error, fetched.state
-        if error is None or self._is_gone(fetched):
+        if error is None or self._is_dropped(fetched):
             return True
         if isinstance(error, UndecodableValue):
             return False
         checksum, before = fetched.damage(), state.damage
-        is_there_still = before is not None and before.offset == error.offset
-        times = before.times + 1 if before is not None and is_there_still else 1
-        state.damage = Damage(error.offset, checksum, times)
-        if before is not None and is_there_still and (before.checksum == checksum or times > DAMAGES_MOST):
+        is_same_offset = before is not None and before.offset == error.offset
+        times = before.times + 1 if before is not None and is_same_offset else 1
+        state.damage = DamagedBatch(error.offset, checksum, times)
+        if before is not None and is_same_offset and (before.checksum == checksum or times > MAX_DAMAGED_FETCHES):
             return False
-        self.notes.warn(f"{error}; it is fetched once more, for it may have been damaged on its way")
-        stood_at = fetched.taken_at or state.position
-        assert stood_at is not None
-        good_until = stood_at.offset if fetched.taken_at is None else max(error.offset, fetched.start_offset)
-        state.fetch_again(Position(good_until, stood_at.offset_epoch))
-        self.count(fetched, fetched.at)
+        self.notes.warn(f"{error}; fetching again, as the bytes may have been damaged in transit")
+        start = fetched.taken_at or state.position
+        assert start is not None
+        offset = start.offset if fetched.taken_at is None else max(error.offset, fetched.start_offset)
+        state.fetch_again(Position(offset, start.offset_epoch))
+        self.count_records(fetched, fetched.at)
         self._open = None
         return True
 
-    def _is_gone(self, fetched: Fetched) -> bool:
+    def _is_dropped(self, fetched: Fetched) -> bool:
         return fetched.is_stale or self.subscription.assigned.get(fetched.partition) is not fetched.state
 
-    def _may_hand_out(self, fetched: Fetched) -> bool:
-        return fetched.state.fetchable and not self._is_gone(fetched)
+    def _may_return(self, fetched: Fetched) -> bool:
+        return fetched.state.fetchable and not self._is_dropped(fetched)
 
     # Offsets
 
@@ -398,7 +388,7 @@ class ConsumerMachine:
         return self.group.committed.committed(checked_partitions("committed", partitions), deadline_ms)
 
     def list_offsets(self, targets: Mapping[TopicPartition, int], deadline_ms: int) -> Promise[Listed]:
-        return self.queries.ask(targets, deadline_ms)
+        return self.queries.query(targets, deadline_ms)
 
     def partitions(self, topic: str) -> int | None:
         return known_partitions(self.metadata, self.config, topic)
@@ -412,7 +402,7 @@ class ConsumerMachine:
                 found[partition] = max(0, end - state.position.offset)
         return found
 
-    # Goodbye
+    # Leave
 
     def prepare_leave(self) -> CallbackNeeded | None:
         return None if self._group is None else self._group.rebalance.prepare_leave()
@@ -432,33 +422,33 @@ class ConsumerMachine:
 
 
 CLOSE_MS: Final = 30_000
-"""While a broker can be asked; Java's default."""
-ALONE_MS: Final = 2000
-"""While no connection stands: long enough for one to be made again."""
+"""Time limit of a close while a broker is connected; Java's default."""
+DISCONNECTED_MS: Final = 2000
+"""Time limit of a close without a connection: long enough for one reconnect."""
 
 
 class CloseTimeout:
-    """Time that closing may take from now on: ``timeout_ms``, or by default 30 s while a broker can be reached.
+    """Deadline of a close: ``timeout_ms``, by default 30 s while a broker is connected and 2 s without.
 
-    Java waits for its 30 s either way. Without a broker that only delays the user: offsets that are not committed are
-    read again, and the group notices the end of a member by itself.
+    Java always waits 30 s. Without a broker that is useless: uncommitted offsets are read again, and the member's
+    session expires.
     """
 
     def __init__(self, engine: Engine, now_ms: int, timeout_ms: int | None = None, *, most_ms: int = CLOSE_MS) -> None:
         self.most_ms = most_ms if timeout_ms is None else timeout_ms
         self.deadline_ms = now_ms + self.most_ms
         self._engine = engine
-        self._may_give_up = timeout_ms is None
-        self._alone_since_ms: int | None = None
+        self._may_end_early = timeout_ms is None
+        self._disconnected_since_ms: int | None = None
 
     def left_ms(self, now_ms: int) -> int:
-        """Return the remaining time, 0 at its end. Call after each step of the engine."""
+        """Return the remaining time, at least 0. Call after each step of the engine."""
         until_ms = self.deadline_ms
-        if self._may_give_up:
+        if self._may_end_early:
             if self._engine.is_connected:
-                self._alone_since_ms = None
+                self._disconnected_since_ms = None
             else:
-                if self._alone_since_ms is None:
-                    self._alone_since_ms = now_ms
-                until_ms = min(until_ms, self._alone_since_ms + ALONE_MS)
+                if self._disconnected_since_ms is None:
+                    self._disconnected_since_ms = now_ms
+                until_ms = min(until_ms, self._disconnected_since_ms + DISCONNECTED_MS)
         return max(0, until_ms - now_ms)

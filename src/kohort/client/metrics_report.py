@@ -1,4 +1,4 @@
-"""Metrics of consumers, producers and admin clients by the names of Kafka's Java clients."""
+"""Report metrics of consumers, producers and admin clients under the names of Kafka's Java clients."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kohort.client.metrics.counts import (
     ErrorCounts,
     PollMetrics,
     ReadingMetrics,
-    SampleReading,
     Samples,
-    together,
+    SampleSummary,
+    merge,
 )
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.producer import ProducerMachine
 from kohort.client.reading.subscription import PartitionState
+from kohort.client.requests.channels import FIRST_BOOTSTRAP_ID
 from kohort.client.requests.connections import ConnectionState
 from kohort.client.requests.engine import Engine
-from kohort.client.requests.lanes import FIRST_STAND_IN
 from kohort.model import TopicPartition
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
@@ -31,7 +31,7 @@ from kohort.wire.messages.offsets import OffsetCommitRequest
 from kohort.wire.messages.produce import ProduceRequest
 
 GROUPS = {"consumer": "consumer", "producer": "producer", "admin": "admin-client"}
-"""How Kafka's groups of metrics begin, by the kind of client."""
+"""Prefix of Kafka's metric groups by kind of client."""
 REQUESTS = "kohort-request-metrics"
 ERRORS = "kohort-error-metrics"
 
@@ -41,25 +41,25 @@ def put_engine(found: MetricsSnapshot, engine: Engine, now_ms: int) -> None:
     group = f"{GROUPS[found.kind]}-metrics"
     standing = [c for c in engine.connections if c.state is not ConnectionState.CONNECTING]
     found.put(group, "connection-count", len(standing))
-    put_meter(found, group, "successful-authentication", traffic.logins.reading(now_ms))
-    put_meter(found, group, "failed-authentication", traffic.failed_logins.reading(now_ms))
+    put_meter(found, group, "successful-authentication", traffic.logins.summary(now_ms))
+    put_meter(found, group, "failed-authentication", traffic.failed_logins.summary(now_ms))
     nodes = [(node_id, node) for node_id, node in list(traffic.nodes.items())]
-    opened = together(node.opened.reading(now_ms) for _, node in nodes)
+    opened = merge(node.opened.summary(now_ms) for _, node in nodes)
     put_meter(found, group, "connection-creation", opened)
-    put_meter(found, group, "connection-close", together(node.closed.reading(now_ms) for _, node in nodes))
-    sent = {node_id: node.sent.reading(now_ms) for node_id, node in nodes}
-    received = {node_id: node.received.reading(now_ms) for node_id, node in nodes}
-    _put_requests(found, group, together(sent.values()), together(received.values()), {})
+    put_meter(found, group, "connection-close", merge(node.closed.summary(now_ms) for _, node in nodes))
+    sent = {node_id: node.sent.summary(now_ms) for node_id, node in nodes}
+    received = {node_id: node.received.summary(now_ms) for node_id, node in nodes}
+    _put_requests(found, group, merge(sent.values()), merge(received.values()), {})
     of_nodes = f"{GROUPS[found.kind]}-node-metrics"
     for node_id, node in nodes:
-        tags = {"node_id": f"node-{node_id if node_id > FIRST_STAND_IN else node_id - FIRST_STAND_IN - 1}"}
+        tags = {"node_id": f"node-{node_id if node_id > FIRST_BOOTSTRAP_ID else node_id - FIRST_BOOTSTRAP_ID - 1}"}
         _put_requests(found, of_nodes, sent[node_id], received[node_id], tags)
-        put_spread(found, of_nodes, "request-latency", node.latency.reading(now_ms), tags)
+        put_spread(found, of_nodes, "request-latency", node.latency.summary(now_ms), tags)
     for api, counted in list(traffic.apis.items()):
         tags = {"api": api_name(api)}
         found.put(REQUESTS, "request-total", counted.sent, **tags)
         found.put(REQUESTS, "request-refused-total", counted.refused, **tags)
-        put_spread(found, REQUESTS, "request-latency", counted.latency.reading(now_ms), tags)
+        put_spread(found, REQUESTS, "request-latency", counted.latency.summary(now_ms), tags)
         put_throttle(found, REQUESTS, "throttle-time", counted, now_ms, tags)
 
 
@@ -70,7 +70,7 @@ def put_errors(found: MetricsSnapshot, counts: Iterable[ErrorCounts]) -> None:
 
 
 def _put_requests(
-    found: MetricsSnapshot, group: str, sent: SampleReading, received: SampleReading, tags: dict[str, str]
+    found: MetricsSnapshot, group: str, sent: SampleSummary, received: SampleSummary, tags: dict[str, str]
 ) -> None:
     put_meter(found, group, "outgoing-byte", sent, tags)
     put_meter(found, group, "incoming-byte", received, tags)
@@ -80,7 +80,7 @@ def _put_requests(
 
 
 def put_meter(
-    found: MetricsSnapshot, group: str, stem: str, of: SampleReading, tags: dict[str, str] | None = None
+    found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
 ) -> None:
     """Add rate and total of the sum of the values."""
     found.put(group, f"{stem}-rate", of.rate, **tags or {})
@@ -88,15 +88,15 @@ def put_meter(
 
 
 def put_events(
-    found: MetricsSnapshot, group: str, stem: str, of: SampleReading, tags: dict[str, str] | None = None
+    found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
 ) -> None:
     """Add rate and total of the number of values."""
     found.put(group, f"{stem}-rate", of.value_rate, **tags or {})
-    found.put(group, f"{stem}-total", of.ever, **tags or {})
+    found.put(group, f"{stem}-total", of.total_count, **tags or {})
 
 
 def put_spread(
-    found: MetricsSnapshot, group: str, stem: str, of: SampleReading, tags: dict[str, str] | None = None
+    found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
 ) -> None:
     """Add average and maximum of the last windows."""
     found.put(group, f"{stem}-avg", of.average, **tags or {})
@@ -107,7 +107,7 @@ def put_throttle(
     found: MetricsSnapshot, group: str, stem: str, of: ApiMetrics, now_ms: int, tags: dict[str, str] | None = None
 ) -> None:
     """Add average and maximum of the throttle time of an API."""
-    held, answers = of.throttle.reading(now_ms), of.latency.reading(now_ms).values
+    held, answers = of.throttle.summary(now_ms), of.latency.summary(now_ms).values
     found.put(group, f"{stem}-avg", held.sum / answers if answers else math.nan, **tags or {})
     found.put(group, f"{stem}-max", held.most if held.values else 0.0 if answers else math.nan, **tags or {})
 
@@ -117,13 +117,13 @@ def api_name(api: Api) -> str:
 
 
 def seconds_ago(at_ms: int | None, now_ms: int) -> float:
-    """Return how long ago something was; -1 where it never was, as in Kafka."""
+    """Return the seconds since ``at_ms``, or -1 without one, as in Kafka."""
     return -1.0 if at_ms is None else float(max(now_ms - at_ms, 0) // 1000)
 
 
-def of_api(engine: Engine, api: Api, now_ms: int) -> SampleReading:
+def of_api(engine: Engine, api: Api, now_ms: int) -> SampleSummary:
     counted = engine.metrics.apis.get(api)
-    return Samples(engine.metrics.windows).reading(now_ms) if counted is None else counted.latency.reading(now_ms)
+    return Samples(engine.metrics.windows).summary(now_ms) if counted is None else counted.latency.summary(now_ms)
 
 
 POLLS: Final = "consumer-metrics"
@@ -148,7 +148,7 @@ def consumer_metrics(machine: ConsumerMachine, now_ms: int) -> MetricsSnapshot:
 
 def _put_polls(found: MetricsSnapshot, counted: ReadingMetrics, now_ms: int) -> None:
     polls = counted.polls
-    put_spread(found, POLLS, "time-between-poll", polls.interval.reading(now_ms))
+    put_spread(found, POLLS, "time-between-poll", polls.interval.summary(now_ms))
     found.put(POLLS, "last-poll-seconds-ago", seconds_ago(polls.last_ms, now_ms))
     found.put(POLLS, "poll-idle-ratio-avg", _idle_ratio(polls, now_ms))
     found.put(POLLS, "commit-sync-time-ns-total", counted.blocked_ms["commit"] * 1e6)
@@ -160,31 +160,31 @@ def _put_fetches(found: MetricsSnapshot, machine: ConsumerMachine, now_ms: int) 
     latency = of_api(machine.engine, FetchRequest, now_ms)
     put_spread(found, FETCHES, "fetch-latency", latency)
     put_events(found, FETCHES, "fetch", latency)
-    put_spread(found, FETCHES, "fetch-size", counted.fetched.reading(now_ms))
-    put_meter(found, FETCHES, "bytes-consumed", counted.fetched.reading(now_ms))
+    put_spread(found, FETCHES, "fetch-size", counted.fetched.summary(now_ms))
+    put_meter(found, FETCHES, "bytes-consumed", counted.fetched.summary(now_ms))
     put_meter(found, FETCHES, "records-consumed", records_consumed(machine, now_ms))
     fetch_api = machine.engine.metrics.apis.get(FetchRequest)
     if fetch_api is not None:
         put_throttle(found, FETCHES, "fetch-throttle-time", fetch_api, now_ms)
     for topic, of_topic in list(counted.topics.items()):
-        put_meter(found, FETCHES, "bytes-consumed", of_topic.bytes.reading(now_ms), {"topic": topic})
-        consumed = _with_open(of_topic.records.reading(now_ms), machine, topic)
+        put_meter(found, FETCHES, "bytes-consumed", of_topic.bytes.summary(now_ms), {"topic": topic})
+        consumed = _with_open(of_topic.records.summary(now_ms), machine, topic)
         put_meter(found, FETCHES, "records-consumed", consumed, {"topic": topic})
-        put_spread(found, FETCHES, "fetch-size", of_topic.bytes.reading(now_ms), {"topic": topic})
+        put_spread(found, FETCHES, "fetch-size", of_topic.bytes.summary(now_ms), {"topic": topic})
 
 
 def _idle_ratio(polls: PollMetrics, now_ms: int) -> float:
-    lasted_ms = polls.interval.reading(now_ms).sum
-    return min(polls.idle.reading(now_ms).sum / lasted_ms, 1.0) if lasted_ms else float("nan")
+    lasted_ms = polls.interval.summary(now_ms).sum
+    return min(polls.idle.summary(now_ms).sum / lasted_ms, 1.0) if lasted_ms else float("nan")
 
 
-def records_consumed(machine: ConsumerMachine, now_ms: int) -> SampleReading:
-    counted = [of_topic.records.reading(now_ms) for of_topic in list(machine.metrics.topics.values())]
-    return _with_open(together(counted), machine, machine.uncounted[0])
+def records_consumed(machine: ConsumerMachine, now_ms: int) -> SampleSummary:
+    counted = [of_topic.records.summary(now_ms) for of_topic in list(machine.metrics.topics.values())]
+    return _with_open(merge(counted), machine, machine.uncounted_records[0])
 
 
-def _with_open(of: SampleReading, machine: ConsumerMachine, topic: str) -> SampleReading:
-    of_topic, records = machine.uncounted
+def _with_open(of: SampleSummary, machine: ConsumerMachine, topic: str) -> SampleSummary:
+    of_topic, records = machine.uncounted_records
     return of._replace(total=of.total + records) if records and of_topic == topic else of
 
 
@@ -232,12 +232,12 @@ def _put_group(found: MetricsSnapshot, machine: ConsumerMachine, now_ms: int) ->
     found.put(GROUP, "last-heartbeat-seconds-ago", seconds_ago(last, now_ms))
     for stem, one in (("join", JoinGroupRequest), ("sync", SyncGroupRequest)):
         if one in engine.metrics.apis:
-            accepted = engine.metrics.apis[one].accepted.reading(now_ms)
+            accepted = engine.metrics.apis[one].accepted.summary(now_ms)
             put_spread(found, GROUP, f"{stem}-time", accepted)
             put_events(found, GROUP, stem, accepted)
 
 
-def _heartbeats(machine: ConsumerMachine, now_ms: int) -> tuple[Api, SampleReading]:
+def _heartbeats(machine: ConsumerMachine, now_ms: int) -> tuple[Api, SampleSummary]:
     modern: Api = ConsumerGroupHeartbeatRequest
     api = modern if modern in machine.engine.metrics.apis else HeartbeatRequest
     return api, of_api(machine.engine, api, now_ms)
@@ -245,17 +245,17 @@ def _heartbeats(machine: ConsumerMachine, now_ms: int) -> tuple[Api, SampleReadi
 
 def _put_rebalances(found: MetricsSnapshot, counted: ReadingMetrics, now_ms: int) -> None:
     rebalances = counted.rebalances
-    took, failed = rebalances.latency.reading(now_ms), rebalances.failed.reading(now_ms)
+    took, failed = rebalances.latency.summary(now_ms), rebalances.failed.summary(now_ms)
     put_spread(found, GROUP, "rebalance-latency", took)
     found.put(GROUP, "rebalance-latency-total", took.total)
-    found.put(GROUP, "rebalance-total", took.ever)
+    found.put(GROUP, "rebalance-total", took.total_count)
     found.put(GROUP, "rebalance-rate-per-hour", took.value_rate * HOUR_S)
     found.put(GROUP, "failed-rebalance-total", failed.total)
     found.put(GROUP, "failed-rebalance-rate-per-hour", failed.rate * HOUR_S)
     found.put(GROUP, "last-rebalance-seconds-ago", seconds_ago(rebalances.ended_ms, now_ms))
     for kind in ("revoked", "assigned", "lost"):
         if kind in counted.listeners:
-            put_spread(found, GROUP, f"partition-{kind}-latency", counted.listeners[kind].reading(now_ms))
+            put_spread(found, GROUP, f"partition-{kind}-latency", counted.listeners[kind].summary(now_ms))
     found.put(OURS, "last-rebalance-reason", rebalances.reason)
     found.put(OURS, "rebalance-under-way", 0.0 if rebalances.began_ms is None else 1.0)
 
@@ -271,7 +271,7 @@ BLOCKED: Final = {
     "commit_transaction()": "txn-commit-time-ns-total",
     "abort_transaction()": "txn-abort-time-ns-total",
 }
-"""Calls that wait, and the metric of how long."""
+"""Metric of the wait time of each blocking call."""
 
 
 def producer_metrics(machine: ProducerMachine, now_ms: int) -> MetricsSnapshot:
@@ -280,19 +280,19 @@ def producer_metrics(machine: ProducerMachine, now_ms: int) -> MetricsSnapshot:
     put_engine(found, machine.engine, now_ms)
     put_errors(found, (machine.engine.metrics, counted))
     topics = list(counted.topics.items())
-    sent = together(of_topic.records.reading(now_ms) for _, of_topic in topics)
-    size = together(of_topic.bytes.reading(now_ms) for _, of_topic in topics)
-    compression = together(of_topic.compression.reading(now_ms) for _, of_topic in topics)
+    sent = merge(of_topic.records.summary(now_ms) for _, of_topic in topics)
+    size = merge(of_topic.bytes.summary(now_ms) for _, of_topic in topics)
+    compression = merge(of_topic.compression.summary(now_ms) for _, of_topic in topics)
     put_meter(found, PRODUCER, "record-send", sent)
     put_spread(found, PRODUCER, "batch-size", size)
     found.put(PRODUCER, "record-size-avg", size.sum / sent.sum if sent.sum else float("nan"))
-    put_spread(found, PRODUCER, "record-queue-time", counted.queue_ms.reading(now_ms))
+    put_spread(found, PRODUCER, "record-queue-time", counted.queue_ms.summary(now_ms))
     found.put(PRODUCER, "compression-rate-avg", compression.average)
-    found.put(PRODUCER, "records-per-request-avg", counted.requests.reading(now_ms).average)
-    put_meter(found, PRODUCER, "record-retry", together(t.retried.reading(now_ms) for _, t in topics))
-    put_meter(found, PRODUCER, "record-error", together(t.lost.reading(now_ms) for _, t in topics))
-    put_meter(found, PRODUCER, "batch-split", counted.splits.reading(now_ms))
-    put_meter(found, PRODUCER, "buffer-exhausted", counted.no_room.reading(now_ms))
+    found.put(PRODUCER, "records-per-request-avg", counted.requests.summary(now_ms).average)
+    put_meter(found, PRODUCER, "record-retry", merge(t.retried.summary(now_ms) for _, t in topics))
+    put_meter(found, PRODUCER, "record-error", merge(t.lost.summary(now_ms) for _, t in topics))
+    put_meter(found, PRODUCER, "batch-split", counted.splits.summary(now_ms))
+    put_meter(found, PRODUCER, "buffer-exhausted", counted.buffer_full.summary(now_ms))
     put_spread(found, PRODUCER, "request-latency", of_api(machine.engine, ProduceRequest, now_ms))
     if ProduceRequest in machine.engine.metrics.apis:
         put_throttle(found, PRODUCER, "produce-throttle-time", machine.engine.metrics.apis[ProduceRequest], now_ms)
@@ -305,11 +305,11 @@ def producer_metrics(machine: ProducerMachine, now_ms: int) -> MetricsSnapshot:
         found.put(PRODUCER, name, counted.blocked_ms[what] * 1e6)
     for topic, of_topic in topics:
         tags = {"topic": topic}
-        put_meter(found, TOPICS, "record-send", of_topic.records.reading(now_ms), tags)
-        put_meter(found, TOPICS, "byte", of_topic.bytes.reading(now_ms), tags)
-        found.put(TOPICS, "compression-rate", of_topic.compression.reading(now_ms).average, **tags)
-        put_meter(found, TOPICS, "record-retry", of_topic.retried.reading(now_ms), tags)
-        put_meter(found, TOPICS, "record-error", of_topic.lost.reading(now_ms), tags)
+        put_meter(found, TOPICS, "record-send", of_topic.records.summary(now_ms), tags)
+        put_meter(found, TOPICS, "byte", of_topic.bytes.summary(now_ms), tags)
+        found.put(TOPICS, "compression-rate", of_topic.compression.summary(now_ms).average, **tags)
+        put_meter(found, TOPICS, "record-retry", of_topic.retried.summary(now_ms), tags)
+        put_meter(found, TOPICS, "record-error", of_topic.lost.summary(now_ms), tags)
     return found
 
 

@@ -1,8 +1,8 @@
-"""The claims of one session of a handler-style group: what each partition was given, and how far it was handled.
+"""Claims of one session of a handler-style group: each partition's fetched batches and its marked offset.
 
-Each claim has an inbox of fetched, undecoded data, so that a slow handler holds up nobody else. An inbox that stays
-full for longer than a handler may take stops the fetching of its partition, and of no other, until there is room again.
-What a handler marked is what will be committed; at the end of the session that is the consumer's position.
+Each claim has an inbox of undecoded batches, so that a slow handler delays no other partition. A partition is paused
+while its inbox stays full for longer than the processing time. The marked offset is committed, and becomes the
+position at the end of the session.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 INBOX: Final = 2
-"""Pieces that wait in an inbox: the next is there when one is handled; each is at most what one fetch brings."""
+"""Fetched batches in an inbox: one being handled, one ready."""
 
 
 Mark = tuple[int, str, int]
-"""As OffsetAndMetadata, which takes ten times as long to make: there is one for each record."""
+"""Fields of an OffsetAndMetadata, as a tuple: one is created for each record."""
 
 
 @dataclass(slots=True, eq=False)
 class ClaimState:
-    """One partition for the time of one session."""
+    """One partition during one session."""
 
     partition: TopicPartition
     state: PartitionState
     start: Position
     guard: AbstractContextManager[Any]
-    """Held to mark it: one for each, or threads with a partition of their own would wait for each other."""
+    """Lock of ``marked``, one per partition, so that handler threads do not block each other."""
     inbox: deque[Fetched] = field(default_factory=deque)
     full_since_ms: int | None = None
     held: bool = False
@@ -55,7 +55,7 @@ class ClaimState:
 
 
 class Claims:
-    """Every claim of one session. The face calls under its guard; marks may be set by anybody."""
+    """All claims of one session. Call under the client's lock, except to mark offsets."""
 
     def __init__(
         self,
@@ -73,8 +73,7 @@ class Claims:
     # Data
 
     def feed(self, now_ms: int) -> tuple[list[ClaimState], bool]:
-        """Move what came into the inboxes with room. Returns whose got something, and whether the engine may fetch more
-        than before."""
+        """Move fetched batches into inboxes; return the fed claims, and True if more may be fetched."""
         fed: list[ClaimState] = []
         freed = False
         for claim in self.by_partition.values():
@@ -83,7 +82,7 @@ class Claims:
                 if claim.held:
                     claim.held = claim.state.paused = False
                     freed = True
-        while (fetched := self._machine.take_for(self._accepts)) is not None:
+        while (fetched := self._machine.take_batch_of(self._accepts)) is not None:
             claim = self.by_partition[fetched.partition]
             if fetched.state is not claim.state:
                 claim.begin_again(fetched)
@@ -95,7 +94,7 @@ class Claims:
         return fed, freed or bool(fed)
 
     def has_work(self) -> bool:
-        return any(c.held and c.has_room for c in self.by_partition.values()) or self._machine.has_data_for(
+        return any(c.held and c.has_room for c in self.by_partition.values()) or self._machine.has_data_of(
             self._accepts
         )
 
@@ -115,8 +114,8 @@ class Claims:
             claim.held = claim.state.paused = True
 
     def ask_again(self, claim: ClaimState, fetched: Fetched) -> bool:
-        """Fetch damaged bytes again, as the machine does, and the batches behind them."""
-        is_asked = self._machine.ask_again(fetched)
+        """Fetch a damaged batch and those behind it again; return False if its error must be raised."""
+        is_asked = self._machine.refetch_damaged(fetched)
         if is_asked:
             claim.inbox.clear()
         return is_asked
@@ -125,11 +124,11 @@ class Claims:
 
     def mark_record(self, record: Record, metadata: str) -> None:
         if metadata and not is_text(metadata):
-            raise UsageError(f"mark_message: the metadata is text, not {shown(metadata)}")
+            raise UsageError(f"mark_message: the metadata must be text, not {shown(metadata)}")
         self._mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
 
     def mark(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Commit ``offset`` next. A mark never goes back. Raises UsageError for a partition without a claim."""
+        """Mark ``offset`` as the next to commit, if it is higher. Raises UsageError for an unclaimed partition."""
         self._mark(*checked_offset("mark_offset", partition, offset))
 
     def _mark(self, partition: tuple[str, int], mark: Mark) -> None:
@@ -162,10 +161,10 @@ class Claims:
     def _claim(self, partition: tuple[str, int]) -> ClaimState:
         claim: ClaimState | None = self.by_partition.get(partition)  # type: ignore[call-overload]  # any pair equals it
         if claim is None:
-            raise UsageError(f"{TopicPartition(*partition)} is not claimed by this session, which cannot mark it")
+            raise UsageError(f"{TopicPartition(*partition)} is not claimed by this session")
         return claim
 
-    # The end
+    # End of the session
 
     def put_back(self) -> None:
         """Move positions back to the marks, where the next session starts."""

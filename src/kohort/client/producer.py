@@ -1,4 +1,4 @@
-"""A producer as a machine: where a record goes, what becomes of it, and the parts that do the work."""
+"""Core of a producer without I/O: choice of partitions, batches, results."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 from kohort.client.reading.topic_watch import TopicWatch
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.outages import Notes, Outages
 from kohort.client.requests.source import Promise, RequestSource
-from kohort.client.requests.troubles import Notes, Troubles
 from kohort.client.user_input import is_text, known_partitions, shown, whole_number
-from kohort.client.writing.accumulator import Accumulator, Lot
+from kohort.client.writing.accumulator import Accumulator, RecordColumns
 from kohort.client.writing.partitioner import StickyPartitioner, partitioner_of
 from kohort.client.writing.produce_batch import ProduceBatch, prebuilt, record_timestamp
 from kohort.client.writing.producer_ids import ProducerIds
@@ -25,10 +25,10 @@ from kohort.wire.record_batch import NewRecord
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. ``offset`` is -1 with ``acks=0``, or for a repetition that the broker had seen.
+    """Position of a written record. ``offset`` is -1 with ``acks=0``, or if the broker had the batch already.
 
-    ``timestamp_ms`` is the record's time since 1970: the one it was sent with, or that of the append, as the topic's
-    ``message.timestamp.type`` wants it.
+    ``timestamp_ms`` is the record's time in ms since 1970: the time it was sent with, or the time of the append if the
+    topic's ``message.timestamp.type`` is LogAppendTime.
     """
 
     topic: str
@@ -38,32 +38,32 @@ class RecordMetadata(NamedTuple):
 
 
 class ProducerMachine:
-    """Takes records, keeps them in batches, has them sent."""
+    """Core of a producer without sockets, threads and clock."""
 
     def __init__(self, config: ProducerConfig, rng: Rng) -> None:
         self.config = config
         self.metadata = Metadata(config, rng)
         self.notes = Notes()
-        troubles = Troubles(self.notes)
+        outages = Outages(self.notes)
         self.accumulator = Accumulator(config)
         self.transactions: Transactions | None = None
         numbering: Transactions | ProducerIds | None = None
         if config.transactional_id is not None:
-            numbering = self.transactions = Transactions(config, self.metadata, rng, lambda: self.sender.idle, troubles)
+            numbering = self.transactions = Transactions(config, self.metadata, rng, lambda: self.sender.idle, outages)
         elif config.enable_idempotence:
             waiting = self.accumulator.waiting
-            numbering = ProducerIds(config, rng, lambda: bool(waiting), self._no_id_yet)
-        self.sender = Sender(config, self.metadata, self.accumulator, rng, numbering, troubles)
-        sources: list[RequestSource] = [self.sender, TopicWatch(self.metadata, troubles)]
+            numbering = ProducerIds(config, rng, lambda: bool(waiting), self._on_producer_id_failed)
+        self.sender = Sender(config, self.metadata, self.accumulator, rng, numbering, outages)
+        sources: list[RequestSource] = [self.sender, TopicWatch(self.metadata, outages)]
         if numbering is not None:
             sources.append(numbering)
-        self.engine = Engine(config, sources, self.metadata, rng, troubles)
+        self.engine = Engine(config, sources, self.metadata, rng, outages)
         self.partitioner = partitioner_of(config)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._rng = rng
 
-    def _no_id_yet(self, error: KohortError) -> None:
-        self.sender.not_numbered(error)
+    def _on_producer_id_failed(self, error: KohortError) -> None:
+        self.sender.on_producer_id_failed(error)
 
     def transactional(self) -> Transactions:
         if self.transactions is None:
@@ -75,15 +75,15 @@ class ProducerMachine:
         self.accumulator.flush()
         return promise
 
-    def end_open(self) -> None:
+    def abort_open_transaction(self) -> None:
         if self.transactions is not None:
-            self.transactions.end_open()
+            self.transactions.abort_open_transaction()
 
     @property
     def is_idle(self) -> bool:
         return self.sender.idle and (self.transactions is None or not self.transactions.is_ending)
 
-    def not_done(self, waited_ms: int | None) -> ApiTimeout:
+    def not_delivered_error(self, waited_ms: int | None) -> ApiTimeout:
         if self.sender.idle:
             return ApiTimeout(f"the coordinator has not confirmed the end of the transaction after {waited_ms} ms")
         late = next((b for b in self.accumulator.batches() if b.last_error is not None), None)
@@ -91,29 +91,28 @@ class ProducerMachine:
         return ApiTimeout(f"{self.accumulator.buffered_bytes} bytes are not delivered after {waited_ms} ms{why}")
 
     def check_may_send(self) -> None:
-        """Check that records can be taken.
+        """Check that the producer may take records.
 
-        Raises UsageError for a transactional producer without an open transaction, TransactionFailed or ProducerFenced
-        for one that can send no more.
+        Raises UsageError outside of a transaction, TransactionFailed or ProducerFenced if it can send no more.
         """
         if self.transactions is not None:
             self.transactions.check_may_send()
 
     def partitions(self, topic: str) -> int | None:
-        """Return how many partitions ``topic`` has; None until metadata tells.
+        """Return the topic's number of partitions; None until metadata have it.
 
-        Raises ApiError for a topic that cannot be had, UsageError for what is no name, and NotKafka or
-        UnsupportedVersion where no address speaks the protocol.
+        Raises ApiError for a denied topic, UsageError for an invalid name, and NotKafka or UnsupportedVersion if no
+        address speaks the protocol.
         """
         count = known_partitions(self.metadata, self.config, topic)
-        if count is None and self.metadata.hopeless is not None:
-            raise self.metadata.hopeless
+        if count is None and self.metadata.permanent_error is not None:
+            raise self.metadata.permanent_error
         return count
 
     def choose(self, topic: str, key: bytes | None, size: int, partitions: int) -> int:
         """Return the partition for a record of ``size`` bytes: by its key, or else the sticky one (KIP-794).
 
-        Raises UsageError for a partitioner of the user's that returns no partition.
+        Raises UsageError if the user's partitioner returns no valid partition.
         """
         by_key = self.partitioner(key, partitions)
         if by_key is not None:
@@ -124,9 +123,9 @@ class ProducerMachine:
         return sticky.pick(size, partitions)
 
     def add(self, topic: str, partition: int, record: NewRecord, now_ms: int) -> tuple[ProduceBatch, int, bool]:
-        """Take one record; return its batch, its place there, and whether the engine is to be woken.
+        """Add one record; return its batch, its index there, and True if the engine must wake.
 
-        Raises as ``check_may_send``, and ApiError (MESSAGE_TOO_LARGE).
+        Raises the errors of ``check_may_send``, and ApiError (MESSAGE_TOO_LARGE).
         """
         self.check_may_send()
         placed = self.accumulator.append(topic, partition, *record, now_ms)
@@ -135,20 +134,22 @@ class ProducerMachine:
         return batch, index, is_ready and self.needs_wake(batch, now_ms)
 
     def needs_wake(self, batch: ProduceBatch, now_ms: int) -> bool:
-        """Tell whether the engine is to be woken for a batch that was begun or filled: not if it wakes in time itself.
+        """True if the engine must wake for a batch that was begun or filled, as its own timer is too late.
 
-        Its time to wake may be over: it is late where the machine has slept.
+        The timer may also be in the past, if the machine slept.
         """
         wake_at_ms = self.engine.wake_at_ms
         return batch.full or wake_at_ms is None or not now_ms < wake_at_ms <= batch.ready_at_ms
 
-    def add_lot(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int, int]]:
-        """Take many records for one partition; return their batches, with the first and last place in each.
+    def add_columns(
+        self, topic: str, partition: int, columns: RecordColumns, now_ms: int
+    ) -> list[tuple[ProduceBatch, int, int]]:
+        """Add many records for one partition; return their batches with the first and last index in each.
 
-        Raises as ``add``.
+        Raises the errors of ``add``.
         """
         self.check_may_send()
-        return self.accumulator.extend(topic, partition, lot, now_ms)
+        return self.accumulator.extend(topic, partition, columns, now_ms)
 
     def add_prebuilt(self, topic: str, partition: int, batch: bytes, now_ms: int) -> ProduceBatch:
         self.check_may_send()
@@ -156,19 +157,17 @@ class ProducerMachine:
         self.accumulator.add_batch(made)
         return made
 
-    def no_topic(self, topic: str, waited_ms: int) -> ApiTimeout:
+    def no_topic_error(self, topic: str, waited_ms: int) -> ApiTimeout:
         code = self.metadata.error(topic)
-        no_answer = self.engine.told_of_addresses(waited_ms) or "no answer yet"
-        why = self.metadata.last_failure or (no_answer if code is None else code.name)
+        addresses = self.engine.describe_addresses(waited_ms) or "no answer yet"
+        why = self.metadata.last_failure or (addresses if code is None else code.name)
         servers = ", ".join(self.config.bootstrap_servers)
-        return ApiTimeout(
-            f"the partitions of topic {topic!r} are not known after {waited_ms} ms (asked {servers}): {why}"
-        )
+        return ApiTimeout(f"no metadata of topic {topic!r} after {waited_ms} ms (bootstrap.servers={servers}): {why}")
 
-    def no_room(self, waited_ms: int) -> ApiTimeout:
+    def buffer_full_error(self, waited_ms: int) -> ApiTimeout:
         return ApiTimeout(
-            f"{self.accumulator.buffered_bytes} bytes wait to be delivered, buffer.memory={self.config.buffer_memory} "
-            f"holds no more, and none became free in max.block.ms={waited_ms}"
+            f"no free buffer within max.block.ms={waited_ms}: {self.accumulator.buffered_bytes} undelivered bytes, "
+            f"buffer.memory={self.config.buffer_memory}"
         )
 
 
@@ -178,28 +177,28 @@ def check_partition(topic: str, partition: int, partitions: int) -> None:
 
 
 def to_bytes(what: str, value: bytes | str | None) -> bytes | None:
-    """Return a key or a value as it is sent: text as UTF-8. Raises UsageError for all but bytes, text and None."""
+    """Return a key or value as bytes, text as UTF-8. Raises UsageError for other types."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
         try:
             return value.encode()
         except UnicodeEncodeError as error:
-            raise UsageError(f"a record's {what} is text that UTF-8 does not know: {error}") from None
+            raise UsageError(f"a record's {what} is text that UTF-8 cannot encode: {error}") from None
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    raise UsageError(f"a record's {what} is bytes, str or None, not {type(value).__name__}; encode it first")
+    raise UsageError(f"a record's {what} must be bytes, str or None, not {type(value).__name__}; encode it first")
 
 
 def to_headers(headers: object) -> Sequence[Header]:
-    """Return headers as (name, value) pairs, from such pairs or from a mapping. Raises UsageError for all else."""
+    """Return headers as (name, value) pairs, from pairs or from a mapping. Raises UsageError for other types."""
     pairs = list(headers.items()) if isinstance(headers, dict) else headers
     if not isinstance(pairs, list | tuple):
-        raise UsageError(f"headers are pairs of name and value, not {type(headers).__name__}")
+        raise UsageError(f"headers must be pairs of name and value, not {type(headers).__name__}")
     checked: list[Header] = []
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not is_text(pair[0]):
-            raise UsageError(f"a header is a pair of str and bytes, not {shown(pair)}")
+            raise UsageError(f"a header must be a pair of str and bytes, not {shown(pair)}")
         checked.append((pair[0], to_bytes("header value", pair[1])))
     return checked
 
@@ -212,7 +211,7 @@ def resolve(batch: ProduceBatch, index: int) -> tuple[ProduceBatch, int]:
 
 
 def record_metadata(batch: ProduceBatch, index: int) -> RecordMetadata:
-    """Return where record ``index`` of a batch that is done was written. Raises the error of one that failed."""
+    """Return the position of record ``index`` of a completed batch. Raises the record's error."""
     batch, index = resolve(batch, index)
     error = batch.error_of(index)
     if error is not None:

@@ -1,4 +1,4 @@
-"""Checks what users give, at the call: a mistake is raised to the caller who made it, and harms nothing else."""
+"""Checks of the user's arguments, at the call, so that a mistake raises an error there and harms no other call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shown(given: object) -> str:
 
 
 def is_text(given: object) -> bool:
-    """Tell whether it is text that can be sent: UTF-8 knows no lone surrogates."""
+    """True for text that UTF-8 can encode: no lone surrogates."""
     if not isinstance(given, str):
         return False
     try:
@@ -39,7 +39,7 @@ def is_topic_name(given: object) -> bool:
 
 def checked_topic(given: object) -> str:
     if not is_topic_name(given):
-        raise UsageError(f"a topic's name is text that is not blank, not {shown(given)}")
+        raise UsageError(f"a topic name must be text that is not blank, not {shown(given)}")
     return str(given)
 
 
@@ -50,44 +50,44 @@ def refused_topic(config: ClientConfig, code: ErrorCode, name: str) -> ApiError:
 
 
 def known_partitions(metadata: Metadata, config: ClientConfig, topic: str) -> int | None:
-    """Return how many partitions ``topic`` has; None until metadata tells. Raises ApiError for a refused topic."""
+    """Return the topic's number of partitions, or None until metadata have it. Raises ApiError if denied."""
     count = metadata.partition_count(checked_topic(topic))
     if count is None:
-        metadata.want_also(topic)
+        metadata.add_topic(topic)
         code = metadata.error(topic)
         if code is not None and not code.retriable:
-            metadata.request_refresh()  # the right may be given by the time of the next call
+            metadata.request_refresh()  # the right may be granted before the next call
             raise refused_topic(config, code, topic)
     return count
 
 
 def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:
-    """Check a number without a fraction, of any integer type, of at most ``high``."""
+    """Check an integer of any type, at most ``high``."""
     try:
         number = operator.index(given)  # type: ignore[arg-type]  # that is the question
     except TypeError:
-        raise UsageError(f"{what} is a whole number, not {shown(given)}") from None
+        raise UsageError(f"{what} must be a whole number, not {shown(given)}") from None
     if not -high - 1 <= number <= high:
-        raise UsageError(f"{what} is a number of {high.bit_length() + 1} bits, not {shown(given)}")
+        raise UsageError(f"{what} must fit in {high.bit_length() + 1} bits, not {shown(given)}")
     return number
 
 
 def checked_ms(what: str, given: object) -> int:
-    """Check a time to wait, in milliseconds. Other clients take seconds, as floats: these are told apart by that."""
+    """Check a timeout in milliseconds. A float hints at seconds, as other clients take them."""
     try:
         number = operator.index(given)  # type: ignore[arg-type]  # that is the question
     except TypeError:
         hint = f"; {given:g} s are {given * 1000:.0f}" if isinstance(given, float) else ""
-        raise UsageError(f"{what} is a whole number of milliseconds, not {shown(given)}{hint}") from None
+        raise UsageError(f"{what} must be a whole number of milliseconds, not {shown(given)}{hint}") from None
     if not 0 <= number <= INT32_MAX:
-        raise UsageError(f"{what} is a number of milliseconds from 0 to {INT32_MAX}, not {shown(given)}")
+        raise UsageError(f"{what} must be a number of milliseconds from 0 to {INT32_MAX}, not {shown(given)}")
     return number
 
 
 def checked_timestamp(given: object) -> int:
     number = whole_number("a timestamp, in milliseconds,", given)
     if number < -1:
-        raise UsageError(f"a timestamp is milliseconds since the epoch, not {number}")
+        raise UsageError(f"a timestamp must be milliseconds since the epoch, not {number}")
     return number
 
 
@@ -96,7 +96,7 @@ def checked_partition(what: str, given: object) -> TopicPartition:
         number = whole_number(f"{what}: the partition of topic {given[0]!r}", given[1], INT32_MAX)
         if number >= 0:
             return TopicPartition(given[0], number)
-    raise UsageError(f"{what}: {shown(given)} is no partition; expected TopicPartition(topic, number)")
+    raise UsageError(f"{what}: expected TopicPartition(topic, number), not {shown(given)}")
 
 
 def checked_partitions(what: str, given: Iterable[object]) -> list[TopicPartition]:
@@ -116,7 +116,7 @@ def checked_offset(what: str, partition: object, at: object) -> tuple[TopicParti
         raise UsageError(f"{what}: offset {offset} of {place} is negative")
     metadata = "" if at.metadata is None else at.metadata
     if not is_text(metadata):
-        raise UsageError(f"{what}: the metadata of {place} is text, not {shown(metadata)}")
+        raise UsageError(f"{what}: the metadata of {place} must be text, not {shown(metadata)}")
     epoch = whole_number(f"{what}: the leader epoch of {place}", at.leader_epoch, INT32_MAX)
     return place, OffsetAndMetadata(offset, metadata, epoch)
 

@@ -12,7 +12,7 @@ from typing import Final
 from support.campaign.casting import CLIENTS, CONSUMER, COOPERATIVE, EAGER, STRATEGIES
 
 MOST_MEMBERS: Final = 5
-KINDS: Final = (
+DENIED_RESOURCES: Final = (
     (EAGER, "plain"),
     (COOPERATIVE, "pattern"),
     (CONSUMER, "static"),
@@ -96,7 +96,7 @@ def draw(seed: int, groups: int, rebalances: int) -> list[StoryPlan]:
     chance = random.Random(seed)
     plans = []
     for n in range(groups):
-        protocol, kind = KINDS[n % len(KINDS)]
+        protocol, kind = DENIED_RESOURCES[n % len(DENIED_RESOURCES)]
         group = f"campaign-{seed}-{n:02}-{protocol}-{kind}"
         plan = StoryPlan(group, protocol, static=kind == "static", pattern=kind == "pattern")
         _Drawing(plan, random.Random(chance.random())).draw(rebalances / groups)

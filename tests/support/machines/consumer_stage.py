@@ -65,12 +65,12 @@ class User:
     def _read(self, most: int) -> list[Record]:
         out: list[Record] = []
         while len(out) < most:
-            fetched, _ = self.machine.open_fetched()
+            fetched, _ = self.machine.open_batch()
             if fetched is None:
                 break
             fetched.decode_records(check_crcs=True)
-            handed = self.machine.hand_out(fetched, most - len(out))
-            if not handed and fetched.error is not None and not self.machine.ask_again(fetched):
+            handed = self.machine.take_records(fetched, most - len(out))
+            if not handed and fetched.error is not None and not self.machine.refetch_damaged(fetched):
                 if not out:
                     raise fetched.error
                 break

@@ -172,9 +172,15 @@ def test_what_a_leader_refuses_is_raised_with_the_partition(world: World, code: 
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        ({"producer_id": -1, "producer_epoch": 0}, "producer_id is a number from 0 to 9223372036854775807, not -1"),
-        ({"producer_id": 1, "producer_epoch": 1 << 15}, "producer_epoch is a number from 0 to 32767, not 32768"),
-        ({"producer_id": 1, "producer_epoch": 0, "coordinator_epoch": 1 << 31}, "coordinator_epoch is a number from 0"),
+        (
+            {"producer_id": -1, "producer_epoch": 0},
+            "producer_id must be a number from 0 to 9223372036854775807, not -1",
+        ),
+        ({"producer_id": 1, "producer_epoch": 1 << 15}, "producer_epoch must be a number from 0 to 32767, not 32768"),
+        (
+            {"producer_id": 1, "producer_epoch": 0, "coordinator_epoch": 1 << 31},
+            "coordinator_epoch must be a number from 0",
+        ),
     ],
 )
 def test_a_number_that_no_marker_can_bear_is_refused_before_anybody_is_asked(

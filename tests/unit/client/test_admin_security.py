@@ -118,8 +118,8 @@ def test_words_of_acls_are_kafkas_in_any_of_its_spellings():
         ("operation", "raed", "did you mean read?"),
         ("resource_type", "queue", "resource_type='queue'"),
         ("operation", 3, "operation=3"),
-        ("operation", "any", "operation='any' is for filters"),
-        ("pattern_type", "match", "pattern_type='match' is for filters"),
+        ("operation", "any", "operation='any' is allowed in filters only"),
+        ("pattern_type", "match", "pattern_type='match' is allowed in filters only"),
     ],
 )
 def test_an_acl_of_other_words_is_refused(field, value, words):
@@ -384,7 +384,7 @@ def test_quotas_are_set_and_removed_one_entity_on_its_own(world):
 
 
 def test_a_quota_of_any_name_is_refused(world):
-    with pytest.raises(UsageError, match=r"QuotaMatch.ANY is for filters"):
+    with pytest.raises(UsageError, match=r"QuotaMatch.ANY is allowed in filters only"):
         world.run(
             quotas.alter_client_quotas(
                 world.metadata, {ClientQuotaEntity(ip=QuotaMatch.ANY): {"x": 1.0}}, validate_only=False

@@ -83,8 +83,8 @@ def test_the_time_of_listeners_is_the_users_own():
     polls.left(1080)
     polls.entered(1100)
 
-    assert polls.idle.reading(1100).sum == 20
-    assert polls.interval.reading(1100).total == 100
+    assert polls.idle.summary(1100).sum == 20
+    assert polls.interval.summary(1100).total == 100
 
 
 def test_a_rebalance_begins_once_and_ends_once():
@@ -92,12 +92,12 @@ def test_a_rebalance_begins_once_and_ends_once():
     rebalances.ended(5)
     rebalances.began("one", 10)
     rebalances.began("another join of the same", 20)
-    rebalances.failed_once(25)
+    rebalances.failed_attempt(25)
     rebalances.ended(40)
     rebalances.ended(50)
 
-    assert rebalances.latency.reading(50).total == 30
-    assert rebalances.latency.reading(50).ever == 1
+    assert rebalances.latency.summary(50).total == 30
+    assert rebalances.latency.summary(50).total_count == 1
     assert (rebalances.reason, rebalances.ended_ms, rebalances.began_ms) == ("one", 40, None)
 
 
@@ -108,11 +108,11 @@ def test_a_name_that_there_is_not_is_told_with_the_nearest():
     stage.until(lambda: user.owned != "")
     found = metrics_of(stage, user)
 
-    with pytest.raises(UsageError, match=r"no metric 'record-lag-max'.*records-lag-max"):
+    with pytest.raises(UsageError, match=r"unknown metric 'record-lag-max'.*records-lag-max"):
         found.value("record-lag-max")
-    with pytest.raises(UsageError, match="several are"):
+    with pytest.raises(UsageError, match="several for"):
         found.value("preferred-read-replica")
-    with pytest.raises(UsageError, match="none is"):
+    with pytest.raises(UsageError, match="none for"):
         found.value("preferred-read-replica", topic="nowhere")
     with pytest.raises(UsageError, match="in the group 'nowhere'"):
         found.value("records-lag-max", "nowhere")

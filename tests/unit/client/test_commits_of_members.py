@@ -88,7 +88,7 @@ def test_an_auto_commit_that_failed_is_noted_with_its_reason(stage: ScriptedGrou
     stage.polls(200)
 
     (note,) = user.notes_besides_resets()
-    told = "the positions in group 'g' could not be auto-committed: INVALID_COMMIT_OFFSET_SIZE: committing t-0"
+    told = "auto-commit in group 'g' failed: INVALID_COMMIT_OFFSET_SIZE: committing t-0"
     assert note.text.startswith(told)
 
 
@@ -225,7 +225,7 @@ def test_a_commit_is_not_repeated_in_the_name_of_who_has_joined_anew(stage: Scri
     stage.until(lambda: len(stage.sent(JoinGroupRequest)) == 2 and user.machine.is_stable)
     assert not promise.done, "others may have had the partition meanwhile"
 
-    with pytest.raises(CommitFailed, match="not a member of group 'g' any more"):
+    with pytest.raises(CommitFailed, match="no longer a member of group 'g'"):
         stage.settled(promise)
 
     assert (len(commits(stage)), stage.committed) == (1, -1)
@@ -247,7 +247,7 @@ def test_who_falls_out_is_told_so_once_whoever_else_says_it(stage: ScriptedGroup
 
     (note,) = user.notes_besides_resets()
     assert "a heartbeat was answered UNKNOWN_MEMBER_ID" in note.text
-    assert str(promise.error) == ("REBALANCE_IN_PROGRESS: the member has joined again since; poll() and commit again")
+    assert str(promise.error) == ("REBALANCE_IN_PROGRESS: the member has rejoined since; poll() and commit again")
 
 
 def test_a_refused_commit_of_partitions_assigned_by_hand_loses_no_membership(stage: ScriptedGroup):

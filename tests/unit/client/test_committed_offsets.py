@@ -153,8 +153,8 @@ def test_a_trouble_with_offsets_is_told_and_its_end(stage: ScriptedCoordinator):
     stage.until(lambda: user.records)
 
     first, last = [note.text for note in user.notes_besides_resets()]
-    assert first.startswith("the committed offsets of group 'g': UNSTABLE_OFFSET_COMMIT; it is tried again")
-    assert last.startswith("the committed offsets of group 'g' are known, after ")
+    assert first.startswith("the committed offsets of group 'g': UNSTABLE_OFFSET_COMMIT; retrying")
+    assert last.startswith("the committed offsets of group 'g' are available, after ")
 
 
 def test_a_partition_that_the_user_has_sought_in_meanwhile_stays_there_and_the_others_start(stage: ScriptedCoordinator):

@@ -210,7 +210,7 @@ def test_a_commit_after_the_group_went_on_without_the_member_fails():
     stage.loop.run(20_000)
 
     promise = user.machine.commit({tp("t-0"): OffsetAndMetadata(0)}, stage.now_ms + 1000)
-    with pytest.raises(CommitFailed, match=r"not a member .* max\.poll\.interval\.ms"):
+    with pytest.raises(CommitFailed, match=r"no longer a member .* max\.poll\.interval\.ms"):
         stage.settled(promise)
 
 

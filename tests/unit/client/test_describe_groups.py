@@ -186,7 +186,7 @@ def test_a_group_that_an_answer_leaves_out_is_refused_and_the_others_are_told(wo
     results = world.describe("modern", "left-out")
 
     assert results["modern"].group_epoch == 8
-    assert str(results.errors["left-out"]) == "the answer leaves out a group that was asked for"
+    assert str(results.errors["left-out"]) == "the response lacks a requested group"
 
 
 def test_a_cluster_with_the_protocol_switched_off_describes_its_classic_groups(world):

@@ -125,9 +125,12 @@ def test_a_source_can_cap_the_version_and_shape_the_request_for_it(world):
 
 def test_an_api_that_the_broker_lacks_fails_that_request_alone(world):
     del world.one.ranges[12]
-    lacking, fine = world.asker.ask(heartbeat(), 1), world.asker.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 1)
+    missing_right, fine = (
+        world.asker.ask(heartbeat(), 1),
+        world.asker.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 1),
+    )
 
-    error = world.answer_to(lacking)
+    error = world.answer_to(missing_right)
 
     assert isinstance(error, UnsupportedVersion)
     assert str(error) == "the broker at one:9092 does not serve Heartbeat"
@@ -245,7 +248,7 @@ def test_the_bootstrap_connection_becomes_the_connection_of_the_node_at_its_addr
         MetadataRequest,
         lambda *_: MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)]),
     )
-    world.metadata.want(["t"])
+    world.metadata.track(["t"])
     world.loop.settle()
 
     world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -255,7 +258,7 @@ def test_the_bootstrap_connection_becomes_the_connection_of_the_node_at_its_addr
 
 def test_each_lane_of_a_node_has_its_own_connection(world):
     world.answer_to(world.asker.ask(heartbeat(), 1))
-    world.answer_to(world.asker.ask(heartbeat(), 1, lane="coordinator"))
+    world.answer_to(world.asker.ask(heartbeat(), 1, channel="coordinator"))
 
     assert world.loop.opened == [ONE, ONE]
 
@@ -286,10 +289,10 @@ def test_a_response_that_cannot_be_read_is_a_protocol_error_naming_the_api_and_e
 
 
 def test_a_response_out_of_order_ends_the_connection(world):
-    def stranger(_request, _version):
+    def foreign_protocol(_request, _version):
         return (9).to_bytes(4, "big") + (77).to_bytes(4, "big") + bytes(5)
 
-    world.one.on(HeartbeatRequest, stranger)
+    world.one.on(HeartbeatRequest, foreign_protocol)
 
     error = world.answer_to(world.asker.ask(heartbeat(), 1))
 
@@ -443,7 +446,7 @@ def test_who_is_not_the_one_that_is_meant_sends_the_client_back_to_its_bootstrap
     failure = world.answer_to(world.asker.ask(heartbeat(), 7))
 
     assert isinstance(failure, ConnectionFailed)
-    assert "it is not node 7 of cluster c" in str(failure)
+    assert "the broker is not node 7 of cluster c" in str(failure)
     assert "metadata.cluster.check.enable=false" in str(failure)
     world.loop.run_until(lambda: {node.node_id for node in world.metadata.nodes} == {1, 8}, 10_000)
     assert world.answer_to(world.asker.ask(heartbeat(), 8)) == HeartbeatResponse()

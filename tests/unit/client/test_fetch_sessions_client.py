@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.client.reading.fetch_sessions import EPOCH_MAX, FetchSession, SessionRequest, Wanted
+from kohort.client.reading.fetch_sessions import EPOCH_MAX, FetchSession, PartitionFetch, SessionRequest
 from kohort.errors import ErrorCode
 from kohort.model import NO_UUID, TopicPartition
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -11,9 +11,9 @@ from support.machines.consumer_stage import tp
 IDS = {"t": b"t" * 16, "u": b"u" * 16}
 
 
-def wanted(**offsets: int) -> dict[TopicPartition, Wanted]:
+def wanted(**offsets: int) -> dict[TopicPartition, PartitionFetch]:
     """``t0=5``: partition 0 of topic t from offset 5."""
-    return {tp(f"{k[0]}-{k[1]}"): Wanted(IDS[k[0]], offset, 1, 100) for k, offset in offsets.items()}
+    return {tp(f"{k[0]}-{k[1]}"): PartitionFetch(IDS[k[0]], offset, 1, 100) for k, offset in offsets.items()}
 
 
 def answer(*partitions: str, session_id: int = 9, error_code: int = 0) -> FetchResponse:
@@ -128,7 +128,7 @@ def test_the_broker_can_end_a_session_with_an_answer():
 
 def test_a_session_names_topics_by_id_or_by_name_but_never_both():
     session = opened()
-    nameless = {tp("x-0"): Wanted(NO_UUID, 0, 1, 100)}
+    nameless = {tp("x-0"): PartitionFetch(NO_UUID, 0, 1, 100)}
 
     request = session.build(wanted(t0=0) | nameless)
 

@@ -121,22 +121,22 @@ def test_records_are_handed_out_one_by_one_and_the_position_follows_each(stage: 
     machine = user.machine
     machine.enter_poll(stage.now_ms)
     machine.advance(stage.now_ms)
-    fetched, _ = machine.open_fetched()
+    fetched, _ = machine.open_batch()
     assert fetched is not None
     state = machine.subscription.state(T0)
     fetched.decode_records(check_crcs=True)
 
     for offset in range(9):
-        record = machine.hand_out_one(fetched)
+        record = machine.take_record(fetched)
         assert record is not None
         assert (record.offset, state.position) == (offset, Position(offset + 1, 3))
     machine.subscription.set_paused([T0], paused=True)
-    assert machine.hand_out_one(fetched) is None, "the partition is paused"
+    assert machine.take_record(fetched) is None, "the partition is paused"
     machine.subscription.set_paused([T0], paused=False)
-    last = machine.hand_out_one(fetched)
+    last = machine.take_record(fetched)
     assert last is not None
     assert (last.offset, state.position) == (9, Position(10, 3))
-    assert machine.hand_out_one(fetched) is None, "nothing is left of it"
+    assert machine.take_record(fetched) is None, "nothing is left of it"
 
 
 def test_paused_data_is_kept_and_served_after_resume(stage: ScriptedGroup):
@@ -255,7 +255,7 @@ def test_an_offset_out_of_range_without_a_policy_is_the_users_to_know_once(stage
     user.machine.subscription.seek(T0, Position(99))
     stage.then(FetchRequest, E.OFFSET_OUT_OF_RANGE)
 
-    with pytest.raises(ApiError, match=r"OFFSET_OUT_OF_RANGE: t-0 has no offset 99, .* seek\(\) somewhere"):
+    with pytest.raises(ApiError, match=r"OFFSET_OUT_OF_RANGE: offset 99 of t-0 is out of range, .* call seek\(\)"):
         stage.polls(1000)
 
     stage.polls(5000)
@@ -344,7 +344,7 @@ def test_what_was_damaged_on_its_way_is_asked_for_once_more(stage: ScriptedGroup
     assert offsets_asked(stage)[:3] == [0, 10, 4]
     note = next(user.notes_besides_resets())
     assert note.text.startswith("t-0 at offset 4: CRC ")
-    assert note.text.endswith("; it is fetched once more, for it may have been damaged on its way")
+    assert note.text.endswith("; fetching again, as the bytes may have been damaged in transit")
 
 
 def test_a_way_that_damages_everything_is_told_in_the_end(stage: ScriptedGroup):
@@ -360,7 +360,7 @@ def test_a_way_that_damages_everything_is_told_in_the_end(stage: ScriptedGroup):
 
     with pytest.raises(CorruptRecord, match="t-0 at offset 0"):
         stage.polls(10 * UNPARKED_MS)
-    assert len(damaged) == 20 - 1 - consumer_module.DAMAGES_MOST
+    assert len(damaged) == 20 - 1 - consumer_module.MAX_DAMAGED_FETCHES
     assert user.records == []
 
 
@@ -417,7 +417,7 @@ def test_bytes_without_one_whole_batch_are_an_error(stage: ScriptedGroup):
     reader(stage)
     stage.loop.run(1000)
 
-    with pytest.raises(CorruptRecord, match="70 bytes that do not hold one whole batch"):
+    with pytest.raises(CorruptRecord, match="70 bytes without one whole batch"):
         stage.polls(1000)
 
 

@@ -106,7 +106,7 @@ def test_a_leader_that_asks_its_first_addresses_anew_takes_no_rack_for_gone():
     leading.leader.assignments(0)
     assert not leading.leader.is_out_of_date()
 
-    leading.metadata.begin_anew()
+    leading.metadata.rebootstrap()
     assert not leading.leader.is_out_of_date()
 
     leading.grows(1)
@@ -157,7 +157,7 @@ def test_a_join_is_given_up_five_seconds_after_the_group_should_have_been_comple
     failed = user.machine.metrics.rebalances.failed
 
     stage.loop.run(54_999)
-    assert failed.reading(stage.now_ms).ever == 0
+    assert failed.summary(stage.now_ms).total_count == 0
 
     stage.loop.run(1)
-    assert failed.reading(stage.now_ms).ever == 1
+    assert failed.summary(stage.now_ms).total_count == 1

@@ -129,8 +129,8 @@ def test_a_trouble_with_heartbeats_is_told_and_its_end(stage: ScriptedCoordinato
 
     first, last = [note.text for note in user.notes_besides_resets()]
 
-    assert first.startswith("a heartbeat to group 'g': COORDINATOR_LOAD_IN_PROGRESS; it is tried again, for 1 s now")
-    assert last.startswith("group 'g' answers heartbeats, after ")
+    assert first.startswith("a heartbeat to group 'g': COORDINATOR_LOAD_IN_PROGRESS; retrying for 1 s")
+    assert last.startswith("heartbeats to group 'g' succeed again, after ")
 
 
 def test_a_goodbye_that_nobody_is_left_to_hear_is_over_at_once(stage: ScriptedCoordinator):
@@ -221,8 +221,8 @@ def test_who_tries_again_after_a_fatal_answer_waits_as_after_a_first_failure(sta
 def counted(user: User, now_ms: int) -> tuple[int, int, bool]:
     """Rebalances that ended, attempts that failed, whether one is under way."""
     rebalances = user.machine.metrics.rebalances
-    latency, failed = rebalances.latency.reading(now_ms), rebalances.failed.reading(now_ms)
-    return latency.ever, failed.ever, rebalances.began_ms is not None
+    latency, failed = rebalances.latency.summary(now_ms), rebalances.failed.summary(now_ms)
+    return latency.total_count, failed.total_count, rebalances.began_ms is not None
 
 
 def test_a_rebalance_that_loses_its_member_counts_as_failed_and_ends_with_the_next_assignment(

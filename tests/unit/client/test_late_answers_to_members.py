@@ -15,8 +15,8 @@ from kohort.client.reading.context import ConsumerContext, Failures
 from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.find_coordinator import CoordinatorKey, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.outages import Notes, Outages
 from kohort.client.requests.source import Unsent
-from kohort.client.requests.troubles import Notes, Troubles
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ConnectionFailed, ErrorCode
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
@@ -47,12 +47,12 @@ class Alone:
         metadata = Metadata(config, rng)
         subscription = SubscriptionState(metadata)
         subscription.subscribe(["t"])
-        failures, troubles = Failures(subscription), Troubles(notes)
-        context = ConsumerContext(config, subscription, metadata, failures, notes, troubles, rng)
+        failures, outages = Failures(subscription), Outages(notes)
+        context = ConsumerContext(config, subscription, metadata, failures, notes, outages, rng)
         self.metrics = context.metrics.rebalances
         self.subscription = subscription
         self.failures = failures
-        self.lookup = CoordinatorLookup(CoordinatorKey("g"), config, metadata, rng, failures.append, troubles)
+        self.lookup = CoordinatorLookup(CoordinatorKey("g"), config, metadata, rng, failures.append, outages)
         self.lookup.node_id = 1
         self.member = ClassicMembership(context, self.lookup, assignors_named(["range"]))
         self.now_ms = 1_000_000
@@ -96,7 +96,7 @@ class Alone:
 
     def beats(self) -> Any:
         """Its next heartbeat leaves, as soon as it is due."""
-        self.now_ms = self.member.clocks.beat_at_ms
+        self.now_ms = self.member.clocks.heartbeat_at_ms
         (sent,) = self.says(HeartbeatRequest)
         return sent
 
@@ -105,7 +105,7 @@ class Alone:
 
     @property
     def failed_attempts(self) -> float:
-        return self.metrics.failed.reading(self.now_ms).total
+        return self.metrics.failed.summary(self.now_ms).total
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_the_back_off_of_heartbeats_begins_anew_after(end: str):
     for _ in range(5):
         alone.beaten(alone.beats(), E.COORDINATOR_NOT_AVAILABLE)
         alone.lookup.node_id = 1
-    assert alone.member.clocks.beat_at_ms - alone.now_ms >= 1_200
+    assert alone.member.clocks.heartbeat_at_ms - alone.now_ms >= 1_200
 
     if end == "an answer":
         alone.beaten(alone.beats())
@@ -250,7 +250,7 @@ def test_the_back_off_of_heartbeats_begins_anew_after(end: str):
         alone.synced(alone.syncs(6))
     alone.beaten(alone.beats(), E.COORDINATOR_NOT_AVAILABLE)
 
-    assert alone.member.clocks.beat_at_ms - alone.now_ms <= 120
+    assert alone.member.clocks.heartbeat_at_ms - alone.now_ms <= 120
 
 
 # Coordinators that move
@@ -295,7 +295,7 @@ def test_who_leaves_for_not_polling_sends_no_heartbeat_in_the_same_moment():
 
 def test_who_waits_for_the_answer_to_a_heartbeat_is_not_woken_for_the_next_one(alone: Alone):
     alone.synced(alone.syncs(5))
-    alone.now_ms = alone.member.clocks.beat_at_ms
+    alone.now_ms = alone.member.clocks.heartbeat_at_ms
 
     poll = alone.member.poll(alone.now_ms)
 
@@ -328,16 +328,16 @@ def test_nobody_works_on_partitions_of_the_group_before_the_first_ones_were_told
     alone.synced(alone.syncs(5))
     assert not alone.member.user_generation.is_member
 
-    alone.member.adopt([tp("t-0")])
+    alone.member.accept([tp("t-0")])
     assert alone.member.user_generation == (5, ME, "range")
 
 
 def test_what_was_told_before_its_loss_is_worked_on_under_the_old_generation(alone: Alone):
     alone.synced(alone.syncs(5))
-    alone.member.adopt([tp("t-0")])
+    alone.member.accept([tp("t-0")])
     alone.beaten(alone.beats(), E.UNKNOWN_MEMBER_ID)
 
-    alone.member.adopt([tp("t-1")])
+    alone.member.accept([tp("t-1")])
 
     assert alone.member.user_generation == (5, ME, "range")
 

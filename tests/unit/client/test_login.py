@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from kohort.client.requests.connections import Connection, ConnectionState
-from kohort.client.requests.login import AGAIN_FROM, AGAIN_SPREAD
+from kohort.client.requests.login import RENEW_FROM, RENEW_SPREAD
 from kohort.errors import ApiTimeout, AuthenticationFailed, ConnectionFailed, ErrorCode, ProtocolError
 from kohort.secret import Secret
 from kohort.security.sasl.exchange import Derivation
@@ -102,18 +102,18 @@ def scram_server(password: str) -> Callable[[SaslAuthenticateRequest], bytes]:
 
 def test_a_broker_that_knows_the_first_handshake_only_is_given_bare_tokens():
     connection = Connection(1, ("one", 9092), client_id="p", max_bytes=10_000, deadline_ms=10_000)
-    connection.log_in("PLAIN", "", random.Random(1))
+    connection.require_login("PLAIN", "", random.Random(1))
     connection.opened(0)
     keys = [ApiVersion(api_key=17, min_version=0, max_version=0), ApiVersion(api_key=18, min_version=0, max_version=4)]
 
     (handshake, _) = connection.received(answer(ApiVersionsResponse(api_keys=keys), 4, 1), 0)
     assert b"".join(handshake)[4:8] == bytes([0, 17, 0, 0])
     connection.received(answer(SaslHandshakeResponse(mechanisms=["PLAIN"]), 0, 2), 0)
-    assert connection.take_wanted() == (None,)
+    assert connection.take_challenge() == (None,)
     assert b"".join(connection.token(b"\0alice\0x", "", 0)) == b"\0\0\0\x08\0alice\0x"
 
     connection.received(bytes(4), 0)
-    assert connection.take_wanted() == (b"",)
+    assert connection.take_challenge() == (b"",)
     assert connection.state is ConnectionState.LOGIN
     connection.token(None, "", 0)
     assert connection.state is ConnectionState.READY
@@ -133,7 +133,7 @@ def test_a_wrong_password_ends_the_call_with_the_brokers_words_and_without_the_p
     error = ask(place, -1)
 
     assert isinstance(error, AuthenticationFailed)
-    told = f"no broker lets this client in: one:9092 ({WRONG}; user 'alice', sasl.mechanism=PLAIN)"
+    told = f"no broker accepts this client: one:9092 ({WRONG}; user 'alice', sasl.mechanism=PLAIN)"
     assert str(error) == told
     assert PASSWORD not in str(error), NO_TRACE
 
@@ -147,7 +147,7 @@ def test_a_mechanism_that_is_off_is_told_with_those_that_are_on():
     error = ask(place)
 
     assert isinstance(error, AuthenticationFailed)
-    assert "sasl.mechanism=PLAIN is not enabled there; what is: SCRAM-SHA-256, OAUTHBEARER" in str(error)
+    assert "sasl.mechanism=PLAIN is not enabled on this listener; enabled: SCRAM-SHA-256, OAUTHBEARER" in str(error)
 
 
 def test_a_listener_without_logins_says_which_protocol_to_set():
@@ -187,12 +187,12 @@ def test_one_broker_that_refuses_does_not_keep_the_others_from_answering():
 def test_metadata_that_nobody_lets_in_is_hopeless_until_somebody_does():
     place = world()
     refuse_password(place.one)
-    place.metadata.want({"t"})
-    place.loop.run_until(lambda: place.metadata.hopeless is not None)
-    assert isinstance(place.metadata.hopeless, AuthenticationFailed)
+    place.metadata.track({"t"})
+    place.loop.run_until(lambda: place.metadata.permanent_error is not None)
+    assert isinstance(place.metadata.permanent_error, AuthenticationFailed)
 
     place.one.on(SaslAuthenticateRequest, lambda *_: SaslAuthenticateResponse())
-    place.loop.run_until(lambda: place.metadata.hopeless is None)
+    place.loop.run_until(lambda: place.metadata.permanent_error is None)
 
 
 @pytest.mark.parametrize("lost", [SaslHandshakeRequest, SaslAuthenticateRequest])
@@ -238,7 +238,7 @@ def test_a_listener_that_wants_a_login_of_a_client_without_one_is_guessed():
 
     assert isinstance(error, ConnectionFailed)
     assert error.retriable
-    assert "right after ApiVersions: does this listener want a login (security.protocol=SASL_PLAINTEXT" in str(error)
+    assert "right after ApiVersions: does this listener require a login (security.protocol=SASL_PLAINTEXT" in str(error)
 
 
 # Again, before the session is over
@@ -258,7 +258,7 @@ def test_a_session_is_renewed_on_the_connection_as_it_stands_between_85_and_95_p
         assert ask(place) == HeartbeatResponse()
 
     took_ms = place.clock.now_ms() - begun_ms
-    assert 10_000 * AGAIN_FROM <= took_ms <= 10_000 * (AGAIN_FROM + AGAIN_SPREAD) + 100
+    assert 10_000 * RENEW_FROM <= took_ms <= 10_000 * (RENEW_FROM + RENEW_SPREAD) + 100
     assert place.loop.opened == [("one", 9092)]
     assert names(place.one)[-3:] == ["SaslHandshake", "SaslAuthenticate", "Heartbeat"]
 

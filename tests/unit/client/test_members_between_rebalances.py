@@ -47,7 +47,7 @@ def member(stage: ScriptedGroup, **options: Any) -> User:
 
 
 def failed_attempts(stage: ScriptedGroup, user: User) -> float:
-    return user.machine.metrics.rebalances.failed.reading(stage.now_ms).total
+    return user.machine.metrics.rebalances.failed.summary(stage.now_ms).total
 
 
 def test_the_users_clock_runs_from_the_join_on_and_stands_still_within_a_poll():
@@ -62,10 +62,10 @@ def test_the_users_clock_runs_from_the_join_on_and_stands_still_within_a_poll():
     clocks.start(100)
 
     assert (clocks.poll_expired(5_099), clocks.poll_expired(5_100)) == (False, True)
-    assert (clocks.wake_at_ms(may_beat=True), clocks.wake_at_ms(may_beat=False)) == (3_100, 5_100)
+    assert (clocks.wake_at_ms(may_heartbeat=True), clocks.wake_at_ms(may_heartbeat=False)) == (3_100, 5_100)
     clocks.enter_poll()
     assert not clocks.poll_expired(1_000_000)
-    assert clocks.wake_at_ms(may_beat=False) == 9_100
+    assert clocks.wake_at_ms(may_heartbeat=False) == 9_100
     clocks.leave_poll(6_000)
     assert (clocks.poll_expired(10_999), clocks.poll_expired(11_000)) == (False, True)
 

@@ -203,7 +203,7 @@ def test_a_trouble_with_joining_is_told_and_its_end(stage: ScriptedGroup):
 
     first, last = [note.text for note in user.notes_besides_resets()]
 
-    assert first == "joining group 'g': COORDINATOR_LOAD_IN_PROGRESS; it is tried again, for 1 s now"
+    assert first == "joining group 'g': COORDINATOR_LOAD_IN_PROGRESS; retrying for 1 s"
     assert last.startswith("group 'g' is joined, after ")
 
 

@@ -63,9 +63,11 @@ def test_it_joins_with_what_it_wants_and_why(stage: ScriptedGroup):
 def test_the_coordinator_has_a_connection_of_its_own(stage: ScriptedGroup):
     member(stage)
 
-    lanes = {type(s.request): s.connection for s in stage.one.seen}
-    assert lanes[JoinGroupRequest] == lanes[HeartbeatRequest if HeartbeatRequest in lanes else SyncGroupRequest]
-    assert lanes[JoinGroupRequest] != lanes[FindCoordinatorRequest]
+    channels = {type(s.request): s.connection for s in stage.one.seen}
+    assert (
+        channels[JoinGroupRequest] == channels[HeartbeatRequest if HeartbeatRequest in channels else SyncGroupRequest]
+    )
+    assert channels[JoinGroupRequest] != channels[FindCoordinatorRequest]
 
 
 def test_a_member_id_that_was_given_is_used_at_once(stage: ScriptedGroup):

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kohort.client.requests.lanes import Addresses
+from kohort.client.requests.channels import Addresses
 from kohort.client.requests.metadata import Metadata
 from kohort.config.client import AdminConfig
 from kohort.errors import ConnectionFailed, ErrorCode, UnsupportedVersion
@@ -61,7 +61,7 @@ def test_nothing_is_asked_before_somebody_wants_something(metadata):
 
 
 def test_wanted_topics_are_asked_for_at_once_and_known_after(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
 
     request = answer(metadata, 0, topic(partitions=3))
 
@@ -75,16 +75,16 @@ def test_wanted_topics_are_asked_for_at_once_and_known_after(metadata):
 
 
 def test_a_new_topic_does_not_wait_for_a_back_off(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     answer(metadata, 0, topic())
 
-    metadata.want_also("u")
+    metadata.add_topic("u")
 
     assert [t.name for t in answer(metadata, 1, topic(), topic("u", topic_id=b"u" * 16)).topics] == ["t", "u"]
 
 
 def test_a_second_question_waits_for_the_back_off(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     answer(metadata, 0, topic())
     metadata.request_refresh()
 
@@ -96,7 +96,7 @@ def test_a_second_question_waits_for_the_back_off(metadata):
 
 
 def test_only_one_question_is_under_way(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     assert asked(metadata, 0) is not None
 
     metadata.request_refresh()
@@ -105,7 +105,7 @@ def test_only_one_question_is_under_way(metadata):
 
 
 def test_what_is_old_is_asked_for_again(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     answer(metadata, 0, topic())
 
     assert metadata.poll(1000).wake_at_ms == 300_000
@@ -113,7 +113,7 @@ def test_what_is_old_is_asked_for_again(metadata):
 
 
 def test_failures_back_off_further_each_time_and_are_remembered(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     now, waits = 0, []
     for _ in range(5):
         unsent = asked(metadata, now)
@@ -130,7 +130,7 @@ def test_failures_back_off_further_each_time_and_are_remembered(metadata):
 
 
 def test_an_unknown_topic_is_an_error_and_looked_for_again(metadata):
-    metadata.want(["t", "u"])
+    metadata.track(["t", "u"])
 
     answer(metadata, 0, topic(), topic("u", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
@@ -140,7 +140,7 @@ def test_an_unknown_topic_is_an_error_and_looked_for_again(metadata):
 
 
 def test_a_topic_that_may_not_be_seen_is_not_asked_for_again_and_again(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
 
     answer(metadata, 0, topic(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
@@ -149,7 +149,7 @@ def test_a_topic_that_may_not_be_seen_is_not_asked_for_again_and_again(metadata)
 
 
 def test_a_partition_without_leader_is_asked_about_again(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
 
     answer(metadata, 0, topic(partition_code=ErrorCode.LEADER_NOT_AVAILABLE, leader=-1))
 
@@ -159,7 +159,7 @@ def test_a_partition_without_leader_is_asked_about_again(metadata):
 
 
 def test_a_leader_epoch_never_goes_back(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     answer(metadata, 0, topic(epoch=7, leader=2))
 
     metadata.request_refresh()
@@ -169,7 +169,7 @@ def test_a_leader_epoch_never_goes_back(metadata):
 
 
 def test_a_topic_made_anew_begins_with_its_own_epochs(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     answer(metadata, 0, topic(epoch=7, leader=2))
 
     metadata.request_refresh()
@@ -180,7 +180,7 @@ def test_a_topic_made_anew_begins_with_its_own_epochs(metadata):
 
 
 def test_a_broker_too_old_for_epochs_is_believed(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     answer(metadata, 0, topic(epoch=-1, leader=2, topic_id=NO_UUID))
     metadata.request_refresh()
     answer(metadata, 1000, topic(epoch=-1, leader=1, topic_id=NO_UUID))
@@ -190,7 +190,7 @@ def test_a_broker_too_old_for_epochs_is_believed(metadata):
 
 
 def test_a_hint_moves_the_leader_if_it_is_news(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     answer(metadata, 0, topic(epoch=3))
     before = metadata.version
 
@@ -204,7 +204,7 @@ def test_a_hint_moves_the_leader_if_it_is_news(metadata):
 
 
 def test_all_topics_can_be_wanted(metadata):
-    metadata.want_all()
+    metadata.track_all()
 
     request = answer(metadata, 0, topic(), topic("u", topic_id=b"u" * 16))
 
@@ -213,10 +213,10 @@ def test_all_topics_can_be_wanted(metadata):
 
 
 def test_topics_no_longer_wanted_are_forgotten_with_the_next_answer(metadata):
-    metadata.want(["t", "u"])
+    metadata.track(["t", "u"])
     answer(metadata, 0, topic(), topic("u", topic_id=b"u" * 16))
 
-    metadata.want(["u"])
+    metadata.track(["u"])
     metadata.request_refresh()
     answer(metadata, 1000, topic("u", topic_id=b"u" * 16))
 
@@ -224,7 +224,7 @@ def test_topics_no_longer_wanted_are_forgotten_with_the_next_answer(metadata):
 
 
 def test_a_broker_that_asks_the_client_to_start_over_changes_nothing(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     answer(metadata, 0, topic())
     metadata.request_refresh()
     unsent = asked(metadata, 1000)
@@ -233,12 +233,12 @@ def test_a_broker_that_asks_the_client_to_start_over_changes_nothing(metadata):
 
     assert metadata.leader(T0) == (1, 1)
     assert metadata.poll(1000).wake_at_ms is not None
-    assert metadata.take_misplaced(), "that is for the engine, which knows the bootstrap addresses"
-    assert not metadata.take_misplaced(), "once"
+    assert metadata.take_rebootstrap(), "that is for the engine, which knows the bootstrap addresses"
+    assert not metadata.take_rebootstrap(), "once"
 
 
 def test_topics_are_asked_for_by_id_until_their_names_are_known(metadata):
-    metadata.want_ids([ID])
+    metadata.track_ids([ID])
     request = answer(metadata, 0)
 
     assert [(t.name, t.topic_id) for t in request.topics] == [(None, ID)]
@@ -246,12 +246,12 @@ def test_topics_are_asked_for_by_id_until_their_names_are_known(metadata):
     assert answer(metadata, 1000, topic()).topics == request.topics, "the name is still to come"
     assert metadata.topic_name(ID) == "t"
     assert asked(metadata, 2000) is None
-    metadata.want(["t"])
+    metadata.track(["t"])
     assert [t.name for t in asked(metadata, 2000).request.topics] == ["t"]
 
 
 def test_a_node_has_no_number_below_zero_for_the_users_addresses_have_those(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     unsent = asked(metadata, 0)
     brokers = [MetadataResponseBroker(node_id=n, host="two", port=9092) for n in (1, -1, -2, -5)]
     metadata.on_response(unsent, MetadataResponse(cluster_id="c", brokers=brokers, topics=[topic()]), 0)
@@ -264,16 +264,16 @@ def test_a_node_has_no_number_below_zero_for_the_users_addresses_have_those(meta
 
 
 def test_a_broker_that_finds_no_topics_by_id_is_not_asked(metadata):
-    metadata.want_ids([ID])
+    metadata.track_ids([ID])
     unsent = asked(metadata, 0)
 
-    with pytest.raises(UnsupportedVersion, match="finds no topics by id"):
+    with pytest.raises(UnsupportedVersion, match="topic ids need version 12"):
         unsent.shape(unsent.request, 11)
     assert unsent.shape(unsent.request, 12) is unsent.request
 
 
 def test_deleted_topic_lacks_by_name_and_by_id_only_where_the_answer_covers_it(metadata):
-    metadata.want(["t"])
+    metadata.track(["t"])
     answer(metadata, 0, topic())
     assert not metadata.lacks(T0, ID)
     assert not metadata.lacks(TopicPartition("u", 0)), "the answer does not cover it"
@@ -282,14 +282,14 @@ def test_deleted_topic_lacks_by_name_and_by_id_only_where_the_answer_covers_it(m
     answer(metadata, 1_000, topic(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     assert metadata.lacks(T0)
-    metadata.want_ids([ID])
+    metadata.track_ids([ID])
     answer(metadata, 2_000)
     assert metadata.lacks(T0, ID)
     assert not metadata.lacks(T0, b"u" * 16)
 
 
 def test_metadata_do_not_lack_a_denied_or_leaderless_topic(metadata):
-    metadata.want(["t", "u"])
+    metadata.track(["t", "u"])
     denied = topic("u", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     answer(metadata, 0, topic(leader=-1), denied)
 
@@ -298,7 +298,7 @@ def test_metadata_do_not_lack_a_denied_or_leaderless_topic(metadata):
 
 
 def test_metadata_lack_the_earlier_id_of_a_recreated_topic_and_a_partition_beyond_its_end(metadata):
-    metadata.want_all()
+    metadata.track_all()
     answer(metadata, 0, topic(topic_id=b"n" * 16))
 
     assert metadata.lacks(T0, ID)

@@ -112,7 +112,7 @@ def test_function_as_partitioner_gets_key_and_number_of_partitions():
 def test_function_as_partitioner_that_returns_no_partition_is_a_usage_error(wrong: object):
     machine = machine_of(partitioner=lambda _key, _partitions: wrong)
 
-    with pytest.raises(UsageError, match=r"the partitioner returned .* not a number below 3"):
+    with pytest.raises(UsageError, match=r"the partitioner returned .* not a partition from 0 to 2"):
         machine.choose("t", b"k", 1, 3)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kohort.broker.broker import Broker
 from kohort.client.producer import ProducerMachine, record_metadata, to_bytes, to_headers
-from kohort.client.writing.accumulator import Accumulator, Lot
+from kohort.client.writing.accumulator import Accumulator, RecordColumns
 from kohort.client.writing.produce_batch import ProduceBatch, prebuilt
 from kohort.clock import ManualClock
 from kohort.config.broker import BrokerConfig
@@ -111,7 +111,7 @@ def test_limit_of_a_topic_bounds_its_later_batches_alone():
     acc = accumulator(batch_size=1000)
     acc.set_limit("t", 500)
     for topic in ("t", "u"):
-        acc.extend(topic, 0, Lot([None] * 20, [bytes(100)] * 20, [0] * 20, {}), 0)
+        acc.extend(topic, 0, RecordColumns([None] * 20, [bytes(100)] * 20, [0] * 20, {}), 0)
         acc.append(topic, 0, None, bytes(100), (), 0, 0)
 
     most = {topic: max(b.size for b in acc.batches() if b.topic == topic) for topic in ("t", "u")}
@@ -139,7 +139,7 @@ def test_a_lot_falls_into_the_same_batches_as_its_records_one_by_one(rows, batch
 
     places = {id(batch): (batch, place) for batch, place, _ in (singly.append("t", 0, *row(r), 7) for r in rows)}
     keys, values, times, headers = zip(*rows, strict=True) if rows else ((), (), (), ())
-    lot = Lot(keys, values, times, {n: some for n, some in enumerate(headers) if some})
+    lot = RecordColumns(keys, values, times, {n: some for n, some in enumerate(headers) if some})
     lots = together.extend("t", 0, lot, 7)
 
     assert [(contents(batch), place) for batch, _, place in lots] == [
@@ -162,7 +162,7 @@ def contents(batch):
 
 def test_what_no_request_can_carry_is_refused_and_what_came_before_it_is_taken():
     acc = accumulator()
-    lot = Lot([None] * 3, [b"a", bytes(1_048_577), b"b"], [0] * 3, {})
+    lot = RecordColumns([None] * 3, [b"a", bytes(1_048_577), b"b"], [0] * 3, {})
 
     with pytest.raises(ApiError, match="MESSAGE_TOO_LARGE"):
         acc.extend("t", 0, lot, 0)

@@ -197,7 +197,7 @@ def test_offset_out_of_range_is_logged_with_the_reset(stage: ConsumerStage):
     stage.until(lambda: user.values() == OLD)
 
     assert notes(user, "t-0") == [
-        "t-0 has no offset 99 (any more); its position is reset (auto.offset.reset=earliest)",
+        "offset 99 of t-0 is out of range; its position is reset (auto.offset.reset=earliest)",
         "positions reset: t-0 to 0 (earliest)",
     ]
 

@@ -11,8 +11,8 @@ from kohort.client.reading.context import ConsumerContext, Failures
 from kohort.client.reading.fetcher import Fetcher
 from kohort.client.reading.subscription import Position, SubscriptionState
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.outages import Notes, Outages
 from kohort.client.requests.source import Unsent
-from kohort.client.requests.troubles import Notes, Troubles
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ErrorCode
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -43,8 +43,8 @@ class Leader:
         metadata.on_response(sent, MetadataResponse(brokers=brokers, topics=[topic]), 0)
         for partition in subscription.assigned:
             subscription.seek(partition, Position(0))
-        troubles, failures = Troubles(notes), Failures(subscription)
-        context = ConsumerContext(config, subscription, metadata, failures, notes, troubles, rng)
+        outages, failures = Outages(notes), Failures(subscription)
+        context = ConsumerContext(config, subscription, metadata, failures, notes, outages, rng)
         self.fetcher = Fetcher(context, lambda _partition, _state: None)
         self.wake_at_ms: int | None = None
 

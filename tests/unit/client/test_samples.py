@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from kohort.client.metrics.counts import Samples, SampleWindows, together
+from kohort.client.metrics.counts import Samples, SampleWindows, merge
 
 WINDOW_MS = 30_000
 
@@ -19,9 +19,9 @@ def samples(*values_at: tuple[float, int]) -> Samples:
 
 
 def test_nothing_came():
-    reading = samples().reading(1000)
+    reading = samples().summary(1000)
 
-    assert (reading.ever, reading.total, reading.rate, reading.value_rate) == (0, 0, 0, 0)
+    assert (reading.total_count, reading.total, reading.rate, reading.value_rate) == (0, 0, 0, 0)
     assert math.isnan(reading.average)
     assert math.isnan(reading.most)
 
@@ -29,16 +29,16 @@ def test_nothing_came():
 def test_averages_and_maxima_are_of_the_last_windows_and_totals_of_all_time():
     made = samples((100, 0), (2, 40_000), (4, 75_000))
 
-    reading = made.reading(76_000)
+    reading = made.summary(76_000)
 
     assert (reading.average, reading.most) == (3, 4), "the first is more than two windows old"
-    assert (reading.ever, reading.total) == (3, 106)
+    assert (reading.total_count, reading.total) == (3, 106)
 
 
 def test_a_metric_that_nothing_comes_to_any_more_has_no_average_and_its_rate_is_nothing():
     made = samples((5, 0), (7, 1000))
 
-    reading = made.reading(60_000)
+    reading = made.summary(60_000)
 
     assert math.isnan(reading.average)
     assert reading.rate == 0
@@ -46,18 +46,18 @@ def test_a_metric_that_nothing_comes_to_any_more_has_no_average_and_its_rate_is_
 
 
 def test_a_rate_is_by_all_windows_but_one_so_that_the_first_value_is_no_flood():
-    assert samples((60, 0)).reading(10).rate == pytest.approx(60 / 30, rel=0.01)
-    assert samples((60, 0), (60, 31_000)).reading(45_000).rate == pytest.approx(120 / 45, rel=0.01)
+    assert samples((60, 0)).summary(10).rate == pytest.approx(60 / 30, rel=0.01)
+    assert samples((60, 0), (60, 31_000)).summary(45_000).rate == pytest.approx(120 / 45, rel=0.01)
 
 
 def test_values_below_zero_have_a_maximum_too():
-    assert samples((-5, 0), (-7, 1)).reading(2).most == -5
+    assert samples((-5, 0), (-7, 1)).summary(2).most == -5
 
 
 def test_several_metrics_as_one():
-    both = together([samples((1, 0), (3, 0)).reading(1), samples((8, 0)).reading(1), samples().reading(1)])
+    both = merge([samples((1, 0), (3, 0)).summary(1), samples((8, 0)).summary(1), samples().summary(1)])
 
-    assert (both.average, both.most, both.ever, both.total) == (4, 8, 3, 12)
+    assert (both.average, both.most, both.total_count, both.total) == (4, 8, 3, 12)
 
 
 def test_one_window_alone_is_enough():
@@ -65,12 +65,12 @@ def test_one_window_alone_is_enough():
     made.record(3, 0)
     made.record(5, 1500)
 
-    assert made.reading(1600).average == 5
-    assert made.reading(1600).total == 8
+    assert made.summary(1600).average == 5
+    assert made.summary(1600).total == 8
 
 
 def test_reading_changes_nothing():
     made = samples((1, 0))
 
-    assert made.reading(500_000).ever == made.reading(10).ever == 1
-    assert made.reading(10).average == 1
+    assert made.summary(500_000).total_count == made.summary(10).total_count == 1
+    assert made.summary(10).average == 1

@@ -62,7 +62,7 @@ class World:
         config = ProducerConfig(bootstrap_servers=["one:9092"], linger_ms=options.pop("linger_ms", 0), **options)
         self.machine = ProducerMachine(config, random.Random(5))
         self.loop.add(self.machine.engine)
-        self.machine.metadata.want(["orders"])
+        self.machine.metadata.track(["orders"])
         self.loop.settle()
 
     def metadata(self, request, _version):
@@ -574,7 +574,7 @@ def test_records_that_are_refused_are_told_from_those_that_were_beside_them():
     errors = [str(resolve(batch, index)[0].error_of(index)) for batch, index in sent]
     assert errors == [
         "INVALID_RECORD: orders-0: bad",
-        "INVALID_RECORD: orders-0: not refused itself, but it was sent in one batch with records that are: two",
+        "INVALID_RECORD: orders-0: rejected with other records of its batch: two",
         "INVALID_RECORD: orders-0: two",
     ]
 
@@ -710,8 +710,8 @@ def test_a_flush_that_takes_too_long_says_what_failed_last():
     world.send_alone(b"a")
     world.loop.run(500)
 
-    assert "orders-0: attempt" in str(world.machine.not_done(0.5))
-    assert "NOT_ENOUGH_REPLICAS" in str(world.machine.not_done(0.5))
+    assert "orders-0: attempt" in str(world.machine.not_delivered_error(0.5))
+    assert "NOT_ENOUGH_REPLICAS" in str(world.machine.not_delivered_error(0.5))
 
 
 # What is told
@@ -723,7 +723,7 @@ def test_a_producer_tells_that_it_cannot_write():
     world.wait(world.send(b"v"))
 
     first, last = [note.text for note in world.machine.notes.take()]
-    assert first == "writing to orders-0: KAFKA_STORAGE_ERROR; it is tried again"
+    assert first == "writing to orders-0: KAFKA_STORAGE_ERROR; retrying"
     assert last.startswith("orders-0 can be written again, after ")
 
 
@@ -734,7 +734,7 @@ def test_a_producer_tells_that_nobody_leads():
     world.send(b"v")
     world.loop.run(5000)
 
-    assert next(world.machine.notes.take()).text.startswith("orders-0 has no leader; it is tried again")
+    assert next(world.machine.notes.take()).text.startswith("orders-0 has no leader; retrying")
 
 
 def test_a_topic_that_was_refused_is_asked_for_again_by_the_next_call():

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kohort.client.consumer import ALONE_MS, CLOSE_MS, CloseTimeout
+from kohort.client.consumer import CLOSE_MS, DISCONNECTED_MS, CloseTimeout
 from kohort.errors import ErrorCode, NotKafka, UnsupportedVersion
 from kohort.notes import Level
 from kohort.wire.messages.api_versions import ApiVersionsRequest
@@ -50,11 +50,11 @@ def test_an_address_where_nobody_listens_is_named_at_once_and_again_each_minute(
     user = stage.user("t", group_id="g")
 
     stage.polls(200)
-    assert said(user) == ["no broker at one:9092: Connection refused; it is tried again"]
+    assert said(user) == ["no broker at one:9092: Connection refused; retrying"]
 
     stage.polls(62_000)
     (again,) = said(user)
-    assert re.fullmatch(r"no broker at one:9092: Connection refused; it is tried again, for 6\d s now", again)
+    assert re.fullmatch(r"no broker at one:9092: Connection refused; retrying for 6\d s", again)
 
 
 def test_a_broker_that_goes_and_comes_back_is_told_of_both_times(stage: ScriptedGroup):
@@ -64,7 +64,7 @@ def test_a_broker_that_goes_and_comes_back_is_told_of_both_times(stage: Scripted
 
     stage.loop.stop(ONE)
     stage.polls(5000)
-    assert said(user) == ["the connection to one:9092 was lost: the connection was cut; it is tried again"]
+    assert said(user) == ["the connection to one:9092 was lost: the connection was cut; retrying"]
 
     stage.loop.start(ONE)
     stage.polls(5000)
@@ -75,7 +75,7 @@ def test_a_broker_that_goes_and_comes_back_is_told_of_both_times(stage: Scripted
 
 def test_a_connection_that_nobody_needs_may_end_without_a_word(stage: ScriptedGroup):
     user = stage.user()
-    user.machine.metadata.want(["t"])
+    user.machine.metadata.track(["t"])
     stage.loop.run(1000)
     assert stage.loop.links
 
@@ -97,7 +97,7 @@ def test_an_address_that_only_the_cluster_names_is_told_as_such(stage: ScriptedG
     stage.polls(500)
 
     (text,) = said(user)
-    assert text.startswith("no broker at inside:9092, the address that the cluster gives for node 1 (advertised.")
+    assert text.startswith("no broker at inside:9092, the advertised address of node 1 (advertised.")
 
 
 def test_a_request_that_is_not_answered_in_time_is_told(stage: ScriptedGroup):
@@ -114,7 +114,7 @@ def test_a_request_that_is_not_answered_in_time_is_told(stage: ScriptedGroup):
 @pytest.mark.parametrize(
     ("bytes_", "words"),
     [
-        (HTTP, "it answers in HTTP: this is no Kafka broker"),
+        (HTTP, "it answers in HTTP: not a Kafka broker"),
         (TLS_ALERT, "it answers in TLS: set security.protocol=SSL or SASL_SSL, or name a listener without TLS"),
         (bytes.fromhex("16030100a5010000a103"), "it answers in TLS"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "it answers in SSH"),
@@ -172,7 +172,7 @@ def test_who_has_had_a_broker_takes_another_protocol_for_an_outage(stage: Script
     stage.one.on(ApiVersionsRequest, lambda *_: HTTP)
     stage.polls(65_000)
 
-    assert "it answers in HTTP: this is no Kafka broker; it is tried again" in said(user)[-1]
+    assert "it answers in HTTP: not a Kafka broker; retrying" in said(user)[-1]
 
 
 def test_one_address_that_is_none_does_not_end_a_client_that_has_another(stage: ScriptedGroup):
@@ -216,11 +216,11 @@ def test_a_topic_that_is_not_there_is_told_and_that_it_came():
     user = stage.user("nope", group_id="g")
     stage.polls(3000)
     (text,) = said(user)
-    assert text == "topic 'nope' cannot be used: UNKNOWN_TOPIC_OR_PARTITION; it is tried again, for 1 s now"
+    assert text == "topic 'nope' cannot be used: UNKNOWN_TOPIC_OR_PARTITION; retrying for 1 s"
 
     stage.topic("nope", 1)
     stage.until(lambda: user.owned == "nope-0")
-    assert [text.partition(",")[0] for text in said(user)] == ["topic 'nope' is there"]
+    assert [text.partition(",")[0] for text in said(user)] == ["topic 'nope' exists"]
 
 
 def test_a_topic_that_is_made_by_asking_for_it_is_not_spoken_of():
@@ -238,7 +238,7 @@ def test_a_partition_that_is_not_there_is_told():
     user.machine.assign([tp("t-9")])
     stage.polls(3000)
 
-    assert said(user)[0].startswith("t-9 is not there: topic 't' has partitions 0 to 1; it is tried again")
+    assert said(user)[0].startswith("partition t-9 does not exist: topic 't' has partitions 0 to 1; retrying")
 
 
 def test_a_pattern_that_matches_nothing_is_told_and_that_it_does():
@@ -247,7 +247,7 @@ def test_a_pattern_that_matches_nothing_is_told_and_that_it_does():
     user = stage.user(group_id="g", metadata_max_age_ms=1000)
     user.machine.subscribe(re.compile("u.*"))
     stage.polls(500)
-    assert said(user) == ["none of the cluster's topics matches 'u.*' as a whole; it is tried again"]
+    assert said(user) == ["no topic of the cluster fully matches 'u.*'; retrying"]
 
     stage.topic("uu", 1)
     stage.until(lambda: user.owned == "uu-0")
@@ -267,7 +267,7 @@ def test_a_partition_without_a_leader_is_told(stage: ScriptedGroup):
     user = reader(stage)
     stage.polls(3000)
 
-    assert said(user)[0].startswith("t-0 has no leader; it is tried again")
+    assert said(user)[0].startswith("t-0 has no leader; retrying")
 
 
 # What brokers answer again and again
@@ -279,7 +279,7 @@ def test_a_disk_that_refuses_is_told_at_once_and_when_it_is_over(stage: Scripted
     stage.until(lambda: user.records)
 
     first, last = said(user)
-    assert first == "fetching t-0 at offset 0: KAFKA_STORAGE_ERROR; it is tried again"
+    assert first == "fetching t-0 at offset 0: KAFKA_STORAGE_ERROR; retrying"
     assert last.startswith("t-0 can be read again, after ")
 
 
@@ -312,8 +312,8 @@ def test_who_is_closed_waits_as_long_as_told_or_until_nobody_is_there(stage: Scr
     assert by_itself.left_ms(CLOSE_MS + 1) == 0
 
     stage.loop.stop(ONE)
-    assert (told.left_ms(1000), by_itself.left_ms(1000)) == (69_000, ALONE_MS)
-    assert by_itself.left_ms(2500) == ALONE_MS - 1500
+    assert (told.left_ms(1000), by_itself.left_ms(1000)) == (69_000, DISCONNECTED_MS)
+    assert by_itself.left_ms(2500) == DISCONNECTED_MS - 1500
 
     stage.loop.start(ONE)
     stage.polls(3000)

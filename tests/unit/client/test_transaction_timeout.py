@@ -27,7 +27,7 @@ class Producing:
         self.machine = ProducerMachine(config, random.Random(5))
         self.transactions = self.machine.transactional()
         self.stage.loop.add(self.machine.engine)
-        self.machine.metadata.want(["orders"])
+        self.machine.metadata.track(["orders"])
         self.stage.settled(self.transactions.init())
 
     def send(self, value: bytes) -> None:

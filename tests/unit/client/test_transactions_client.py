@@ -90,7 +90,7 @@ class World:
         self.machine = ProducerMachine(config, random.Random(5))
         self.transactions = self.machine.transactional()
         self.loop.add(self.machine.engine)
-        self.machine.metadata.want(["orders"])
+        self.machine.metadata.track(["orders"])
         self.loop.settle()
 
     def _or_code(self, well, refused):

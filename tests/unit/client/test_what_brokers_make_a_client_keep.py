@@ -5,9 +5,9 @@ import random
 import pytest
 
 from kohort.client.requests.engine import Engine
-from kohort.client.requests.metadata import LEARNT_MOST, Metadata
+from kohort.client.requests.metadata import MAX_LEARNT_NODES, Metadata
+from kohort.client.requests.outages import MAX_OUTAGES, Notes, Outages
 from kohort.client.requests.source import Poll, Unsent
-from kohort.client.requests.troubles import KNOWN_MOST, Notes, Troubles
 from kohort.clock import ManualClock
 from kohort.config.client import AdminConfig
 from kohort.errors import ConnectionFailed
@@ -35,13 +35,13 @@ class Asker:
 
 
 def test_troubles_of_ever_new_names_are_forgotten_the_oldest_first():
-    troubles = Troubles(Notes())
+    outages = Outages(Notes())
 
-    for number in range(2 * KNOWN_MOST):
-        troubles.report(("address", number), "it does not answer", number)
+    for number in range(2 * MAX_OUTAGES):
+        outages.report(("address", number), "it does not answer", number)
 
-    assert len(troubles._known) == KNOWN_MOST
-    assert ("address", 2 * KNOWN_MOST - 1) in troubles._known
+    assert len(outages._known) == MAX_OUTAGES
+    assert ("address", 2 * MAX_OUTAGES - 1) in outages._known
 
 
 @pytest.mark.heavy
@@ -52,7 +52,7 @@ def test_nodes_that_left_are_forgotten_when_another_is_talked_to():
     engine = Engine(config, [asker], metadata, rng)  # type: ignore[list-item]
     loop = Loop(clock)
     loop.add(engine)
-    last = 2 * LEARNT_MOST - 1
+    last = 2 * MAX_LEARNT_NODES - 1
 
     for number in range(last + 1):  # each is named once, and nobody is there
         metadata.learn_node(Node(number, f"gone-{number}", 9092))
@@ -61,6 +61,6 @@ def test_nodes_that_left_are_forgotten_when_another_is_talked_to():
 
     assert len(asker.failures) == last + 1
     assert all(isinstance(error, ConnectionFailed) for error in asker.failures)
-    assert (last, "data") in engine._lanes
-    assert len(engine._lanes) <= LEARNT_MOST + 2
-    assert len(engine._refused) <= LEARNT_MOST + 2
+    assert (last, "data") in engine._channels
+    assert len(engine._channels) <= MAX_LEARNT_NODES + 2
+    assert len(engine._losses) <= MAX_LEARNT_NODES + 2

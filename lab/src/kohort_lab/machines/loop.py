@@ -169,13 +169,13 @@ class Loop:
             case client_io.Send(number, buffers):
                 data = b"".join(bytes(buffer) for buffer in buffers)
                 self._events.append(lambda: self._to_broker(engine, number, data))
-            case client_io.WantToken():
+            case client_io.RequestToken():
                 self._events.append(lambda: self._log_in(engine, output))
             case client_io.Close(number):
                 self.logins.pop((id(engine), number), None)
                 self._events.append(lambda: self._hang_up(engine, number))
 
-    def _log_in(self, engine: Engine, wanted: client_io.WantToken) -> None:
+    def _log_in(self, engine: Engine, wanted: client_io.RequestToken) -> None:
         assert engine.credentials is not None, "only who has credentials logs in"
         key = (id(engine), wanted.connection)
         token: bytes | KohortError | None
@@ -189,7 +189,7 @@ class Loop:
                 token = exchange.derived(step.derive()) if isinstance(step, Derivation) else step
         except KohortError as error:
             token = error
-        self._tell(engine, client_io.TokenReady(wanted.connection, token, engine.credentials.who))
+        self._tell(engine, client_io.TokenReady(wanted.connection, token, engine.credentials.identity))
 
     def _connect(self, engine: Engine, number: int, address: Address) -> None:
         self.opened.append(address)

@@ -44,14 +44,14 @@ class RecordReader:
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
         """Return records of ``fetched``, which count as read; none of them if the partition went meanwhile."""
         with self._guard:
-            return self._machine.hand_out(fetched, most)
+            return self._machine.take_records(fetched, most)
 
     def one_by_one(self, fetched: Fetched, most: int) -> Iterator[Record]:
         """Yield up to ``most`` records of ``fetched``; fewer if the partition goes meanwhile.
 
         Each counts as read when it is taken.
         """
-        guard, hand_out_one = self._guard, self._machine.hand_out_one
+        guard, hand_out_one = self._guard, self._machine.take_record
         for _ in range(most):
             with guard:
                 record = hand_out_one(fetched)
@@ -63,7 +63,7 @@ class RecordReader:
         """Return decoded data with records left. Raises CorruptRecord where there are none before the damage."""
         while True:
             with self._guard:
-                fetched, is_new = self._machine.open_fetched()
+                fetched, is_new = self._machine.open_batch()
                 may_fetch = is_new and self._machine.may_fetch
             if may_fetch:
                 self._kick()  # the next fetch leaves before these are decoded
@@ -74,7 +74,7 @@ class RecordReader:
                 return fetched
             if fetched.error is not None:
                 with self._guard:
-                    is_asked = self._machine.ask_again(fetched)
+                    is_asked = self._machine.refetch_damaged(fetched)
                 if is_asked:
                     self._kick()
                     continue
@@ -83,21 +83,21 @@ class RecordReader:
                 return None
             self.hand_out(fetched, 0)  # control records and gaps only: step over them
 
-    def take_whole(self, max_bytes: int) -> list[Fetched] | None:
+    def take_batches(self, max_bytes: int) -> list[Fetched] | None:
         """Take what is buffered, up to ``max_bytes`` but at least one piece, or None. It counts as read."""
         with self._guard:
-            taken = self._machine.take_whole(max_bytes)
+            taken = self._machine.take_batches(max_bytes)
             may_fetch = taken and self._machine.may_fetch
         if may_fetch:
             self._kick()  # the next fetch leaves before these are decoded
         return taken or None
 
     def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        """Return what ``take_whole`` takes as Arrow batches, which count as read; None if there is no record.
+        """Return what ``take_batches`` takes as Arrow batches, which count as read; None if there is no record.
 
         Raises CorruptRecord where nothing precedes the damage.
         """
-        taken = self.take_whole(max_bytes)
+        taken = self.take_batches(max_bytes)
         return self._decoded(taken, layout) or None if taken else None
 
     def _decoded(self, taken: list[Fetched], layout: Layout) -> list[pyarrow.RecordBatch]:
@@ -106,12 +106,12 @@ class RecordReader:
         for i, fetched in enumerate(taken):
             decoded = fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
             with self._guard:
-                self._machine.count(fetched, sum(batch.num_rows for batch in decoded))
+                self._machine.count_records(fetched, sum(batch.num_rows for batch in decoded))
             batches += decoded
             if fetched.error is not None:
                 with self._guard:
                     self._machine.return_corrupt(fetched, taken[i + 1 :])
-                    is_asked = self._machine.ask_again(fetched)
+                    is_asked = self._machine.refetch_damaged(fetched)
                 if is_asked:
                     self._kick()
                 elif not batches:

@@ -12,7 +12,7 @@ from kohort.aio.credentials.kerberos import KerberosClient
 from kohort.aio.credentials.token_sources import Token, TokenSource, token_source, told
 from kohort.aio.system import in_thread, wall_ms
 from kohort.client.requests.credentials import Credentials, TokenMethod, exchange_by_password
-from kohort.client.requests.io import ConnectionId, TokenReady, WantToken
+from kohort.client.requests.io import ConnectionId, RequestToken, TokenReady
 from kohort.config.client import ClientConfig
 from kohort.errors import AuthenticationFailed, KohortError
 from kohort.security.sasl.exchange import ClientExchange, Derivation
@@ -129,7 +129,7 @@ class _UnderWay:
 
 
 class Logins:
-    """Answers each ``WantToken`` with a ``TokenReady``, later and on the same loop."""
+    """Answers each ``RequestToken`` with a ``TokenReady``, later and on the same loop."""
 
     def __init__(self, config: ClientConfig, credentials: Credentials, answer: Callable[[TokenReady], None]) -> None:
         self._config = config
@@ -144,7 +144,7 @@ class Logins:
             per_host = credentials.method is TokenMethod.MSK
             self._tokens = TokenCache(config, token_source(config, credentials), per_host=per_host)
 
-    def want(self, wanted: WantToken) -> None:
+    def want(self, wanted: RequestToken) -> None:
         self._tasks[wanted.connection] = asyncio.get_running_loop().create_task(self._work(wanted))
 
     def forget(self, connection: ConnectionId) -> None:
@@ -159,7 +159,7 @@ class Logins:
         if self._tokens is not None:
             self._tokens.close()
 
-    async def _work(self, wanted: WantToken) -> None:
+    async def _work(self, wanted: RequestToken) -> None:
         connection = wanted.connection
         try:
             ready = TokenReady(connection, await self._token(wanted), self._who(connection))
@@ -177,7 +177,7 @@ class Logins:
         found = self._under_way.get(connection)
         return "" if found is None else found.who
 
-    async def _token(self, wanted: WantToken) -> bytes | None:
+    async def _token(self, wanted: RequestToken) -> bytes | None:
         if wanted.challenge is None:
             started = await self._begin(wanted.host)
             self._under_way[wanted.connection] = started
@@ -203,5 +203,5 @@ class Logins:
             return _UnderWay(OAuthBearerClient(token.text, token.extensions), told(token, wall_ms()))
         if own.mechanism == GSSAPI:
             service = self._config.sasl_kerberos_domain_name or host
-            return _UnderWay(KerberosClient(own, service), own.who)
-        return _UnderWay(exchange_by_password(own, self._rng, self._derived), own.who)
+            return _UnderWay(KerberosClient(own, service), own.identity)
+        return _UnderWay(exchange_by_password(own, self._rng, self._derived), own.identity)

@@ -85,7 +85,7 @@ class SessionState:
     def count(self, fetched: Fetched, records: int) -> None:
         """Note that a handler was given so many records of ``fetched``."""
         with self.waits.guard:
-            self.waits.machine.count(fetched, records)
+            self.waits.machine.count_records(fetched, records)
 
     def check_damage(self, claim: ClaimState, fetched: Fetched) -> None:
         """Raise CorruptRecord for damage that is there when it is fetched once more, too."""

@@ -180,7 +180,7 @@ class AsyncProducer(OtherNames):
         calls = self._calls
         if calls.closed:
             return
-        self._machine.end_open()
+        self._machine.abort_open_transaction()
         try:
             if calls.driver is not None:
                 await self.flush(limit_ms)

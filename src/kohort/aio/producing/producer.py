@@ -243,7 +243,7 @@ class Producer(OtherNames):
             if self._calls.closed:
                 return
             self._calls.closed = True
-            self._machine.end_open()
+            self._machine.abort_open_transaction()
         self._io.forget(self)
         try:
             self.flush(limit_ms)

@@ -91,7 +91,7 @@ class ProducerCalls:
             timeout_ms = self.machine.config.max_block_ms
             found = yield from self._timed("metadata", Wait(lambda: self.machine.partitions(topic), timeout_ms))
             if found is None:
-                raise self.machine.no_topic(topic, timeout_ms)
+                raise self.machine.no_topic_error(topic, timeout_ms)
         return found
 
     def room(self) -> Call[None]:
@@ -105,8 +105,8 @@ class ProducerCalls:
         drained = Wait(lambda: True if buffer.buffered_bytes <= enough and not buffer.full else None, timeout_ms)
         yield from self._timed("buffer", drained)
         if buffer.full:
-            self.machine.sender.metrics.no_room.record(1, self.clock.now_ms())
-            raise self.machine.no_room(timeout_ms)
+            self.machine.sender.metrics.buffer_full.record(1, self.clock.now_ms())
+            raise self.machine.buffer_full_error(timeout_ms)
 
     def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> Call[list[Delivery]]:
         driver = self.running()
@@ -116,7 +116,7 @@ class ProducerCalls:
             yield from self.room()
             with self._owner.guard:
                 self.running()
-                for batch, first, last in self.machine.add_lot(topic, partition, lot, driver.clock.now_ms()):
+                for batch, first, last in self.machine.add_columns(topic, partition, lot, driver.clock.now_ms()):
                     placed[id(batch)] = (batch, placed.get(id(batch), (batch, first))[1], last)
             self._kick(driver)
         return [Delivery(batch, last, self._owner, first) for batch, first, last in placed.values()]
@@ -146,7 +146,7 @@ class ProducerCalls:
         with self._owner.guard:
             machine.accumulator.flush()
         if not (yield from self._timed("flush", Wait(lambda: machine.is_idle or None, limit_ms))):
-            raise machine.not_done(limit_ms)
+            raise machine.not_delivered_error(limit_ms)
 
     def init_transactions(self, timeout_ms: int | None = None) -> Call[None]:
         """Take over the ``transactional.id``: once, before the first transaction (KIP-98).
@@ -224,13 +224,13 @@ class ProducerCalls:
             promise = ask()
 
         def answered() -> bool | None:
-            why = self.machine.engine.not_let_in
+            why = self.machine.engine.login_error
             if why is not None and not promise.done:
                 raise why
             return promise.done or None
 
         if not (yield from self._timed(name, Wait(answered, limit_ms))):
-            why = self.machine.engine.told_of_addresses(limit_ms)
+            why = self.machine.engine.describe_addresses(limit_ms)
             text = f"{name} was not answered within {limit_ms} ms; it is still tried: call it again"
             raise ApiTimeout(f"{text}; failed so far: {why}" if why else text)
         promise.result()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.aio.system import wall_ms
 from kohort.client.producer import to_bytes, to_headers
 from kohort.client.user_input import checked_timestamp, shown
-from kohort.client.writing.accumulator import REQUEST_OVERHEAD, Lot
+from kohort.client.writing.accumulator import REQUEST_OVERHEAD, RecordColumns
 from kohort.client.writing.partitioner import is_default, partitioner_of
 from kohort.config.client import ProducerConfig
 from kohort.errors import UsageError
@@ -88,7 +88,9 @@ CHUNK: Final = 1000
 BLOBS: Final = {bytes, NoneType}
 
 
-def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size: int = CHUNK) -> Iterator[Lot]:
+def checked_lots(
+    records: Iterable[RecordLike], now_ms: Callable[[], int], size: int = CHUNK
+) -> Iterator[RecordColumns]:
     """Return records in lots small enough to be added at one go; ``now_ms`` tells the time of those without one.
 
     Raises UsageError for what is no record.
@@ -99,7 +101,7 @@ def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size:
         yield _plain_lot(chunk, at_ms) or _lot(chunk, at_ms)
 
 
-def _plain_lot(records: list[Any], now_ms: int) -> Lot | None:
+def _plain_lot(records: list[Any], now_ms: int) -> RecordColumns | None:
     """Return the lot, if all records are values, or all are pairs, of bytes and None; otherwise None.
 
     These can be checked without a look at each of them.
@@ -110,7 +112,7 @@ def _plain_lot(records: list[Any], now_ms: int) -> Lot | None:
     if kinds == {tuple} and set(map(len, records)) == {2}:
         keys, values = zip(*records, strict=True)
         kinds = set(map(type, keys)) | set(map(type, values))
-    return Lot(keys, values, [now_ms] * len(records), {}) if kinds <= BLOBS else None
+    return RecordColumns(keys, values, [now_ms] * len(records), {}) if kinds <= BLOBS else None
 
 
 def time_of_record(given: int | None) -> int:
@@ -120,10 +122,10 @@ def time_of_record(given: int | None) -> int:
     return at_ms
 
 
-def _lot(records: list[RecordLike], now_ms: int) -> Lot:
+def _lot(records: list[RecordLike], now_ms: int) -> RecordColumns:
     keys, values, timestamps, headers = zip(*map(_checked, records), strict=True)
     times = [now_ms if at_ms < 0 else at_ms for at_ms in timestamps]
-    return Lot(keys, values, times, {place: some for place, some in enumerate(headers) if some})
+    return RecordColumns(keys, values, times, {place: some for place, some in enumerate(headers) if some})
 
 
 def _checked(record: RecordLike) -> tuple[bytes | None, bytes | None, int, Sequence[Header]]:

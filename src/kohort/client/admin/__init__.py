@@ -1,1 +1,1 @@
-"""Ask and change what a cluster holds: topics, groups, offsets, options, transactions."""
+"""Admin operations on topics, groups, offsets, configurations and transactions."""

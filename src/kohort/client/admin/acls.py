@@ -1,7 +1,7 @@
-"""ACLs as users write them, and the administrative operations on them (KIP-11, KIP-140, KIP-290).
+"""ACLs and the admin operations on them (KIP-11, KIP-140, KIP-290).
 
-Words are Kafka's in small letters: ``topic``, ``describe_configs``, ``allow``, ``prefixed``; ``DescribeConfigs`` and
-``DESCRIBE_CONFIGS``, as Kafka's tools write them, are read too.
+Names are Kafka's in lower case: ``topic``, ``describe_configs``, ``allow``, ``prefixed``. The spellings of Kafka's
+tools, ``DescribeConfigs`` and ``DESCRIBE_CONFIGS``, are accepted, too.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _ONLY_IN_FILTERS: Final = ("unknown", ANY, "match")
 
 @dataclass(frozen=True, slots=True)
 class AclBinding:
-    """One rule: ``AclBinding("topic", "orders", "User:alice", "read")`` lets alice read orders.
+    """One ACL: ``AclBinding("topic", "orders", "User:alice", "read")`` lets alice read orders.
 
-    ``principal`` is ``User:NAME``, or ``User:*`` for everyone; ``host`` the address that it holds for, or ``*``. With
-    ``pattern_type="prefixed"`` the rule is for every name that begins so; the name ``*`` stands for all. The one
-    resource of the type ``cluster`` is named ``kafka-cluster``. ``permission="deny"`` wins over whatever allows.
+    ``principal``: ``User:NAME``, or ``User:*`` for everyone. ``host``: client address, or ``*``.
+    ``pattern_type="prefixed"`` matches every name with this prefix; the name ``*`` matches all names. The resource of
+    type ``cluster`` is named ``kafka-cluster``. ``permission="deny"`` overrides ``allow``.
     """
 
     resource_type: str
@@ -49,14 +49,14 @@ class AclBinding:
     pattern_type: str = "literal"
 
     def __post_init__(self) -> None:
-        _put_in_kafkas_words(self)
+        _normalize(self)
         for field in ("resource_type", "operation", "permission", "pattern_type"):
             if getattr(self, field) in _ONLY_IN_FILTERS[1:]:
-                raise UsageError(f"{field}={getattr(self, field)!r} is for filters: an ACL names one")
+                raise UsageError(f"{field}={getattr(self, field)!r} is allowed in filters only, not in an ACL")
 
     @property
     def filter(self) -> AclBindingFilter:
-        """The filter that finds this very ACL, as ``delete_acls`` wants it."""
+        """Filter that matches exactly this ACL, for ``delete_acls``."""
         return AclBindingFilter(
             self.resource_type,
             self.resource_name,
@@ -76,10 +76,10 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """What ACLs to look for: what is left out may be anything, so ``AclBindingFilter()`` finds all.
+    """Filter of ACLs; omitted fields match everything, so ``AclBindingFilter()`` matches all ACLs.
 
-    ``pattern_type="match"`` finds every ACL that holds for the resource of that name: those with its name, with a
-    prefix of it, and with ``*``.
+    ``pattern_type="match"`` matches every ACL for the resource of that name: ACLs with its name, a prefix of it, or
+    ``*``.
     """
 
     resource_type: str = ANY
@@ -91,7 +91,7 @@ class AclBindingFilter:
     pattern_type: str = ANY
 
     def __post_init__(self) -> None:
-        _put_in_kafkas_words(self)
+        _normalize(self)
 
 
 _FIELDS: Final[dict[str, type[IntEnum]]] = {
@@ -102,14 +102,14 @@ _FIELDS: Final[dict[str, type[IntEnum]]] = {
 }
 
 
-def _put_in_kafkas_words(acl: AclBinding | AclBindingFilter) -> None:
-    """Write each field that has a number in Kafka as its word. Raises UsageError for a word that has none."""
+def _normalize(acl: AclBinding | AclBindingFilter) -> None:
+    """Convert enum fields to Kafka's names in lower case. Raises UsageError for unknown names."""
     for field, numbered in _FIELDS.items():
-        object.__setattr__(acl, field, word_of(field, getattr(acl, field), numbered))
+        object.__setattr__(acl, field, enum_name(field, getattr(acl, field), numbered))
 
 
-def word_of(field: str, given: str, numbered: type[IntEnum]) -> str:
-    """Return ``given`` as the word of this module, whatever its letters. Raises UsageError for none of Kafka's."""
+def enum_name(field: str, given: str, numbered: type[IntEnum]) -> str:
+    """Return ``given`` as an enum name in lower case. Raises UsageError for an unknown name."""
     by_letters = {_letters(member.name): member.name.lower() for member in numbered}
     word = by_letters.get(_letters(given)) if isinstance(given, str) else None
     if word is None:
@@ -195,12 +195,12 @@ def delete_acls(filters: Sequence[AclBindingFilter]) -> Operation[Results[AclBin
     results: Results[AclBindingFilter, tuple[AclBinding, ...]] = Results()
     for wanted, result in zip(filters, response.filter_results, strict=False):
         failed = next((m for m in result.matching_acls if m.error_code), result)
-        gone = tuple(sorted((_gone(m) for m in result.matching_acls if not m.error_code), key=_order))
-        results.add_or_refuse(wanted, gone, failed.error_code, failed.error_message)
+        deleted = tuple(sorted((_deleted_acl(m) for m in result.matching_acls if not m.error_code), key=_order))
+        results.add_or_refuse(wanted, deleted, failed.error_code, failed.error_message)
     return results
 
 
-def _gone(match: DeleteAclsMatchingAcl) -> AclBinding:
+def _deleted_acl(match: DeleteAclsMatchingAcl) -> AclBinding:
     return AclBinding(
         _word(numbers.ResourceType, match.resource_type),
         match.resource_name,

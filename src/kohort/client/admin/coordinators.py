@@ -1,5 +1,4 @@
-"""How operations ask the coordinators of groups and of transactional ids: found for many names at once (KIP-699), and
-asked about many at once where the API can be."""
+"""Requests to the coordinators of groups and transactional ids, in batches where the API allows it (KIP-699)."""
 
 from __future__ import annotations
 
@@ -7,74 +6,77 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes
-from kohort.client.requests.find_coordinator import BATCHED_FROM, GROUP_KEY, WHAT, lookup_shape
+from kohort.client.admin.operations import Ask, Operation, Pause, Results, is_transient
+from kohort.client.requests.find_coordinator import BATCHED_FROM, GROUP_KEY, KEY_NAMES, lookup_shape
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, UnsupportedVersion, error_code
 from kohort.model import Node
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.schema import Message
 
-LOOKED_UP_AT_ONCE: Final = 1000
-"""How many coordinators one FindCoordinator asks for."""
+MAX_KEYS_PER_LOOKUP: Final = 1000
+"""Most keys in one FindCoordinator request."""
 
-TRIES_BESIDE_OTHERS: Final = 6
-"""How often a coordinator that loads is asked while other groups are known: some three seconds long."""
+MAX_TRIES_WITH_RESULTS: Final = 6
+"""Most tries of a loading coordinator once other groups have results: about 3 s."""
 
-NOT_OF_THIS_API: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
-"""What an API answers about a group of the other kind; the latter where the broker has that kind switched off."""
+WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+"""Error codes for a group of the other type; UNSUPPORTED_VERSION if the broker has that type disabled."""
 
 
 @dataclass(slots=True, frozen=True)
-class Several:
-    """How an API asks for many groups in one request."""
+class BatchedCall:
+    """One request for many groups."""
 
     request: Callable[[Sequence[str]], Message]
     split: Callable[[Any], Mapping[str, Any]]
-    """From an answer to that of each group, as if it had been asked for alone."""
-    at_once: int
-    """More are asked for in further requests: how large an answer may grow is for the asker to say."""
+    """Splits a response into one response per group."""
+    max_groups: int
+    """Most groups in one request."""
 
 
 @dataclass(slots=True)
-class GroupCall:
-    """How one API asks for one group, and what its answer says: an error code with its text, and the value."""
+class CoordinatorCall:
+    """Request of one API for one group, and its response as error code, message and value."""
 
     request: Callable[[str], Message]
     read: Callable[[Any, str, int], tuple[int, str | None, Any]]
     shape: Callable[[Message, int], Message] | None = None
     max_version: int | None = None
     key_type: int = GROUP_KEY
-    """What the names are to FindCoordinator: groups, or transactional ids."""
-    several: Several | None = None
-    otherwise: GroupCall | None = None
-    """What is asked instead about groups that this API does not find, and where the broker does not serve it."""
+    """Key type for FindCoordinator: group or transactional id."""
+    batched: BatchedCall | None = None
+    fallback: CoordinatorCall | None = None
+    """Call for groups that this API does not find or that the broker does not support."""
 
 
-def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -> Operation[Results[str, Any]]:
-    """Ask each group's coordinator, all of them at once, and again those whose failure may pass: to the end of the time
-    where nothing else was told, and a few times where other groups are known, which are not to wait for these."""
+def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: CoordinatorCall) -> Operation[Results[str, Any]]:
+    """Send a request to each group's coordinator, in parallel; retry transient errors.
+
+    Without any result it retries until the deadline; otherwise ``MAX_TRIES_WITH_RESULTS`` times, so that the known
+    groups need not wait.
+    """
     results: Results[str, Any] = Results()
     pending = list(dict.fromkeys(groups))
     attempt = 0
-    beside_others = 0
+    tries_with_results = 0
     while pending:
-        coordinators, again = yield from _find_coordinators(metadata, pending, results, call.key_type)
+        coordinators, retried = yield from _find_coordinators(metadata, pending, results, call.key_type)
         found = list(coordinators.items())
-        answered = yield from _ask_coordinators(found, call)
+        answered = yield from _call_coordinators(found, call)
         failures: dict[str, KohortError] = {}
         for (group, _), (code, outcome) in zip(found, answered, strict=True):
             if not isinstance(outcome, KohortError):
                 results.add(group, outcome)
-            elif passes(code) or (not code and outcome.retriable and attempt == 0):
-                again.append(group)
+            elif is_transient(code) or (not code and outcome.retriable and attempt == 0):
+                retried.append(group)
                 failures[group] = outcome
             else:
                 results.refuse(group, outcome)
-        pending = again
+        pending = retried
         attempt += 1
-        beside_others += len(results) > len(results.errors)
-        if beside_others >= TRIES_BESIDE_OTHERS:
+        tries_with_results += len(results) > len(results.errors)
+        if tries_with_results >= MAX_TRIES_WITH_RESULTS:
             for group in pending:
                 results.refuse(group, failures.get(group) or unavailable(call.key_type, group))
             break
@@ -84,12 +86,11 @@ def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -
 
 
 def unavailable(key_type: int, group: str) -> ApiError:
-    return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of {WHAT[key_type]} {group!r}")
+    return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of {KEY_NAMES[key_type]} {group!r}")
 
 
-def _ask_coordinators(found: Sequence[tuple[str, int]], call: GroupCall) -> Operation[list[tuple[int, Any]]]:
-    """Ask about each group the node beside it; return the error code of its answer, 0 if it has none, and the value or
-    the error."""
+def _call_coordinators(found: Sequence[tuple[str, int]], call: CoordinatorCall) -> Operation[list[tuple[int, Any]]]:
+    """Send each group's request to its coordinator; return error code (0: none), and value or error."""
     answers = yield from _answers(found, call)
     outcomes: list[tuple[int, Any]] = []
     for (group, node_id), answer in zip(found, answers, strict=True):
@@ -97,36 +98,36 @@ def _ask_coordinators(found: Sequence[tuple[str, int]], call: GroupCall) -> Oper
             outcomes.append((0, answer))
             continue
         code, text, value = call.read(answer, group, node_id)
-        named = f"{WHAT[call.key_type]} {group!r}"
+        named = f"{KEY_NAMES[call.key_type]} {group!r}"
         outcomes.append((code, ApiError(error_code(code), named + (f": {text}" if text else "")) if code else value))
-    if call.otherwise is not None:
+    if call.fallback is not None:
         places = [
             i
             for i, (code, outcome) in enumerate(outcomes)
-            if code in NOT_OF_THIS_API or isinstance(outcome, UnsupportedVersion)
+            if code in WRONG_TYPE or isinstance(outcome, UnsupportedVersion)
         ]
-        others = yield from _ask_coordinators([found[i] for i in places], call.otherwise)
+        others = yield from _call_coordinators([found[i] for i in places], call.fallback)
         for i, other in zip(places, others, strict=True):
             outcomes[i] = other
     return outcomes
 
 
-def _answers(found: Sequence[tuple[str, int]], call: GroupCall) -> Operation[list[Any]]:
+def _answers(found: Sequence[tuple[str, int]], call: CoordinatorCall) -> Operation[list[Any]]:
     answers: list[Any] = [None] * len(found)
     alone = list(range(len(found)))
-    if call.several is not None and len(found) > 1:
+    if call.batched is not None and len(found) > 1:
         alone = []
-        chunks = _chunks(found, call.several.at_once)
+        chunks = _chunks(found, call.batched.max_groups)
         asks = [
-            Ask(call.several.request([found[i][0] for i in chunk]), found[chunk[0]][1], call.max_version, call.shape)
+            Ask(call.batched.request([found[i][0] for i in chunk]), found[chunk[0]][1], call.max_version, call.shape)
             for chunk in chunks
         ]
         for chunk, answer in zip(chunks, (yield asks), strict=True):
             if isinstance(answer, UnsupportedVersion):
                 alone += chunk
                 continue
-            each = {} if isinstance(answer, KohortError) else call.several.split(answer)
-            left_out = ProtocolError("the answer leaves out a group that was asked for")
+            each = {} if isinstance(answer, KohortError) else call.batched.split(answer)
+            left_out = ProtocolError("the response lacks a requested group")
             for i in chunk:
                 answers[i] = answer if isinstance(answer, KohortError) else each.get(found[i][0], left_out)
     singly = yield [Ask(call.request(found[i][0]), found[i][1], call.max_version, call.shape) for i in alone]
@@ -135,20 +136,20 @@ def _answers(found: Sequence[tuple[str, int]], call: GroupCall) -> Operation[lis
     return answers
 
 
-def _chunks(found: Sequence[tuple[str, int]], at_once: int) -> list[list[int]]:
+def _chunks(found: Sequence[tuple[str, int]], max_groups: int) -> list[list[int]]:
     by_node: dict[int, list[int]] = {}
     for place, (_, node_id) in enumerate(found):
         by_node.setdefault(node_id, []).append(place)
-    return [places[at : at + at_once] for places in by_node.values() for at in range(0, len(places), at_once)]
+    return [places[at : at + max_groups] for places in by_node.values() for at in range(0, len(places), max_groups)]
 
 
 def _lookups(groups: Sequence[str], key_type: int) -> Operation[list[Any]]:
     if len(groups) > 1:
-        chunks = [list(groups[at : at + LOOKED_UP_AT_ONCE]) for at in range(0, len(groups), LOOKED_UP_AT_ONCE)]
+        chunks = [list(groups[at : at + MAX_KEYS_PER_LOOKUP]) for at in range(0, len(groups), MAX_KEYS_PER_LOOKUP)]
         asks = [Ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=c), shape=_many_keys) for c in chunks]
         answers = yield asks
         if not any(isinstance(answer, UnsupportedVersion) for answer in answers):
-            left_out = ProtocolError("the answer leaves out a coordinator that was asked for")
+            left_out = ProtocolError("the response lacks a requested coordinator")
             found: list[Any] = []
             for chunk, answer in zip(chunks, answers, strict=True):
                 if isinstance(answer, KohortError):
@@ -165,7 +166,7 @@ def _lookups(groups: Sequence[str], key_type: int) -> Operation[list[Any]]:
 
 
 def _many_keys(request: Message, version: int) -> Message:
-    """Let a request for many keys pass. Raises UnsupportedVersion where the version takes one (KIP-699)."""
+    """Pass requests with many keys. Raises UnsupportedVersion before version 4 (KIP-699)."""
     if version < BATCHED_FROM:
         raise UnsupportedVersion(f"FindCoordinator {version} takes one key")
     return request
@@ -174,10 +175,10 @@ def _many_keys(request: Message, version: int) -> Message:
 def _find_coordinators(
     metadata: Metadata, groups: Sequence[str], results: Results[str, Any], key_type: int
 ) -> Operation[tuple[dict[str, int], list[str]]]:
-    """Return the coordinator of each group, and the groups to try again; the hopeless go to ``results``."""
+    """Return the coordinator of each group, and the groups to retry; permanent errors go to ``results``."""
     answers = yield from _lookups(groups, key_type)
     coordinators: dict[str, int] = {}
-    again: list[str] = []
+    retried: list[str] = []
     for group, found in zip(groups, answers, strict=True):
         if isinstance(found, KohortError):
             results.refuse(group, found)
@@ -187,9 +188,9 @@ def _find_coordinators(
             metadata.learn_node(Node(found.node_id, found.host, found.port))
             coordinators[group] = found.node_id
         elif code.retriable:
-            again.append(group)
+            retried.append(group)
         else:
-            what = f"the coordinator of {WHAT[key_type]} {group!r}"
+            what = f"the coordinator of {KEY_NAMES[key_type]} {group!r}"
             text = f": {found.error_message}" if found.error_message else ""
             results.refuse(group, ApiError(code, f"{what}{text}"))
-    return coordinators, again
+    return coordinators, retried

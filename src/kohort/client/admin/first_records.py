@@ -1,7 +1,7 @@
-"""When records were appended: the first record at or after an offset, read from the log (Fetch).
+"""First record at or after an offset, read from the log (Fetch), to learn when records were appended.
 
-What is not there is gone past: control batches, aborted transactions, offsets that compaction took out. A request asks
-for a little of many partitions; a batch larger than that comes when it is asked for alone (KIP-74).
+Control batches, aborted transactions and compacted offsets are skipped. One request fetches a few bytes of many
+partitions; a larger batch arrives if it is requested alone (KIP-74).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from kohort.client.admin.model import FirstRecord, PartitionOffset
 from kohort.client.admin.offsets import ISOLATION, by_leader_of
-from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes
+from kohort.client.admin.operations import Ask, Operation, Pause, Results, is_transient
 from kohort.client.admin.topics import cluster
 from kohort.client.requests.metadata import Metadata
 from kohort.columns.batches import OffsetRange, ReadOptions, next_offset, sections
@@ -23,17 +23,17 @@ from kohort.wire.codec import Buffer
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 BY_NAME: Final = 12
-"""The last version of Fetch that names topics."""
-AT_ONCE: Final = 100
-"""How many partitions a request asks for."""
-BYTES_OF_EACH: Final = 32 * 1024
+"""Highest version of Fetch with topic names."""
+MAX_PARTITIONS: Final = 100
+"""Most partitions in one request."""
+PARTITION_BYTES: Final = 32 * 1024
 ROUNDS: Final = 20
-"""How often is gone on from where an answer ended; then the log has too much that is no record."""
+"""Most requests for one offset; a longer run of skipped batches is an error."""
 
 
 @dataclass(slots=True)
 class _Search:
-    """How far one place was looked at. ``alone``: its next batch is larger than what many are asked for."""
+    """Next offset of a search. ``alone``: the next batch exceeds the size limit of joint requests."""
 
     offset: int
     alone: bool = False
@@ -43,8 +43,10 @@ class _Search:
 def first_records(
     metadata: Metadata, places: Iterable[PartitionOffset], *, isolation_level: str
 ) -> Operation[Results[PartitionOffset, FirstRecord | None]]:
-    """Return the first record at or after each place; None where there is none up to the end that readers of
-    ``isolation_level`` see. A place before the log's start, or after its end, is OFFSET_OUT_OF_RANGE."""
+    """Return the first record at or after each offset; None if no record is visible at ``isolation_level``.
+
+    An offset before the start or after the end of the log fails with OFFSET_OUT_OF_RANGE.
+    """
     results: Results[PartitionOffset, FirstRecord | None] = Results()
     pending = {place: _Search(place.offset) for place in places}
     level = ISOLATION[isolation_level]
@@ -53,22 +55,22 @@ def first_records(
             return results
         partitions = dict.fromkeys(place.partition for place in pending)
         response = yield from cluster(metadata, sorted({tp.topic for tp in partitions}))
-        gone: Results[TopicPartition, None] = Results()
-        leaders = by_leader_of(response, dict.fromkeys(partitions), gone)
-        for place in [place for place in pending if place.partition in gone.errors]:
-            results.refuse(place, gone.errors[place.partition])
+        deleted: Results[TopicPartition, None] = Results()
+        leaders = by_leader_of(response, dict.fromkeys(partitions), deleted)
+        for place in [place for place in pending if place.partition in deleted.errors]:
+            results.refuse(place, deleted.errors[place.partition])
             del pending[place]
         for place, search in pending.items():
             search.error = ApiError(ErrorCode.LEADER_NOT_AVAILABLE, str(place.partition))
         node_of = {tp: node_id for node_id, tps in leaders.items() for tp in tps}
         requests = _requests({p: s for p, s in pending.items() if p.partition in node_of}, node_of)
         answers = yield [Ask(_fetch(asked, pending, level), node, BY_NAME) for node, asked in requests]
-        went_on = False
+        advanced = False
         for (_, asked), answer in zip(requests, answers, strict=True):
             for place, error in _read(asked, answer, pending, results, level):
                 pending[place].error = error
-            went_on = went_on or not isinstance(answer, KohortError)
-        if pending and not went_on:
+            advanced = advanced or not isinstance(answer, KohortError)
+        if pending and not advanced:
             yield Pause(attempt)
     for place, search in pending.items():
         nothing = f"{place.partition}: no record between {place.offset} and {search.offset}"
@@ -96,7 +98,8 @@ def _requests(
         for asked in of_node:
             names = list(asked)
             requests += [
-                (node_id, {tp: asked[tp] for tp in names[at : at + AT_ONCE]}) for at in range(0, len(names), AT_ONCE)
+                (node_id, {tp: asked[tp] for tp in names[at : at + MAX_PARTITIONS]})
+                for at in range(0, len(names), MAX_PARTITIONS)
             ]
     return requests
 
@@ -111,7 +114,7 @@ def _fetch(
                 FetchPartition(
                     partition=number,
                     fetch_offset=pending[asked[TopicPartition(topic, number)]].offset,
-                    partition_max_bytes=BYTES_OF_EACH,
+                    partition_max_bytes=PARTITION_BYTES,
                 )
                 for number in numbers
             ],
@@ -128,8 +131,7 @@ def _read(
     results: Results[PartitionOffset, FirstRecord | None],
     level: int,
 ) -> Sequence[tuple[PartitionOffset, KohortError]]:
-    """Take an answer: what is found leaves ``pending``, the rest goes on from where it ended. Return what failed, and
-    may pass."""
+    """Take a response: found records leave ``pending``, other searches advance. Return transient errors."""
     if isinstance(answer, KohortError):
         if answer.retriable:
             return [(place, answer) for place in asked.values()]
@@ -137,23 +139,23 @@ def _read(
             results.refuse(place, answer)
             del pending[place]
         return []
-    told = {TopicPartition(t.topic, p.partition_index): p for t in answer.responses for p in t.partitions}
+    parts = {TopicPartition(t.topic, p.partition_index): p for t in answer.responses for p in t.partitions}
     failed: list[tuple[PartitionOffset, KohortError]] = []
     for tp, place in asked.items():
-        part = told.get(tp)
+        part = parts.get(tp)
         if part is None:
             failed.append((place, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp}: not in the answer")))
-        elif passes(part.error_code):
+        elif is_transient(part.error_code):
             failed.append((place, ApiError(error_code(part.error_code), str(tp))))
         elif part.error_code:
             results.add_or_refuse(place, None, part.error_code)
             del pending[place]
         else:
-            _look(place, part, pending, results, level)
+            _search(place, part, pending, results, level)
     return failed
 
 
-def _look(
+def _search(
     place: PartitionOffset,
     part: PartitionData,
     pending: dict[PartitionOffset, _Search],

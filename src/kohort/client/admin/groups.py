@@ -1,4 +1,4 @@
-"""Groups and their offsets, as administrative operations: each group is asked of its own coordinator."""
+"""Admin operations on groups and their offsets; each group is requested from its coordinator."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from kohort.client.admin.coordinators import GroupCall, Several, for_each_group
+from kohort.client.admin.coordinators import BatchedCall, CoordinatorCall, ask_coordinators
 from kohort.client.admin.model import GroupDescription, GroupListing, MemberDescription
-from kohort.client.admin.operations import Operation, Results, passes
+from kohort.client.admin.operations import Operation, Results, is_transient
 from kohort.client.admin.topics import ask_every_broker
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ErrorCode, ProtocolError, UnsupportedVersion, UsageError
@@ -51,7 +51,7 @@ from kohort.wire.schema import Message
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 MEMBER_TYPES: Final = MappingProxyType({0: CLASSIC, 1: CONSUMER})
-"""What ConsumerGroupDescribe calls members; version 0, of Kafka before 4.0, does not tell (-1)."""
+"""Member types in ConsumerGroupDescribe; version 0, before Kafka 4.0, returns -1."""
 
 
 def described_classic_group(group: DescribedGroup, node_id: int) -> GroupDescription:
@@ -62,7 +62,7 @@ def described_classic_group(group: DescribedGroup, node_id: int) -> GroupDescrip
 
 
 def _classic_member(member: DescribedGroupMember, protocol_type: str) -> MemberDescription:
-    """Return a member; what it wants and owns is read only where the blobs are those of consumers, and readable."""
+    """Describe a member; subscription and assignment only if it uses the consumer protocol."""
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
     if protocol_type == PROTOCOL_TYPE:
@@ -91,14 +91,14 @@ def described_consumer_group(group: ConsumerGroupDescribeGroup, node_id: int) ->
         PROTOCOL_TYPE,
         group.assignor_name,
         node_id,
-        tuple(_modern_member(member) for member in group.members),
+        tuple(_consumer_member(member) for member in group.members),
         CONSUMER,
         group.group_epoch,
         group.assignment_epoch,
     )
 
 
-def _modern_member(member: ConsumerGroupDescribeMember) -> MemberDescription:
+def _consumer_member(member: ConsumerGroupDescribeMember) -> MemberDescription:
     return MemberDescription(
         member.member_id,
         member.instance_id,
@@ -121,28 +121,28 @@ def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicParti
 
 
 BATCHED_FROM: Final = 3
-"""From this version on a request names several members, and static ones by their instance ids."""
+"""First version with many members, and with instance ids."""
 REASON: Final = "member was removed by an admin"
-"""What Kafka's own client gives as the reason; a coordinator sees by it that it was an administrator."""
-LONGEST_REASON: Final = 255
-"""Characters of a reason that are sent, as Kafka's own client cuts it."""
+"""Reason of Kafka's own client; coordinators recognize an admin by it."""
+MAX_REASON: Final = 255
+"""Most characters of a reason, as in Kafka's client."""
 
 
 def remove_group_members(
     metadata: Metadata, group: str, members: Sequence[str], instance_ids: Sequence[str], reason: str
 ) -> Operation[Results[str, None]]:
-    """Have members leave a group: these member ids, and whoever has these instance ids.
+    """Remove members from a group: by member id, and by instance id.
 
-    Raises UsageError where nobody is named, or one name is in both lists.
+    Raises UsageError without any id, or if one id is in both lists.
     """
     if twice := sorted(set(members) & set(instance_ids)):
-        raise UsageError(f"{twice[0]!r} is named as a member id and as an instance id; choose one")
+        raise UsageError(f"{twice[0]!r} is both a member id and an instance id; choose one")
     if not members and not instance_ids:
-        raise UsageError("nobody is named: give member ids, or instance ids")
-    told = (f"{REASON}: {reason}" if reason else REASON)[:LONGEST_REASON]
-    leaving = [MemberIdentity(member_id=name, reason=told) for name in dict.fromkeys(members)]
+        raise UsageError("no member to remove: give member ids or instance ids")
+    full_reason = (f"{REASON}: {reason}" if reason else REASON)[:MAX_REASON]
+    leaving = [MemberIdentity(member_id=name, reason=full_reason) for name in dict.fromkeys(members)]
     leaving += [
-        MemberIdentity(member_id="", group_instance_id=name, reason=told) for name in dict.fromkeys(instance_ids)
+        MemberIdentity(member_id="", group_instance_id=name, reason=full_reason) for name in dict.fromkeys(instance_ids)
     ]
 
     def read(answer: LeaveGroupResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
@@ -153,30 +153,30 @@ def remove_group_members(
             results.add_or_refuse(left.group_instance_id or left.member_id, None, left.error_code)
         return answer.error_code, None, results
 
-    call = GroupCall(lambda g: LeaveGroupRequest(group_id=g, members=leaving), read, _shaped)
-    by_group = yield from for_each_group(metadata, [group], call)
+    call = CoordinatorCall(lambda g: LeaveGroupRequest(group_id=g, members=leaving), read, _shaped)
+    by_group = yield from ask_coordinators(metadata, [group], call)
     removed: Results[str, None] = by_group[group]
     return removed
 
 
 def _shaped(request: Message, version: int) -> Message:
-    """Name the one member as old brokers take it. Raises UnsupportedVersion for more, and for static ones."""
+    """Name one member without a list before version 3. Raises UnsupportedVersion for more, or static members."""
     assert isinstance(request, LeaveGroupRequest)
     if version >= BATCHED_FROM:
         return request
     first, *others = request.members
     if others or first.group_instance_id is not None:
-        raise UnsupportedVersion("this broker takes out one member at a time, by its member id (Kafka before 2.4)")
+        raise UnsupportedVersion("this broker removes one member at a time, by its member id (Kafka before 2.4)")
     return LeaveGroupRequest(group_id=request.group_id, member_id=first.member_id)
 
 
 BY_NAME: Final = 9
-"""The last version of OffsetCommit and OffsetFetch that names topics."""
+"""Highest version of OffsetCommit and OffsetFetch with topic names."""
 BATCHED_GROUPS_FROM: Final = 8
 DEAD: Final = "Dead"
-DESCRIBED_AT_ONCE: Final = 200
-"""An answer tells all members, and may have a kibibyte or more about each."""
-FETCHED_AT_ONCE: Final = 500
+MAX_DESCRIBED: Final = 200
+"""Most groups in one request; a response has a kibibyte or more for each member."""
+MAX_FETCHED: Final = 500
 OffsetsOfGroup = Results[TopicPartition, OffsetAndMetadata | None]
 
 
@@ -204,10 +204,9 @@ def list_groups_by_broker(
 
 
 def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, GroupDescription]]:
-    """Return groups with their members. A group that does not exist is GROUP_ID_NOT_FOUND, on old brokers too.
+    """Return groups with their members; GROUP_ID_NOT_FOUND if missing, on old brokers, too.
 
-    Each is asked for as a group of KIP-848 first, and as a classic one where it is none: two requests for what most
-    clusters have, and one for what they will have, as Java's client asks.
+    Each group is requested as a consumer group (KIP-848) first, then as a classic one, as in Java's client.
     """
 
     def read(answer: ConsumerGroupDescribeResponse, group: str, node_id: int) -> tuple[int, str | None, Any]:
@@ -228,11 +227,11 @@ def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Resu
     def split_classic(answer: DescribeGroupsResponse) -> dict[str, DescribeGroupsResponse]:
         return {g.group_id: DescribeGroupsResponse(groups=[g]) for g in answer.groups}
 
-    many = Several(lambda names: ConsumerGroupDescribeRequest(group_ids=list(names)), split, DESCRIBED_AT_ONCE)
-    many_classic = Several(lambda names: DescribeGroupsRequest(groups=list(names)), split_classic, DESCRIBED_AT_ONCE)
-    classic = GroupCall(lambda g: DescribeGroupsRequest(groups=[g]), read_classic, several=many_classic)
-    call = GroupCall(lambda g: ConsumerGroupDescribeRequest(group_ids=[g]), read, several=many, otherwise=classic)
-    return for_each_group(metadata, groups, call)
+    many = BatchedCall(lambda names: ConsumerGroupDescribeRequest(group_ids=list(names)), split, MAX_DESCRIBED)
+    many_classic = BatchedCall(lambda names: DescribeGroupsRequest(groups=list(names)), split_classic, MAX_DESCRIBED)
+    classic = CoordinatorCall(lambda g: DescribeGroupsRequest(groups=[g]), read_classic, batched=many_classic)
+    call = CoordinatorCall(lambda g: ConsumerGroupDescribeRequest(group_ids=[g]), read, batched=many, fallback=classic)
+    return ask_coordinators(metadata, groups, call)
 
 
 def delete_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, None]]:
@@ -241,14 +240,13 @@ def delete_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Result
         result = next(r for r in answer.results if r.group_id == group)
         return result.error_code, result.error_message, None
 
-    return for_each_group(metadata, groups, GroupCall(lambda g: DeleteGroupsRequest(groups_names=[g]), read))
+    return ask_coordinators(metadata, groups, CoordinatorCall(lambda g: DeleteGroupsRequest(groups_names=[g]), read))
 
 
 def list_group_offsets(
     metadata: Metadata, group: str, partitions: Iterable[TopicPartition] | None
 ) -> Operation[OffsetsOfGroup]:
-    """Return what a group has committed, for ``partitions`` (None where nothing is) or, without them, for all it
-    has."""
+    """Return the committed offsets of a group: of ``partitions`` (None without an offset), or all."""
     topics = None
     if partitions is not None:
         topics = [
@@ -256,16 +254,16 @@ def list_group_offsets(
             for topic, numbers in by_topic(partitions).items()
         ]
 
-    by_group = yield from for_each_group(metadata, [group], _fetch_call(topics))
+    by_group = yield from ask_coordinators(metadata, [group], _fetch_call(topics))
     found: OffsetsOfGroup = by_group[group]
     return found
 
 
 def list_offsets_of_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, OffsetsOfGroup]]:
-    return for_each_group(metadata, groups, _fetch_call(None))
+    return ask_coordinators(metadata, groups, _fetch_call(None))
 
 
-def _fetch_call(topics: list[OffsetFetchRequestTopics] | None) -> GroupCall:
+def _fetch_call(topics: list[OffsetFetchRequestTopics] | None) -> CoordinatorCall:
 
     def request(group_id: str) -> OffsetFetchRequest:
         return many([group_id])
@@ -279,7 +277,7 @@ def _fetch_call(topics: list[OffsetFetchRequestTopics] | None) -> GroupCall:
     def read(answer: OffsetFetchResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
         return answer.groups[0].error_code if answer.groups else answer.error_code, None, _committed(answer)
 
-    return GroupCall(request, read, _one_group, BY_NAME, several=Several(many, split, FETCHED_AT_ONCE))
+    return CoordinatorCall(request, read, _one_group, BY_NAME, batched=BatchedCall(many, split, MAX_FETCHED))
 
 
 def alter_group_offsets(
@@ -299,8 +297,8 @@ def alter_group_offsets(
                 results.add_or_refuse(TopicPartition(topic.name, p.partition_index), None, p.error_code)
         return _common_code(p.error_code for t in answer.topics for p in t.partitions), None, results
 
-    call = GroupCall(lambda g: OffsetCommitRequest(group_id=g, topics=topics), read, max_version=BY_NAME)
-    by_group = yield from for_each_group(metadata, [group], call)
+    call = CoordinatorCall(lambda g: OffsetCommitRequest(group_id=g, topics=topics), read, max_version=BY_NAME)
+    by_group = yield from ask_coordinators(metadata, [group], call)
     altered: Results[TopicPartition, None] = by_group[group]
     return altered
 
@@ -322,20 +320,19 @@ def delete_group_offsets(
                 results.add_or_refuse(TopicPartition(topic.name, p.partition_index), None, p.error_code)
         return answer.error_code, None, results
 
-    call = GroupCall(lambda g: OffsetDeleteRequest(group_id=g, topics=topics), read)
-    by_group = yield from for_each_group(metadata, [group], call)
+    call = CoordinatorCall(lambda g: OffsetDeleteRequest(group_id=g, topics=topics), read)
+    by_group = yield from ask_coordinators(metadata, [group], call)
     deleted: Results[TopicPartition, None] = by_group[group]
     return deleted
 
 
 def _one_group(request: Message, version: int) -> Message:
-    """Ask for one group: from v8 groups come as a list, before it is one (KIP-709). Raises UnsupportedVersion for
-    more."""
+    """Request one group without a list before version 8 (KIP-709). Raises UnsupportedVersion for more."""
     assert isinstance(request, OffsetFetchRequest)
     if version >= BATCHED_GROUPS_FROM:
         return request
     if len(request.groups) > 1:
-        raise UnsupportedVersion(f"OffsetFetch {version} takes one group")
+        raise UnsupportedVersion(f"OffsetFetch version {version} takes one group")
     group = request.groups[0]
     topics = None
     if group.topics is not None:
@@ -366,4 +363,4 @@ def _to_commit(partition: int, offset: OffsetAndMetadata) -> OffsetCommitRequest
 def _common_code(codes: Iterable[int]) -> int:
     distinct = set(codes)
     code = distinct.pop() if len(distinct) == 1 else 0
-    return code if passes(code) else 0
+    return code if is_transient(code) else 0

@@ -1,4 +1,4 @@
-"""What administrative calls take and return: small frozen values."""
+"""Arguments and results of admin calls: frozen values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kohort.model import NO_EPOCH, Node, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create, for ``create_topics``; a count of -1 takes the broker's default. ``configs``: its options."""
+    """A topic to create with ``create_topics``. A count of -1 uses the broker's default. ``configs``: topic options."""
 
     name: str
     partitions: int = -1
@@ -21,9 +21,9 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic that was created; ``topic_id`` is a UUID of 16 bytes, all 0 where the broker gives none (KIP-516).
+    """A created topic. ``topic_id``: UUID of 16 bytes, all 0 if the broker has no topic ids (KIP-516).
 
-    The counts are -1 where the broker does not tell (before Kafka 2.4, KIP-525).
+    The counts are -1 if the broker does not return them (before Kafka 2.4, KIP-525).
     """
 
     name: str
@@ -34,7 +34,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicListing:
-    """A topic, with the number of its partitions. ``internal``: the cluster keeps it for itself."""
+    """A topic and its number of partitions. ``internal``: used by the cluster itself."""
 
     name: str
     topic_id: bytes
@@ -44,7 +44,7 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition: the node that leads it (-1: none), those that hold it (``replicas``), those in sync (``isr``)."""
+    """A partition: node id of the leader (-1: none), of the ``replicas``, and of the in-sync replicas (``isr``)."""
 
     partition: int
     leader_id: int
@@ -55,7 +55,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic with its partitions in order."""
+    """A topic and its partitions, in order."""
 
     name: str
     topic_id: bytes
@@ -65,7 +65,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster: its id, the node that is its controller (-1: not told), its brokers."""
+    """The cluster: its id, the node id of the controller (-1: unknown), and its nodes."""
 
     cluster_id: str
     controller_id: int
@@ -73,7 +73,7 @@ class ClusterDescription:
 
 
 class ConfigResource(NamedTuple):
-    """What has options: ``ConfigResource("topic", "orders")`` or ``ConfigResource("broker", "1")``, by its node id."""
+    """A resource with options: ``ConfigResource("topic", "orders")``, ``ConfigResource("broker", "1")`` (node id)."""
 
     kind: str
     name: str
@@ -81,9 +81,9 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One option in force for a resource. ``value`` is None where it is secret (``sensitive``) or not set.
+    """Effective value of one option. ``value`` is None if it is secret (``sensitive``) or not set.
 
-    ``source`` is where it was set: ``"topic"``, ``"dynamic broker"``, ``"static broker"``, ``"default"`` and the like.
+    ``source`` is its origin: ``"topic"``, ``"dynamic broker"``, ``"static broker"``, ``"default"`` or others.
     """
 
     name: str
@@ -96,7 +96,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class TransactionListing:
-    """A transactional id that a coordinator knows. ``state`` is Kafka's, such as ``"Ongoing"`` (KIP-664)."""
+    """A transactional id and its coordinator. ``state`` is Kafka's, such as ``"Ongoing"`` (KIP-664)."""
 
     transactional_id: str
     producer_id: int
@@ -106,7 +106,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """The transaction of a transactional id (KIP-664). If none is open, ``started_ms`` is None."""
+    """The transaction of a transactional id (KIP-664). ``started_ms`` is None without an open transaction."""
 
     transactional_id: str
     state: str
@@ -114,18 +114,18 @@ class TransactionDescription:
     producer_epoch: int
     timeout_ms: int
     started_ms: int | None
-    """Milliseconds since 1970, by the coordinator's clock."""
+    """Milliseconds since 1970 by the coordinator's clock."""
     partitions: tuple[TopicPartition, ...]
     coordinator_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer as the leader of a partition knows it (KIP-664): the last that it wrote there, and what it has open.
+    """A producer in the state of a partition's leader (KIP-664).
 
-    ``last_timestamp_ms`` is of its last batch, by the clock that stamps records; it and ``last_sequence`` are -1 where
-    the leader does not know. ``coordinator_epoch`` is that of the last marker, None before the first.
-    ``transaction_start_offset`` is where its open transaction begins, None if none is open.
+    ``last_timestamp_ms`` is the timestamp of its last batch, in ms since 1970; it and ``last_sequence`` are -1 if
+    unknown. ``coordinator_epoch`` is the epoch of its last transaction marker, None without one.
+    ``transaction_start_offset`` is the first offset of its open transaction, None without one.
     """
 
     producer_id: int
@@ -138,7 +138,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group, without its members. State (KIP-518) and type (KIP-848) are empty where a broker is too old to tell."""
+    """A group without its members. ``state`` (KIP-518) and ``group_type`` (KIP-848) are empty on old brokers."""
 
     group_id: str
     protocol_type: str
@@ -149,13 +149,13 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a group: who it is, the topics that it subscribes to, the partitions that it owns.
+    """A group member: its identity, subscribed topics and owned partitions.
 
-    ``group_instance_id`` is None for one that is not static (KIP-345). ``raw_metadata`` and ``raw_assignment`` are the
-    protocol's bytes, for classic groups that are not of consumers. ``member_type`` is ``"classic"`` or ``"consumer"``,
-    empty where a broker is too old to tell. In a group of type consumer (KIP-848) a member also has an epoch and a
-    target, may subscribe by a regular expression (``topic_regex``) and name its rack; in a classic one they are -1
-    and None. ``assignment`` then holds what the member is yet to give up too.
+    ``group_instance_id`` is None for a dynamic member (KIP-345). ``raw_metadata`` and ``raw_assignment`` are the bytes
+    of a classic group's protocol. ``member_type`` is ``"classic"`` or ``"consumer"``, empty on old brokers. A member of
+    a consumer group (KIP-848) has an epoch and a target assignment, and may have a subscription pattern
+    (``topic_regex``) and a rack; in a classic group these are -1 and None. ``assignment`` includes partitions that the
+    member has yet to revoke.
     """
 
     member_id: str
@@ -174,25 +174,24 @@ class MemberDescription:
 
     @property
     def to_give_up(self) -> tuple[TopicPartition, ...]:
-        """Return what the member has and is not meant to have, sorted; nothing in a classic group."""
+        """Owned partitions that the target assignment lacks, sorted; empty in a classic group."""
         if self.target_assignment is None:
             return ()
         return tuple(sorted(set(self.assignment) - set(self.target_assignment)))
 
     @property
     def to_get(self) -> tuple[TopicPartition, ...]:
-        """Return what the member is meant to have and has not yet, sorted; nothing in a classic group."""
+        """Partitions of the target assignment that the member does not own yet, sorted; empty in a classic group."""
         return tuple(sorted(set(self.target_assignment or ()) - set(self.assignment)))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members. ``state`` is Kafka's, such as ``"Stable"``; ``assignor`` is empty in an empty classic
-    group.
+    """A group with its members. ``state`` is Kafka's, such as ``"Stable"``.
 
-    ``group_type`` is ``"classic"`` or ``"consumer"`` (KIP-848). Of the latter two epochs are told: ``group_epoch``
-    grows with each change of members and subscriptions, ``assignment_epoch`` is the one that the target was computed
-    for; -1 in a classic group.
+    ``assignor`` is empty in an empty classic group. ``group_type`` is ``"classic"`` or ``"consumer"`` (KIP-848). A
+    consumer group has epochs, -1 in a classic group: ``group_epoch`` grows with each change of members and
+    subscriptions, ``assignment_epoch`` is the group epoch of the target assignment.
     """
 
     group_id: str
@@ -207,7 +206,7 @@ class GroupDescription:
 
 
 class ListedOffset(NamedTuple):
-    """An offset found by its place or by time, and the time of its record; -1 where no record is that young."""
+    """An offset and the timestamp of its record, in ms since 1970; -1 if no record matches."""
 
     offset: int
     timestamp_ms: int
@@ -215,8 +214,11 @@ class ListedOffset(NamedTuple):
 
 
 class LogEnds(NamedTuple):
-    """Where the log of a partition begins, where it ends for readers of committed records (``last_stable``, before the
-    oldest open transaction), and where it ends for all others (``log_end``, the high watermark)."""
+    """Start and ends of a partition's log.
+
+    ``last_stable`` is the end for readers of committed records, before the oldest open transaction; ``log_end`` is the
+    end for others, the high watermark.
+    """
 
     log_start: int
     last_stable: int
@@ -231,7 +233,7 @@ class PartitionOffset(NamedTuple):
 
 
 class FirstRecord(NamedTuple):
-    """A record as far as one looks at it who asks when it was appended: its offset and time stamp."""
+    """Offset and timestamp of a record, in ms since 1970."""
 
     offset: int
     timestamp_ms: int
@@ -239,7 +241,7 @@ class FirstRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A partition on its way to other replicas, as node ids: all of now, those that are added, those that go."""
+    """A partition that moves to other replicas: node ids of all current, added and removed replicas."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]

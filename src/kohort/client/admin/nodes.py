@@ -1,4 +1,4 @@
-"""Leaders and replicas, as administrative operations: elect, reassign, and what is under way (KIP-455, KIP-460)."""
+"""Admin operations on leaders and replicas: elections and reassignments (KIP-455, KIP-460)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _check(code: int, what: str) -> None:
 
 
 def _as_preferred(request: Message, version: int) -> Message:
-    """Leave out the kind of election: before version 1 there is one."""
+    """Drop the election type before version 1, which has preferred elections only."""
     assert isinstance(request, ElectLeadersRequest)
     if version >= 1 or request.election_type == PREFERRED:
         return request

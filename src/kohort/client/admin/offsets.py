@@ -1,5 +1,4 @@
-"""What each partition's leader is asked: where it begins and ends, where a time lies in it (ListOffsets), and to begin
-later (DeleteRecords)."""
+"""Admin requests to partition leaders: ListOffsets and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from kohort.client.admin.model import ListedOffset, LogEnds
-from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes, together
+from kohort.client.admin.operations import Ask, Operation, Pause, Results, is_transient, run_together
 from kohort.client.admin.topics import cluster
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
@@ -30,10 +29,10 @@ from kohort.wire.schema import Message
 V = TypeVar("V")
 
 ROUNDS: Final = 10
-"""How often partitions whose leader moves are looked for again before their error is told."""
+"""Most retries of partitions whose leader moves."""
 
 
-def of_leaders(
+def ask_leaders(
     metadata: Metadata,
     partitions: Iterable[TopicPartition],
     request: Callable[[Iterable[TopicPartition]], Message],
@@ -50,7 +49,7 @@ def of_leaders(
                 pending |= dict.fromkeys(tps, answer)
                 continue
             for tp, value, code in found(answer):
-                if passes(code):
+                if is_transient(code):
                     pending[tp] = ApiError(error_code(code), str(tp))
                 else:
                     pending.pop(tp, None)
@@ -68,7 +67,7 @@ def of_leaders(
 def by_leader_of(
     response: MetadataResponse, pending: dict[TopicPartition, KohortError | None], results: Results[TopicPartition, V]
 ) -> dict[int, list[TopicPartition]]:
-    """Return partitions by leader; those that do not exist are refused, those without a leader stay pending."""
+    """Group partitions by leader. Missing ones are refused; leaderless ones stay pending."""
     errors = {t.name: t.error_code for t in response.topics}
     leaders = {(t.name, p.partition_index): p.leader_id for t in response.topics for p in t.partitions}
     grouped: dict[int, list[TopicPartition]] = {}
@@ -76,7 +75,7 @@ def by_leader_of(
         code = error_code(errors.get(tp.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if code is ErrorCode.NONE and tp not in leaders:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if code is not ErrorCode.NONE and not passes(code):
+        if code is not ErrorCode.NONE and not is_transient(code):
             del pending[tp]
             results.refuse(tp, ApiError(code, str(tp)))
         elif leaders.get(tp, -1) >= 0:
@@ -84,8 +83,8 @@ def by_leader_of(
     return grouped
 
 
-SPECIAL: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
-"""Places by name; ``max_timestamp`` needs ListOffsets v7 (Kafka 3.0)."""
+NAMED_OFFSETS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
+"""Named offsets and their request codes; ``max_timestamp`` needs ListOffsets 7 (Kafka 3.0)."""
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 HIGH_WATERMARK: Final = -1
 
@@ -93,8 +92,10 @@ HIGH_WATERMARK: Final = -1
 def list_offsets(
     metadata: Metadata, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str
 ) -> Operation[Results[TopicPartition, ListedOffset]]:
-    """Return an offset per partition: ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or the first at or after a
-    time."""
+    """Return one offset per partition.
+
+    ``wanted``: ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a time in ms for the first record at or after it.
+    """
     times = {tp: timestamp_of(tp, place) for tp, place in wanted.items()}
 
     def request(partitions: Iterable[TopicPartition]) -> ListOffsetsRequest:
@@ -111,12 +112,12 @@ def list_offsets(
                 listed = ListedOffset(p.offset, p.timestamp, p.leader_epoch)
                 yield TopicPartition(topic.name, p.partition_index), listed, p.error_code
 
-    return (yield from of_leaders(metadata, times, request, found))
+    return (yield from ask_leaders(metadata, times, request, found))
 
 
 def list_ends(metadata: Metadata, partitions: Iterable[TopicPartition]) -> Operation[Results[TopicPartition, LogEnds]]:
     wanted = list(dict.fromkeys(partitions))
-    answers: list[Results[TopicPartition, ListedOffset]] = yield from together(
+    answers: list[Results[TopicPartition, ListedOffset]] = yield from run_together(
         [
             list_offsets(metadata, dict.fromkeys(wanted, "earliest"), isolation_level="read_uncommitted"),
             list_offsets(metadata, dict.fromkeys(wanted, "latest"), isolation_level="read_committed"),
@@ -150,16 +151,16 @@ def delete_records(
             for p in topic.partitions:
                 yield TopicPartition(topic.name, p.partition_index), p.low_watermark, p.error_code
 
-    return (yield from of_leaders(metadata, offsets, request, found))
+    return (yield from ask_leaders(metadata, offsets, request, found))
 
 
 def timestamp_of(tp: TopicPartition, place: int | str) -> int:
     if isinstance(place, str):
-        if place not in SPECIAL:
-            raise UsageError(f"{tp}: {place!r} is no place; expected {', '.join(SPECIAL)} or a time in milliseconds")
-        return SPECIAL[place]
+        if place not in NAMED_OFFSETS:
+            raise UsageError(f"{tp}: expected {', '.join(NAMED_OFFSETS)} or a time in milliseconds, not {place!r}")
+        return NAMED_OFFSETS[place]
     if place < 0:
-        raise UsageError(f"{tp}: {place} is no time in milliseconds since 1970")
+        raise UsageError(f"{tp}: expected a time in milliseconds since 1970, not {place}")
     return place
 
 
@@ -167,5 +168,5 @@ def _offset_of(tp: TopicPartition, place: int | str) -> int:
     if place == "latest":
         return HIGH_WATERMARK
     if isinstance(place, str) or place < 0:
-        raise UsageError(f"{tp}: {place!r} is no offset; expected one from 0 on, or 'latest'")
+        raise UsageError(f"{tp}: expected an offset from 0 on or 'latest', not {place!r}")
     return place

@@ -1,8 +1,7 @@
-"""Runs administrative operations: each is a generator that asks, waits and goes on, without I/O of its own.
+"""Run admin operations: generators that yield requests and pauses, without I/O.
 
-An operation yields what it needs: requests to send (it gets their answers, in order, errors included) or a pause. It
-reads from top to bottom like blocking code, and many run side by side over one engine. For the operations see
-``topics``, ``groups`` and ``offsets`` beside this file.
+An operation yields a list of requests and gets their responses in order, errors included, or yields a pause. Many
+operations run in parallel over one engine. The operations are in the other modules of this package.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from kohort.client.admin.model import ConfigResource, PartitionOffset
-from kohort.client.requests.denials import KINDS, lacking
+from kohort.client.requests.denials import DENIED_RESOURCES, missing_right
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.request_state import retry_backoff
 from kohort.client.requests.source import ANY_NODE, Poll, Promise, Unsent
@@ -27,17 +26,19 @@ K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R")
 
-UNFITTING: Final = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
-"""What an operation runs into where a broker answers in the right form something else than was asked: no result, two,
-none that has the name; StopIteration in a generator is a RuntimeError."""
+MISMATCH_ERRORS: Final = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
+"""Exceptions of an operation that gets an unexpected response: missing, duplicate or unknown results.
+
+StopIteration in a generator becomes a RuntimeError.
+"""
 CONNECTION_RETRIES: Final = 1
-"""How often a request is repeated because no broker could be reached; whoever waits should soon know."""
+"""Retries of a request while no broker can be reached; few, so that the caller soon gets the error."""
 
 
 class Results(Mapping[K, V]):
-    """What became of each item of a call: ``results[item]`` gives its value or raises its error.
+    """Result of each item of a call: ``results[item]`` returns its value or raises its error.
 
-    A mapping of all items; ``errors`` are those that failed, each with its error.
+    A mapping of all items; ``errors`` has the failed ones with their errors.
     """
 
     __slots__ = ("_values", "errors")
@@ -47,22 +48,20 @@ class Results(Mapping[K, V]):
         self.errors: dict[K, KohortError] = {}
 
     def add(self, item: K, value: V) -> None:
-        """Take the value of an item."""
         self._values[item] = value
 
     def refuse(self, item: K, error: KohortError) -> None:
-        """Take the error of an item."""
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
-        """Take the value, or the error that ``code`` stands for."""
+        """Add the value, or the error of ``code``."""
         if code:
             self.errors[item] = ApiError(error_code(code), f"{item}: {message}" if message else str(item))
         else:
             self._values[item] = value
 
     def check(self) -> Results[K, V]:
-        """Return these results. Raises the error of the first item that failed, if there is any."""
+        """Return these results. Raises the error of the first failed item, if any."""
         for error in self.errors.values():
             raise error
         return self
@@ -94,7 +93,7 @@ class Ask:
 
 @dataclass(slots=True)
 class Pause:
-    """Go on after the back-off that ``attempt`` failures in a row deserve."""
+    """Pause for the back-off after ``attempt`` failures in a row."""
 
     attempt: int
 
@@ -125,7 +124,7 @@ class AdminMachine:
         self._running: list[_Running] = []
 
     def start(self, name: str, operation: Operation[R], timeout_ms: int, now_ms: int) -> Promise[R]:
-        """Begin an operation; the promise is done at its end, or after ``timeout_ms``."""
+        """Start an operation; its promise completes at the end, or fails after ``timeout_ms``."""
         promise: Promise[R] = Promise()
         running = _Running(name, operation, promise, now_ms + timeout_ms, timeout_ms)
         self._running.append(running)
@@ -189,13 +188,13 @@ class AdminMachine:
         except KohortError as error:
             self._running.remove(running)
             running.promise.fail(error)
-        except UNFITTING as error:
+        except MISMATCH_ERRORS as error:
             self._running.remove(running)
             if answers is None:
-                raise  # nobody has answered yet
-            unfitting = ProtocolError(f"{running.name}: an answer does not fit what was asked ({error!r})")
-            unfitting.__cause__ = error
-            running.promise.fail(unfitting)
+                raise  # no broker has answered yet
+            mismatch = ProtocolError(f"{running.name}: unexpected response ({error!r})")
+            mismatch.__cause__ = error
+            running.promise.fail(mismatch)
         else:
             if isinstance(step, Pause):
                 running.resume_at_ms = now_ms + self._backoff.delay_ms(step.attempt)
@@ -210,7 +209,9 @@ class AdminMachine:
         servers = ", ".join(self._config.bootstrap_servers)
         why = f"; the last failure: {running.last_error}" if running.last_error else ""
         running.promise.fail(
-            ApiTimeout(f"{running.name} was not done after {running.timeout_ms} ms (asked {servers}){why}")
+            ApiTimeout(
+                f"{running.name} did not complete within {running.timeout_ms} ms (bootstrap.servers={servers}){why}"
+            )
         )
 
 
@@ -222,10 +223,10 @@ def ask(
     shape: Callable[[Message, int], Message] | None = None,
     max_version: int | None = None,
 ) -> Operation[Any]:
-    """Return the answer to one request, asked again while it is a failure that may pass.
+    """Return the response to one request; retry while its error is transient.
 
-    ``codes`` are the error codes in an answer that speak of the whole request. Raises what will not pass, and
-    ConnectionFailed where no broker can be reached.
+    ``codes``: error codes of a response for the whole request. Raises permanent errors, and ConnectionFailed if no
+    broker can be reached.
     """
     attempt = 0
     while True:
@@ -241,9 +242,8 @@ def ask(
         yield Pause(attempt)
 
 
-def together(operations: Sequence[Operation[R]]) -> Operation[list[R]]:
-    """Run operations at the same time: what they ask goes out together. Raises what the first of them raises; the
-    others then end too."""
+def run_together(operations: Sequence[Operation[R]]) -> Operation[list[R]]:
+    """Run operations in parallel: their requests are sent together. Raises the first error and ends the others."""
     found: dict[int, R] = {}
     steps: dict[int, list[Ask] | Pause] = {}
 
@@ -272,7 +272,7 @@ def together(operations: Sequence[Operation[R]]) -> Operation[list[R]]:
     return [found[index] for index in range(len(operations))]
 
 
-def passes(code: int) -> bool:
+def is_transient(code: int) -> bool:
     return code != 0 and error_code(code).retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -281,7 +281,7 @@ _GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _ID: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
-RIGHTS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxyType(
+REQUIRED_OPERATIONS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxyType(
     {
         "create_topics": {_TOPIC: "CREATE"},
         "delete_topics": {_TOPIC: "DELETE"},
@@ -316,29 +316,30 @@ RIGHTS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxyType(
         "alter_client_quotas": {_CLUSTER: "ALTER_CONFIGS"},
     }
 )
-"""By call, and by what a broker says: the operation that is enough for the whole call, looking for leaders and
-coordinators included. Calls that leave out what may not be seen are not here."""
+"""Operation that grants a whole call, by the denied resource; calls that hide denied items are not listed."""
 
 
-def with_rights(config: ClientConfig, call: str, about: str, operation: Operation[R]) -> Operation[R]:
-    """Run an operation; its errors, raised or in its results, say which right was missing and how it is granted.
+def explain_denials(config: ClientConfig, call: str, about: str, operation: Operation[R]) -> Operation[R]:
+    """Run an operation; add the missing right and the command that grants it to its errors.
 
-    ``about`` is the group that the call is about, where its items are partitions.
+    ``about``: group of the call, if its items are partitions.
     """
     try:
         found = yield from operation
     except ApiError as error:
-        raise _told(config, call, about, error) from None
+        raise _explained(config, call, about, error) from None
     if isinstance(found, Results):
         for item, refused in found.errors.items():
-            found.errors[item] = _told(config, call, _name(refused, item, about), refused)
+            found.errors[item] = _explained(config, call, _name(refused, item, about), refused)
     return found
 
 
-def _told(config: ClientConfig, call: str, name: str, error: KohortError) -> KohortError:
-    if not isinstance(error, ApiError) or error.code not in KINDS:
+def _explained(config: ClientConfig, call: str, name: str, error: KohortError) -> KohortError:
+    if not isinstance(error, ApiError) or error.code not in DENIED_RESOURCES:
         return error
-    advice = lacking(config, KINDS[error.code], RIGHTS.get(call, {}).get(error.code, ""), name)
+    advice = missing_right(
+        config, DENIED_RESOURCES[error.code], REQUIRED_OPERATIONS.get(call, {}).get(error.code, ""), name
+    )
     return ApiError(error.code, error.message.rstrip(".") + advice) if advice else error
 
 

@@ -1,4 +1,4 @@
-"""Quotas of users, client ids and addresses, as administrative operations (KIP-546)."""
+"""Admin operations on quotas of users, client ids and addresses (KIP-546)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kohort.wire.messages.quotas import (
 
 
 class QuotaMatch(IntEnum):
-    """Stands where a name would: DEFAULT for whoever has no quota by name, ANY in a filter for every name."""
+    """Match without a name: DEFAULT for all without a quota by name; ANY, in filters, for every name."""
 
     DEFAULT = 1
     ANY = 2
@@ -36,10 +36,10 @@ _TYPES: Final = {"user": "user", "client-id": "client_id", "ip": "ip"}
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaEntity:
-    """Whose quota: a user, a client id, both together, or an address; each by name or ``QuotaMatch.DEFAULT``.
+    """Owner of a quota: user, client id, both, or address; each by name or ``QuotaMatch.DEFAULT``.
 
-    ``ClientQuotaEntity(user="alice", client_id=QuotaMatch.DEFAULT)`` is alice with any client id that has no quota of
-    its own. As a filter of ``describe_client_quotas`` a part may be ``QuotaMatch.ANY``.
+    ``ClientQuotaEntity(user="alice", client_id=QuotaMatch.DEFAULT)`` is alice with any client id without a quota of its
+    own. A filter of ``describe_client_quotas`` may also use ``QuotaMatch.ANY``.
     """
 
     user: str | QuotaMatch | None = None
@@ -88,7 +88,9 @@ def alter_client_quotas(
 ) -> Operation[Results[ClientQuotaEntity, None]]:
     for entity in changes:
         if QuotaMatch.ANY in (entity.user, entity.client_id, entity.ip):
-            raise UsageError(f"{entity}: QuotaMatch.ANY is for filters: a quota is of a name, or of the default")
+            raise UsageError(
+                f"{entity}: QuotaMatch.ANY is allowed in filters only; a quota needs a name or QuotaMatch.DEFAULT"
+            )
     request = AlterClientQuotasRequest(
         entries=[
             QuotaAlteration(

@@ -1,4 +1,4 @@
-"""Users with SCRAM credentials, as administrative operations (KIP-554)."""
+"""Admin operations on SCRAM credentials of users (KIP-554)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SALT_BYTES: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class ScramCredentialInfo:
-    """What may be told of a credential: its mechanism, and how often the password was hashed."""
+    """Public part of a SCRAM credential: mechanism and number of hash iterations."""
 
     mechanism: str
     iterations: int
@@ -40,9 +40,9 @@ class ScramCredentialInfo:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialUpsertion:
-    """A password for a user and a mechanism: what there was is replaced. The password itself is not sent.
+    """A new password of a user for a mechanism; replaces the old one. The password itself is not sent.
 
-    ``iterations`` is from 4096 to 16384, as Kafka has it: each login of the user costs the client as much.
+    ``iterations``: 4096 to 16384, as in Kafka; each login costs the client that many hashes.
     """
 
     user: str
@@ -61,7 +61,7 @@ class UserScramCredentialUpsertion:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialDeletion:
-    """The credential of a user and a mechanism, to be removed."""
+    """Removal of a user's credential for a mechanism."""
 
     user: str
     mechanism: str = "SCRAM-SHA-256"
@@ -82,13 +82,13 @@ def _check_mechanism(name: str) -> None:
 
 
 def salt_password(upsertion: UserScramCredentialUpsertion, rng: Rng) -> SaltedPassword:
-    """Derive what is sent for a password, with a salt by ``rng``: milliseconds of work, so not on a loop (RFC 5802)."""
+    """Salt and hash a password (RFC 5802); takes milliseconds, so call it outside of an event loop."""
     salt = rng.getrandbits(8 * SALT_BYTES).to_bytes(SALT_BYTES, "big")
     return SaltedPassword(salt, hashed(Secret(upsertion.password), upsertion.mechanism, salt, upsertion.iterations))
 
 
 def hashed(password: Secret, mechanism: str, salt: bytes, iterations: int) -> bytes:
-    """Return the salted password; as in Kafka, of the password's bytes as they are, without SASLprep."""
+    """Return the salted password, without SASLprep, as in Kafka."""
     return pbkdf2_hmac(HASHES[mechanism], password.reveal().encode(), salt, iterations)
 
 
@@ -97,7 +97,7 @@ def describe_user_scram_credentials(
 ) -> Operation[Results[str, tuple[ScramCredentialInfo, ...]]]:
     wanted = None if users is None else [UserName(name=name) for name in users]
     results: Results[str, tuple[ScramCredentialInfo, ...]] = Results()
-    if wanted == []:  # no names would mean all
+    if wanted == []:  # an empty list would mean all users
         return results
     response: DescribeUserScramCredentialsResponse = yield from ask(DescribeUserScramCredentialsRequest(users=wanted))
     if response.error_code:

@@ -1,4 +1,4 @@
-"""Topics, configurations and the cluster, as administrative operations."""
+"""Admin operations on topics, configurations and the cluster."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ DELETE: Final = 1
 
 
 def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[MetadataResponse]:
-    """Return the cluster's nodes, which the engine then can reach, and what it says of ``topics`` (None: all)."""
+    """Return metadata of the cluster and of ``topics`` (None: all); the engine learns the nodes."""
     wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
     response: MetadataResponse = yield from ask(request, shape=_without_flag, codes=lambda r: [r.error_code])
@@ -78,7 +78,7 @@ def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[
 
 
 def ask_every_broker(metadata: Metadata, request: Message) -> Operation[Results[int, Any]]:
-    """Return each broker's answer, or its error, by node id; one that does not tell is asked twice."""
+    """Return the response or the error of each broker, by node id; transient errors are retried once."""
     attempt = 0
     while True:
         response = yield from cluster(metadata)
@@ -237,7 +237,7 @@ def to_controller(
     codes: Callable[[Any], list[int]],
     shape: Callable[[Message, int], Message] | None = None,
 ) -> Operation[Any]:
-    """Return the answer of the controller; before KRaft no other broker takes such a request."""
+    """Return the response of the controller; before KRaft other brokers reject such requests."""
     attempt = 0
     while True:
         response = yield from cluster(metadata)
@@ -256,7 +256,7 @@ def _kind(resource: ConfigResource) -> int:
 
 
 def _without_flag(request: Message, version: int) -> Message:
-    """Leave out the flag: before v4 a request cannot forbid that topics are created."""
+    """Drop the flag before version 4, which always allows topic creation."""
     assert isinstance(request, MetadataRequest)
     return request if version >= NO_CREATION_FROM else MetadataRequest(topics=request.topics)
 
@@ -296,8 +296,11 @@ CLIENT_METRICS: Final = RESOURCE_KINDS["client_metrics"]
 
 
 def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource]]:
-    """Return the resources of these kinds that have options, sorted; without kinds, of all. Raises UsageError for an
-    unknown kind, ApiError UNSUPPORTED_VERSION where an older broker knows only client metrics."""
+    """Return the resources with options, sorted; all kinds if ``kinds`` is empty.
+
+    Raises UsageError for an unknown kind, and ApiError UNSUPPORTED_VERSION if an older broker lists client metrics
+    only.
+    """
     codes = []
     for kind in kinds:
         if kind not in RESOURCE_KINDS:
@@ -313,10 +316,10 @@ def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource
 
 
 def _of_its_time(request: Message, version: int) -> Message:
-    """Leave out the types: the first version lists client metrics alone."""
+    """Drop the types in version 0, which lists client metrics only."""
     assert isinstance(request, ListConfigResourcesRequest)
     if version >= WITH_TYPES_FROM:
         return request
     if request.resource_types != [CLIENT_METRICS]:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "before Kafka 4.1 brokers list client metrics alone")
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "Kafka before 4.1 lists client metrics only")
     return ListConfigResourcesRequest()

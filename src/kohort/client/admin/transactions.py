@@ -1,13 +1,13 @@
-"""Transactions, as administrative operations: brokers list them, coordinators describe and end them (KIP-664)."""
+"""Admin operations on transactions: list, describe, fence, abort (KIP-664)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from kohort.client.admin.coordinators import GroupCall, for_each_group
+from kohort.client.admin.coordinators import CoordinatorCall, ask_coordinators
 from kohort.client.admin.model import ProducerState, TransactionDescription, TransactionListing
-from kohort.client.admin.offsets import of_leaders
+from kohort.client.admin.offsets import ask_leaders
 from kohort.client.admin.operations import Operation, Results
 from kohort.client.admin.topics import ask_every_broker
 from kohort.client.requests.find_coordinator import TRANSACTION_KEY
@@ -34,9 +34,9 @@ from kohort.wire.messages.transactions import (
 )
 
 FIRST_COORDINATOR_EPOCH: Final = 0
-"""What a marker bears where no marker of the producer came before it, as with Kafka's own tool."""
-MOST: Final = {"producer_id": (1 << 63) - 1, "producer_epoch": (1 << 15) - 1, "coordinator_epoch": (1 << 31) - 1}
-"""The largest that each number of a marker can be."""
+"""Coordinator epoch of the first marker of a producer, as in Kafka's tool."""
+MAXIMA: Final = {"producer_id": (1 << 63) - 1, "producer_epoch": (1 << 15) - 1, "coordinator_epoch": (1 << 31) - 1}
+"""Maximum of each number in a marker."""
 
 
 def describe_producers(
@@ -53,7 +53,7 @@ def describe_producers(
                 known = sorted((_state(producer) for producer in p.active_producers), key=lambda s: s.producer_id)
                 yield TopicPartition(topic.name, p.partition_index), known, p.error_code
 
-    return (yield from of_leaders(metadata, dict.fromkeys(partitions), request, found))
+    return (yield from ask_leaders(metadata, dict.fromkeys(partitions), request, found))
 
 
 def abort_transaction(
@@ -64,14 +64,16 @@ def abort_transaction(
     producer_epoch: int,
     coordinator_epoch: int | None,
 ) -> Operation[None]:
-    """Have the leader of a partition write an abort marker for what a producer has open there. Raises the error of a
-    leader that refuses it, and UsageError for a number that a marker cannot bear."""
+    """Write an abort marker for a producer's open transaction in a partition.
+
+    Raises the error of the leader, and UsageError for a number out of range.
+    """
     if coordinator_epoch is None or coordinator_epoch < 0:
         coordinator_epoch = FIRST_COORDINATOR_EPOCH
     numbers = {"producer_id": producer_id, "producer_epoch": producer_epoch, "coordinator_epoch": coordinator_epoch}
     for name, number in numbers.items():
-        if not 0 <= number <= MOST[name]:
-            raise UsageError(f"{name} is a number from 0 to {MOST[name]}, not {number}")
+        if not 0 <= number <= MAXIMA[name]:
+            raise UsageError(f"{name} must be a number from 0 to {MAXIMA[name]}, not {number}")
     topic = WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])
     marker = WritableTxnMarker(transaction_result=False, topics=[topic], **numbers)
 
@@ -81,7 +83,7 @@ def abort_transaction(
                 for p in topic.partitions:
                     yield TopicPartition(topic.name, p.partition_index), None, p.error_code
 
-    results = yield from of_leaders(metadata, [partition], lambda _: WriteTxnMarkersRequest(markers=[marker]), found)
+    results = yield from ask_leaders(metadata, [partition], lambda _: WriteTxnMarkersRequest(markers=[marker]), found)
     return results[partition]
 
 
@@ -101,9 +103,9 @@ def _known(number: int) -> int | None:
 
 
 OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-"""States in which readers wait for the end of a transaction."""
+"""States of an open transaction, which readers wait for."""
 FENCING_TIMEOUT_MS: Final = 1
-"""What Kafka's own tool asks for: whoever takes the id over next says how long his transactions may take."""
+"""Timeout as in Kafka's tool; the next producer sets its own."""
 
 
 def list_transactions(
@@ -127,7 +129,9 @@ def describe_transactions(
         (found,) = answer.transaction_states
         partitions = tuple(TopicPartition(t.topic, p) for t in found.topics for p in t.partitions)
         is_open = found.transaction_state in OPEN and found.transaction_start_time_ms >= 0
-        started_ms = found.transaction_start_time_ms if is_open else None  # Kafka keeps the time of the last one
+        started_ms = (
+            found.transaction_start_time_ms if is_open else None
+        )  # Kafka keeps the time of the last transaction
         described = TransactionDescription(
             name,
             found.transaction_state,
@@ -140,8 +144,8 @@ def describe_transactions(
         )
         return found.error_code, None, described
 
-    call = GroupCall(lambda t: DescribeTransactionsRequest(transactional_ids=[t]), read, key_type=TRANSACTION_KEY)
-    return for_each_group(metadata, transactional_ids, call)
+    call = CoordinatorCall(lambda t: DescribeTransactionsRequest(transactional_ids=[t]), read, key_type=TRANSACTION_KEY)
+    return ask_coordinators(metadata, transactional_ids, call)
 
 
 def fence_producers(metadata: Metadata, transactional_ids: Iterable[str]) -> Operation[Results[str, None]]:
@@ -153,5 +157,5 @@ def fence_producers(metadata: Metadata, transactional_ids: Iterable[str]) -> Ope
         return answer.error_code, None, None
 
     most = MAX_VERSION[InitProducerIdRequest.API_KEY]
-    call = GroupCall(request, read, max_version=most, key_type=TRANSACTION_KEY)
-    return for_each_group(metadata, transactional_ids, call)
+    call = CoordinatorCall(request, read, max_version=most, key_type=TRANSACTION_KEY)
+    return ask_coordinators(metadata, transactional_ids, call)

@@ -1,1 +1,1 @@
-"""Be a member of a group: join, heartbeat, assign, commit."""
+"""Group members: join, heartbeat, assignment, commit."""

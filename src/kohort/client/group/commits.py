@@ -1,6 +1,6 @@
-"""Commits to the group: by the user, by the clock, and before partitions are given up.
+"""Offset commits to the group: by the user, by auto-commit, and before a revocation.
 
-The rules: protocol/offsets.md#what-a-client-commits.
+Rules: protocol/offsets.md#what-a-client-commits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, Mem
 from kohort.client.group.offset_messages import BY_NAME_COMMIT, TopicIds, build_commit, commit_errors
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.denials import answer_error
-from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
+from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
 from kohort.client.requests.request_state import Backoff, TimedRequests, TimedRequestState, retry_backoff
 from kohort.client.requests.source import IDLE, Poll, Promise, Unsent
 from kohort.errors import ApiError, ApiTimeout, CommitFailed, ErrorCode, KohortError
@@ -21,71 +21,73 @@ from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRespon
 from kohort.wire.schema import Message
 
 
-class AskedFor(NamedTuple):
-    """What a commit asks for of one partition."""
+class PendingOffset(NamedTuple):
+    """Offset of one partition in a commit, with the commit's number."""
 
     number: int
     at: OffsetAndMetadata
     topic_id: bytes | None = None
 
 
-Left = Mapping[TopicPartition, AskedFor]
+PendingOffsets = Mapping[TopicPartition, PendingOffset]
 
 
 class CommitOrder:
     """Order of a consumer's commits: a repeated commit never replaces the offset of a later one.
 
     A commit waits before it is repeated, and later ones are sent meanwhile. The order keeps the latest commit of each
-    partition until all of them are done.
+    partition until all commits are completed.
     """
 
     def __init__(self) -> None:
         self._last = 0
         self._written: dict[TopicPartition, int] = {}
-        self._doubtful: dict[TopicPartition, AskedFor] = {}
-        """The latest that was sent and may be written, or may not: its answer was lost, or leaves it open."""
+        self._outcome_unknown: dict[TopicPartition, PendingOffset] = {}
+        """Latest commits without a usable response; they may be written."""
 
     def next_number(self, *, is_alone: bool) -> int:
-        """Return the place of a commit in the order. ``is_alone``: no other is to be done."""
+        """Return the number of a new commit. ``is_alone``: no other commit is incomplete."""
         if is_alone:
             self._written.clear()
-            self._doubtful.clear()
+            self._outcome_unknown.clear()
         self._last += 1
         return self._last
 
-    def left_of(self, number: int, left: Left) -> dict[TopicPartition, AskedFor]:
-        """Return what commit ``number`` is to say now of what it had left: nothing of what a later one has written, and
-        what a later one said where nobody knows whether that is written."""
+    def still_pending(self, number: int, pending: PendingOffsets) -> dict[TopicPartition, PendingOffset]:
+        """Return the offsets that commit ``number`` still has to send.
+
+        Partitions that a later commit has written are dropped. If a later commit may be written, its offset is sent.
+        """
         return {
-            partition: max(asked_for, self._doubtful.get(partition, asked_for), key=_number)
-            for partition, asked_for in left.items()
+            partition: max(offset, self._outcome_unknown.get(partition, offset), key=_number)
+            for partition, offset in pending.items()
             if self._written.get(partition, 0) < number
         }
 
-    def note_written(self, left: Left) -> None:
-        for partition, asked_for in left.items():
-            self._written[partition] = max(asked_for.number, self._written.get(partition, 0))
+    def note_written(self, pending: PendingOffsets) -> None:
+        for partition, offset in pending.items():
+            self._written[partition] = max(offset.number, self._written.get(partition, 0))
 
-    def note_doubtful(self, left: Left) -> None:
-        for partition, asked_for in left.items():
-            self._doubtful[partition] = max(asked_for, self._doubtful.get(partition, asked_for), key=_number)
+    def note_outcome_unknown(self, pending: PendingOffsets) -> None:
+        for partition, offset in pending.items():
+            self._outcome_unknown[partition] = max(offset, self._outcome_unknown.get(partition, offset), key=_number)
 
 
-def _number(asked_for: AskedFor) -> int:
-    return asked_for.number
+def _number(offset: PendingOffset) -> int:
+    return offset.number
 
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 
-COORDINATOR_DOUBTFUL: Final = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
+OUTCOME_UNKNOWN: Final = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 UNKNOWN_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-RETRIED: Final = COORDINATOR_DOUBTFUL | UNKNOWN_TOPIC | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+RETRIED: Final = OUTCOME_UNKNOWN | UNKNOWN_TOPIC | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 AUTO_COMMIT: Final = "auto-commit"
 
 
 class _Commit(TimedRequestState):
-    """A commit until it is done. Without a deadline it is tried once."""
+    """A commit until it is completed; without a deadline it has one attempt."""
 
     def __init__(
         self,
@@ -100,11 +102,11 @@ class _Commit(TimedRequestState):
         super().__init__(backoff, deadline_ms)
         self.number = number
         self.offsets = offsets
-        self.left = {p: AskedFor(number, at, topic_ids.get(p)) for p, at in offsets.items()}
+        self.pending = {p: PendingOffset(number, at, topic_ids.get(p)) for p, at in offsets.items()}
         self.promise: Promise[Offsets] = Promise()
         self.generation = NO_GENERATION
-        self.life: int | None = None
-        """Of the member for which it was sent first."""
+        self.incarnation: int | None = None
+        """Incarnation of the member at the first attempt."""
         self.before_revocation = before_revocation
         self.unknown_since_ms: int | None = None
         self.missing: KohortError | None = None
@@ -118,19 +120,19 @@ class Commits:
         self._config = config
         self._lookup = lookup
         self._note = context.notes.warn
-        self._troubles = context.troubles
+        self._outages = context.outages
         self._membership = membership
         self._subscription = context.subscription
         self._metadata = context.metadata
         self._backoff = retry_backoff(config, context.rng)
         self._waiting: TimedRequests[_Commit] = TimedRequests()
-        self._under_way: list[_Commit] = []
+        self._in_flight: list[_Commit] = []
         self._order = CommitOrder()
         self._auto_at_ms: int | None = None
         self._auto: Promise[Offsets] | None = None
         self._metrics = context.metrics
 
-    # What is asked of it
+    # Calls of the consumer
 
     @property
     def is_waiting(self) -> bool:
@@ -145,10 +147,10 @@ class Commits:
     ) -> Promise[Offsets]:
         """Commit ``offsets``: retried until ``deadline_ms``, or sent once without a deadline.
 
-        An unknown topic is retried until the metadata, too, show that it does not exist. ``before_revocation``: the
-        partitions are revoked next, so an unknown topic is an error at once, and errors are logged.
+        An unknown topic is retried until metadata lack it, too. ``before_revocation``: the partitions are revoked next,
+        so an unknown topic is an error at once, and errors are logged.
         """
-        is_alone = not self._waiting and not self._under_way
+        is_alone = not self._waiting and not self._in_flight
         number = self._order.next_number(is_alone=is_alone)
         assigned = self._subscription.assigned
         ids = {p: state.topic_id for p in offsets if (state := assigned.get(p)) is not None}
@@ -191,10 +193,10 @@ class Commits:
     def _auto_committed(self, error: KohortError | None, now_ms: int) -> None:
         group = f"group {self._group_id!r}"
         if error is None:
-            self._troubles.mended(AUTO_COMMIT, f"the positions in {group} are auto-committed", now_ms)
+            self._outages.recovered(AUTO_COMMIT, f"auto-commit in {group} works again", now_ms)
             return
-        text = f"the positions in {group} could not be auto-committed: {error}"
-        self._troubles.report(AUTO_COMMIT, text, now_ms)
+        text = f"auto-commit in {group} failed: {error}"
+        self._outages.report(AUTO_COMMIT, text, now_ms)
         still_member = isinstance(error, CommitFailed) and self._refusal() is None
         unknown_topic = isinstance(error, ApiError) and error.code in UNKNOWN_TOPIC
         if still_member or (error.retriable and not unknown_topic):
@@ -203,7 +205,7 @@ class Commits:
     def restart_auto_commit(self, now_ms: int) -> None:
         self._auto_at_ms = now_ms + self._config.auto_commit_interval_ms
 
-    # The source
+    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         if not self._waiting:
@@ -215,14 +217,14 @@ class Commits:
             return Poll(wake_at_ms=self._waiting.deadline_ms)
         unsent: list[Unsent] = []
         for commit in self._waiting.take_due(now_ms):
-            refusal = self._refusal(commit.life)
-            commit.left = self._order.left_of(commit.number, commit.left)
+            refusal = self._refusal(commit.incarnation)
+            commit.pending = self._order.still_pending(commit.number, commit.pending)
             self._drop_recreated(commit)
             if refusal is not None:
                 self._fail(commit, refusal)
-            elif not commit.left:
-                self._end(commit)
-            elif self._is_overtaken(commit):
+            elif not commit.pending:
+                self._finish(commit)
+            elif self._overlaps_later_commit(commit):
                 commit.repeated(now_ms)
                 self._waiting.add(commit)
             else:
@@ -230,9 +232,11 @@ class Commits:
         return Poll(unsent, self._waiting.wake_at_ms(now_ms))
 
     def _drop_recreated(self, commit: _Commit) -> None:
-        current = {p: self._metadata.topic_id(p.topic) for p in commit.left}
+        current = {p: self._metadata.topic_id(p.topic) for p in commit.pending}
         stale = [
-            p for p, one in commit.left.items() if one.topic_id is not None and current[p] not in (None, one.topic_id)
+            p
+            for p, one in commit.pending.items()
+            if one.topic_id is not None and current[p] not in (None, one.topic_id)
         ]
         if stale:
             error = self._error(ErrorCode.UNKNOWN_TOPIC_ID, stale, ": the topic was deleted and created again")
@@ -241,43 +245,43 @@ class Commits:
     def _drop(self, commit: _Commit, partitions: Collection[TopicPartition], error: ApiError) -> None:
         error.retriable = False
         commit.missing = error
-        commit.left = {p: one for p, one in commit.left.items() if p not in partitions}
+        commit.pending = {p: one for p, one in commit.pending.items() if p not in partitions}
 
-    def _is_overtaken(self, commit: _Commit) -> bool:
+    def _overlaps_later_commit(self, commit: _Commit) -> bool:
         return any(
-            other.number > commit.number and not commit.left.keys().isdisjoint(other.left.keys())
-            for other in self._under_way
+            other.number > commit.number and not commit.pending.keys().isdisjoint(other.pending.keys())
+            for other in self._in_flight
         )
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(sent.request, OffsetCommitRequest)
         assert isinstance(response, OffsetCommitResponse)
         commit: _Commit = sent.context
-        self._under_way.remove(commit)
+        self._in_flight.remove(commit)
         errors = commit_errors(sent.request, response)
-        written = {partition: one for partition, one in commit.left.items() if partition not in errors}
+        written = {partition: one for partition, one in commit.pending.items() if partition not in errors}
         self._order.note_written(written)
         if errors:
             self._metrics.refused(OffsetCommitRequest, next(iter(errors.values())))
         ids = {topic.name: topic.topic_id for topic in sent.request.topics if topic.topic_id != NO_UUID}
         errors = self._without_missing(commit, errors, ids, now_ms)
         if not errors:
-            self._end(commit)
+            self._finish(commit)
             return
-        # An error of the group comes before those of topics: the coordinator answers unknown topics itself.
+        # An error of the group comes before those of topics: the coordinator itself rejects unknown topics.
         code = next((c for c in errors.values() if c not in UNKNOWN_TOPIC), next(iter(errors.values())))
         error = self._error(code, [p for p, c in errors.items() if c is code])
         if code in RETRIED:
-            if code in COORDINATOR_DOUBTFUL:
-                self._doubt(commit)
+            if code in OUTCOME_UNKNOWN:
+                self._mark_outcome_unknown(commit)
             self._retry(commit, error, now_ms)
             return
-        verdict = self._membership.judge_commit(commit.generation, error)
-        # What is not assigned any more may be further by now, under somebody else.
-        if verdict.may_retry and commit.offsets.keys() <= self._subscription.assigned.keys():
-            self._retry(commit, verdict.error, now_ms)
+        outcome = self._membership.on_commit_error(commit.generation, error)
+        # Revoked partitions may have a later offset from another member.
+        if outcome.may_retry and commit.offsets.keys() <= self._subscription.assigned.keys():
+            self._retry(commit, outcome.error, now_ms)
         else:
-            self._fail(commit, verdict.error)
+            self._fail(commit, outcome.error)
 
     def _without_missing(
         self, commit: _Commit, errors: dict[TopicPartition, ErrorCode], topic_ids: TopicIds, now_ms: int
@@ -295,7 +299,7 @@ class Commits:
         return {p: code for p, code in errors.items() if p not in missing}
 
     def _is_missing(self, commit: _Commit, partition: TopicPartition, topic_ids: TopicIds) -> bool:
-        """Tell whether a retry is useless: newer metadata lack the partition, or it is revoked next."""
+        """True if a retry is useless: newer metadata lack the partition, or it is revoked next."""
         if commit.before_revocation:
             return True
         since_ms, answered_at_ms = commit.unknown_since_ms, self._metadata.answered_at_ms
@@ -308,14 +312,14 @@ class Commits:
         return answer_error(self._config, code, what, name=names[0].topic if code is TOPIC_DENIED else "")
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
-        self._under_way.remove(sent.context)
+        self._in_flight.remove(sent.context)
         if error.retriable:
-            self._doubt(sent.context)
+            self._mark_outcome_unknown(sent.context)
             self._retry(sent.context, error, now_ms)
         else:
             self._fail(sent.context, error)
 
-    def _end(self, commit: _Commit) -> None:
+    def _finish(self, commit: _Commit) -> None:
         if commit.missing is None:
             commit.promise.resolve(commit.offsets)
         else:
@@ -326,33 +330,33 @@ class Commits:
         if commit.before_revocation and self._config.enable_auto_commit:
             self._note(f"positions in group {self._group_id!r} were not committed before the revocation: {error}")
 
-    def _doubt(self, commit: _Commit) -> None:
+    def _mark_outcome_unknown(self, commit: _Commit) -> None:
         self._lookup.mark_unknown()
-        self._order.note_doubtful(commit.left)
+        self._order.note_outcome_unknown(commit.pending)
 
-    def _refusal(self, life: int | None = None) -> KohortError | None:
-        """Return why a commit would be wrong now, or None. Without group subscription everybody may.
+    def _refusal(self, incarnation: int | None = None) -> KohortError | None:
+        """Return the error that a commit would get now, or None.
 
-        What was sent in an earlier ``life`` of the member is of partitions that others may have by now.
+        A commit from an earlier ``incarnation`` may concern partitions of other members.
         """
         if not self._subscription.mode.is_group:
             return None
-        if life not in (None, self._membership.life):
+        if incarnation not in (None, self._membership.incarnation):
             return not_a_member(self._group_id)
         return self._membership.commit_refusal()
 
     def _send(self, node_id: int, commit: _Commit) -> Unsent:
         subscribed = self._subscription.mode.is_group
         commit.generation = self._membership.generation if subscribed else NO_GENERATION
-        commit.life = self._membership.life
-        ids = {p.topic: self._metadata.topic_id(p.topic) or one.topic_id for p, one in commit.left.items()}
+        commit.incarnation = self._membership.incarnation
+        ids = {p.topic: self._metadata.topic_id(p.topic) or one.topic_id for p, one in commit.pending.items()}
         instance_id = self._config.group_instance_id if subscribed else None
-        self._under_way.append(commit)
+        self._in_flight.append(commit)
         return Unsent(
             node_id,
-            build_commit(self._group_id, commit.generation, instance_id, _offsets(commit.left), ids),
+            build_commit(self._group_id, commit.generation, instance_id, _offsets(commit.pending), ids),
             self._config.request_timeout_ms,
-            lane=COORDINATOR_LANE,
+            channel=COORDINATOR_CHANNEL,
             max_version=None if all(ids.values()) else BY_NAME_COMMIT,
             context=commit,
         )
@@ -365,5 +369,5 @@ class Commits:
         self._waiting.add(commit)
 
 
-def _offsets(asked_for: Mapping[TopicPartition, AskedFor]) -> Offsets:
-    return {partition: one.at for partition, one in asked_for.items()}
+def _offsets(offset: Mapping[TopicPartition, PendingOffset]) -> Offsets:
+    return {partition: one.at for partition, one in offset.items()}

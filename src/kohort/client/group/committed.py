@@ -1,6 +1,6 @@
-"""What the group committed: for the user who asks, and as the start of newly assigned partitions.
+"""Committed offsets of the group: for the user, and as start of assigned partitions.
 
-The rules: protocol/offsets.md#where-a-partition-starts.
+Rules: protocol/offsets.md#where-a-partition-starts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kohort.client.group.offset_messages import (
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.subscription import FetchState, PartitionState, Position
 from kohort.client.requests.denials import answer_error
-from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
+from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
 from kohort.client.requests.request_state import Backoff, TimedRequests, TimedRequestState, retry_backoff
 from kohort.client.requests.source import IDLE, Poll, Promise, Unsent
 from kohort.errors import ApiTimeout, ErrorCode, KohortError
@@ -37,7 +37,7 @@ Starts = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 class _Query(TimedRequestState):
-    """Offsets asked for: by the user (``promise``), or for the start of partitions (``starts``)."""
+    """Query of committed offsets: of the user (``promise``), or of newly assigned partitions (``starts``)."""
 
     def __init__(self, partitions: Collection[TopicPartition], backoff: Backoff) -> None:
         super().__init__(backoff)
@@ -67,7 +67,7 @@ class CommittedOffsets:
         self._backoff = retry_backoff(config, context.rng)
         self._raise_later = context.failures.append
         self._no_offset = no_offset
-        self._troubles = context.troubles
+        self._outages = context.outages
         self._waiting: TimedRequests[_Query] = TimedRequests()
 
     def committed(self, partitions: Collection[TopicPartition], deadline_ms: int) -> Promise[Committed]:
@@ -80,14 +80,14 @@ class CommittedOffsets:
             promise.resolve({})
         return promise
 
-    # The source
+    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         self._start_partitions(now_ms)
         if not self._waiting:
             return IDLE
         for late in self._waiting.take_expired(now_ms):
-            assert late.promise is not None, "nobody waits for the start of a partition"
+            assert late.promise is not None, "queries of starts have no deadline"
             late.promise.fail(ApiTimeout(f"the offsets of group {self._group_id!r} could not be read in time"))
         node_id = self._lookup.require()
         if node_id is None:
@@ -101,7 +101,9 @@ class CommittedOffsets:
         code, found = fetched_offsets(sent.request, response)
         failed = {p: f.code for p, f in found.items() if f.code is not ErrorCode.NONE}
         if code is ErrorCode.NONE and not failed:
-            self._troubles.mended(COMMITTED, f"the committed offsets of group {self._group_id!r} are known", now_ms)
+            self._outages.recovered(
+                COMMITTED, f"the committed offsets of group {self._group_id!r} are available", now_ms
+            )
             self._found(sent.context, found)
             return
         what = f"the committed offsets of group {self._group_id!r}"
@@ -115,14 +117,14 @@ class CommittedOffsets:
         if code is ErrorCode.UNKNOWN_TOPIC_ID:
             self._metadata.request_refresh()
         query: _Query = sent.context
-        if code is ErrorCode.STALE_MEMBER_EPOCH and query.generation != self._reads_as:
-            self._waiting.add(query)  # the epoch has changed on the way
+        if code is ErrorCode.STALE_MEMBER_EPOCH and query.generation != self._fetch_generation:
+            self._waiting.add(query)  # the epoch changed while the request was in flight
             return
-        # An unknown partition is the user's mistake, although the code is retriable elsewhere.
+        # An unknown partition is a mistake of the user, although the code is retriable elsewhere.
         passing = code.retriable or code in COORDINATOR_MOVED or self._is_of_membership(query, code)
         lasting = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not passing
         if not lasting:
-            self._troubles.refused(COMMITTED, code, what, now_ms)
+            self._outages.report_code(COMMITTED, code, what, now_ms)
         self._failed(query, answer_error(self._config, code, what, name=name), now_ms, lasting=lasting)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
@@ -145,24 +147,23 @@ class CommittedOffsets:
 
     def _send(self, node_id: int, query: _Query) -> Unsent:
         ids = query.topic_ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in query.partitions}}
-        query.generation = self._reads_as
+        query.generation = self._fetch_generation
         return Unsent(
             node_id,
             build_fetch(self._group_id, query.generation, query.partitions, ids),
             self._config.request_timeout_ms,
-            lane=COORDINATOR_LANE,
+            channel=COORDINATOR_CHANNEL,
             max_version=None if all(ids.values()) else BY_NAME_FETCH,
             context=query,
             shape=shape_fetch,
         )
 
     @property
-    def _reads_as(self) -> Generation:
-        return self._membership.reads_as if self._subscription.mode.is_group else NO_GENERATION
+    def _fetch_generation(self) -> Generation:
+        return self._membership.fetch_generation if self._subscription.mode.is_group else NO_GENERATION
 
     def _is_of_membership(self, query: _Query, code: ErrorCode) -> bool:
-        """Tell whether the membership mends it: an epoch that is to change, or, for partitions that the user does not
-        ask about but that are assigned, a member that is about to hear that they are not its own any more."""
+        """True if a new membership resolves the error: a stale epoch, or an unknown member of ``starts``."""
         unknown_for_now = code is ErrorCode.UNKNOWN_MEMBER_ID and query.promise is None
         return code is ErrorCode.STALE_MEMBER_EPOCH or unknown_for_now
 
@@ -185,7 +186,7 @@ class CommittedOffsets:
             return
         for partition, (state, run) in query.starts.items():
             if state.run != run or state.state is not FetchState.INITIALIZING:
-                continue  # the user has sought meanwhile
+                continue  # the user has moved the position
             committed = found[partition].committed if partition in found else None
             if committed is None:
                 self._no_offset(partition, state)

@@ -1,6 +1,6 @@
-"""Heartbeats of a consumer group (KIP-848): fields of a request, assignment in an answer, meaning of its errors.
+"""Heartbeats of a consumer group (KIP-848): request fields, assignment in a response, reaction to error codes.
 
-The rules: protocol/consumer-members.md#what-a-heartbeat-says,
+Rules: protocol/consumer-members.md#what-a-heartbeat-says,
 protocol/consumer-members.md#what-errors-mean-to-a-member.
 """
 
@@ -29,7 +29,7 @@ TopicIdPartition = tuple[bytes, int]
 
 
 class LocalAssignment(NamedTuple):
-    """Partitions by topic id, and the number of their target assignment.
+    """Partitions by topic id, with the number of their target assignment.
 
     Each changed target has a number of its own, so that the member acknowledges each one.
     """
@@ -56,23 +56,23 @@ class Reconcilable(NamedTuple):
 
 
 class TopicNames:
-    """Names of assigned topics: as metadata has them, or as they were last known to be."""
+    """Names of assigned topics: from metadata, or as last known."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._known: dict[bytes, str] = {}
 
     def keep(self, topic_ids: Iterable[bytes]) -> None:
-        self._known = {topic_id: name for topic_id in topic_ids if (name := self.of(topic_id)) is not None}
+        self._known = {topic_id: name for topic_id in topic_ids if (name := self.name(topic_id)) is not None}
 
-    def of(self, topic_id: bytes) -> str | None:
+    def name(self, topic_id: bytes) -> str | None:
         return self._metadata.topic_name(topic_id) or self._known.get(topic_id)
 
     def lacks(self, assignment: LocalAssignment) -> bool:
-        return any(self.of(topic_id) is None for topic_id in assignment.topic_ids)
+        return any(self.name(topic_id) is None for topic_id in assignment.topic_ids)
 
     def reconcilable(self, target: LocalAssignment) -> Reconcilable:
-        names = {topic_id: name for topic_id in target.topic_ids if (name := self.of(topic_id)) is not None}
+        names = {topic_id: name for topic_id in target.topic_ids if (name := self.name(topic_id)) is not None}
         partitions = frozenset(p for p in target.partitions if p[0] in names)
         named = sorted(TopicPartition(names[topic_id], number) for topic_id, number in partitions)
         return Reconcilable(LocalAssignment(target.number, partitions), named)
@@ -93,7 +93,7 @@ REGEX_FROM: Final = 1
 HEARTBEAT_FIELDS: Final = tuple(spec.name for spec in ConsumerGroupHeartbeatRequest.FIELDS)
 
 
-class _Told(NamedTuple):
+class _SentFields(NamedTuple):
     topics: frozenset[str]
     pattern: str
     owned: LocalAssignment
@@ -107,26 +107,28 @@ class HeartbeatFields:
         self._group_id: str = config.group_id
         self._config = config
         self._subscription = subscription
-        self._told: _Told | None = None
+        self._sent: _SentFields | None = None
 
     def forget(self) -> None:
         """Send all fields in the next heartbeat: the coordinator may have missed the last one."""
-        self._told = None
+        self._sent = None
 
     def differ(self, owned: LocalAssignment) -> bool:
-        return self._told != self._to_tell(owned)
+        return self._sent != self._current_fields(owned)
 
     def build(
-        self, generation: Generation, owned: LocalAssignment, taking: LocalAssignment = NO_ASSIGNMENT
+        self, generation: Generation, owned: LocalAssignment, reconciling: LocalAssignment = NO_ASSIGNMENT
     ) -> ConsumerGroupHeartbeatRequest:
-        """Return the next heartbeat; ``owned`` is what the member has taken, and given up the rest, ``taking`` what its
-        user is being told of."""
-        told, now = self._told, self._to_tell(owned)
-        self._told = now
+        """Build the next heartbeat.
+
+        ``owned``: reconciled partitions. ``reconciling``: partitions whose callback is running.
+        """
+        sent, now = self._sent, self._current_fields(owned)
+        self._sent = now
         joins = generation.generation_id == JOINING_EPOCH
-        full = joins or told is None
+        full = joins or sent is None
         config = self._config
-        same_pattern = now.pattern == (told.pattern if told is not None else "")
+        same_pattern = now.pattern == (sent.pattern if sent is not None else "")
         return ConsumerGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=generation.member_id,
@@ -135,11 +137,11 @@ class HeartbeatFields:
             rack_id=(config.client_rack or None) if joins else None,
             rebalance_timeout_ms=config.max_poll_interval_ms if full else -1,
             server_assignor=config.group_remote_assignor if full else None,
-            subscribed_topic_names=sorted(now.topics) if full or told is None or told.topics != now.topics else None,
+            subscribed_topic_names=sorted(now.topics) if full or sent is None or sent.topics != now.topics else None,
             subscribed_topic_regex=now.pattern if not same_pattern or (full and now.pattern) else None,
             topic_partitions=(
-                by_topic_id(now.owned.partitions | taking.partitions)
-                if full or told is None or told.owned != now.owned
+                by_topic_id(now.owned.partitions | reconciling.partitions)
+                if full or sent is None or sent.owned != now.owned
                 else None
             ),
         )
@@ -152,82 +154,79 @@ class HeartbeatFields:
             instance_id=self._config.group_instance_id,
         )
 
-    def _to_tell(self, owned: LocalAssignment) -> _Told:
+    def _current_fields(self, owned: LocalAssignment) -> _SentFields:
         subscription = self._subscription
         pattern = subscription.server_pattern
         if pattern is not None:
-            return _Told(frozenset(), pattern.pattern, owned)
-        return _Told(subscription.topics, "", owned)
+            return _SentFields(frozenset(), pattern.pattern, owned)
+        return _SentFields(subscription.topics, "", owned)
 
 
 def heartbeat_shape(request: Message, version: int) -> Message:
-    """Leave out the word that clears a pattern where the cluster can have none. Raises UnsupportedVersion for a pattern
-    there."""
+    """Drop the cleared pattern before version 1. Raises UnsupportedVersion for a pattern there."""
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
     if version >= REGEX_FROM or request.subscribed_topic_regex is None:
         return request
     if request.subscribed_topic_regex:
         raise UnsupportedVersion(
-            "the cluster matches no SubscriptionPattern (Apache Kafka does from 4.0 on): "
-            "subscribe to a pattern of Python's re, which this client matches itself"
+            "the cluster does not support SubscriptionPattern (Apache Kafka 4.0 does): subscribe with re.compile()"
         )
     fields = {name: getattr(request, name) for name in HEARTBEAT_FIELDS if name != "subscribed_topic_regex"}
     return ConsumerGroupHeartbeatRequest(**fields)
 
 
-class Meaning(Enum):
-    REPEAT = auto()
-    """The coordinator cannot answer now."""
-    MOVED = auto()
-    """It is another node by now."""
+class HeartbeatAction(Enum):
+    RETRY = auto()
+    """Retry after a back-off."""
+    FIND_COORDINATOR = auto()
+    """Look up the coordinator, then retry."""
     DENIED = auto()
-    """The user is to know, and the heartbeats go on: the right may be given, or the subscription changed."""
+    """Raise the error to the user and continue the heartbeats: an ACL may be added."""
     FENCED = auto()
-    """The group has gone on without this member, which joins again."""
+    """Lose all partitions and join again."""
     FATAL = auto()
-    """No repetition mends it."""
+    """Raise the error; the membership ends."""
 
 
-def meaning(code: ErrorCode, *, is_joining: bool) -> Meaning:
-    """Return what to do about ``code``. A group that is gone can be made again by who joins; whoever cannot join it at
-    all is told so."""
+def action_for(code: ErrorCode, *, is_joining: bool) -> HeartbeatAction:
+    """Return the reaction to an error code. A missing group is fatal for a join only; a member joins again."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        return Meaning.REPEAT
+        return HeartbeatAction.RETRY
     if code in COORDINATOR_MOVED:
-        return Meaning.MOVED
+        return HeartbeatAction.FIND_COORDINATOR
     if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return Meaning.DENIED
+        return HeartbeatAction.DENIED
     if code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
-        return Meaning.FENCED
+        return HeartbeatAction.FENCED
     if code is ErrorCode.GROUP_ID_NOT_FOUND and not is_joining:
-        return Meaning.FENCED
-    return Meaning.FATAL
+        return HeartbeatAction.FENCED
+    return HeartbeatAction.FATAL
 
 
-def heartbeat_error(config: ConsumerConfig, code: ErrorCode, said: str | None) -> ApiError:
+def heartbeat_error(config: ConsumerConfig, code: ErrorCode, message: str | None) -> ApiError:
     group, instance = f"group {config.group_id!r}", f"group.instance.id={config.group_instance_id!r}"
-    reason = f": {said}" if said else ""
+    reason = f": {message}" if message else ""
     match code:
         case ErrorCode.UNRELEASED_INSTANCE_ID:
             text = (
-                f"{instance} is in use in {group}: close the consumer that has it, or wait until its session is over "
+                f"{instance} is in use in {group}: close the consumer that has it, or wait until its session expires "
                 "(group.consumer.session.timeout.ms on the broker, consumer.session.timeout.ms of the group)"
             )
         case ErrorCode.FENCED_INSTANCE_ID:
-            text = f"another consumer of {group} has taken {instance}: give each consumer one of its own"
+            text = f"another consumer of {group} uses {instance}: set a different value for each consumer"
         case ErrorCode.UNSUPPORTED_ASSIGNOR:
             text = f"group.remote.assignor={config.group_remote_assignor!r} cannot be used in {group}{reason}"
         case ErrorCode.GROUP_MAX_SIZE_REACHED:
             text = f"{group} is full (group.consumer.max.size on the broker){reason}"
         case ErrorCode.GROUP_ID_NOT_FOUND:
             text = (
-                f"{group} cannot be joined with the group protocol consumer{reason}; "
-                "take group.protocol=classic, or another group.id"
+                f"{group} cannot be joined with group.protocol=consumer{reason}; "
+                "set group.protocol=classic or another group.id"
             )
         case ErrorCode.UNSUPPORTED_VERSION:
-            text = f"the broker does not serve the group protocol consumer{reason}; take group.protocol=classic"
+            text = f"the broker does not support group.protocol=consumer{reason}; set group.protocol=classic"
         case ErrorCode.INVALID_REGULAR_EXPRESSION:
-            text = f"the cluster cannot read the pattern that {group} is subscribed to{reason}"
+            text = f"the cluster cannot parse the subscription pattern of {group}{reason}"
         case _:
             text = f"a heartbeat to {group}{reason}"
     return answer_error(config, code, text)

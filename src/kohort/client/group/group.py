@@ -37,7 +37,7 @@ def group_of(context: ConsumerContext, no_offset: Callable[[TopicPartition, Part
     config = context.config
     assert config.group_id is not None
     key = CoordinatorKey(config.group_id)
-    lookup = CoordinatorLookup(key, config, context.metadata, context.rng, context.failures.append, context.troubles)
+    lookup = CoordinatorLookup(key, config, context.metadata, context.rng, context.failures.append, context.outages)
 
     def commit_before_revocation(
         partitions: Collection[TopicPartition], deadline_ms: int | None

@@ -1,6 +1,6 @@
-"""What a member of a classic group says: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Requests of a classic member: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-The rules: protocol/members.md#subscription-and-assignment.
+Rules: protocol/members.md#subscription-and-assignment.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from kohort.wire.messages.group_classic import (
 from kohort.wire.schema import Message
 
 METADATA_WAIT_MS: Final = 10_000
-"""How long the rest of the group is kept waiting for metadata; then topics that are not known get no owner."""
+"""Longest wait of the group for metadata; topics still unknown then are not assigned."""
 
 
 class GroupLeader:
     """Leader of a classic group, from its election to the next join.
 
-    It computes all assignments once the metadata of every subscribed topic are there, and watches for changes of them.
+    It computes all assignments when it has metadata of every subscribed topic, and watches for changes.
     """
 
     def __init__(self, assignors: Mapping[str, Assignor], metadata: Metadata, subscription: SubscriptionState) -> None:
@@ -60,22 +60,22 @@ class GroupLeader:
     ) -> None:
         assignor = self._assignors.get(protocol_name)
         if assignor is None:
-            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group chose {protocol_name!r}")
+            text = f"the group chose assignor {protocol_name!r}, which this member does not have"
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
         self._assignor = None if skip_assignment else assignor
         self._members = [_member(m) for m in members]
         self._deadline_ms = now_ms + METADATA_WAIT_MS
-        self._subscription.lead({topic for member in self._members for topic in member.topics})
+        self._subscription.set_group_topics({topic for member in self._members for topic in member.topics})
 
     def resign(self) -> None:
         self._members = []
         self._assignor = self._seen = None
         self._seen_version = -1
         if self._subscription.group_topics:
-            self._subscription.lead(())
+            self._subscription.set_group_topics(())
 
     def assignments(self, now_ms: int) -> list[SyncGroupRequestAssignment] | None:
-        """Return what SyncGroup carries; None while metadata is still to come. Nothing where the coordinator said to
-        skip."""
+        """Return the assignments for SyncGroup; None until metadata arrive, [] if the coordinator skips them."""
         if self._lacks_metadata() and now_ms < self._deadline_ms:
             return None
         self._seen = self._topics()
@@ -92,7 +92,7 @@ class GroupLeader:
         return self._deadline_ms
 
     def is_out_of_date(self) -> bool:
-        """Tell whether the partitions of the group's topics, or their racks, changed since the assignment was made."""
+        """True if partitions or racks of the group's topics changed since the assignment."""
         if self._seen is None or self._seen_version == self._metadata.version:
             return False
         self._seen_version = self._metadata.version
@@ -121,25 +121,25 @@ class GroupLeader:
 
 
 def _member(member: JoinGroupResponseMember) -> MemberSubscription:
-    said = parse_subscription(member.metadata)
+    subscription = parse_subscription(member.metadata)
     return MemberSubscription(
         member_id=member.member_id,
-        topics=tuple(said.topics),
+        topics=tuple(subscription.topics),
         instance_id=member.group_instance_id,
-        owned=tuple(said.owned_partitions),
-        generation=None if said.generation_id < 0 else said.generation_id,
-        rack=said.rack_id or "",
-        user_data=said.user_data,
+        owned=tuple(subscription.owned_partitions),
+        generation=None if subscription.generation_id < 0 else subscription.generation_id,
+        rack=subscription.rack_id or "",
+        user_data=subscription.user_data,
     )
 
 
 REASON_MAX: Final = 255
 JOIN_GRACE_MS: Final = 5000
-"""A JoinGroup is parked for up to the rebalance timeout; the answer gets this much longer."""
+"""Extra timeout of a JoinGroup, which may wait for the rebalance timeout at the coordinator."""
 LEAVE_BY_LIST_FROM: Final = 3
 
 
-Adopted = tuple[list[TopicPartition], int]
+LastAssignment = tuple[list[TopicPartition], int]
 
 
 class MemberMessages:
@@ -151,14 +151,14 @@ class MemberMessages:
         self.assignor_names = tuple(assignor.name for assignor in assignors)
         self._subscription = subscription
         self._cooperative = all(a.cooperative for a in assignors)
-        self.said_topics: frozenset[str] = frozenset()
-        """What the last JoinGroup said that is subscribed to: one that is sent again says what holds by then."""
+        self.sent_topics: frozenset[str] = frozenset()
+        """Topics in the last JoinGroup."""
         self.join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
-    def join(self, generation: Generation, adopted: Adopted, reason: str) -> JoinGroupRequest:
-        """Build a JoinGroup. ``reason``: why, in words, for the group's journal (KIP-800)."""
+    def join(self, generation: Generation, last_assignment: LastAssignment, reason: str) -> JoinGroupRequest:
+        """Build a JoinGroup. ``reason``: text for the broker's log (KIP-800)."""
         config = self._config
-        self.said_topics = self._subscription.topics
+        self.sent_topics = self._subscription.topics
         return JoinGroupRequest(
             group_id=self._group_id,
             session_timeout_ms=config.session_timeout_ms,
@@ -168,16 +168,19 @@ class MemberMessages:
             protocol_type=PROTOCOL_TYPE,
             protocols=[
                 JoinGroupRequestProtocol(
-                    name=assignor.name, metadata=build_subscription(self._said_to(assignor, generation, adopted))
+                    name=assignor.name,
+                    metadata=build_subscription(self._subscription_metadata(assignor, generation, last_assignment)),
                 )
                 for assignor in self._assignors
             ],
             reason=reason[:REASON_MAX] or None,
         )
 
-    def _said_to(self, assignor: Assignor, generation: Generation, adopted: Adopted) -> Subscription:
-        """Return what this member tells the leader. Eager members own nothing any more when they join."""
-        partitions, generation_id = adopted
+    def _subscription_metadata(
+        self, assignor: Assignor, generation: Generation, last_assignment: LastAssignment
+    ) -> Subscription:
+        """Build the metadata for the leader. Members with an eager assignor own nothing when they join."""
+        partitions, generation_id = last_assignment
         return Subscription(
             topics=list(self._subscription.topics),
             user_data=assignor.user_data(partitions, generation_id),
@@ -213,7 +216,7 @@ class MemberMessages:
 
 
 def leave_shape(request: Message, version: int) -> Message:
-    """Let the member leave alone before version 3 (KIP-345)."""
+    """Name one member before version 3, without a list (KIP-345)."""
     assert isinstance(request, LeaveGroupRequest)
     if version >= LEAVE_BY_LIST_FROM:
         return request

@@ -1,6 +1,6 @@
-"""Where a member of a group that the coordinator assigns stands, and from where it may go where (KIP-848).
+"""States of a member of a consumer group (KIP-848), and the allowed transitions.
 
-The names are those of Kafka's consumer. Share groups know the same states, but for LEAVING_FOR_A_WHILE.
+Names as in Kafka's consumer.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Final
 
 class ConsumerMemberState(Enum):
     UNSUBSCRIBED = "UNSUBSCRIBED"
-    """Not in the group, and not on the way there."""
+    """Not a member, and not joining."""
     JOINING = "JOINING"
-    """The next heartbeat, or the one under way, has epoch 0."""
+    """The next or the in-flight heartbeat has epoch 0."""
     RECONCILING = "RECONCILING"
-    """What is assigned is not what the member has yet: topics are to be known, the user is to hear."""
+    """Owned partitions differ from the target assignment: metadata or callbacks are missing."""
     ACKNOWLEDGING = "ACKNOWLEDGING"
-    """The next heartbeat says what the member has now."""
+    """The next heartbeat acknowledges the owned partitions."""
     STABLE = "STABLE"
-    """The member has what is assigned to it, as far as it knows."""
+    """Owned partitions equal the target assignment."""
     FENCED = "FENCED"
-    """The coordinator does not count this member in any more; the user is to hear that everything is lost."""
+    """The coordinator rejected the member epoch; the lost callback is due."""
     PREPARE_LEAVING = "PREPARE_LEAVING"
-    """The user hears, and the group does not know yet."""
+    """The revoked callback runs before the member leaves."""
     LEAVING = "LEAVING"
-    """The goodbye is to be sent."""
+    """The last heartbeat is due."""
     STALE = "STALE"
-    """The user has not polled for too long: the member has left, and joins again when the user is back."""
+    """Left after max.poll.interval.ms without a poll; the next poll joins again."""
     FATAL = "FATAL"
-    """An error that no repetition mends; nothing is sent before the user has heard of it and polls again."""
+    """Permanent error; the next poll after the raised error joins again."""
 
 
 _S: Final = ConsumerMemberState

@@ -1,8 +1,8 @@
 """Membership of a consumer in its group, for either group protocol.
 
-A membership has two parts. ``Membership`` is a source: it keeps the consumer in the group between polls, and gives the
-generation of each commit. ``Rebalancing`` runs inside ``poll()``. Classic groups: ``membership_classic.py`` and
-``rebalance_classic.py``; consumer groups: ``membership_consumer.py`` and ``reconciliation.py``.
+``Membership`` is a request source: it keeps the member alive between polls, and names the generation of each commit.
+``Rebalancing`` runs inside ``poll()``. Classic groups: ``membership_classic.py`` and ``rebalance_classic.py``;
+consumer groups: ``membership_consumer.py`` and ``reconciliation.py``.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 
 CallbackKind = Literal["revoked", "assigned", "lost"]
 CommitPositions = Callable[[Collection[TopicPartition], int | None], Promise[dict[TopicPartition, OffsetAndMetadata]]]
-"""Commits where the consumer stands in these partitions, before a deadline."""
+"""Commits the positions of these partitions, until a deadline in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackNeeded:
-    """The user's listener is to be told; the rebalance goes on when the face has acknowledged it.
+    """A listener callback that is due; the rebalance continues after ``acknowledge``.
 
-    ``revoked``: still owned while the listener runs, so that it can commit. ``lost``: somebody else may own them
-    already. ``assigned``: the newly added ones, before they are fetched, so that the listener can seek.
+    ``revoked``: still owned during the callback, so the listener can commit. ``lost``: maybe owned by another member
+    already. ``assigned``: the added partitions, before the first fetch, so the listener can seek.
     """
 
     kind: CallbackKind
@@ -36,46 +36,42 @@ class CallbackNeeded:
 
 
 class RebalanceListener(Protocol):
-    """Hears of rebalances: what ``subscribe(..., listener=)`` takes.
+    """Callbacks of a rebalance, for ``subscribe(..., listener=)``.
 
-    Every method is called inside ``poll()``, ``unsubscribe()`` or ``close()``, in the thread that called it (of an
-    ``AsyncConsumer``: in its task), and the rebalance goes on when it returns. Its time counts against
-    ``max.poll.interval.ms``. An exception does not stop the rebalance: the first one is raised by the call that the
-    listener ran in, once the rebalance can do without the user.
+    They run inside ``poll()``, ``unsubscribe()`` or ``close()``, in the thread of the call (of an ``AsyncConsumer``: in
+    its task), and the rebalance waits for them. Their time counts against ``max.poll.interval.ms``. An exception does
+    not stop the rebalance: the call raises the first one when the rebalance no longer needs the user.
     """
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """Finish with ``partitions`` before somebody else gets them.
+        """Finish work on ``partitions`` before another member gets them.
 
-        Called while this consumer still owns them, so what was done can be committed here: ``commit()`` waits until it
-        is written. With auto-commit that has been tried before. With an eager assignor these are all that it owns, and
-        the list may be empty; with a cooperative one those that move, and it is not called where none does.
+        This consumer still owns them, so ``commit()`` works here; with auto-commit the positions were committed before.
+        With an eager assignor these are all owned partitions, maybe none. With a cooperative one these are the
+        partitions that move; without any it is not called.
         """
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """Prepare for ``partitions``, which were not owned before; what stays is not among them.
+        """Prepare for newly assigned ``partitions``; kept partitions are not included.
 
-        Called after every rebalance, with an empty list too, and before any record of them is handed out:
-        ``seek()`` and ``pause()`` hold from the first record on.
+        Called after every rebalance, maybe with an empty list, before the first record of a partition is returned:
+        ``seek()`` and ``pause()`` apply to the first record.
         """
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """Drop what is held for ``partitions``: the group has gone on without this member.
+        """Drop the state of ``partitions``: the member was removed from the group.
 
-        Others may own them already, and a commit is refused. Called in place of ``on_partitions_revoked``, and not
-        where nothing was owned.
+        Other members may own them already, and commits fail. Called instead of ``on_partitions_revoked``, and only if
+        partitions were owned.
         """
 
 
 class Rebalancing(Protocol):
-    """Steps of a rebalance that run inside ``poll()``, for either group protocol.
-
-    A callback is a value: the face runs the listener and acknowledges, then the rebalance goes on.
-    """
+    """Steps of a rebalance inside ``poll()``, for either group protocol."""
 
     @property
     def callback(self) -> CallbackNeeded | None:
-        """Listener callback that is due; the membership waits for ``acknowledge``."""
+        """Listener callback that is due; the rebalance waits for ``acknowledge``."""
 
     @property
     def is_due(self) -> bool:
@@ -83,23 +79,23 @@ class Rebalancing(Protocol):
 
     @property
     def is_stable(self) -> bool:
-        """True if the assignment is that of the group, and no change is in flight."""
+        """True if the member has the group's assignment, and no change is in flight."""
 
     def advance(self, now_ms: int) -> None:
         """Advance until the user or the broker has to act."""
 
     def acknowledge(self) -> None:
-        """Note that the listener ran, or that there is none."""
+        """Continue after the listener callback."""
 
     def prepare_leave(self) -> CallbackNeeded | None:
-        """Return the last callback of the listener before the member leaves; drop all that is in flight."""
+        """Return the last callback before the member leaves; drop all that is in flight."""
 
 
 COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class Generation(NamedTuple):
-    """Who this member is, in which round of a classic group; in other groups ``generation_id`` is the member epoch."""
+    """Member id and generation of a classic group; in a consumer group ``generation_id`` is the member epoch."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -113,9 +109,8 @@ class Generation(NamedTuple):
 NO_GENERATION: Final = Generation()
 
 
-class CommitVerdict(NamedTuple):
-    """What a refused commit means: the error for who waits for it, unless there is time to try again, as the member
-    that it is by then."""
+class CommitOutcome(NamedTuple):
+    """Error of a failed commit, and whether a retry under the new generation may succeed."""
 
     error: KohortError
     may_retry: bool = False
@@ -124,59 +119,59 @@ class CommitVerdict(NamedTuple):
 class Membership(RequestSource, Protocol):
     @property
     def generation(self) -> Generation:
-        """Under which offsets are committed now."""
+        """Generation of commits."""
 
     @property
     def user_generation(self) -> Generation:
-        """The one whose partitions the user works on. It outlives its loss: what is done under it then is refused."""
+        """Generation of the user's partitions. It outlives the membership, so that late commits fail."""
 
     @property
-    def life(self) -> int:
-        """Grows whenever the group has gone on without this member, which then begins anew."""
+    def incarnation(self) -> int:
+        """Number of times that the group dropped this member."""
 
     @property
-    def reads_as(self) -> Generation:
-        """Under which offsets are read; NO_GENERATION where everybody may."""
+    def fetch_generation(self) -> Generation:
+        """Generation of offset fetches; NO_GENERATION if they need none."""
 
     @property
     def is_stable(self) -> bool:
-        """Whether it has what the group has assigned to it, as far as it knows."""
+        """True if owned partitions equal the known assignment."""
 
     def resume_heartbeats(self) -> None:
-        """Send heartbeats again, once the engine is kicked: the user has seen the error that held them."""
+        """Resume the heartbeats that an error paused, once the user has seen the error."""
 
     def enter_poll(self) -> None:
-        """Stop the clock of the user, who is in poll()."""
+        """Stop the poll deadline while the user is in poll()."""
 
     def leave_poll(self, now_ms: int) -> None:
-        """Start the clock of the user, whose own work begins."""
+        """Start the poll deadline when poll() returns."""
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Rejoin at the next poll (KIP-568). Raises UsageError where no member can ask for it."""
+        """Rejoin at the next poll (KIP-568). Raises UsageError in a consumer group."""
 
     def leave(self, reason: str) -> Promise[None]:
-        """Say goodbye if there is anyone to say it to, and forget the generation."""
+        """Leave the group, if a coordinator is known, and drop the generation."""
 
     def commit_refusal(self) -> KohortError | None:
-        """Return why a commit would be wrong now, or None."""
+        """Return the error that a commit would get now, or None."""
 
-    def judge_commit(self, generation: Generation, error: ApiError) -> CommitVerdict:
-        """Return what the answer to a commit, sent under ``generation``, means to who waits for it."""
+    def on_commit_error(self, generation: Generation, error: ApiError) -> CommitOutcome:
+        """Return what a commit error, sent under ``generation``, means for the caller."""
 
 
 def not_a_member(group_id: str) -> CommitFailed:
     return CommitFailed(
-        f"this consumer is not a member of group {group_id!r} any more; what it did not commit may be "
-        "read again by others. Poll more often, or raise max.poll.interval.ms"
+        f"this consumer is no longer a member of group {group_id!r}; its uncommitted records may be read again. "
+        "Poll more often, or raise max.poll.interval.ms"
     )
 
 
-class PollClock:
-    """How long the user may still work before the next poll."""
+class PollDeadline:
+    """Deadline of the next poll."""
 
     def __init__(self, interval_ms: int) -> None:
         self.until_ms: int | None = None
-        """None while the user is in poll(), and before the first one."""
+        """None during poll(), and before the first one."""
         self._interval_ms = interval_ms
 
     def enter(self) -> None:
@@ -192,33 +187,33 @@ class PollClock:
 class HeartbeatClocks:
     """Deadlines of the next heartbeat, the session and the next poll (protocol/members.md#clocks-of-a-member).
 
-    They run from one successful JoinGroup to the next; the membership acts on them.
+    They run from one successful JoinGroup to the next.
     """
 
     def __init__(self, config: ConsumerConfig, rng: Rng) -> None:
         self._config = config
         self._request = RequestState(retry_backoff(config, rng))
         self._polling = False
-        self.beat_at_ms = 0
+        self.heartbeat_at_ms = 0
         self.session_until_ms = 0
         self.poll_until_ms = 0
 
     def start(self, now_ms: int) -> None:
         self._request.succeeded()
-        self.beat_at_ms = now_ms + self._config.heartbeat_interval_ms
+        self.heartbeat_at_ms = now_ms + self._config.heartbeat_interval_ms
         self.session_until_ms = now_ms + self._config.session_timeout_ms
         self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
 
     def sent(self, now_ms: int) -> None:
-        """Count the interval from here, not from the answer."""
-        self.beat_at_ms = now_ms + self._config.heartbeat_interval_ms
+        """Count the interval from the request, not from the response."""
+        self.heartbeat_at_ms = now_ms + self._config.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:
         self._request.succeeded()
         self.session_until_ms = now_ms + self._config.session_timeout_ms
 
     def failed(self, now_ms: int) -> None:
-        self.beat_at_ms = self._request.failed(now_ms)
+        self.heartbeat_at_ms = self._request.failed(now_ms)
 
     def enter_poll(self) -> None:
         self._polling = True
@@ -236,10 +231,10 @@ class HeartbeatClocks:
     def renew_session(self, now_ms: int) -> None:
         self.session_until_ms = now_ms + self._config.session_timeout_ms
 
-    def wake_at_ms(self, *, may_beat: bool) -> int:
+    def wake_at_ms(self, *, may_heartbeat: bool) -> int:
         at_ms = self.session_until_ms
-        if may_beat and self.beat_at_ms < at_ms:
-            at_ms = self.beat_at_ms
+        if may_heartbeat and self.heartbeat_at_ms < at_ms:
+            at_ms = self.heartbeat_at_ms
         if not self._polling and self.poll_until_ms < at_ms:
             at_ms = self.poll_until_ms
         return at_ms

@@ -1,12 +1,10 @@
-"""Membership of a classic group, on the wire: join, sync, heartbeat, leave, and what each error means.
+"""Protocol of a classic member: join, sync, heartbeat, leave, and the reaction to each error.
 
-The rules: protocol/members.md#what-errors-mean-to-a-member.
+Rules: protocol/members.md#what-errors-mean-to-a-member. ``rebalance_classic.py`` decides when to join.
 
     UNJOINED ──join()──▶ PREPARING_REBALANCE ──JoinGroup──▶ COMPLETING_REBALANCE ──SyncGroup──▶ STABLE
         ▲                        ▲ retries                        │ heartbeats run                 │ heartbeats run
         └── the generation is lost (unknown member, poll expired, left) ◀──────────────────────────┘
-
-When to join, and what the user is told before and after, is decided in ``rebalance.py``.
 """
 
 from __future__ import annotations
@@ -20,14 +18,14 @@ from kohort.client.group.member_messages import GroupLeader, MemberMessages, lea
 from kohort.client.group.membership import (
     COORDINATOR_MOVED,
     NO_GENERATION,
-    CommitVerdict,
+    CommitOutcome,
     Generation,
     HeartbeatClocks,
     not_a_member,
 )
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.denials import answer_error
-from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
+from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Promise, Unsent
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, ProtocolError, UsageError, error_code
@@ -44,7 +42,7 @@ from kohort.wire.messages.group_classic import (
 )
 from kohort.wire.schema import Message
 
-LEAVE_LANE: Final = "leave"
+LEAVE_CHANNEL: Final = "leave"
 JOINING_GROUP: Final = "joining"
 
 
@@ -63,11 +61,11 @@ class ClassicMembership:
         self.generation = NO_GENERATION
         self.rejoin_reason: str | None = None
         self.new_assignment: list[TopicPartition] | None = None
-        self.adopted: tuple[list[TopicPartition], int] = ([], -1)
-        """The last assignment that was taken, and its generation: what sticky strategies are told."""
+        self.last_assignment: tuple[list[TopicPartition], int] = ([], -1)
+        """Last accepted assignment and its generation, for sticky assignors."""
         self.user_generation = NO_GENERATION
-        """The one whose partitions the user works on. It outlives its loss: what is done under it then is refused."""
-        self.life = 0
+        """Generation of the user's partitions. It outlives the membership, so that late commits fail."""
+        self.incarnation = 0
         self.clocks = HeartbeatClocks(config, context.rng)
         self.leader = GroupLeader({a.name: a for a in assignors}, context.metadata, subscription)
         self._config = config
@@ -78,17 +76,17 @@ class ClassicMembership:
         self._request = RequestState(retry_backoff(config, context.rng))
         self._raise_later = context.failures.append
         self._note = context.notes.warn
-        self._troubles = context.troubles
+        self._outages = context.outages
         self._rebalances = context.metrics.rebalances
         self._join_reason = ""
         self._is_incompatible = False
-        """The coordinator accepts none of the assignors; DescribeGroups finds out which one the group uses."""
-        self._leads = False
-        self._beating: Unsent | None = None
-        self._beats_held = False
+        """The coordinator accepts none of the assignors; DescribeGroups reveals the group's assignor."""
+        self._is_leader = False
+        self._heartbeat: Unsent | None = None
+        self._heartbeats_paused = False
         self._leaves: list[tuple[LeaveGroupRequest, str, Promise[None]]] = []
 
-    # What the rebalance asks of it
+    # Calls of the rebalance
 
     def request_rejoin(self, reason: str) -> None:
         if self.rejoin_reason is None:
@@ -103,40 +101,40 @@ class ClassicMembership:
         self._request.succeeded()
 
     @property
-    def said_topics(self) -> frozenset[str]:
-        return self._messages.said_topics
+    def sent_topics(self) -> frozenset[str]:
+        return self._messages.sent_topics
 
     def take_assignment(self) -> list[TopicPartition] | None:
         taken, self.new_assignment = self.new_assignment, None
         return taken
 
-    def adopt(self, partitions: list[TopicPartition]) -> None:
-        self.adopted = (partitions, self.generation.generation_id)
+    def accept(self, partitions: list[TopicPartition]) -> None:
+        self.last_assignment = (partitions, self.generation.generation_id)
         if self.generation.is_member:
             self.user_generation = self.generation
 
-    def leave(self, reason: str, *, static_too: bool = False) -> Promise[None]:
-        """Send LeaveGroup, if there is a coordinator, and drop the generation. Static members stay."""
+    def leave(self, reason: str, *, even_static: bool = False) -> Promise[None]:
+        """Send LeaveGroup, if a coordinator is known, and drop the generation. Static members stay."""
         promise: Promise[None] = Promise()
         is_static = self._config.group_instance_id is not None
         known = bool(self.generation.member_id) and self._lookup.node_id is not None
-        if known and self.state is not MemberState.UNJOINED and (static_too or not is_static):
-            # A broker serves a connection's requests in order: behind a join that waits, the goodbye would wait too.
-            lane = LEAVE_LANE if self._request.is_in_flight else COORDINATOR_LANE
-            self._leaves.append((self._messages.leave(self.generation, reason), lane, promise))
+        if known and self.state is not MemberState.UNJOINED and (even_static or not is_static):
+            # A broker answers in order: a LeaveGroup behind a waiting JoinGroup would wait, too.
+            channel = LEAVE_CHANNEL if self._request.is_in_flight else COORDINATOR_CHANNEL
+            self._leaves.append((self._messages.leave(self.generation, reason), channel, promise))
         else:
             promise.resolve(None)
         self._lose_generation(reason, keep_member_id=False)
         return promise
 
-    # What everything else asks of it
+    # Calls of the consumer
 
     @property
     def is_stable(self) -> bool:
         return self.state is MemberState.STABLE
 
     @property
-    def reads_as(self) -> Generation:
+    def fetch_generation(self) -> Generation:
         return NO_GENERATION
 
     def enter_poll(self) -> None:
@@ -155,19 +153,19 @@ class ClassicMembership:
             return not_a_member(self._group_id)
         return ApiError(ErrorCode.REBALANCE_IN_PROGRESS, "poll() until the rebalance is over, then commit again")
 
-    def judge_commit(self, generation: Generation, error: ApiError) -> CommitVerdict:
+    def on_commit_error(self, generation: Generation, error: ApiError) -> CommitOutcome:
         if error.code is ErrorCode.REBALANCE_IN_PROGRESS:
             self.request_rejoin("a commit was answered REBALANCE_IN_PROGRESS")
         if error.code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            return CommitVerdict(error)
+            return CommitOutcome(error)
         if not self._subscription.mode.is_group or self.generation != generation:
-            text = "the member has joined again since; poll() and commit again"
-            return CommitVerdict(ApiError(ErrorCode.REBALANCE_IN_PROGRESS, text))
+            text = "the member has rejoined since; poll() and commit again"
+            return CommitOutcome(ApiError(ErrorCode.REBALANCE_IN_PROGRESS, text))
         keep = error.code is ErrorCode.ILLEGAL_GENERATION
-        self._fall_out(f"a commit was answered {error.code.name}", keep_member_id=keep)
-        return CommitVerdict(CommitFailed(f"{error}; the group has rebalanced without this member"))
+        self._lose_membership(f"a commit was answered {error.code.name}", keep_member_id=keep)
+        return CommitOutcome(CommitFailed(f"{error}; the group has rebalanced without this member"))
 
-    # The source
+    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         unsent = self._poll_leaves()
@@ -197,7 +195,7 @@ class ClassicMembership:
                 if self._request.ended(sent) and self.state is MemberState.PREPARING_REBALANCE:
                     self._fail(self._incompatible(response))
             case HeartbeatResponse():
-                self._beating = None
+                self._heartbeat = None
                 self._on_heartbeat(sent.context, response, now_ms)
             case LeaveGroupResponse():
                 sent.context.resolve(None)
@@ -207,7 +205,7 @@ class ClassicMembership:
             case LeaveGroupRequest():
                 sent.context.resolve(None)
             case HeartbeatRequest():
-                self._beating = None
+                self._heartbeat = None
                 self._lookup.mark_unknown()
                 self.clocks.failed(now_ms)
             case DescribeGroupsRequest():
@@ -216,7 +214,7 @@ class ClassicMembership:
             case _:
                 if not self._request.ended(sent) or self.state not in REBALANCING:
                     return
-                self._rebalances.failed_once(now_ms)
+                self._rebalances.failed_attempt(now_ms)
                 if error.retriable:
                     self._lookup.mark_unknown()
                     self._join_again(now_ms, backoff=True)
@@ -224,12 +222,12 @@ class ClassicMembership:
                     self._fail(error)
 
     def _count(self, code: int, now_ms: int) -> None:
-        """Count a join or a sync that was refused; who is but told its member id joins at once (KIP-394)."""
+        """Count a failed join or sync; MEMBER_ID_REQUIRED is part of every first join (KIP-394)."""
         if code and code != ErrorCode.MEMBER_ID_REQUIRED:
-            self._rebalances.failed_once(now_ms)
+            self._rebalances.failed_attempt(now_ms)
 
     def _unsent(self, node_id: int, request: Message, timeout_ms: int) -> Unsent:
-        return Unsent(node_id, request, timeout_ms, lane=COORDINATOR_LANE, context=self.generation)
+        return Unsent(node_id, request, timeout_ms, channel=COORDINATOR_CHANNEL, context=self.generation)
 
     # Join
 
@@ -247,27 +245,27 @@ class ClassicMembership:
             unsent.append(self._request.sent(self._unsent(node_id, question, self._config.request_timeout_ms)))
             return
         self._rebalances.began(self._join_reason, now_ms)
-        request = self._messages.join(self.generation, self.adopted, self._join_reason)
+        request = self._messages.join(self.generation, self.last_assignment, self._join_reason)
         unsent.append(self._request.sent(self._unsent(node_id, request, self._messages.join_timeout_ms)))
 
-    def _on_join(self, asked: Generation, response: JoinGroupResponse, now_ms: int) -> None:
+    def _on_join(self, sent_as: Generation, response: JoinGroupResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
         if code is ErrorCode.NONE:
-            self._troubles.mended(JOINING_GROUP, f"group {self._group_id!r} is joined", now_ms)
+            self._outages.recovered(JOINING_GROUP, f"group {self._group_id!r} is joined", now_ms)
             self._joined(response, now_ms)
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
             self.generation = Generation(member_id=response.member_id)
             self._join_again(now_ms, backoff=False)
         elif code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or code in COORDINATOR_MOVED:
-            self._troubles.refused(JOINING_GROUP, code, f"joining group {self._group_id!r}", now_ms)
+            self._outages.report_code(JOINING_GROUP, code, f"joining group {self._group_id!r}", now_ms)
             if code in COORDINATOR_MOVED:
                 self._lookup.mark_unknown()
             self._join_again(now_ms, backoff=True)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
             self._join_again(now_ms, backoff=False)
         elif code is ErrorCode.UNKNOWN_MEMBER_ID:
-            if self.generation == asked:
-                self._fall_out("the coordinator did not know the member when it joined", keep_member_id=False)
+            if self.generation == sent_as:
+                self._lose_membership("the coordinator did not know the member when it joined", keep_member_id=False)
             else:
                 self._join_again(now_ms, backoff=False)
         elif code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
@@ -297,8 +295,8 @@ class ClassicMembership:
             return
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self.leader.resign()
-        self._leads = response.leader == response.member_id
-        if self._leads:
+        self._is_leader = response.leader == response.member_id
+        if self._is_leader:
             name, skip = response.protocol_name or "", response.skip_assignment
             try:
                 self.leader.elect(name, response.members, skip_assignment=skip, now_ms=now_ms)
@@ -306,7 +304,7 @@ class ClassicMembership:
                 self._fail(error)
                 return
         self.state = MemberState.COMPLETING_REBALANCE
-        self._beats_held = False
+        self._heartbeats_paused = False
         self._request.succeeded()
         self.clocks.start(now_ms)
 
@@ -316,8 +314,8 @@ class ClassicMembership:
         if self._request.is_in_flight:
             return
         try:
-            assignments = self.leader.assignments(now_ms) if self._leads else []
-        except UsageError as error:  # an assignor of the user's own
+            assignments = self.leader.assignments(now_ms) if self._is_leader else []
+        except UsageError as error:  # from an assignor of the user
             self._fail(error)
             return
         if assignments is None:
@@ -330,10 +328,10 @@ class ClassicMembership:
         request = self._messages.sync(self.generation, assignments)
         unsent.append(self._request.sent(self._unsent(node_id, request, self._config.request_timeout_ms)))
 
-    def _on_sync(self, asked: Generation, response: SyncGroupResponse, now_ms: int) -> None:
+    def _on_sync(self, sent_as: Generation, response: SyncGroupResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
         if code is ErrorCode.NONE:
-            self._synced(asked, response)
+            self._synced(sent_as, response)
             if self.state is MemberState.STABLE:
                 self._rebalances.ended(now_ms)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -344,13 +342,13 @@ class ClassicMembership:
             self._join_again(now_ms, backoff=True)
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             keep = code is ErrorCode.ILLEGAL_GENERATION
-            self._fall_out(f"SyncGroup was answered {code.name}", keep_member_id=keep)
+            self._lose_membership(f"SyncGroup was answered {code.name}", keep_member_id=keep)
         else:
             self._fail(answer_error(self._config, code, f"syncing with group {self._group_id!r}"))
 
-    def _synced(self, asked: Generation, response: SyncGroupResponse) -> None:
+    def _synced(self, sent_as: Generation, response: SyncGroupResponse) -> None:
         type_fits = response.protocol_type in (None, PROTOCOL_TYPE)
-        if not type_fits or response.protocol_name not in (None, asked.protocol_name):
+        if not type_fits or response.protocol_name not in (None, sent_as.protocol_name):
             text = f"SyncGroup names {response.protocol_type!r} and {response.protocol_name!r}"
             self._fail(ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text))
             return
@@ -375,19 +373,19 @@ class ClassicMembership:
             self._lookup.mark_unknown()
             clocks.renew_session(now_ms)
         node_id = self._lookup.require()
-        may_beat = node_id is not None and self._beating is None and not self._beats_held
-        if may_beat and clocks.beat_at_ms <= now_ms:
+        may_heartbeat = node_id is not None and self._heartbeat is None and not self._heartbeats_paused
+        if may_heartbeat and clocks.heartbeat_at_ms <= now_ms:
             assert node_id is not None
             request = self._messages.heartbeat(self.generation)
-            self._beating = self._unsent(node_id, request, self._config.request_timeout_ms)
-            unsent.append(self._beating)
+            self._heartbeat = self._unsent(node_id, request, self._config.request_timeout_ms)
+            unsent.append(self._heartbeat)
             clocks.sent(now_ms)
-            may_beat = False
-        wakes.append(clocks.wake_at_ms(may_beat=may_beat))
+            may_heartbeat = False
+        wakes.append(clocks.wake_at_ms(may_heartbeat=may_heartbeat))
 
-    def _on_heartbeat(self, asked: Generation, response: HeartbeatResponse, now_ms: int) -> None:
+    def _on_heartbeat(self, sent_as: Generation, response: HeartbeatResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
-        current = self.generation == asked and self.state in (MemberState.STABLE, MemberState.COMPLETING_REBALANCE)
+        current = self.generation == sent_as and self.state in (MemberState.STABLE, MemberState.COMPLETING_REBALANCE)
         if code is ErrorCode.NONE:
             self.clocks.received(now_ms)
         elif code in COORDINATOR_MOVED:
@@ -398,18 +396,18 @@ class ClassicMembership:
             if current and self.state is MemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
         elif not current:
-            pass  # what the member said under another generation
+            pass  # the heartbeat belongs to an earlier generation
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             keep = code is ErrorCode.ILLEGAL_GENERATION
-            self._fall_out(f"a heartbeat was answered {code.name}", keep_member_id=keep)
+            self._lose_membership(f"a heartbeat was answered {code.name}", keep_member_id=keep)
         else:
-            self._beats_held = True
+            self._heartbeats_paused = True
             self._raise_later(answer_error(self._config, code, f"a heartbeat to group {self._group_id!r}"))
 
     def resume_heartbeats(self) -> None:
-        self._beats_held = False
+        self._heartbeats_paused = False
 
-    # Leave, and what ends a generation
+    # Leave
 
     def _poll_leaves(self) -> list[Unsent]:
         if not self._leaves:
@@ -422,8 +420,8 @@ class ClassicMembership:
             return []
         timeout_ms = self._config.request_timeout_ms
         return [
-            Unsent(node_id, request, timeout_ms, lane=lane, context=promise, shape=leave_shape)
-            for request, lane, promise in leaves
+            Unsent(node_id, request, timeout_ms, channel=channel, context=promise, shape=leave_shape)
+            for request, channel, promise in leaves
         ]
 
     def _join_again(self, now_ms: int, *, backoff: bool) -> None:
@@ -431,7 +429,7 @@ class ClassicMembership:
         if backoff:
             self._request.failed(now_ms)
 
-    def _fall_out(self, reason: str, *, keep_member_id: bool) -> None:
+    def _lose_membership(self, reason: str, *, keep_member_id: bool) -> None:
         generation = self.generation
         self._note(
             f"member {generation.member_id!r} lost generation {generation.generation_id} of group {self._group_id!r}: "
@@ -440,9 +438,9 @@ class ClassicMembership:
         self._lose_generation(reason, keep_member_id=keep_member_id)
 
     def _lose_generation(self, reason: str, *, keep_member_id: bool) -> None:
-        """Forget the generation, or the whole membership, and rejoin at the user's next poll."""
+        """Drop the generation, and the member id unless kept; rejoin at the user's next poll."""
         self.state = MemberState.UNJOINED
-        self.life += 1
+        self.incarnation += 1
         self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")
         self.new_assignment = None
         self._request.forget_in_flight()

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch, built and read: topics go by name up to version 9, by id from version 10 (KIP-848)."""
+"""OffsetCommit and OffsetFetch messages: topics by name up to version 9, by id from version 10 (KIP-848)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kohort.wire.messages.offsets import (
 from kohort.wire.schema import Message
 
 BY_NAME_COMMIT: Final = 9
-"""The highest version of OffsetCommit that names topics."""
+"""Highest version of OffsetCommit with topic names."""
 BY_NAME_FETCH: Final = 9
 GROUPS_FROM: Final = 8
 REQUIRE_STABLE_FROM: Final = 7
@@ -69,8 +69,7 @@ def _commit_partition(number: int, offset: OffsetAndMetadata) -> OffsetCommitReq
 
 
 def commit_errors(request: OffsetCommitRequest, response: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode]:
-    """Return the partitions that were refused, and why. What an id stands for is what the request said, whatever is
-    known of topics by now."""
+    """Return the error codes of failed partitions, with names by the ids of the request."""
     names = {topic.topic_id: topic.name for topic in request.topics}
     found: dict[TopicPartition, ErrorCode] = {}
     for topic in response.topics:
@@ -95,7 +94,7 @@ def build_fetch(
 
 
 def shape_fetch(request: Message, version: int) -> Message:
-    """Ask for one group at a time before version 8; before 7 unstable offsets cannot be refused."""
+    """Send one group without a list before version 8, and without ``require_stable`` before version 7."""
     assert isinstance(request, OffsetFetchRequest)
     if version >= GROUPS_FROM:
         return request
@@ -112,8 +111,10 @@ def shape_fetch(request: Message, version: int) -> Message:
 def fetched_offsets(
     request: OffsetFetchRequest, response: OffsetFetchResponse
 ) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
-    """Return the error of the whole answer, and what it says of each partition. What an id stands for is what the
-    request said: a topic that is not known any more would have no offset else, and be read from its reset again."""
+    """Return the error code of the response, and the offset of each partition, with names by the ids of the request.
+
+    Metadata may no longer know the topic; without its name the partition would be reset.
+    """
     names = {topic.topic_id: topic.name for group in request.groups for topic in group.topics or []}
     found: dict[TopicPartition, FetchedOffset] = {}
     if response.groups:

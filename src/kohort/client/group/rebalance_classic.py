@@ -1,10 +1,9 @@
-"""A rebalance of a classic group as the user sees it: commit, give up, join, take.
+"""Rebalance of a classic group inside ``poll()``: commit, revoke, join, accept the assignment.
 
-The rules: protocol/members.md#rebalance-callbacks. ``ClassicMembership`` speaks the protocol; this is the part that
-must happen in the thread that polls.
+Rules: protocol/members.md#rebalance-callbacks. ``ClassicMembership`` speaks the protocol.
 
-Eager: everything is given up before the join. Cooperative: what is owned stays until an assignment says otherwise, and
-a member that had to give something up rejoins at once, so that the next round can hand it on.
+Eager: all partitions are revoked before the join. Cooperative: owned partitions stay unless the new assignment lacks
+them; a member that revoked partitions rejoins at once, so that the next round can assign them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 
 
 class ClassicRebalance:
-    """The steps of one rebalance after the other. ``advance`` is called while the user polls, and only then."""
+    """Steps of a rebalance; ``advance`` runs only inside ``poll()``."""
 
     def __init__(
         self,
@@ -40,7 +39,7 @@ class ClassicRebalance:
         self._commit: Promise[dict[TopicPartition, OffsetAndMetadata]] | None = None
         self._commit_until_ms = 0
         self._joined_topics: frozenset[str] | None = None
-        self._told_eagerly = False
+        self._revoked_eagerly = False
 
     @property
     def is_due(self) -> bool:
@@ -67,7 +66,7 @@ class ClassicRebalance:
                 step, self._next = self._next, None
                 step()
             elif self._membership.new_assignment is not None:
-                self._take(now_ms)
+                self._take_assignment(now_ms)
             elif self._must_rejoin():
                 self._prepare(now_ms)
             else:
@@ -81,7 +80,7 @@ class ClassicRebalance:
         membership = self._membership
         owned = tuple(self._subscription.assigned) if self._subscription.mode.is_group else ()
         self._next = self._commit = self.callback = self._joined_topics = None
-        self._told_eagerly = False
+        self._revoked_eagerly = False
         if not owned:
             return None
         safe = membership.generation.is_member and membership.state is MemberState.STABLE
@@ -95,8 +94,8 @@ class ClassicRebalance:
             return False
         if self._joined_topics is None:
             if subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched:
-                return False  # which topics match is about to be known
-            membership.rejoin_reason = "the consumer subscribed"  # and not what its last membership ended with
+                return False  # the matching topics are unknown until metadata arrive
+            membership.rejoin_reason = "the consumer subscribed"  # overrides the reason of the last membership's end
         elif membership.state is MemberState.UNJOINED:
             membership.request_rejoin("the member is not in the group")
         elif self._joined_topics != subscription.topics:
@@ -107,46 +106,48 @@ class ClassicRebalance:
 
     def _prepare(self, now_ms: int) -> None:
         member = self._membership.generation.is_member
-        leaving = [] if not member else self._not_wanted() if self._cooperative else list(self._subscription.assigned)
-        self._start_commit(leaving, list(self._subscription.assigned) if member else [], now_ms)
-        self._next = self._give_up
+        revoked = [] if not member else self._unsubscribed() if self._cooperative else list(self._subscription.assigned)
+        self._start_commit(revoked, list(self._subscription.assigned) if member else [], now_ms)
+        self._next = self._revoke_before_join
 
-    def _not_wanted(self) -> list[TopicPartition]:
+    def _unsubscribed(self) -> list[TopicPartition]:
         return [p for p in self._subscription.assigned if p.topic not in self._subscription.topics]
 
     def _start_commit(
-        self, leaving: Collection[TopicPartition], commit: Collection[TopicPartition], now_ms: int
+        self, revoked: Collection[TopicPartition], commit: Collection[TopicPartition], now_ms: int
     ) -> None:
-        for partition in leaving:
+        for partition in revoked:
             self._subscription.assigned[partition].pending_revocation = True
         if commit and self._commit_positions is not None:
             self._commit_until_ms = now_ms + self._commit_timeout_ms
             self._commit = self._commit_positions(commit, self._commit_until_ms)
 
-    def _give_up(self) -> None:
+    def _revoke_before_join(self) -> None:
         owned = tuple(self._subscription.assigned)
         if not self._membership.generation.is_member:
-            self._told_eagerly = False
-            self._tell("lost", owned, even_if_empty=False, then=lambda: self._join(keep=()))
+            self._revoked_eagerly = False
+            self._request_callback("lost", owned, even_if_empty=False, then=lambda: self._join(keep=()))
         elif self._cooperative:
-            gone = self._not_wanted()
-            keep = [p for p in owned if p not in set(gone)]
-            for partition in keep:  # one that was to go, and was wanted again while its commit was under way
+            unsubscribed = self._unsubscribed()
+            keep = [p for p in owned if p not in set(unsubscribed)]
+            for partition in keep:  # subscribed again while its commit was in flight
                 self._subscription.assigned[partition].pending_revocation = False
-            self._tell("revoked", tuple(gone), even_if_empty=False, then=lambda: self._join(keep=keep))
+            self._request_callback(
+                "revoked", tuple(unsubscribed), even_if_empty=False, then=lambda: self._join(keep=keep)
+            )
         else:
-            again, self._told_eagerly = self._told_eagerly, True
-            self._tell("revoked", owned, even_if_empty=not again, then=lambda: self._join(keep=()))
+            again, self._revoked_eagerly = self._revoked_eagerly, True
+            self._request_callback("revoked", owned, even_if_empty=not again, then=lambda: self._join(keep=()))
 
     def _join(self, keep: Collection[TopicPartition]) -> None:
-        # What is committed was read at the positions, so they may go now.
+        # The positions are committed.
         self._subscription.assign_from_group(keep)
         self._joined_topics = self._subscription.topics
         self._membership.join()
 
     # After the sync
 
-    def _take(self, now_ms: int) -> None:
+    def _take_assignment(self, now_ms: int) -> None:
         assigned = self._membership.take_assignment() or []
         if not self._subscription.matches(assigned):
             self._membership.request_rejoin("the assignment does not match the subscription, which changed meanwhile")
@@ -154,7 +155,7 @@ class ClassicRebalance:
         owned = self._subscription.assigned
         revoked = tuple(p for p in owned if p not in set(assigned))
         added = tuple(p for p in assigned if p not in owned)
-        self._told_eagerly = False
+        self._revoked_eagerly = False
         self._start_commit(revoked, revoked, now_ms)
         self._next = lambda: self._revoke(revoked, added, assigned)
 
@@ -162,23 +163,23 @@ class ClassicRebalance:
         self, revoked: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...], assigned: list[TopicPartition]
     ) -> None:
         if not self._membership.generation.is_member:
-            return  # it fell out while its commit was under way: all is lost, as the next join tells
+            return  # the membership was lost during the commit; the next join reports the partitions as lost
         if revoked:
             names = ", ".join(map(str, revoked))
             self._membership.request_rejoin(f"partitions were revoked and can be given to others: {names}")
-        self._tell("revoked", revoked, even_if_empty=False, then=lambda: self._adopt(added, assigned))
+        self._request_callback("revoked", revoked, even_if_empty=False, then=lambda: self._adopt(added, assigned))
 
     def _adopt(self, added: tuple[TopicPartition, ...], assigned: list[TopicPartition]) -> None:
-        if not self._membership.generation.is_member:  # it fell out while the listener was told: the rest is lost
+        if not self._membership.generation.is_member:  # membership lost during the callback
             self._subscription.assign_from_group([p for p in assigned if p not in added])
             return
         self._subscription.assign_from_group(assigned)
-        # What the leader knew of a pattern counts as said. What the user has wanted since the join was not said.
-        self._joined_topics = self._membership.said_topics | {p.topic for p in assigned}
-        self._membership.adopt(assigned)
+        # The leader knows the topics of a pattern; later subscriptions need another join.
+        self._joined_topics = self._membership.sent_topics | {p.topic for p in assigned}
+        self._membership.accept(assigned)
         self.callback = CallbackNeeded("assigned", added)
 
-    def _tell(
+    def _request_callback(
         self,
         kind: CallbackKind,
         partitions: tuple[TopicPartition, ...],

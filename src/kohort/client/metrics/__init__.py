@@ -1,1 +1,1 @@
-"""What a client counts of itself, for as long as it lives: cheap enough to be counted always."""
+"""Metrics of a client, cheap enough to be always on."""

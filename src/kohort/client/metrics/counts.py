@@ -1,7 +1,6 @@
-"""Counts of one client: traffic of its connections, a consumer's polls and rebalances, a producer's batches.
+"""Counters of one client: connections and requests, a consumer's polls and rebalances, a producer's batches.
 
-A client counts by the request, the batch and the poll, never by the record. Lag and the like are not counted: a report
-looks them up.
+A client counts requests, batches and polls, never single records. Values such as lag are computed for the report.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ class _Window(NamedTuple):
     most: float
 
 
-class SampleReading(NamedTuple):
-    """What there is to say of a metric: of the last windows, and of all time."""
+class SampleSummary(NamedTuple):
+    """Summary of one metric: over the last windows, and in total."""
 
     values: int
     sum: float
     most: float
-    """NaN where nothing came of late."""
+    """NaN without a value in the last windows."""
     rate: float
-    """Of late, the sum by the second."""
+    """Sum per second over the last windows."""
     value_rate: float
-    """Of late, how many came in a second."""
-    ever: int
+    """Number of values per second over the last windows."""
+    total_count: int
     total: float
 
     @property
@@ -55,8 +54,7 @@ class SampleReading(NamedTuple):
 class Samples:
     """Values of one metric in the last ``metrics.num.samples`` windows of ``metrics.sample.window.ms``.
 
-    Averages and maxima are those of the windows, rates divide by the time that the windows cover. The first value after
-    the end of a window begins the next one.
+    Rates divide by the time that the windows cover. The first value after the end of a window begins the next one.
     """
 
     __slots__ = ("_began_ms", "_count", "_ends_ms", "_most", "_over", "_past_count", "_past_sum", "_sum", "_windows")
@@ -87,73 +85,71 @@ class Samples:
         self._began_ms, self._ends_ms = now_ms, now_ms + self._windows.window_ms
         self._count, self._sum, self._most = 0, 0, -math.inf
 
-    def reading(self, now_ms: int) -> SampleReading:
+    def summary(self, now_ms: int) -> SampleSummary:
         counts_from_ms = now_ms - self._windows.samples * self._windows.window_ms
         now = _Window(self._began_ms, self._count, self._sum, self._most)
         recent = [w for w in (*list(self._over), now) if w.values and w.began_ms > counts_from_ms]
         values, summed = sum(w.values for w in recent), sum(w.sum for w in recent)
         seconds = self._seconds(now_ms - recent[0].began_ms if recent else 0)
-        return SampleReading(
+        return SampleSummary(
             values=values,
             sum=summed,
             most=max((w.most for w in recent), default=math.nan),
             rate=summed / seconds,
             value_rate=values / seconds,
-            ever=self._past_count + self._count,
+            total_count=self._past_count + self._count,
             total=self._past_sum + self._sum,
         )
 
     def _seconds(self, covered_ms: int) -> float:
-        """Return the time that rates are by. All windows but one count as whole, as in Kafka, so that the first value
-        of a client's life is no flood."""
+        """Return the time base of rates, in s. As in Kafka, all windows but the current count as full."""
         window_ms = self._windows.window_ms
         missing = self._windows.samples - 1 - covered_ms // window_ms
         return max(covered_ms + max(missing, 0) * window_ms, 1) / 1000
 
 
-def together(readings: Iterable[SampleReading]) -> SampleReading:
+def merge(readings: Iterable[SampleSummary]) -> SampleSummary:
     found = list(readings)
-    return SampleReading(
+    return SampleSummary(
         values=sum(r.values for r in found),
         sum=sum(r.sum for r in found),
         most=max((r.most for r in found if r.values), default=math.nan),
         rate=sum(r.rate for r in found),
         value_rate=sum(r.value_rate for r in found),
-        ever=sum(r.ever for r in found),
+        total_count=sum(r.total_count for r in found),
         total=sum(r.total for r in found),
     )
 
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-MOST_NAMES: Final = 10_000
+MAX_NAMES: Final = 10_000
 
 
 class CountsByName(dict[K, V]):
-    """Makes what is missing, up to so many; then the oldest goes with its counts."""
+    """Counters by name. Creates missing ones; above ``limit`` it drops the oldest."""
 
-    __slots__ = ("_make", "_most")
+    __slots__ = ("_create", "_limit")
 
-    def __init__(self, make: Callable[[], V], most: int = MOST_NAMES) -> None:
+    def __init__(self, create: Callable[[], V], limit: int = MAX_NAMES) -> None:
         super().__init__()
-        self._make = make
-        self._most = most
+        self._create = create
+        self._limit = limit
 
     def __missing__(self, name: K) -> V:
-        if len(self) >= self._most:
+        if len(self) >= self._limit:
             del self[next(iter(self))]
-        made = self[name] = self._make()
-        return made
+        created = self[name] = self._create()
+        return created
 
 
 Api = type[Message]
 JOINING: Final[frozenset[Api]] = frozenset({JoinGroupRequest, SyncGroupRequest})
-"""Only those of them that were not refused count for how long a join takes, as in Kafka."""
+"""Requests whose latency counts as join time, if accepted, as in Kafka."""
 
 
 class ErrorCounts:
-    """How often requests, or parts of them, failed or were refused: by API and kind of error, which is Kafka's name of
-    the code, or the class of what became of the connection."""
+    """Failures by API and error: the name of an error code, or of an exception."""
 
     def __init__(self) -> None:
         self.errors: Counter[tuple[Api, str]] = Counter()
@@ -165,11 +161,11 @@ class ErrorCounts:
         self.errors[api, type(error).__name__] += 1
 
 
-class Answer(NamedTuple):
+class ResponseStats(NamedTuple):
     size: int
     waited_ms: int
     code: int
-    """The error for the request as a whole, if the answer has such."""
+    """Error code of the whole response; 0 if none."""
     throttle_ms: int
 
 
@@ -180,12 +176,12 @@ class ApiMetrics:
         self.sent = 0
         self.sent_at_ms: int | None = None
         self.latency = Samples(windows)
-        """Milliseconds from writing it to its answer."""
+        """Milliseconds from sending to response."""
         self.accepted = Samples(windows)
         self.refused = 0
-        """Answers with an error for the request as a whole."""
+        """Responses with an error code for the whole request."""
         self.throttle = Samples(windows)
-        """Milliseconds for which brokers held up this client, where they did."""
+        """Milliseconds of each throttled response."""
 
 
 class NodeMetrics:
@@ -198,18 +194,18 @@ class NodeMetrics:
         self.sent = Samples(traffic.windows)
         """Bytes of each request."""
         self.received = Samples(traffic.windows)
-        """Bytes of each answer."""
+        """Bytes of each response."""
         self.latency = Samples(traffic.windows)
-        """Milliseconds from writing a request to its answer."""
+        """Milliseconds from sending to response."""
 
-    def asked(self, api: Api, size: int, now_ms: int) -> None:
+    def request_sent(self, api: Api, size: int, now_ms: int) -> None:
         self.sent.record(size, now_ms)
         of_api = self._traffic.apis[api]
         of_api.sent += 1
         of_api.sent_at_ms = now_ms
 
-    def answered(self, api: Api, answer: Answer, now_ms: int) -> None:
-        size, waited_ms, code, throttle_ms = answer
+    def response_received(self, api: Api, stats: ResponseStats, now_ms: int) -> None:
+        size, waited_ms, code, throttle_ms = stats
         self.received.record(size, now_ms)
         self.latency.record(waited_ms, now_ms)
         of_api = self._traffic.apis[api]
@@ -217,7 +213,7 @@ class NodeMetrics:
         if not code:
             if api in JOINING:
                 of_api.accepted.record(waited_ms, now_ms)
-        elif code != ErrorCode.MEMBER_ID_REQUIRED:  # the member is told its id, and joins with it (KIP-394)
+        elif code != ErrorCode.MEMBER_ID_REQUIRED:  # MEMBER_ID_REQUIRED is part of every first join (KIP-394)
             of_api.refused += 1
             self._traffic.refused(api, error_code(code))
         if throttle_ms:
@@ -243,15 +239,15 @@ class ReadTopicMetrics:
 
 
 class PollMetrics:
-    """When the user polls, and for how long. Listeners are the user's own work."""
+    """Times of a consumer's polls. Listener callbacks count as the user's work."""
 
     __slots__ = ("at_ms", "idle", "interval", "is_inside", "last_ms")
 
     def __init__(self, windows: SampleWindows) -> None:
         self.interval = Samples(windows)
-        """Milliseconds from the begin of one poll to that of the next."""
+        """Milliseconds between the starts of two polls."""
         self.idle = Samples(windows)
-        """Milliseconds in polls, where there were any."""
+        """Milliseconds spent waiting in polls."""
         self.last_ms: int | None = None
         self.at_ms: int = 0
         self.is_inside = False
@@ -275,15 +271,15 @@ class PollMetrics:
 
 
 class RebalanceMetrics:
-    """Rebalances as this member saw them: from its first request to its assignment."""
+    """Rebalances of this member, from the first request to the assignment."""
 
     __slots__ = ("began_ms", "ended_ms", "failed", "latency", "reason")
 
     def __init__(self, windows: SampleWindows) -> None:
         self.latency = Samples(windows)
-        """Milliseconds of those that came to an assignment."""
+        """Milliseconds of completed rebalances."""
         self.failed = Samples(windows)
-        """Joins and syncs that were refused or not answered, and members that fell out of their group meanwhile."""
+        """Joins and syncs that failed, and memberships lost during a rebalance."""
         self.reason = ""
         self.began_ms: int | None = None
         self.ended_ms: int | None = None
@@ -297,12 +293,12 @@ class RebalanceMetrics:
             self.latency.record(now_ms - self.began_ms, now_ms)
             self.began_ms, self.ended_ms = None, now_ms
 
-    def failed_once(self, now_ms: int) -> None:
+    def failed_attempt(self, now_ms: int) -> None:
         self.failed.record(1, now_ms)
 
 
 class ReadingMetrics(ErrorCounts):
-    """Of one consumer. Its errors are those of partitions."""
+    """Metrics of one consumer. Its errors are those of partitions."""
 
     def __init__(self, windows: SampleWindows | None = None) -> None:
         super().__init__()
@@ -310,14 +306,14 @@ class ReadingMetrics(ErrorCounts):
         self.polls = PollMetrics(windows)
         self.topics: CountsByName[str, ReadTopicMetrics] = CountsByName(lambda: ReadTopicMetrics(windows))
         self.fetched = Samples(windows)
-        """Bytes of each answer that brought records, of all its partitions."""
+        """Bytes of each Fetch response with records."""
         self.rebalances = RebalanceMetrics(windows)
         self.listeners: defaultdict[str, Samples] = defaultdict(lambda: Samples(windows))
-        """Milliseconds that the listener took, by what it was told: revoked, assigned, lost."""
+        """Milliseconds of listener callbacks: revoked, assigned, lost."""
         self.blocked_ms: dict[str, int] = {"commit": 0, "committed": 0}
-        """How long calls waited for the coordinator."""
+        """Milliseconds of blocking calls, by call."""
 
-    def brought(self, topic: str, size: int, now_ms: int) -> None:
+    def data_received(self, topic: str, size: int, now_ms: int) -> None:
         self.topics[topic].bytes.record(size, now_ms)
 
 
@@ -340,16 +336,16 @@ class SendingMetrics(ErrorCounts):
         super().__init__()
         self.topics: CountsByName[str, SentTopicMetrics] = CountsByName(lambda: SentTopicMetrics(windows))
         self.queue_ms = Samples(windows)
-        """How long a batch was in the producer before it left for the first time."""
+        """Milliseconds from a batch's creation to its first send."""
         self.requests = Samples(windows)
         """Records of each request."""
         self.splits = Samples(windows)
-        self.no_room = Samples(windows)
-        """Calls that found no room in the buffer within ``max.block.ms``."""
+        self.buffer_full = Samples(windows)
+        """Calls that found no free buffer within ``max.block.ms``."""
         self.blocked_ms: Counter[str] = Counter()
-        """How long calls waited, by what for: ``buffer``, ``metadata``, ``flush``, and the calls of transactions."""
+        """Milliseconds of blocking: ``buffer``, ``metadata``, ``flush``, and calls of transactions."""
 
-    def left(self, topic: str, records: int, size: int, queued_ms: int, now_ms: int) -> None:
+    def records_sent(self, topic: str, records: int, size: int, queued_ms: int, now_ms: int) -> None:
         of_topic = self.topics[topic]
         of_topic.records.record(records, now_ms)
         of_topic.bytes.record(size, now_ms)
@@ -358,8 +354,8 @@ class SendingMetrics(ErrorCounts):
     def compressed(self, topic: str, ratio: float, now_ms: int) -> None:
         self.topics[topic].compression.record(ratio, now_ms)
 
-    def tries_again(self, topic: str, records: int, now_ms: int) -> None:
+    def records_retried(self, topic: str, records: int, now_ms: int) -> None:
         self.topics[topic].retried.record(records, now_ms)
 
-    def gave_up(self, topic: str, records: int, now_ms: int) -> None:
+    def records_failed(self, topic: str, records: int, now_ms: int) -> None:
         self.topics[topic].lost.record(records, now_ms)

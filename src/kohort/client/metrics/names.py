@@ -1,4 +1,4 @@
-"""What ``metrics()`` of a client returns: values by Kafka's names for them."""
+"""Result of a client's ``metrics()``: values by Kafka's metric names."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ MetricValue = float | str
 
 
 class MetricName(NamedTuple):
-    """A metric's name as in Kafka's Java clients: ``name`` in a ``group``, with ``tags`` as pairs of name and value."""
+    """Name of a metric as in Kafka's Java clients: ``name`` in ``group``, with ``tags`` as (name, value) pairs."""
 
     name: str
     group: str
     tags: tuple[tuple[str, str], ...]
 
     def tag(self, name: str) -> str | None:
-        """Return the value of a tag, such as ``client-id``, ``topic`` or ``node-id``; None where there is none."""
+        """Return the value of a tag such as ``client-id``, ``topic`` or ``node-id``; None without such a tag."""
         return next((value for key, value in self.tags if key == name), None)
 
 
 class MetricsSnapshot(Mapping[MetricName, MetricValue]):
-    """What a client knows of itself at one moment. Numbers are NaN where nothing came of late; one metric is a text."""
+    """Metrics of a client at one time. Numbers are NaN without a recent value; one metric is text."""
 
     def __init__(self, kind: str, client_id: str, at_ms: int) -> None:
         self.kind = kind
@@ -44,25 +44,25 @@ class MetricsSnapshot(Mapping[MetricName, MetricValue]):
     def value(self, name: str, group: str | None = None, **tags: object) -> MetricValue:
         """Return one value: ``metrics.value("records-lag", topic="orders", partition=0)``.
 
-        Tags have their names with underscores. A ``group`` is needed only where several have a metric of this name.
-        Without tags the metric of the whole client is meant. Raises UsageError where there is none, or several.
+        Tags are written with underscores. ``group`` is needed only if several groups have the name. Without tags the
+        metric of the whole client is returned. Raises UsageError if no metric or several match.
         """
         wanted = {key.replace("_", "-"): str(value) for key, value in tags.items()}
         named = [n for n in self._values if n.name == name and group in (None, n.group)]
         if not named:
             where = f" in the group {group!r}" if group else ""
             near = did_you_mean(name, sorted({n.name for n in self._values}))
-            raise UsageError(f"there is no metric {name!r}{where}{near}")
+            raise UsageError(f"unknown metric {name!r}{where}{near}")
         found = [n for n in named if wanted.items() <= dict(n.tags).items()]
         fewest = min((len(n.tags) for n in found), default=0)
         found = [n for n in found if len(n.tags) == fewest]
         if len(found) != 1:
             several = "; ".join(f"{n.group} {dict(n.tags[1:])}" for n in (found or named)[:5])
-            what = "several are" if found else "none is"
-            raise UsageError(f"metric {name!r}: {what} of {wanted or 'the client'}; there are: {several}")
+            what = "several" if found else "none"
+            raise UsageError(f"metric {name!r}: {what} for {wanted or 'the client'}; available: {several}")
         return self._values[found[0]]
 
     def put(self, group: str, name: str, value: MetricValue, **tags: str) -> None:
-        """Add a value; tags by their names with underscores. For who makes this."""
+        """Add a value with tags written with underscores."""
         pairs = (("client-id", self.client_id), *((key.replace("_", "-"), text) for key, text in tags.items()))
         self._values[MetricName(name, group, pairs)] = value if isinstance(value, str) else float(value)

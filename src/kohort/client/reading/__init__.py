@@ -1,1 +1,1 @@
-"""Read partitions: where to read, from whom, what was fetched."""
+"""Consumer: subscriptions, positions, fetches."""

@@ -1,4 +1,4 @@
-"""What the sources of one consumer work with, each its part: handed to them as a whole."""
+"""Parts that the request sources of one consumer share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kohort.client.metrics.counts import ReadingMetrics
 from kohort.client.reading.subscription import PartitionState, SubscriptionState
 from kohort.client.requests.metadata import Metadata
-from kohort.client.requests.troubles import Notes, Troubles
+from kohort.client.requests.outages import Notes, Outages
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import KohortError
@@ -16,18 +16,18 @@ from kohort.model import TopicPartition
 
 
 class Failures:
-    """Oldest first. Sources find them between polls; meanwhile the user may seek, or be assigned something else."""
+    """Errors for the next poll, oldest first. Those of a partition are dropped after a seek or revocation."""
 
     def __init__(self, subscription: SubscriptionState) -> None:
         self._subscription = subscription
         self._errors: deque[tuple[KohortError, TopicPartition | None, PartitionState | None, int]] = deque()
 
     def append(self, error: KohortError) -> None:
-        """Raise ``error`` at the next poll, after seeks and assignments too."""
+        """Raise ``error`` at the next poll."""
         self._errors.append((error, None, None, 0))
 
     def append_about(self, partition: TopicPartition, state: PartitionState, error: KohortError) -> None:
-        """Raise ``error`` at the next poll if the partition is still assigned and unmoved then."""
+        """Raise ``error`` at the next poll, unless the partition was moved or revoked before."""
         self._errors.append((error, partition, state, state.run))
 
     def __bool__(self) -> bool:
@@ -46,13 +46,13 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerContext:
-    """Of one consumer. ``failures`` are raised at the user's next poll, ``notes`` and ``troubles`` go to the log."""
+    """Shared parts of one consumer. ``failures`` are raised by the next poll; ``notes`` go to the log."""
 
     config: ConsumerConfig
     subscription: SubscriptionState
     metadata: Metadata
     failures: Failures
     notes: Notes
-    troubles: Troubles
+    outages: Outages
     rng: Rng
     metrics: ReadingMetrics = field(default_factory=ReadingMetrics)

@@ -1,9 +1,7 @@
-"""Fetch sessions, the client's half (KIP-227): after a full fetch, only what changed is sent.
+"""Client side of fetch sessions, one per node (KIP-227): after a full fetch, only changes are sent.
 
-The rules: protocol/fetching.md#fetch-sessions.
-
-One session per node. A request says either everything (epoch 0) or the difference to the request before; an answer to
-the latter holds only partitions that have something new. Whatever goes wrong ends in a full fetch.
+Rules: protocol/fetching.md#fetch-sessions. A request has either all partitions (epoch 0) or the difference to the
+previous request; the response to a difference has only changed partitions. Any error ends in a full fetch.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ FINAL_EPOCH: Final = -1
 EPOCH_MAX: Final = 0x7FFFFFFF
 
 
-class Wanted(NamedTuple):
-    """What is asked of one partition."""
+class PartitionFetch(NamedTuple):
+    """Fetch parameters of one partition."""
 
     topic_id: bytes
     fetch_offset: int
@@ -41,30 +39,30 @@ class FetchSession:
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = FULL_FETCH
-        self._known: dict[TopicPartition, Wanted] = {}
+        self._known: dict[TopicPartition, PartitionFetch] = {}
         self._uses_ids = True
 
     @property
     def uses_ids(self) -> bool:
-        """Whether every partition is named by its topic's id, as version 13 and later need it."""
+        """True if all partitions have topic ids, as version 13 requires."""
         return self._uses_ids
 
     @property
     def is_open(self) -> bool:
         return self._id != NO_SESSION
 
-    def build(self, wanted: Mapping[TopicPartition, Wanted]) -> SessionRequest:
-        uses_ids = all(w.topic_id != NO_UUID for w in wanted.values())
+    def build(self, partitions: Mapping[TopicPartition, PartitionFetch]) -> SessionRequest:
+        uses_ids = all(w.topic_id != NO_UUID for w in partitions.values())
         if uses_ids != self._uses_ids:
             self._uses_ids = uses_ids
-            self._epoch = FULL_FETCH  # a session names topics one way or the other, never both
+            self._epoch = FULL_FETCH  # a session has either names or ids
         if self._epoch == FULL_FETCH:
-            self._known = dict(wanted)
-            return SessionRequest(self._id, FULL_FETCH, _topics(wanted), [])
-        changed = {p: w for p, w in wanted.items() if self._known.get(p) != w}
-        gone = {p: w for p, w in self._known.items() if p not in wanted or wanted[p].topic_id != w.topic_id}
-        self._known = dict(wanted)
-        return SessionRequest(self._id, self._epoch, _topics(changed), _forgotten(gone))
+            self._known = dict(partitions)
+            return SessionRequest(self._id, FULL_FETCH, _topics(partitions), [])
+        changed = {p: w for p, w in partitions.items() if self._known.get(p) != w}
+        removed = {p: w for p, w in self._known.items() if p not in partitions or partitions[p].topic_id != w.topic_id}
+        self._known = dict(partitions)
+        return SessionRequest(self._id, self._epoch, _topics(changed), _forgotten(removed))
 
     def build_close(self) -> SessionRequest:
         request = SessionRequest(self._id, FINAL_EPOCH, [], _forgotten(self._known))
@@ -72,14 +70,13 @@ class FetchSession:
         return request
 
     def name_of(self, topic: str, topic_id: bytes) -> str:
-        """Return the topic of an answer; from version 13 on it is given by its id. Empty if this session has none
-        such."""
+        """Return the topic of a response, by its id from version 13 on; "" if it is not in this session."""
         if topic:
             return topic
         return next((p.topic for p, w in self._known.items() if w.topic_id == topic_id), "")
 
     def take(self, response: FetchResponse) -> bool:
-        """Update the session from an answer; return False if the answer is of no use."""
+        """Update the session from a response; return False if the response cannot be used."""
         if response.error_code:
             if error_code(response.error_code) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION
@@ -102,21 +99,21 @@ class FetchSession:
         return True
 
     def lost(self) -> None:
-        """Start another session: the node may or may not have seen the request."""
+        """Start a new session: the node may not have received the request."""
         self._epoch = FULL_FETCH
 
     def _take_full(self, answered: set[TopicPartition], response: FetchResponse) -> bool:
         if answered != self._known.keys():
             self._id = response.session_id
-            return False  # throttled with an empty answer, or not an answer to what was asked
+            return False  # an empty response of a throttled request, or other partitions
         self._id = response.session_id
         self._epoch = FULL_FETCH if self._id == NO_SESSION else 1
         return True
 
 
-def _topics(wanted: Mapping[TopicPartition, Wanted]) -> list[FetchTopic]:
+def _topics(partitions: Mapping[TopicPartition, PartitionFetch]) -> list[FetchTopic]:
     topics: dict[str, FetchTopic] = {}
-    for (topic, number), w in wanted.items():
+    for (topic, number), w in partitions.items():
         entry = topics.get(topic)
         if entry is None:
             entry = topics[topic] = FetchTopic(topic=topic, topic_id=w.topic_id)
@@ -131,7 +128,7 @@ def _topics(wanted: Mapping[TopicPartition, Wanted]) -> list[FetchTopic]:
     return list(topics.values())
 
 
-def _forgotten(partitions: Mapping[TopicPartition, Wanted]) -> list[ForgottenTopic]:
+def _forgotten(partitions: Mapping[TopicPartition, PartitionFetch]) -> list[ForgottenTopic]:
     topics: dict[tuple[str, bytes], list[int]] = {}
     for (topic, number), w in partitions.items():
         topics.setdefault((topic, w.topic_id), []).append(number)

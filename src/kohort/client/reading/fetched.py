@@ -1,7 +1,6 @@
-"""From fetched bytes to records or Arrow batches: raw until somebody takes them, decoded in the thread that does.
+"""Batches from one Fetch, decoded to records or Arrow batches in the thread that takes them.
 
-A ``Fetched`` is what one Fetch brought of one partition: whole batches as they were stored. How far it reaches is read
-from the batch headers alone, so that the next fetch can leave before a single record is looked at.
+The batch headers alone give the next offset, so that the next fetch starts before records are decoded.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _BATCH_MIN: Final = 61
 
 @dataclass(slots=True)
 class Span:
-    """How far fetched bytes reach. ``broken``: a header makes no sense, and nothing behind it can be placed."""
+    """Offsets and bytes of whole batches. ``broken``: an invalid header hides the rest."""
 
     next_offset: int
     leader_epoch: int
@@ -42,7 +41,7 @@ class Span:
 
 
 def span_of(data: Buffer, start_offset: int) -> Span:
-    """Walk the headers of whole batches; a partial one at the end does not count."""
+    """Read the headers of whole batches; ignore a partial batch at the end."""
     at, end = 0, len(data)
     next_offset, epoch = start_offset, NO_EPOCH
     while end - at >= _BATCH_MIN:
@@ -63,7 +62,7 @@ def span_of(data: Buffer, start_offset: int) -> Span:
 
 @dataclass(slots=True, eq=False)
 class Fetched:
-    """The batches of one partition from one Fetch, and how much of them was handed out."""
+    """Batches of one partition from one Fetch; ``at`` counts the returned records."""
 
     partition: TopicPartition
     state: PartitionState
@@ -78,7 +77,7 @@ class Fetched:
     at: int = 0
     taken_at: Position | None = None
     error: CorruptRecord | None = None
-    """What is wrong with the bytes behind the last good record."""
+    """Error behind the last valid record."""
 
     @property
     def size(self) -> int:
@@ -89,8 +88,10 @@ class Fetched:
         return self.state.run != self.run
 
     def damage(self) -> int:
-        """Return the checksum of the batch that ``error`` speaks of, or of its header where that makes no sense: the
-        same after another fetch if it is so in the log, another one if it came about on the way."""
+        """Return the checksum of the damaged batch, or of its header if the header is invalid.
+
+        After another fetch it is the same if the log is damaged, and differs if the bytes were damaged in transit.
+        """
         assert self.error is not None
         at, end = 0, len(self.data)
         while end - at >= _BATCH_MIN:
@@ -104,7 +105,7 @@ class Fetched:
         return zlib.crc32(self.data[at : at + _BATCH_MIN])
 
     def decode_records(self, *, check_crcs: bool) -> list[Record]:
-        """Return the records, decoded once. Those before a corrupt batch are served; ``error`` keeps the rest's."""
+        """Return the records, decoded once: those before a corrupt batch, whose error is kept in ``error``."""
         if self.records is None:
             try:
                 self.records = self._records(None, check_crcs=check_crcs)
@@ -114,8 +115,7 @@ class Fetched:
         return self.records
 
     def decode_arrow(self, *, check_crcs: bool, layout: Layout) -> list[pyarrow.RecordBatch]:
-        """Return the records as Arrow batches, mostly one; corruption, and values that are not what the layout says, as
-        with ``decode_records``."""
+        """Return the records as Arrow batches, mostly one; errors are kept in ``error``."""
         try:
             return self._arrow(None, layout, check_crcs=check_crcs)
         except CorruptRecord as error:

@@ -1,10 +1,9 @@
-"""What to fetch from whom, and what came (protocol/fetching.md#what-is-asked).
+"""Fetches of a consumer and their responses (protocol/fetching.md#what-is-asked).
 
-One fetch is in flight per node. Partitions are asked for from where their buffered data ends, not from where the user
-is, so the next fetch is on its way while records are still being decoded. A node whose buffered data exceeds
-``prefetch_bytes`` is left alone until some of it is taken, and so is a partition of which ``PREFETCH_FETCHES`` whole
-fetches wait. Paused partitions keep what they have and do not count against their node: so at most that and one answer
-are held per node, and never more than a few fetches of a partition, however often it is paused and resumed.
+One fetch is in flight per node. It starts at the end of a partition's buffered data, not at the user's position, so
+that it runs while records are decoded. A node is not fetched from while its buffered data exceeds ``prefetch_bytes``,
+nor a partition with ``PREFETCH_FETCHES`` full fetches. Paused partitions keep their data, which does not count for the
+node. So memory is bounded by that and one response for each node, and by a few fetches for each partition.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kohort.client.reading.context import ConsumerContext
-from kohort.client.reading.fetch_sessions import FetchSession, SessionRequest, Wanted, nodes_with_sessions
+from kohort.client.reading.fetch_sessions import FetchSession, PartitionFetch, SessionRequest, nodes_with_sessions
 from kohort.client.reading.fetched import Fetched, span_of
 from kohort.client.reading.list_offsets import ISOLATION_LEVELS
 from kohort.client.reading.subscription import PartitionState
 from kohort.client.requests.denials import answer_error
+from kohort.client.requests.outages import READING
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Unsent
-from kohort.client.requests.troubles import READING
 from kohort.errors import CorruptRecord, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import NO_UUID, Node, TopicPartition
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from kohort.wire.schema import Message
 
 PREFETCH_BYTES: Final = 16 << 20
-"""Buffered of one node, unless the consumer is told otherwise."""
+"""Default limit of buffered bytes per node."""
 PREFETCH_FETCHES: Final = 4
 BY_NAME: Final = 12
-"""The highest version of Fetch that names topics."""
+"""Highest version of Fetch with topic names."""
 CLOSE_TIMEOUT_MS: Final = 1000
 
 REFRESHED: Final = frozenset(
@@ -47,13 +46,13 @@ REFRESHED: Final = frozenset(
     }
 )
 RETRIED: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
-Asked = dict[TopicPartition, tuple[PartitionState, int, int, bytes]]
-"""The state, run, offset and topic id of each partition when it was asked for."""
+InFlightPartitions = dict[TopicPartition, tuple[PartitionState, int, int, bytes]]
+"""State, run, offset and topic id of each partition of a fetch in flight."""
 
-Wants = Callable[[TopicPartition], bool]
+PartitionFilter = Callable[[TopicPartition], bool]
 
 
-def everything(_partition: TopicPartition) -> bool:
+def any_partition(_partition: TopicPartition) -> bool:
     return True
 
 
@@ -71,34 +70,33 @@ class Fetcher:
         self._backoff = retry_backoff(config, context.rng)
         self._raise_later = context.failures.append
         self._out_of_range = out_of_range
-        self._troubles = context.troubles
+        self._outages = context.outages
         self._metrics = context.metrics
         self._limit = min(prefetch_bytes, max(config.fetch_max_bytes, 1))
         self._sessions: dict[int, FetchSession] = {}
         self._in_flight: dict[int, Unsent] = {}
-        self._looked_at: tuple[dict[TopicPartition, PartitionState] | None, int] = (None, -1)
+        self._leaders_for: tuple[dict[TopicPartition, PartitionState] | None, int] = (None, -1)
         self._leaders: set[int] = set()
-        self._follows = False
-        """Whether any partition was ever sent to a replica that does not lead it."""
+        self._uses_followers = False
+        """True after any partition was fetched from a follower."""
         self._failed: dict[int, RequestState] = {}
-        """Nodes whose last fetch failed."""
+        """Back-off of nodes whose last fetch failed."""
         self._buffered: deque[Fetched] = deque()
         self._closing: list[Unsent] = []
         self._closed = False
         self._polled_for: dict[TopicPartition, PartitionState] | None = None
 
-    # What came
+    # Buffered data
 
     @property
     def buffered_bytes(self) -> int:
         return sum(fetched.size for fetched in self._buffered)
 
-    def has_ready(self, wanted: Wants = everything) -> bool:
+    def has_ready(self, wanted: PartitionFilter = any_partition) -> bool:
         return any(self._is_ready(fetched) and wanted(fetched.partition) for fetched in self._buffered)
 
-    def take(self, wanted: Wants = everything) -> Fetched | None:
-        """Return the oldest data that may be handed out. What was fetched for an older position is dropped on the
-        way."""
+    def take(self, wanted: PartitionFilter = any_partition) -> Fetched | None:
+        """Return the oldest data that may be returned; drop data of an earlier position."""
         for fetched in list(self._buffered):
             if self._is_dropped(fetched):
                 self._buffered.remove(fetched)
@@ -107,8 +105,8 @@ class Fetcher:
                 return fetched
         return None
 
-    def give_back(self, fetched: Fetched) -> None:
-        """Put data that was not returned at the head of the buffer."""
+    def put_back(self, fetched: Fetched) -> None:
+        """Put data back at the head of the buffer."""
         self._buffered.appendleft(fetched)
 
     def _is_dropped(self, fetched: Fetched) -> bool:
@@ -117,7 +115,7 @@ class Fetcher:
     def _is_ready(self, fetched: Fetched) -> bool:
         return fetched.state.fetchable and not self._is_dropped(fetched)
 
-    # The source
+    # Request source
 
     @property
     def has_seen_assignment(self) -> bool:
@@ -127,15 +125,15 @@ class Fetcher:
     def poll(self, now_ms: int) -> Poll:
         self._polled_for = self._subscription.assigned
         unsent, self._closing = self._closing, []
-        if self._closed or not self._subscription.assigned or self.nothing_is_free():
+        if self._closed or not self._subscription.assigned or self.all_leaders_busy():
             return Poll(unsent)
         wakes: list[int] = []
-        for node_id, wanted in self._wanted(wakes, now_ms).items():
+        for node_id, wanted in self._partitions_to_fetch(wakes, now_ms).items():
             failed = self._failed.get(node_id)
             if failed is not None and failed.retry_at_ms > now_ms:
                 wakes.append(failed.retry_at_ms)
             else:
-                unsent.append(self._ask(node_id, wanted))
+                unsent.append(self._fetch(node_id, wanted))
         return Poll(unsent, min(wakes, default=None))
 
     def close(self) -> None:
@@ -143,32 +141,34 @@ class Fetcher:
         self._buffered.clear()
         for node_id, session in nodes_with_sessions(self._sessions):
             if node_id in self._in_flight:
-                continue  # the answer would come too late; the node evicts the session some day
+                continue  # the response would be too late; the node evicts the session
             parts = session.build_close()
             self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
 
-    def nothing_is_free(self) -> bool:
-        """Tell whether every node that leads a partition of ours has a fetch under way. Sources are polled whenever
-        bytes arrive, so this must not cost a walk over all partitions each time."""
+    def all_leaders_busy(self) -> bool:
+        """True while each leader of an assigned partition has a fetch in flight.
+
+        Sources are polled for all arriving bytes, so the set of leaders is cached.
+        """
         assigned, version = self._subscription.assigned, self._metadata.version
-        if self._looked_at[0] is not assigned or self._looked_at[1] != version:
-            self._looked_at = (assigned, version)
+        if self._leaders_for[0] is not assigned or self._leaders_for[1] != version:
+            self._leaders_for = (assigned, version)
             leaders = [self._metadata.leader(p) for p in assigned]
             self._leaders = {-1 if leader is None else leader.node_id for leader in leaders}
-        return self._leaders <= self._in_flight.keys() and not self._follows
+        return self._leaders <= self._in_flight.keys() and not self._uses_followers
 
-    def _wanted(self, wakes: list[int], now_ms: int) -> dict[int, dict[TopicPartition, Wanted]]:
+    def _partitions_to_fetch(self, wakes: list[int], now_ms: int) -> dict[int, dict[TopicPartition, PartitionFetch]]:
         buffered: dict[int, int] = {}
-        held: dict[TopicPartition, int] = {}
+        buffered_of: dict[TopicPartition, int] = {}
         for fetched in self._buffered:
-            held[fetched.partition] = held.get(fetched.partition, 0) + fetched.size
+            buffered_of[fetched.partition] = buffered_of.get(fetched.partition, 0) + fetched.size
             if fetched.state.fetchable:
                 buffered[fetched.node_id] = buffered.get(fetched.node_id, 0) + fetched.size
-        wanted: dict[int, dict[TopicPartition, Wanted]] = {}
+        wanted: dict[int, dict[TopicPartition, PartitionFetch]] = {}
         max_bytes = self._config.max_partition_fetch_bytes
-        most_held = PREFETCH_FETCHES * max(max_bytes, 1)
+        max_buffered = PREFETCH_FETCHES * max(max_bytes, 1)
         for partition, state in self._subscription.assigned.items():
-            if not state.fetchable or state.stuck or held.get(partition, 0) >= most_held:
+            if not state.fetchable or state.stuck or buffered_of.get(partition, 0) >= max_buffered:
                 continue
             if state.retry_at_ms > now_ms:
                 wakes.append(state.retry_at_ms)
@@ -183,7 +183,9 @@ class Fetcher:
             if state.leader is None:
                 state.leader = leader
             topic_id = self._metadata.topic_id(partition.topic) or NO_UUID
-            wanted.setdefault(node_id, {})[partition] = Wanted(topic_id, state.fetch_offset, leader.epoch, max_bytes)
+            wanted.setdefault(node_id, {})[partition] = PartitionFetch(
+                topic_id, state.fetch_offset, leader.epoch, max_bytes
+            )
         return wanted
 
     def _node(self, state: PartitionState, leader_id: int, now_ms: int) -> int:
@@ -194,19 +196,21 @@ class Fetcher:
         state.preferred_replica = -1
         return leader_id
 
-    def _ask(self, node_id: int, wanted: Mapping[TopicPartition, Wanted]) -> Unsent:
+    def _fetch(self, node_id: int, wanted: Mapping[TopicPartition, PartitionFetch]) -> Unsent:
         session = self._sessions.setdefault(node_id, FetchSession())
         parts = session.build(wanted)
-        asked: Asked = {}
+        fetched_from: InFlightPartitions = {}
         for partition, w in wanted.items():
             state = self._subscription.assigned[partition]
-            asked[partition] = (state, state.run, w.fetch_offset, w.topic_id)
+            fetched_from[partition] = (state, state.run, w.fetch_offset, w.topic_id)
         wait_ms = self._config.fetch_max_wait_ms
-        unsent = self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=wait_ms, context=asked)
+        unsent = self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=wait_ms, context=fetched_from)
         self._in_flight[node_id] = unsent
         return unsent
 
-    def _unsent(self, node_id: int, parts: SessionRequest, *, by_name: bool, wait_ms: int, context: Asked) -> Unsent:
+    def _unsent(
+        self, node_id: int, parts: SessionRequest, *, by_name: bool, wait_ms: int, context: InFlightPartitions
+    ) -> Unsent:
         config = self._config
         request = FetchRequest(
             max_wait_ms=wait_ms,
@@ -223,7 +227,7 @@ class Fetcher:
         timeout_ms = CLOSE_TIMEOUT_MS if self._closed else config.request_timeout_ms + wait_ms
         return Unsent(node_id, request, timeout_ms, max_version=cap, context=context)
 
-    # Answers
+    # Responses
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, FetchResponse)
@@ -232,31 +236,31 @@ class Fetcher:
         del self._in_flight[sent.node_id]
         session = self._sessions[sent.node_id]
         if not session.take(response):
-            self._later(sent.node_id, now_ms)
+            self._back_off_node(sent.node_id, now_ms)
             return
         self._failed.pop(sent.node_id, None)
         nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
-        asked: Asked = sent.context
+        fetched_from: InFlightPartitions = sent.context
         size = 0
         again: list[PartitionState] = []
         for topic in response.responses:
             name = session.name_of(topic.topic, topic.topic_id)
             for data in topic.partitions:
                 partition = TopicPartition(name, data.partition_index)
-                if partition not in asked:
+                if partition not in fetched_from:
                     continue
-                state, run, offset, topic_id = asked[partition]
+                state, run, offset, topic_id = fetched_from[partition]
                 if state.run != run or self._subscription.assigned.get(partition) is not state:
-                    continue  # the position moved, or the partition went
+                    continue  # the position moved, or the partition was revoked
                 if data.error_code:
                     if not self._refused(partition, state, data, nodes, now_ms):
                         again.append(state)
                 else:
                     if topic_id != NO_UUID:
                         state.topic_id = topic_id
-                    size += self._took(sent.node_id, partition, state, offset, data, now_ms)
+                    size += self._buffer_records(sent.node_id, partition, state, offset, data, now_ms)
         if again:
-            self._fetch_later(again, now_ms)
+            self._back_off_partitions(again, now_ms)
         if size:
             self._metrics.fetched.record(size, now_ms)
 
@@ -265,30 +269,30 @@ class Fetcher:
             return
         del self._in_flight[sent.node_id]
         self._sessions[sent.node_id].lost()
-        asked: Asked = sent.context
-        for state, *_ in asked.values():
+        fetched_from: InFlightPartitions = sent.context
+        for state, *_ in fetched_from.values():
             if state.preferred_replica == sent.node_id:
                 state.preferred_replica = -1
         self._metadata.request_refresh()
-        self._later(sent.node_id, now_ms)
-        # Bytes that make no sense once may have been damaged on their way; the loss of the connection is told.
+        self._back_off_node(sent.node_id, now_ms)
+        # Invalid bytes may have been damaged in transit the first time; the lost connection is logged.
         is_first = self._failed[sent.node_id].failures == 1 and type(error) is ProtocolError
         if not error.retriable and not is_first:
             self._raise_later(error)
 
-    def _later(self, node_id: int, now_ms: int) -> None:
+    def _back_off_node(self, node_id: int, now_ms: int) -> None:
         if node_id not in self._failed:
             self._failed[node_id] = RequestState(self._backoff)
         self._failed[node_id].failed(now_ms)
 
-    def _fetch_later(self, states: list[PartitionState], now_ms: int) -> None:
+    def _back_off_partitions(self, states: list[PartitionState], now_ms: int) -> None:
         for state in states:
             state.refusals += 1
         retry_at_ms = now_ms + self._backoff.delay_ms(max(state.refusals for state in states))
         for state in states:
             state.retry_at_ms = retry_at_ms
 
-    def _took(
+    def _buffer_records(
         self,
         node_id: int,
         partition: TopicPartition,
@@ -297,15 +301,15 @@ class Fetcher:
         data: PartitionData,
         now_ms: int,
     ) -> int:
-        if self._troubles:
-            self._troubles.mended((READING, partition), f"{partition} can be read again", now_ms)
+        if self._outages:
+            self._outages.recovered((READING, partition), f"{partition} can be read again", now_ms)
         state.refusals = 0
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else data.high_watermark
         if data.log_start_offset >= 0:
             state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
-            self._follows = True
+            self._uses_followers = True
             state.preferred_replica = data.preferred_read_replica
             state.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
         assert not isinstance(data.records, list), "read off the wire as one buffer"
@@ -318,12 +322,12 @@ class Fetcher:
         )
         state.stuck = span.broken or span.size == 0
         if span.size == 0 and not span.broken:
-            problem = f"{len(data.records)} bytes that do not hold one whole batch"
+            problem = f"{len(data.records)} bytes without one whole batch"
             fetched.records = []
             fetched.error = CorruptRecord(problem, topic=partition.topic, partition=partition.partition, offset=offset)
         state.fetch_offset = span.next_offset
         self._buffered.append(fetched)
-        self._metrics.brought(partition.topic, len(data.records), now_ms)
+        self._metrics.data_received(partition.topic, len(data.records), now_ms)
         return len(data.records)
 
     def _refused(
@@ -334,7 +338,7 @@ class Fetcher:
         self._metrics.refused(FetchRequest, code)
         what = f"fetching {partition} at offset {state.fetch_offset}"
         if code in REFRESHED or code in RETRIED:
-            self._troubles.refused((READING, partition), code, what, now_ms)
+            self._outages.report_code((READING, partition), code, what, now_ms)
         if code in REFRESHED:
             leader = data.current_leader
             moved = leader.leader_id >= 0 and self._metadata.update_leader(
@@ -352,7 +356,7 @@ class Fetcher:
             if state.position is not None and state.position.offset == state.fetch_offset:
                 self._out_of_range(partition, state)
                 return True
-            return False  # records before the offset are buffered and come first
+            return False  # records before the offset are buffered, and come first
         if code not in RETRIED:
             self._raise_later(answer_error(self._config, code, what, name=partition.topic))
         return False

@@ -1,8 +1,6 @@
-"""ListOffsets on the client: where logs begin and end, and which offset belongs to a time.
+"""ListOffsets of a consumer: start and end of logs, and offsets by time.
 
-The rules: protocol/fetching.md#offsets-by-time.
-
-Targets are grouped by leader; what a leader refuses because leadership moved is asked again after a refresh.
+Rules: protocol/fetching.md#offsets-by-time. Targets are grouped by leader, and retried after a leader change.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from kohort.wire.schema import Message
 LATEST: Final = -1
 EARLIEST: Final = -2
 CONSUMER: Final = -1
-"""The replica id of everybody who is not a replica."""
+"""Replica id of clients."""
 ISOLATION_FROM: Final = 2
 ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
 
@@ -45,11 +43,11 @@ REFRESHED: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Errors of one partition after which metadata is refreshed and the question put again."""
+"""Errors of a partition that need new metadata and a retry."""
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The first record at or after a time. ``leader_epoch`` is -1 where the broker does not say."""
+    """First record at or after a time. ``leader_epoch`` is -1 if unknown."""
 
     offset: int
     timestamp_ms: int
@@ -73,7 +71,7 @@ def by_leader(
 def build_list_offsets(
     node_id: int, targets: Mapping[TopicPartition, int], config: ConsumerConfig, metadata: Metadata
 ) -> Unsent:
-    """Return the request for one leader; the context is ``targets``, for the caller to replace."""
+    """Build the request for one leader; its context is ``targets``, which the caller may replace."""
     topics = []
     for topic, numbers in by_topic(targets).items():
         partitions = []
@@ -97,7 +95,7 @@ def build_list_offsets(
 
 
 def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[ErrorCode, OffsetAndTimestamp]]:
-    """Return what the leader says of each partition; an offset of -1 means that there is none."""
+    """Return error code and offset of each partition; offset -1 means no record."""
     return {
         TopicPartition(topic.name, p.partition_index): (
             error_code(p.error_code),
@@ -109,7 +107,7 @@ def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[
 
 
 def _shape(request: Message, version: int) -> Message:
-    """Leave out the isolation level, which does not exist before version 2."""
+    """Drop the isolation level before version 2."""
     assert isinstance(request, ListOffsetsRequest)
     if version >= ISOLATION_FROM:
         return request
@@ -120,7 +118,7 @@ Listed = dict[TopicPartition, OffsetAndTimestamp | None]
 
 
 class _Query(TimedRequestState):
-    """A user's question until every partition is answered; a request to each leader may be under way for it."""
+    """Query of the user until all partitions are answered, with one request in flight per leader."""
 
     def __init__(self, targets: Mapping[TopicPartition, int], backoff: Backoff, deadline_ms: int) -> None:
         super().__init__(backoff, deadline_ms)
@@ -136,10 +134,10 @@ class OffsetQueries:
         self._backoff = retry_backoff(config, rng)
         self._queries: TimedRequests[_Query] = TimedRequests()
 
-    def ask(self, targets: Mapping[TopicPartition, int], deadline_ms: int) -> Promise[Listed]:
+    def query(self, targets: Mapping[TopicPartition, int], deadline_ms: int) -> Promise[Listed]:
         query = _Query(targets, self._backoff, deadline_ms)
         for topic in {p.topic for p in targets}:
-            self._metadata.want_also(topic)
+            self._metadata.add_topic(topic)
         if targets:
             self._queries.add(query)
         else:
@@ -157,7 +155,7 @@ class OffsetQueries:
             grouped, leaderless = by_leader(query.open, self._metadata)
             if leaderless:
                 for partition in leaderless:
-                    self._metadata.want_also(partition.topic)
+                    self._metadata.add_topic(partition.topic)
                 if self._is_refused(query, leaderless):
                     continue
                 self._metadata.request_refresh()

@@ -1,4 +1,4 @@
-"""Where to go without a position: the source that resets partitions by policy (protocol/fetching.md#resets)."""
+"""Offset resets and position validation of partitions without a valid position (protocol/fetching.md#resets)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kohort.client.reading.list_offsets import (
 from kohort.client.reading.subscription import FetchState, PartitionState, Position
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import LeaderAndEpoch
+from kohort.client.requests.outages import READING
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import IDLE, Poll, Unsent
-from kohort.client.requests.troubles import READING
 from kohort.config.client import reset_duration_ms
 from kohort.errors import (
     ApiError,
@@ -42,8 +42,8 @@ from kohort.wire.messages.list_offsets import (
 from kohort.wire.schema import Message
 
 
-class Question(NamedTuple):
-    """One partition that its leader is asked about, and its run at that time."""
+class LeaderQuery(NamedTuple):
+    """Query to the leader of one partition, and the partition's run at that time."""
 
     partition: TopicPartition
     state: PartitionState
@@ -51,15 +51,15 @@ class Question(NamedTuple):
     leader: LeaderAndEpoch
 
 
-BuildRequest = Callable[[int, list[Question]], Unsent | None]
-"""Makes the request for one node; its context are the questions that it asks. None if it asks nothing."""
+BuildRequest = Callable[[int, list[LeaderQuery]], Unsent | None]
+"""Builds the request for one node, with its queries as context; None without any."""
 
 
-class LeaderQuestions:
+class LeaderQueries:
     """Requests to leaders about the assigned partitions of one state, repeated after a back-off.
 
-    Each partition has one request in flight. Its answer counts only if the partition is still in the same run: a seek
-    or a new assignment starts another run.
+    Each partition has one request in flight. Its response counts only in the same run: a seek or a new assignment
+    starts another run.
     """
 
     def __init__(self, waiting_in: FetchState, context: ConsumerContext) -> None:
@@ -67,12 +67,12 @@ class LeaderQuestions:
         self._subscription = context.subscription
         self._metadata = context.metadata
         self._failures = RequestState(retry_backoff(context.config, context.rng))
-        """One back-off for all partitions, so that one request asks about them again."""
+        """Common back-off of all partitions, so that one request repeats them."""
 
     def poll(self, now_ms: int, build: BuildRequest) -> Poll:
-        """Build one request for each leader. A partition without a leader is asked about when metadata name one."""
+        """Build one request for each leader. A partition without a leader waits for metadata."""
         wakes: list[int] = []
-        by_leader: dict[int, list[Question]] = {}
+        by_leader: dict[int, list[LeaderQuery]] = {}
         for partition, state in self._subscription.not_fetching:
             if state.state is not self._waiting_in or state.looking_up:
                 continue
@@ -81,46 +81,46 @@ class LeaderQuestions:
             elif (leader := self._metadata.leader(partition)) is None:
                 self._metadata.request_refresh()
             else:
-                by_leader.setdefault(leader.node_id, []).append(Question(partition, state, state.run, leader))
-        unsent = [request for node_id, asked in by_leader.items() if (request := build(node_id, asked)) is not None]
+                by_leader.setdefault(leader.node_id, []).append(LeaderQuery(partition, state, state.run, leader))
+        unsent = [request for node_id, queries in by_leader.items() if (request := build(node_id, queries)) is not None]
         for request in unsent:
-            for question in request.context:
-                question.state.looking_up = True
+            for query in request.context:
+                query.state.looking_up = True
         return Poll(unsent, min(wakes, default=None)) if unsent or wakes else IDLE
 
-    def ended(self, sent: Unsent) -> list[Question]:
-        """Take note of an answer or a failure; return the questions whose partitions still wait for it."""
-        asked: list[Question] = sent.context
-        current = [q for q in asked if q.state.run == q.run and q.state.state is self._waiting_in]
-        for question in current:
-            question.state.looking_up = False
+    def ended(self, sent: Unsent) -> list[LeaderQuery]:
+        """Take a response or a failure; return the queries whose partitions still wait."""
+        queries: list[LeaderQuery] = sent.context
+        current = [q for q in queries if q.state.run == q.run and q.state.state is self._waiting_in]
+        for query in current:
+            query.state.looking_up = False
         return current
 
     def succeeded(self) -> None:
         self._failures.succeeded()
 
-    def ask_again(self, state: PartitionState, now_ms: int) -> None:
-        """Ask about a partition again after the back-off; all that fail before its end count as one failure."""
+    def retry_later(self, state: PartitionState, now_ms: int) -> None:
+        """Retry a partition after the common back-off; failures during the back-off count once."""
         if now_ms >= self._failures.retry_at_ms:
             self._failures.failed(now_ms)
         state.retry_at_ms = self._failures.retry_at_ms
 
 
 NONE: Final = "none"
-NAMED_MOST: Final = 20
-"""Partitions that one log line names."""
+MAX_NAMED: Final = 20
+"""Most partitions named in one log line."""
 
 
 class Resets:
-    """Finds the end of the log that a policy names, and puts partitions there."""
+    """Source that resets positions by ``auto.offset.reset``."""
 
     def __init__(self, context: ConsumerContext) -> None:
         self._config = context.config
         self._subscription = context.subscription
         self._metadata = context.metadata
-        self._questions = LeaderQuestions(FetchState.AWAIT_RESET, context)
+        self._queries = LeaderQueries(FetchState.AWAIT_RESET, context)
         self._failures = context.failures
-        self._troubles = context.troubles
+        self._outages = context.outages
         self._notes = context.notes
 
     @property
@@ -133,26 +133,26 @@ class Resets:
             return
         state.looking_up = True  # until the user seeks
         group = f"committed in group {self._config.group_id!r}" if self._config.group_id else "known"
-        text = f"{partition}: no offset is {group}, and auto.offset.reset is none; seek() somewhere"
+        text = f"{partition}: no offset is {group}, and auto.offset.reset is none; call seek()"
         self._failures.append_about(partition, state, NoOffsetForPartition(text))
 
     def out_of_range(self, partition: TopicPartition, state: PartitionState) -> None:
         offset = -1 if state.position is None else state.position.offset
         if self.has_policy:
-            self._warn_and_reset(state, f"{partition} has no offset {offset} (any more)")
+            self._warn_and_reset(state, f"offset {offset} of {partition} is out of range")
             return
         state.stuck = True  # until the user seeks
-        text = f"{partition} has no offset {offset}, and auto.offset.reset is none; seek() somewhere"
+        text = f"offset {offset} of {partition} is out of range, and auto.offset.reset is none; call seek()"
         self._failures.append_about(partition, state, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
 
     def truncated(self, partition: TopicPartition, state: PartitionState) -> None:
         offset = -1 if state.position is None else state.position.offset
-        self._warn_and_reset(state, f"{partition}: the log was cut off before position {offset}")
+        self._warn_and_reset(state, f"{partition}: the log was truncated before position {offset}")
 
     def recreated(self, partition: TopicPartition) -> None:
         position = self._subscription.assigned[partition].position
         assert position is not None, "a partition without a position is read from its reset"
-        state = self._subscription.begin_again(partition)
+        state = self._subscription.restart(partition)
         if self.has_policy:
             problem = f"topic {partition.topic!r} was deleted and created again"
             self._warn_and_reset(state, f"{partition}: read up to {position.offset}, but {problem}")
@@ -174,7 +174,7 @@ class Resets:
             for partition, state in not_fetching:
                 if state.state is FetchState.INITIALIZING and not state.looking_up:
                     self.no_offset(partition, state)
-        return self._questions.poll(now_ms, lambda node_id, asked: self._ask(node_id, asked, now_ms))
+        return self._queries.poll(now_ms, lambda node_id, queries: self._build_request(node_id, queries, now_ms))
 
     def _timestamp(self, policy: str, now_ms: int) -> int:
         duration = reset_duration_ms(policy)
@@ -182,17 +182,17 @@ class Resets:
             return max(0, now_ms - duration)
         return EARLIEST if policy == "earliest" else LATEST
 
-    def _ask(self, node_id: int, asked: list[Question], now_ms: int) -> Unsent:
-        targets = {q.partition: self._timestamp(q.state.reset_to, now_ms) for q in asked}
+    def _build_request(self, node_id: int, queries: list[LeaderQuery], now_ms: int) -> Unsent:
+        targets = {q.partition: self._timestamp(q.state.reset_to, now_ms) for q in queries}
         unsent = build_list_offsets(node_id, targets, self._config, self._metadata)
-        unsent.context = asked
+        unsent.context = queries
         return unsent
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, ListOffsetsResponse)
         listed = listed_offsets(response)
         found_at: list[str] = []
-        for partition, state, _, _ in self._questions.ended(sent):
+        for partition, state, _, _ in self._queries.ended(sent):
             unanswered = (ErrorCode.UNKNOWN_SERVER_ERROR, OffsetAndTimestamp(-1, -1))
             code, found = listed.get(partition, unanswered)
             if code is ErrorCode.NONE:
@@ -200,28 +200,28 @@ class Resets:
                 if self._put(partition, state, found):
                     found_at.append(f"{partition} to {found.offset} ({policy})")
                 continue
-            self._questions.ask_again(state, now_ms)
+            self._queries.retry_later(state, now_ms)
             self._metadata.request_refresh()
             what = f"looking for the {state.reset_to} offset of {partition}"
             if code in REFRESHED or code.retriable:
-                self._troubles.refused((READING, partition), code, what, now_ms)
+                self._outages.report_code((READING, partition), code, what, now_ms)
             else:
                 self._failures.append(answer_error(self._config, code, what, name=partition.topic))
 
         if found_at:
-            rest = len(found_at) - NAMED_MOST
-            names = ", ".join(found_at[:NAMED_MOST]) + (f" and {rest} more" if rest > 0 else "")
-            self._notes.tell(f"positions reset: {names}")
+            rest = len(found_at) - MAX_NAMED
+            names = ", ".join(found_at[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+            self._notes.info(f"positions reset: {names}")
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
-        for question in self._questions.ended(sent):
-            self._questions.ask_again(question.state, now_ms)
+        for query in self._queries.ended(sent):
+            self._queries.retry_later(query.state, now_ms)
         if not error.retriable:
             self._failures.append(error)
 
     def _put(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> bool:
-        """Stand at ``found``; return False where no record is as young as the policy asks for."""
-        self._questions.succeeded()
+        """Move to ``found``; return False if no record is as young as the policy requires."""
+        self._queries.succeeded()
         if found.offset < 0:
             state.await_reset("latest")
             return False
@@ -232,10 +232,10 @@ class Resets:
 
 
 class Validation:
-    """Source that validates positions after a change of leader (KIP-320, protocol/fetching.md#validation).
+    """Source that validates positions after a leader change (KIP-320, protocol/fetching.md#validation).
 
-    The leader returns the end of the epoch of the last record read. Before the position, the log was cut off there:
-    reading resumes at the cut if there is a reset policy, else the user decides.
+    The leader returns the end offset of the epoch of the last record read. An end before the position means a truncated
+    log: reading continues at the end offset if a reset policy is set, else the user decides.
     """
 
     def __init__(self, context: ConsumerContext, resets: Resets) -> None:
@@ -243,9 +243,9 @@ class Validation:
         self._subscription = context.subscription
         self._metadata = context.metadata
         self._resets = resets
-        self._questions = LeaderQuestions(FetchState.AWAIT_VALIDATION, context)
+        self._queries = LeaderQueries(FetchState.AWAIT_VALIDATION, context)
         self._failures = context.failures
-        self._troubles = context.troubles
+        self._outages = context.outages
         self._note = context.notes.warn
         self._seen_version = -1
 
@@ -255,18 +255,18 @@ class Validation:
             for partition in self._subscription.recreated():
                 self._resets.recreated(partition)
             self._subscription.check_leaders()
-        return self._questions.poll(now_ms, self._ask) if self._subscription.not_fetching else IDLE
+        return self._queries.poll(now_ms, self._build_request) if self._subscription.not_fetching else IDLE
 
-    def _ask(self, node_id: int, asked: list[Question]) -> Unsent | None:
+    def _build_request(self, node_id: int, queries: list[LeaderQuery]) -> Unsent | None:
         topics: dict[str, OffsetForLeaderTopic] = {}
-        compared: list[Question] = []
-        for question in asked:
-            (topic, number), state, _, leader = question
+        compared: list[LeaderQuery] = []
+        for query in queries:
+            (topic, number), state, _, leader = query
             if leader.epoch < 0:
                 state.validated(leader)
                 continue
             assert state.position is not None
-            compared.append(question)
+            compared.append(query)
             of_topic = topics.setdefault(topic, OffsetForLeaderTopic(topic=topic, partitions=[]))
             of_topic.partitions.append(
                 OffsetForLeaderPartition(
@@ -281,27 +281,27 @@ class Validation:
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, OffsetForLeaderEpochResponse)
         answers = {TopicPartition(t.topic, p.partition): p for t in response.topics for p in t.partitions}
-        for partition, state, _, leader in self._questions.ended(sent):
+        for partition, state, _, leader in self._queries.ended(sent):
             answer = answers.get(partition)
             code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else error_code(answer.error_code)
             if answer is not None and code is ErrorCode.NONE:
-                self._questions.succeeded()
+                self._queries.succeeded()
                 self._judge(partition, state, leader, Position(answer.end_offset, answer.leader_epoch))
                 continue
-            self._questions.ask_again(state, now_ms)
+            self._queries.retry_later(state, now_ms)
             self._metadata.request_refresh()
             what = f"validating the position in {partition}"
             if code in REFRESHED or code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
-                self._troubles.refused((READING, partition), code, what, now_ms)
+                self._outages.report_code((READING, partition), code, what, now_ms)
             else:
                 self._failures.append(answer_error(self._config, code, what, name=partition.topic))
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
-        for _, state, _, leader in self._questions.ended(sent):
+        for _, state, _, leader in self._queries.ended(sent):
             if isinstance(error, UnsupportedVersion):
-                state.validated(leader)  # a broker too old to tell
+                state.validated(leader)  # the broker is too old to validate
             else:
-                self._questions.ask_again(state, now_ms)
+                self._queries.retry_later(state, now_ms)
         if not error.retriable and not isinstance(error, UnsupportedVersion):
             self._failures.append(error)
 
@@ -315,7 +315,7 @@ class Validation:
             if undefined:
                 self._resets.truncated(partition, state)
             else:
-                self._note(f"{partition}: the log was cut off at {end.offset}, before position {position.offset}")
+                self._note(f"{partition}: the log was truncated at {end.offset}, before position {position.offset}")
                 state.seek(end)
                 state.validated(leader)
         else:

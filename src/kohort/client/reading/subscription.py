@@ -1,4 +1,4 @@
-"""What the user wants to read, and what is assigned: topics, a pattern, or partitions, never a mixture."""
+"""Subscription and assigned partitions of a consumer: by topics, by a pattern, or by hand."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ class FetchState(Enum):
 
 
 FETCHING: Final = FetchState.FETCHING
-"""Asked for at every record that is handed out; Python 3.11 takes ten times as long to find a member of an Enum."""
+"""Read for every returned record; in Python 3.11 an Enum lookup takes ten times as long."""
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
-    """The next record to hand out, and the epoch of the batch before it (-1: not known)."""
+    """Offset of the next record, and leader epoch of the batch before it (-1: unknown)."""
 
     offset: int
     offset_epoch: int = NO_EPOCH
 
 
 class TransitionCount:
-    """How often any partition of one consumer went from one state to another: what was found by states is to be looked
-    for again when this has changed."""
+    """Number of state changes of all partitions; cached results by state are valid for one number."""
 
     __slots__ = ("count",)
 
@@ -44,8 +43,8 @@ class TransitionCount:
         self.count = 0
 
 
-class Damage(NamedTuple):
-    """Bytes that fail their checks: of which offset, their checksum, and how often something was wrong there."""
+class DamagedBatch(NamedTuple):
+    """Damaged bytes: their offset, their checksum, and the number of damaged fetches there."""
 
     offset: int
     checksum: int
@@ -57,27 +56,27 @@ class PartitionState:
     """Position of one partition, and whether the consumer may fetch there (protocol/fetching.md#positions).
 
         INITIALIZING ──committed offset──▶ AWAIT_VALIDATION ──same history──▶ FETCHING
-             │                                   │ cut off                        │ newer leader epoch,
+             │                                   │ truncated                      │ newer leader epoch,
              └──nothing committed──▶ AWAIT_RESET ◀┘ ◀───── offset out of range ───┘ back to AWAIT_VALIDATION
 
     ``position`` is the next record to return, ``fetch_offset`` the next to fetch; records between them are buffered.
-    Every other move (seek, reset, truncation) starts another ``run``, and fetches of an earlier run are dropped.
+    Seek, reset and truncation start another ``run``; fetches of an earlier run are dropped.
     """
 
     transitions: TransitionCount = field(default_factory=TransitionCount)
     state: FetchState = FetchState.INITIALIZING
-    """Changed by the methods below alone: each change counts as one of ``transitions``."""
+    """Set through ``_go``, which counts the transition."""
     position: Position | None = None
     topic_id: bytes | None = None
-    """Id of the topic that ``position`` belongs to; None until the first fetch after a seek, or without ids."""
+    """Topic id of ``position``; None until the first fetch after a seek, or without ids."""
     fetch_offset: int = 0
     run: int = 0
     paused: bool = False
     pending_revocation: bool = False
     reset_to: str = ""
-    """The policy of the reset under way: earliest, latest, or by_duration:..."""
+    """Policy of the reset in flight: earliest, latest, or by_duration:..."""
     leader: LeaderAndEpoch | None = None
-    """The leader under which ``position`` was last found good."""
+    """Leader of the last validation of ``position``."""
     high_watermark: int | None = None
     last_stable_offset: int | None = None
     log_start_offset: int | None = None
@@ -87,8 +86,8 @@ class PartitionState:
     refusals: int = 0
     looking_up: bool = False
     stuck: bool = False
-    """The log is corrupt at ``fetch_offset``: there is no use in fetching it again."""
-    damage: Damage | None = None
+    """The log is corrupt at ``fetch_offset``; another fetch is useless."""
+    damage: DamagedBatch | None = None
 
     @property
     def fetchable(self) -> bool:
@@ -99,8 +98,7 @@ class PartitionState:
         return self.position is not None and self.state in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
 
     def seek(self, position: Position, leader: LeaderAndEpoch | None = None, *, trusted: bool = False) -> None:
-        """Stand at ``position``; it is validated first where it carries an epoch, unless the leader itself has just
-        named it (``trusted``)."""
+        """Move to ``position``; validate it first if it has an epoch and is not ``trusted`` (from the leader)."""
         self._start_run()
         self.position = position
         self.fetch_offset = position.offset
@@ -118,8 +116,7 @@ class PartitionState:
         self._go(FetchState.AWAIT_RESET)
 
     def await_validation(self) -> None:
-        """Wait for validation: the leader is another since, and what was buffered may be of a history that is no
-        more."""
+        """Validate the position under a new leader; drop the buffered data, which may be truncated there."""
         assert self.position is not None
         self._start_run()
         self.fetch_offset = self.position.offset
@@ -155,11 +152,11 @@ class Mode(Enum):
     NONE = "nothing", False
     TOPICS = "topics", True
     PATTERN = "a pattern", True
-    SERVER_PATTERN = "a pattern that the cluster matches", True
+    SERVER_PATTERN = "a SubscriptionPattern", True
     PARTITIONS = "partitions", False
 
-    def __init__(self, words: str, is_group: bool) -> None:
-        self.words = words
+    def __init__(self, text: str, is_group: bool) -> None:
+        self.text = text
         self.is_group = is_group
 
 
@@ -173,7 +170,7 @@ class SubscriptionState:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()
         self.group_topics: frozenset[str] = frozenset()
-        """What the whole group subscribes to, while this member leads it."""
+        """Topics of the whole group, if this member leads it."""
         self.assigned: dict[TopicPartition, PartitionState] = {}
         self._transitions = TransitionCount()
         self._not_fetching: list[tuple[TopicPartition, PartitionState]] = []
@@ -186,7 +183,7 @@ class SubscriptionState:
         self._matched_version = -1
         self._pattern_version = -1
 
-    # What the user wants
+    # Subscription
 
     def subscribe(self, topics: Iterable[str]) -> None:
         names = frozenset(topics)
@@ -195,29 +192,28 @@ class SubscriptionState:
             raise UsageError(f"subscribe: topic names must be text that is not blank, not {', '.join(map(repr, bad))}")
         self._set_mode(Mode.TOPICS)
         self.topics = names
-        self.want_metadata()
+        self.track_topics()
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
         self._set_mode(Mode.PATTERN)
         self.pattern = pattern
         self._matched_version = -1
         self._pattern_version = self._metadata.version
-        self.want_metadata()
+        self.track_topics()
         self.match_pattern()
 
     def subscribe_server_pattern(self, pattern: SubscriptionPattern) -> None:
-        """Read every topic that the group's coordinator finds to match; which these are is known once they are
-        assigned."""
+        """Subscribe to the topics that match at the coordinator; they are known once assigned."""
         self._set_mode(Mode.SERVER_PATTERN)
         self.server_pattern = pattern
-        self.want_metadata()
+        self.track_topics()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         wanted = dict.fromkeys(partitions)
         self._set_mode(Mode.PARTITIONS)
         self._replace(wanted)
         self.topics = frozenset(p.topic for p in wanted)
-        self.want_metadata()
+        self.track_topics()
 
     def unsubscribe(self) -> None:
         self.mode = Mode.NONE
@@ -226,7 +222,7 @@ class SubscriptionState:
         self._topic_ids = frozenset()
         self.assigned.clear()
         self._transitions.count += 1
-        self.want_metadata()
+        self.track_topics()
 
     def match_pattern(self) -> bool:
         if self.pattern is None or self._matched_version == self._metadata.version:
@@ -253,32 +249,30 @@ class SubscriptionState:
             return all(self.pattern.fullmatch(p.topic) for p in partitions)
         return all(p.topic in self.topics for p in partitions)
 
-    def lead(self, topics: Iterable[str]) -> None:
+    def set_group_topics(self, topics: Iterable[str]) -> None:
         self.group_topics = frozenset(topics)
-        self.want_metadata()
+        self.track_topics()
 
-    def want_ids(self, topic_ids: Iterable[bytes]) -> None:
-        """Ask for the metadata of topics that are assigned, where only the coordinator knows which match."""
+    def track_ids(self, topic_ids: Iterable[bytes]) -> None:
+        """Track the metadata of assigned topics, if the coordinator matches the pattern."""
         self._topic_ids = frozenset(topic_ids)
         if self.mode is Mode.SERVER_PATTERN:
-            self.want_metadata()
+            self.track_topics()
 
-    def want_metadata(self) -> None:
+    def track_topics(self) -> None:
         if self.mode is Mode.PATTERN:
-            self._metadata.want_all()
+            self._metadata.track_all()
         elif self.mode is Mode.SERVER_PATTERN:
-            self._metadata.want_ids(self._topic_ids)
+            self._metadata.track_ids(self._topic_ids)
         else:
-            self._metadata.want(self.topics | self.group_topics)
+            self._metadata.track(self.topics | self.group_topics)
 
     def _set_mode(self, mode: Mode) -> None:
         if self.mode not in (Mode.NONE, mode):
-            raise UsageError(
-                f"subscribed to {self.mode.words}, which excludes {mode.words}: call unsubscribe() before the change"
-            )
+            raise UsageError(f"subscribed to {self.mode.text}, which excludes {mode.text}: call unsubscribe() first")
         self.mode = mode
 
-    # What is assigned
+    # Assignment
 
     def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
         wanted = dict.fromkeys(partitions)
@@ -293,8 +287,10 @@ class SubscriptionState:
 
     @property
     def not_fetching(self) -> Sequence[tuple[TopicPartition, PartitionState]]:
-        """Assigned partitions that cannot be fetched yet, for want of a position that is known to be good. Sources are
-        polled whenever bytes arrive, so all partitions are looked at only where one has moved."""
+        """Assigned partitions without a valid position.
+
+        Sources are polled for all arriving bytes, so the list is cached until a state changes.
+        """
         assigned, count = self.assigned, self._transitions.count
         if self._not_fetching_of[0] is not assigned or self._not_fetching_of[1] != count:
             self._not_fetching = [(p, s) for p, s in assigned.items() if s.state is not FetchState.FETCHING]
@@ -332,22 +328,22 @@ class SubscriptionState:
                 found.append(partition)
         return found
 
-    def begin_again(self, partition: TopicPartition) -> PartitionState:
-        """Forget what was read and asked of a partition; return its new state, without a position."""
+    def restart(self, partition: TopicPartition) -> PartitionState:
+        """Replace the state of a partition by a new one without a position."""
         before = self.assigned[partition]
         state = PartitionState(self._transitions, paused=before.paused, pending_revocation=before.pending_revocation)
         self.assigned = {**self.assigned, partition: state}
         return state
 
     def check_leaders(self) -> None:
-        """Have positions validated again that were found good under an older leader (KIP-320)."""
+        """Validate positions whose leader has changed (KIP-320)."""
         for partition, state in self.assigned.items():
             if state.state is not FetchState.FETCHING or state.leader is None or state.position is None:
                 continue
-            now = self._metadata.leader(partition)
-            if now is None or now.epoch <= state.leader.epoch:
+            leader = self._metadata.leader(partition)
+            if leader is None or leader.epoch <= state.leader.epoch:
                 continue
             if state.position.offset_epoch < 0:
-                state.leader = now
+                state.leader = leader
             else:
                 state.await_validation()

@@ -1,1 +1,1 @@
-"""Ask brokers: connections, requests on their way and again after a failure, what the cluster is (metadata)."""
+"""Requests to brokers: connections, request states, retries, cluster metadata."""

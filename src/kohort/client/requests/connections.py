@@ -1,9 +1,9 @@
-"""One connection to one broker: handshake, login, versions, correlation ids, requests under way and their deadlines.
+"""One connection to one broker: API versions, login, correlation ids, requests in flight and their deadlines.
 
-Every connection begins with ApiVersions at the highest version this side has. A broker that does not know it answers
-UNSUPPORTED_VERSION in the form of version 0, and the question is put again at a version that both speak (KIP-511,
-protocol/requests.md#apiversions). The question may say which node of which cluster is meant (KIP-1242). A broker
-answers in the order it was asked, so responses are paired first in, first out.
+A connection begins with ApiVersions at this client's highest version. A broker that does not know the version
+answers UNSUPPORTED_VERSION in version 0, and the client repeats ApiVersions at a version of both (KIP-511,
+protocol/requests.md#apiversions). The request may name the expected node and cluster (KIP-1242). A broker answers
+in the order of the requests.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from kohort.client.metrics.counts import Answer, NodeMetrics
+from kohort.client.metrics.counts import NodeMetrics, ResponseStats
 from kohort.client.requests.io import CLOSED_BY_BROKER
-from kohort.client.requests.login import Asked, ClientLogin, Wanted
+from kohort.client.requests.login import BuiltRequest, ClientLogin, TokenChallenge
 from kohort.client.requests.source import Unsent
 from kohort.clock import Rng
 from kohort.errors import ApiError, ErrorCode, KohortError, NotKafka, ProtocolError, UnsupportedVersion
@@ -32,10 +32,10 @@ from kohort.wire.schema import Message
 
 FIRST_BYTES: Final = 16
 TLS_RECORDS: Final = frozenset({0x14, 0x15, 0x16, 0x17})
-"""ChangeCipherSpec, Alert, Handshake, ApplicationData (RFC 8446, section 5.1)."""
+"""TLS record types ChangeCipherSpec, Alert, Handshake, ApplicationData (RFC 8446, section 5.1)."""
 TLS_MAJOR: Final = 3
-NO_BROKER: Final = "this is no Kafka broker"
-BEGINNINGS: Final = (
+NO_BROKER: Final = "not a Kafka broker"
+PROTOCOL_PREFIXES: Final = (
     (b"HTTP", "HTTP"),
     (b"<", "HTML"),
     (b"SSH-", "SSH"),
@@ -45,14 +45,14 @@ BEGINNINGS: Final = (
 )
 
 
-def stranger(first: bytes) -> str | None:
-    """Return the protocol that begins with these bytes, as an error message; None for a broker or an unknown protocol.
+def foreign_protocol(first: bytes) -> str | None:
+    """Return an error message that names the foreign protocol of these first bytes, or None.
 
-    The first answer of a broker is one to ApiVersions, below 16 MB: the first byte of its length is 0.
+    The first response of a Kafka broker, to ApiVersions, is below 16 MB: the first byte of its length is 0.
     """
     if len(first) > 1 and first[0] in TLS_RECORDS and first[1] == TLS_MAJOR:
         return "it answers in TLS: set security.protocol=SSL or SASL_SSL, or name a listener without TLS"
-    for beginning, name in BEGINNINGS:
+    for beginning, name in PROTOCOL_PREFIXES:
         if first.startswith(beginning):
             return f"it answers in {name}: {NO_BROKER}"
     return None
@@ -60,19 +60,19 @@ def stranger(first: bytes) -> str | None:
 
 SCRATCH_BYTES: Final = 64 << 10
 IN_PLACE_FROM: Final = 128 << 10
-"""Frames from this size on get a buffer of their own."""
+"""Smallest frame, in bytes, with a buffer of its own."""
 IN_PLACE_MOST: Final = 64 << 20
-"""Larger frames are gathered as they come: nothing of this size is set aside for what a length merely promises."""
+"""Largest frame, in bytes, with a buffer of its own; a wrong length must not reserve more memory."""
 KEPT_BYTES: Final = 48 << 20
-"""How much one connection keeps for frames to come."""
+"""Bytes of free buffers that one connection keeps for later frames."""
 
 
 class FrameBuffers:
-    """Buffers that the socket of one connection is read into; they return whole frames.
+    """Buffers that the socket of one connection reads into; they return whole frames.
 
-    A Fetch brings megabytes. Pieces that are gathered and joined are copied three times, each time into memory that the
-    system clears first. So once the length of a large frame is known, the socket is read into the frame's own buffer.
-    Small frames are cut from a scratch buffer. A buffer is free again when the last view of it is gone.
+    Joining the pieces of a large Fetch response copies megabytes three times. So once the length of a large frame is
+    known, the socket reads into a buffer of that frame. Small frames are cut from a scratch buffer. A buffer is free
+    again when the last view of it is deleted.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -90,8 +90,7 @@ class FrameBuffers:
         return memoryview(self._scratch) if self._frame is None else self._frame[self._filled :]
 
     def arrived(self, count: int) -> list[Buffer]:
-        """Return the frames that are whole now that ``count`` bytes were written. Raises ProtocolError for a length
-        below zero or above the limit."""
+        """Return the frames completed by the last ``count`` bytes. Raises ProtocolError for a bad length."""
         if self._frame is None:
             frames: list[Buffer] = [*self._reader.feed(bytes(memoryview(self._scratch)[:count]))]
             self._reserve()
@@ -113,15 +112,15 @@ class FrameBuffers:
 API_VERSIONS: Final = 18
 NO_NODE: Final = -1
 IN_FLIGHT_MAX: Final = 100
-"""Requests written and not answered, per connection; sources bound themselves further where they must."""
+"""Most requests in flight on one connection."""
 _ERROR_CODE_AT: Final = 4
-WANTS_SASL: Final = "does this listener want a login (security.protocol=SASL_PLAINTEXT or SASL_SSL)?"
-WHOSE_NODE: Final = "its address is another's by now, or a proxy renumbers nodes (metadata.cluster.check.enable=false)"
-WHO_ELSE: Final = "(a listener with TLS or SASL, a proxy without its broker, or no Kafka broker at all)"
+WANTS_SASL: Final = "does this listener require a login (security.protocol=SASL_PLAINTEXT or SASL_SSL)?"
+WRONG_NODE: Final = "another node has its address, or a proxy renumbers nodes (metadata.cluster.check.enable=false)"
+OTHER_LISTENERS: Final = "(a listener with TLS or SASL, a proxy without its broker, or no Kafka broker at all)"
 
 
-class MeantNode(NamedTuple):
-    """The node of the cluster that a connection is for."""
+class ExpectedNode(NamedTuple):
+    """Node and cluster that must answer on a connection."""
 
     cluster_id: str
     node_id: int
@@ -139,7 +138,7 @@ class ConnectionState(Enum):
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A request on its way: queued, then in flight. ``tried`` are the addresses that failed it (ANY_NODE only)."""
+    """A request, queued or in flight. ``tried``: node ids that failed it, of a request to any node."""
 
     unsent: Unsent
     source: int
@@ -151,7 +150,7 @@ class PendingRequest:
 
 @dataclass(slots=True)
 class ClientResponse:
-    """A response and the request it belongs to, or the error that stands for it."""
+    """A request with its response, or with the error in place of the response."""
 
     pending: PendingRequest
     response: Message | KohortError
@@ -181,32 +180,34 @@ class Connection:
         self._request_timeout_ms = request_timeout_ms
         self._buffers = FrameBuffers(max_bytes)
         self._frames: list[Buffer] = []
-        self._first = b""
-        """How the other side began, as far as it is needed to tell who it is."""
+        self._first_bytes = b""
+        """First bytes from the broker, to recognize other protocols."""
         self._correlation_id = 0
         self._handshake_version = APIS[API_VERSIONS].high
         self._handshakes = 0
         self.features: dict[str, int] = {}
-        """What the cluster has agreed on: levels by the names of features (KIP-584)."""
+        """Finalized feature levels of the cluster, by feature name (KIP-584)."""
         self._served: dict[int, tuple[int, int]] = {}
         self._login: ClientLogin | None = None
-        self._meant: MeantNode | None = None
+        self._expected: ExpectedNode | None = None
         self._was_answered = False
         self.node_id = NO_NODE
         self._metrics: NodeMetrics | None = None
 
-    def belong(self, node_id: int, metrics: NodeMetrics) -> None:
-        """Count traffic for this node. Call before the connection opens, and again when the node gets a name."""
+    def assign_node(self, node_id: int, metrics: NodeMetrics) -> None:
+        """Count traffic for this node. Call before the connection opens, and again when metadata name the node."""
         self.node_id, self._metrics = node_id, metrics
 
-    def log_in(self, mechanism: str, who: str, rng: Rng) -> None:
-        """Have it log in before it is READY, and again when the session ends. Before it is opened; ``who`` is for
-        errors."""
-        self._login = ClientLogin(mechanism, who, rng, self._ask)
+    def require_login(self, mechanism: str, identity: str, rng: Rng) -> None:
+        """Log in before READY, and again before each session ends. Call before the connection opens.
 
-    def mean(self, cluster_id: str, node_id: int) -> None:
+        ``identity`` names the user in error messages.
+        """
+        self._login = ClientLogin(mechanism, identity, rng, self._build)
+
+    def expect_node(self, cluster_id: str, node_id: int) -> None:
         """Fail with REBOOTSTRAP_REQUIRED if another node answers. Call before the connection opens."""
-        self._meant = MeantNode(cluster_id, node_id)
+        self._expected = ExpectedNode(cluster_id, node_id)
 
     @property
     def address(self) -> str:
@@ -219,12 +220,12 @@ class Connection:
     def opened(self, now_ms: int) -> list[Buffer]:
         self.state = ConnectionState.HANDSHAKE
         self.last_used_ms = now_ms
-        return self._ask_versions()
+        return self._request_versions()
 
     def received(self, data: bytes, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
-        """Take bytes; returns what to write (a second handshake) and the answers found.
+        """Take bytes; return the bytes to write next and the responses found.
 
-        ``broken`` is set if the bytes are not responses to what was asked: the connection is then of no use.
+        Sets ``broken`` if the bytes are no responses to the requests in flight.
         """
         rest = memoryview(data)
         while rest and self.broken is None:
@@ -235,23 +236,22 @@ class Connection:
         return self.take_frames(now_ms)
 
     def room(self) -> memoryview:
-        """Return where the next bytes are to be written, for who reads a socket in place instead of calling
-        ``received``."""
+        """Return the buffer for the next bytes, for a socket that reads in place."""
         return self._buffers.room()
 
     def arrived(self, count: int) -> bool:
-        """Note that so many bytes were written there; tell whether ``take_frames`` has anything to do now."""
-        if self.state is ConnectionState.HANDSHAKE and len(self._first) < FIRST_BYTES:
-            self._first = (self._first + bytes(self.room()[:count]))[:FIRST_BYTES]
-            who = stranger(self._first)
-            if who is not None:
-                self.broken = NotKafka(who)
+        """Take ``count`` bytes written to ``room()``; return True if ``take_frames`` has work."""
+        if self.state is ConnectionState.HANDSHAKE and len(self._first_bytes) < FIRST_BYTES:
+            self._first_bytes = (self._first_bytes + bytes(self.room()[:count]))[:FIRST_BYTES]
+            protocol = foreign_protocol(self._first_bytes)
+            if protocol is not None:
+                self.broken = NotKafka(protocol)
                 return True
         try:
             self._frames += self._buffers.arrived(count)
         except ProtocolError as error:
             self.broken = error
-        return bool(self._frames) or self.broken is not None or self._is_within_answer
+        return bool(self._frames) or self.broken is not None or self._is_receiving_response
 
     def take_frames(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
         self.last_used_ms = now_ms
@@ -262,49 +262,48 @@ class Connection:
         try:
             for frame in frames:
                 if self.state is ConnectionState.HANDSHAKE:
-                    out += self._shake(bytes(frame))
-                elif self._login is not None and self._login.is_under_way and not self.in_flight:
+                    out += self._on_versions(bytes(frame))
+                elif self._login is not None and self._login.is_in_progress and not self.in_flight:
                     self._login.answered(bytes(frame), now_ms)
                 else:
                     answers.append(self._pair(frame, now_ms))
         except KohortError as error:
             self.broken = error
         if self.state is not was:
-            self.deadline_ms = now_ms + self._request_timeout_ms  # for the login; who is READY has none
-        if self._is_within_answer:
-            self._hurry(self.in_flight[0], now_ms)
+            self.deadline_ms = now_ms + self._request_timeout_ms  # deadline of the login; a ready connection has none
+        if self._is_receiving_response:
+            self._limit_rest(self.in_flight[0], now_ms)
         return out, answers
 
     @property
-    def _is_within_answer(self) -> bool:
-        """Whether an answer has begun, and its request would wait for the rest longer than others wait at all."""
+    def _is_receiving_response(self) -> bool:
+        """True if a response has begun whose request has a timeout above request.timeout.ms."""
         return (
             bool(self.in_flight)
             and self.in_flight[0].unsent.timeout_ms > self._request_timeout_ms
             and self._buffers.is_begun
         )
 
-    def _hurry(self, pending: PendingRequest, now_ms: int) -> None:
-        """Give the rest of an answer that has begun request.timeout.ms.
+    def _limit_rest(self, pending: PendingRequest, now_ms: int) -> None:
+        """Give the rest of a response request.timeout.ms once it has begun.
 
-        A JoinGroup may wait for a rebalance, of many minutes; nobody waits in the middle of an answer. Kafka's client
-        does: a length that something on the way has made wrong holds it for max.poll.interval.ms.
+        A JoinGroup may wait for minutes, but not within its response. In Kafka's client a corrupted length delays it
+        for max.poll.interval.ms.
         """
         pending.unsent.timeout_ms = self._request_timeout_ms
         pending.deadline_ms = min(pending.deadline_ms, now_ms + self._request_timeout_ms)
 
-    def take_wanted(self) -> Wanted | None:
-        """Return the token request of the login, once; answer it with ``token``."""
-        return None if self._login is None else self._login.take_wanted()
+    def take_challenge(self) -> TokenChallenge | None:
+        return None if self._login is None else self._login.take_challenge()
 
-    def token(self, given: bytes | KohortError | None, who: str, now_ms: int) -> list[Buffer]:
-        """Go on with the login of ``who`` (for errors); None: it is complete. Returns what to write.
+    def token(self, given: bytes | KohortError | None, identity: str, now_ms: int) -> list[Buffer]:
+        """Continue the login with a token (None: the login is complete) and return the bytes to write.
 
-        ``broken`` is set by an error: the token cannot be had, or the broker does not prove itself.
+        An error in place of the token sets ``broken``. ``identity`` names the user in error messages.
         """
         assert self._login is not None, "no token was wanted"
         self.last_used_ms = now_ms
-        self._login.who = who or self._login.who
+        self._login.identity = identity or self._login.identity
         if isinstance(given, KohortError):
             self.broken = self._login.failed(given)
             return []
@@ -313,13 +312,12 @@ class Connection:
         except KohortError as error:
             self.broken = error
             return []
-        if self.state is ConnectionState.LOGIN and not self._login.is_under_way:
+        if self.state is ConnectionState.LOGIN and not self._login.is_in_progress:
             self.state = ConnectionState.READY
         return out
 
     def write_queued(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
-        """Return the bytes of queued requests that may go now, and answers for those that cannot or need not wait for
-        one."""
+        """Return the bytes of queued requests, and responses for requests that fail or expect none."""
         out: list[Buffer] = []
         answers: list[ClientResponse] = []
         if self.state is not ConnectionState.READY or self.muted_until_ms > now_ms:
@@ -335,7 +333,7 @@ class Connection:
                 continue
             out += encoded
             if self._metrics is not None:
-                self._metrics.asked(type(pending.unsent.request), sum(map(len, encoded)), now_ms)
+                self._metrics.request_sent(type(pending.unsent.request), sum(map(len, encoded)), now_ms)
             self.last_used_ms = pending.sent_at_ms = now_ms
             if pending.unsent.expect_response:
                 self.in_flight.append(pending)
@@ -344,20 +342,22 @@ class Connection:
         return out, answers
 
     def _may_write(self, login: ClientLogin, out: list[Buffer], now_ms: int) -> bool:
-        """Tell whether requests may be written; begin to renew the session where that is due: they wait meanwhile, and
-        what is in flight is answered before it (KIP-368)."""
-        if not login.is_under_way and login.is_due(now_ms):
+        """Return True if requests may be written. Start the renewal of a session that is due (KIP-368).
+
+        Queued requests wait for the renewal; requests in flight are answered before it.
+        """
+        if not login.is_in_progress and login.is_due(now_ms):
             out += login.begin()
             self.deadline_ms = now_ms + self._request_timeout_ms
-        return not login.is_under_way
+        return not login.is_in_progress
 
     @property
     def is_unready(self) -> bool:
-        """True until READY, and during a renewal of the session: both end at ``deadline_ms``."""
-        return self.state is not ConnectionState.READY or (self._login is not None and self._login.is_under_way)
+        """True before READY and during a renewal of the session; both end at ``deadline_ms``."""
+        return self.state is not ConnectionState.READY or (self._login is not None and self._login.is_in_progress)
 
     def take_overdue(self, now_ms: int) -> PendingRequest | None:
-        """Remove a timed-out request in flight. Answers come in order, so the connection is stuck then."""
+        """Remove and return a timed-out request in flight; it blocks all later responses."""
         overdue = next((pending for pending in self.in_flight if pending.deadline_ms <= now_ms), None)
         if overdue is not None:
             self.in_flight.remove(overdue)
@@ -374,14 +374,14 @@ class Connection:
     def unfinished(self, waited_ms: int) -> str:
         if self.state is ConnectionState.CONNECTING:
             return f"no connection within {waited_ms} ms"
-        if self._login is not None and self._login.is_under_way:
+        if self._login is not None and self._login.is_in_progress:
             return f"{self._login.unfinished()} in time"
-        return f"connected, but ApiVersions was not answered within {waited_ms} ms {WHO_ELSE}"
+        return f"connected, but ApiVersions was not answered within {waited_ms} ms {OTHER_LISTENERS}"
 
     def ended(self, reason: str) -> str:
         if self.state is ConnectionState.HANDSHAKE:
-            return f"{reason} before it had answered ApiVersions {WHO_ELSE}"
-        if self._login is not None and self._login.is_under_way:
+            return f"{reason} before it had answered ApiVersions {OTHER_LISTENERS}"
+        if self._login is not None and self._login.is_in_progress:
             return f"{reason} during the login: {self._login.unfinished()}"
         if reason == CLOSED_BY_BROKER and self._login is None and self.in_flight and not self._was_answered:
             return f"{reason} right after ApiVersions: {WANTS_SASL}"
@@ -397,25 +397,25 @@ class Connection:
             times.append(self.muted_until_ms)
         return min(times, default=None)
 
-    def _ask_versions(self) -> list[Buffer]:
+    def _request_versions(self) -> list[Buffer]:
         self._handshakes += 1
         self._correlation_id += 1
         header = RequestHeader(API_VERSIONS, self._handshake_version, self._correlation_id, self._client_id)
-        cluster_id, node_id = (None, NO_NODE) if self._meant is None else self._meant
+        cluster_id, node_id = (None, NO_NODE) if self._expected is None else self._expected
         request = ApiVersionsRequest(
             client_software_name="kohort", client_software_version=VERSION, cluster_id=cluster_id, node_id=node_id
         )
         return build_request(header, request)
 
-    def _shake(self, frame: bytes) -> list[Buffer]:
+    def _on_versions(self, frame: bytes) -> list[Buffer]:
         if correlation_of(frame) != self._correlation_id:
             raise ProtocolError(f"response {correlation_of(frame)} to request {self._correlation_id}", "ApiVersions")
         refused = int.from_bytes(frame[_ERROR_CODE_AT : _ERROR_CODE_AT + 2], "big", signed=True)
         if refused == ErrorCode.UNSUPPORTED_VERSION and self._handshake_version > 0:
             return self._downgrade(frame)
         response = decode(ApiVersionsResponse, self._handshake_version, frame, _ERROR_CODE_AT)[0]
-        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._meant is not None:
-            raise ApiError(ErrorCode.REBOOTSTRAP_REQUIRED, f"it is not {self._meant}: {WHOSE_NODE}")
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._expected is not None:
+            raise ApiError(ErrorCode.REBOOTSTRAP_REQUIRED, f"the broker is not {self._expected}: {WRONG_NODE}")
         if response.error_code:
             raise ProtocolError(f"the broker answers error code {response.error_code}", "ApiVersions")
         self._served = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
@@ -426,32 +426,32 @@ class Connection:
         self.state = ConnectionState.LOGIN
         return self._login.begin()
 
-    def _ask(self, request: Message) -> Asked:
+    def _build(self, request: Message) -> BuiltRequest:
         api = api_of(request)
         version = self.version_for(api)
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         header = RequestHeader(api.key, version, self._correlation_id, self._client_id)
-        return Asked(build_request(header, request), version, self._correlation_id)
+        return BuiltRequest(build_request(header, request), version, self._correlation_id)
 
     def _downgrade(self, frame: bytes) -> list[Buffer]:
         response = decode(ApiVersionsResponse, 0, frame, _ERROR_CODE_AT)[0]
         highest = next((k.max_version for k in response.api_keys if k.api_key == API_VERSIONS), 0)
         self._handshake_version = max(0, min(highest, self._handshake_version - 1))
-        return self._ask_versions()
+        return self._request_versions()
 
     def _pair(self, frame: Buffer, now_ms: int) -> ClientResponse:
         if not self.in_flight:
             raise ProtocolError(f"a response (correlation id {correlation_of(frame)}) to no request")
         pending = self.in_flight[0]
         if type(pending.unsent.request) is not FetchRequest:
-            frame = bytes(frame)  # only a Fetch's records are looked at in place; others' bytes are kept
+            frame = bytes(frame)  # only the records of a Fetch are read in place; other fields outlive the buffer
         if correlation_of(frame) != pending.correlation_id:
             wrong = f"correlation id {correlation_of(frame)}, expected {pending.correlation_id}"
-            raise ProtocolError(wrong, self._what_answers(pending))
+            raise ProtocolError(wrong, self._response_name(pending))
         try:
             _, response = parse_response(frame, api_of(pending.unsent.request).response, pending.unsent.version)
         except ProtocolError as error:
-            raise ProtocolError(str(error), self._what_answers(pending)) from error
+            raise ProtocolError(str(error), self._response_name(pending)) from error
         self.in_flight.popleft()
         self._was_answered = True
         throttle_ms = getattr(response, "throttle_time_ms", 0)
@@ -459,11 +459,11 @@ class Connection:
             self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)
         if self._metrics is not None:
             code = getattr(response, "error_code", 0)
-            answer = Answer(len(frame), now_ms - pending.sent_at_ms, code, max(throttle_ms, 0))
-            self._metrics.answered(type(pending.unsent.request), answer, now_ms)
+            stats = ResponseStats(len(frame), now_ms - pending.sent_at_ms, code, max(throttle_ms, 0))
+            self._metrics.response_received(type(pending.unsent.request), stats, now_ms)
         return ClientResponse(pending, response)
 
-    def _what_answers(self, pending: PendingRequest) -> str:
+    def _response_name(self, pending: PendingRequest) -> str:
         return f"{api_of(pending.unsent.request).name} v{pending.unsent.version} response from {self.address}"
 
     def _encode(self, pending: PendingRequest) -> list[Buffer]:
@@ -476,7 +476,7 @@ class Connection:
         return build_request(RequestHeader(api.key, unsent.version, self._correlation_id, self._client_id), request)
 
     def version_for(self, api: Api, cap: int | None = None) -> int:
-        """Return the highest version that both sides speak. Raises UnsupportedVersion if there is none."""
+        """Return the highest version that both sides support. Raises UnsupportedVersion if there is none."""
         served = self._served.get(api.key)
         if served is None:
             raise UnsupportedVersion(f"the broker at {self.address} does not serve {api.name}")

@@ -1,6 +1,6 @@
-"""What a client logs in with, by its options: from ``sasl.jaas.config`` as Java's clients have it, or one by one.
+"""Credentials of a client: from ``sasl.jaas.config``, as in Java's clients, or from single options.
 
-Whatever does not go together is refused here, when a client is made, and not by a broker later.
+Contradicting options fail when the client is created, not at the broker.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ MECHANISMS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     KERBEROS_MODULE: ("GSSAPI",),
     MSK_MODULE: ("AWS_MSK_IAM",),
 }
-"""What each class of ``sasl.jaas.config`` logs in by."""
+"""SASL mechanisms by the login module of ``sasl.jaas.config``."""
 BY_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 OAUTHBEARER: Final = "OAUTHBEARER"
 SHOWN: Final = ("clientId", "scope", "extension_", "unsecuredLogin", "aws")
-"""What ``sasl.jaas.config`` may hold that is no secret."""
+"""Prefixes of the keys of ``sasl.jaas.config`` that are no secrets."""
 NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d+)?")
 UNSECURED_OPTION: Final = re.compile(r'([A-Za-z_]+)=(?:"([^"]*)"|(\S*))')
 
 
 class TokenMethod(Enum):
-    """Where a client has its tokens from."""
+    """Source of OAUTHBEARER tokens."""
 
     CALLBACK = "sasl.oauth.token.provider"
     OIDC = "sasl.oauthbearer.token.endpoint.url"
@@ -58,8 +58,7 @@ class TokenMethod(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client logs in with. ``options`` are those of the token's method that come from elsewhere than options of
-    their own: the claims of an unsecured token, a profile of AWS."""
+    """Credentials of a client. ``options``: claims of an unsecured token, or an AWS profile."""
 
     mechanism: str
     username: str = ""
@@ -75,7 +74,7 @@ class Credentials:
     service: str = ""
 
     @property
-    def who(self) -> str:
+    def identity(self) -> str:
         name = self.username or self.principal
         return f"{'user' if self.username else 'principal'} {name!r}" if name else ""
 
@@ -110,9 +109,9 @@ def _by_password(config: ClientConfig, mechanism: str, entry: JaasEntry | None) 
     username, password = config.sasl_username, config.sasl_password
     if entry is not None:
         if username is not None:
-            raise ConfigError("sasl.jaas.config and sasl.username both say who logs in: give one of them")
+            raise ConfigError("sasl.jaas.config and sasl.username both name the user: set one of them")
         if entry.get("tokenauth") == "true":
-            raise ConfigError("sasl.jaas.config has tokenauth=true: delegation tokens are not known here")
+            raise ConfigError("sasl.jaas.config has tokenauth=true: delegation tokens are not supported")
         username, password = entry.get("username"), entry.options.get("password")
     if not username or not password:
         missing = "username" if not username else "password"
@@ -139,8 +138,8 @@ def _kerberos(config: ClientConfig, entry: JaasEntry | None) -> Credentials:
 def _by_token(config: ClientConfig, mechanism: str, entry: JaasEntry | None) -> Credentials:
     if config.sasl_username is not None:
         raise ConfigError(
-            f"sasl.mechanism={mechanism} takes no sasl.username: a token says who logs in; for a password set PLAIN or "
-            "SCRAM"
+            f"sasl.mechanism={mechanism} takes no sasl.username: the token names the principal; "
+            "for a password use PLAIN or SCRAM"
         )
     options = {} if entry is None else {k: entry.get(k) or "" for k in entry.options if k.startswith(SHOWN)}
     extensions = _pairs("sasl.oauthbearer.extensions", config.sasl_oauthbearer_extensions)
@@ -184,7 +183,7 @@ def _method(config: ClientConfig, mechanism: str, options: Mapping[str, str]) ->
     if is_unsecured or config.enable_sasl_oauthbearer_unsecure_jwt:
         return TokenMethod.UNSECURED
     raise ConfigError(
-        "sasl.mechanism=OAUTHBEARER needs to know where tokens are from: sasl.oauthbearer.token.endpoint.url, or "
+        "sasl.mechanism=OAUTHBEARER needs a token source: sasl.oauthbearer.token.endpoint.url or "
         "sasl.oauth.token.provider"
     )
 
@@ -195,7 +194,7 @@ def _check_oidc(config: ClientConfig, found: Credentials) -> None:
             config.sasl_oauthbearer_assertion_private_key_file is None
         ):
             raise ConfigError(
-                "sasl.oauthbearer.grant.type of an assertion needs sasl.oauthbearer.assertion.private.key.file, or "
+                "sasl.oauthbearer.grant.type of an assertion needs sasl.oauthbearer.assertion.private.key.file or "
                 "sasl.oauthbearer.assertion.file"
             )
         return
@@ -226,7 +225,7 @@ def _unsecured(config: ClientConfig, found: Credentials) -> Credentials:
     claim = options.get("PrincipalClaimName") or "sub"
     if not options.get(f"StringClaim_{claim}"):
         raise ConfigError(
-            "an unsecured token needs somebody it is of: "
+            "an unsecured token needs a principal: "
             + (
                 f"unsecuredLoginStringClaim_{claim}=... in sasl.jaas.config"
                 if found.options
@@ -245,7 +244,7 @@ def _unsecured(config: ClientConfig, found: Credentials) -> Credentials:
 def _unsecured_pairs(text: str) -> dict[str, str]:
     found = {m[1]: m[2] if m[2] is not None else m[3] for m in UNSECURED_OPTION.finditer(text)}
     if UNSECURED_OPTION.sub("", text).strip():
-        raise ConfigError("sasl.oauthbearer.config: expected NAME=VALUE, with blanks between, such as principal=alice")
+        raise ConfigError("sasl.oauthbearer.config: expected NAME=VALUE pairs separated by blanks: principal=alice")
     return found
 
 
@@ -254,7 +253,7 @@ def _pairs(name: str, text: str | None) -> dict[str, str]:
         return {}
     found = dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part)
     if len(found) != len(text.split(",")):
-        raise ConfigError(f"{name}: expected key=value, with commas between")
+        raise ConfigError(f"{name}: expected key=value pairs separated by commas")
     return found
 
 
@@ -266,8 +265,10 @@ def exchange_by_password(credentials: Credentials, rng: Rng, derived: DerivedPas
 
 
 def principal_of(config: ClientConfig) -> str:
-    """Return who brokers take this client for, as ACLs name it; empty where only they know: by its certificate, or by
-    a token of somebody else's."""
+    """Return the principal of this client as ACLs name it, or "" if only the broker knows it.
+
+    Only the broker knows the principal of a certificate or of an external token.
+    """
     credentials = credentials_of(config)
     if credentials is None:
         return "" if SecurityProtocol(config.security_protocol).uses_tls else "User:ANONYMOUS"

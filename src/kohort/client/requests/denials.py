@@ -1,4 +1,4 @@
-"""A broker's answer as an error; where an ACL is missing, with who lacks what, and the command that grants it."""
+"""Errors from error codes; if an ACL is missing, with the principal, the operation and the command that grants it."""
 
 from __future__ import annotations
 
@@ -11,47 +11,48 @@ from kohort.config.client import ClientConfig, ConsumerConfig, ProducerConfig
 from kohort.errors import ApiError, ErrorCode
 
 
-class Kind(NamedTuple):
-    """What may be denied, and kafka-acls' word for it."""
+class DeniedResource(NamedTuple):
+    """A kind of resource, the flag of kafka-acls for it, and the operations that clients need on it."""
 
-    what: str
+    resource: str
     flag: str
     consumer: str
     producer: str
 
 
-KINDS: Final[Mapping[ErrorCode, Kind]] = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Kind("topic", "--topic", "READ", "WRITE"),
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: Kind("group", "--group", "READ", "READ"),
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Kind("transactional.id", "--transactional-id", "", "WRITE"),
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Kind("the cluster", "--cluster", "", "IDEMPOTENT_WRITE"),
+DENIED_RESOURCES: Final[Mapping[ErrorCode, DeniedResource]] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: DeniedResource("topic", "--topic", "READ", "WRITE"),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: DeniedResource("group", "--group", "READ", "READ"),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: DeniedResource(
+        "transactional.id", "--transactional-id", "", "WRITE"
+    ),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: DeniedResource("the cluster", "--cluster", "", "IDEMPOTENT_WRITE"),
 }
 
 
 def answer_error(config: ClientConfig, code: ErrorCode, text: str, *, name: str = "") -> ApiError:
-    """Return the error for an answer. ``name`` is the topic or the group that it is about, where that is not the one
-    that the client is configured for."""
-    kind = KINDS.get(code)
-    if kind is None:
+    """Return the error of a response. ``name``: topic or group, if it is not the configured one."""
+    denied = DENIED_RESOURCES.get(code)
+    if denied is None:
         return ApiError(code, text)
     operation = ""
     if isinstance(config, ConsumerConfig):
-        operation = kind.consumer
-        name = name or (config.group_id or "" if kind.what == "group" else "")
+        operation = denied.consumer
+        name = name or (config.group_id or "" if denied.resource == "group" else "")
     if isinstance(config, ProducerConfig):
-        operation = kind.producer
-        name = name or (config.transactional_id or "" if kind.what == "transactional.id" else "")
-    return ApiError(code, f"{text}{lacking(config, kind, operation, name)}")
+        operation = denied.producer
+        name = name or (config.transactional_id or "" if denied.resource == "transactional.id" else "")
+    return ApiError(code, f"{text}{missing_right(config, denied, operation, name)}")
 
 
-def lacking(config: ClientConfig, kind: Kind, operation: str, name: str) -> str:
-    """Return who needs what, and the command that grants it, to be put behind a text; empty where either is unknown."""
-    of_cluster = kind.flag == "--cluster"
+def missing_right(config: ClientConfig, denied: DeniedResource, operation: str, name: str) -> str:
+    """Return a suffix that names the missing right and the command that grants it; "" if unknown."""
+    of_cluster = denied.flag == "--cluster"
     if not operation or not (name or of_cluster):
         return ""
-    resource = kind.what if of_cluster else f"{kind.what} {name!r}"
+    resource = denied.resource if of_cluster else f"{denied.resource} {name!r}"
     principal = principal_of(config)
     server = config.bootstrap_servers[0]
     command = f"kafka-acls --bootstrap-server {server} --add --allow-principal {quote(principal or 'User:NAME')}"
-    granted = f"{command} --operation {operation} {kind.flag}" + ("" if of_cluster else f" {quote(name)}")
+    granted = f"{command} --operation {operation} {denied.flag}" + ("" if of_cluster else f" {quote(name)}")
     return f"; {principal or 'this client'} needs {operation} on {resource}: {granted}"

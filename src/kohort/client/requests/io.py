@@ -1,4 +1,4 @@
-"""What goes into a client and what comes out of it: the mirror of the broker's."""
+"""Inputs and outputs of the client's engine; ``kohort.broker.io`` is their counterpart."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class FramesArrived:
-    """Bytes were written where ``Engine.room`` said, and ``Engine.arrived`` found something whole among them."""
+    """The bytes written to ``Engine.room`` complete at least one frame."""
 
     connection: ConnectionId
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The connection ended, or could not be made; ``reason`` says why in words.
+    """The connection ended or failed; ``reason`` is an error message.
 
-    ``is_refusal``: one side does not accept the other (a certificate, TLS itself), so that no further try mends it.
+    ``is_refusal``: a side rejects the other (certificate, TLS), so a retry cannot succeed.
     """
 
     connection: ConnectionId
@@ -45,25 +45,25 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class TokenReady:
-    """The token that ``WantToken`` asked for; None: the login is complete.
+    """Token for a ``RequestToken``; None if the login is complete, or the error of the login.
 
-    An error says why it cannot be had, or how the broker failed to prove itself; it is final where it is
-    AuthenticationFailed, else it counts as a lost connection. ``who`` logs in, in words for errors: no secret.
+    AuthenticationFailed is permanent; other errors count as a lost connection. ``identity`` names the user in error
+    messages and contains no secret.
     """
 
     connection: ConnectionId
     token: bytes | KohortError | None
-    who: str = ""
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed, or the user asked for something."""
+    """Time passed, or the user called a method."""
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Connect to host and port; answer with Opened or Closed."""
+    """Connect to host and port; the answer is Opened or Closed."""
 
     connection: ConnectionId
     host: str
@@ -78,15 +78,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """End the connection; no Closed is expected for it."""
+    """Close the connection; no Closed follows."""
 
     connection: ConnectionId
 
 
 @dataclass(frozen=True, slots=True)
-class WantToken:
-    """Work out a token of the login's mechanism, and answer with TokenReady: the first one of a new login to this
-    host, or, with ``challenge``, the one that answers the broker's."""
+class RequestToken:
+    """Create the next token of a login: the first one, or the answer to the broker's ``challenge``."""
 
     connection: ConnectionId
     host: str
@@ -94,4 +93,4 @@ class WantToken:
 
 
 Input = Opened | Received | FramesArrived | Closed | TokenReady | Tick
-Output = Open | Send | Close | WantToken
+Output = Open | Send | Close | RequestToken

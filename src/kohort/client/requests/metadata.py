@@ -1,7 +1,7 @@
-"""What the client knows of the cluster: nodes, topics, leaders; and when to ask again.
+"""Metadata of the cluster: nodes, topics, leaders; and when to refresh them.
 
-A leader epoch never goes back: an answer older than what is known, about the same topic, is not believed (KIP-320).
-Hints in Produce and Fetch responses move a leader without asking (KIP-951).
+A leader epoch never decreases: an older one in a response is ignored (KIP-320). Leader hints in Produce and Fetch
+responses update leaders without a request (KIP-951).
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from kohort.wire.messages.metadata import (
 )
 from kohort.wire.schema import Message
 
-LASTING: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
-"""What no further try mends."""
+PERMANENT: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
+"""Errors that no retry resolves."""
 
 IDS_FROM: Final = 12
-"""The first version of Metadata that takes topic ids."""
-LEARNT_MOST: Final = 1_000
-"""Nodes that are known from other answers than Metadata: then the one that was named the longest ago is forgotten."""
+"""First version of Metadata with topic ids in the request."""
+MAX_LEARNT_NODES: Final = 1_000
+"""Most nodes known from other responses than Metadata; the oldest is dropped."""
 
 
-class Asked(NamedTuple):
+class RequestedTopics(NamedTuple):
     all: bool = False
     names: frozenset[str] = frozenset()
     ids: frozenset[bytes] = frozenset()
 
-    def covers(self, other: Asked) -> bool:
+    def covers(self, other: RequestedTopics) -> bool:
         return self.all or (not other.all and other.names <= self.names and other.ids <= self.ids)
 
 
 class LeaderAndEpoch(NamedTuple):
-    """Who leads a partition, and since which epoch (-1: not known)."""
+    """Leader of a partition and its leader epoch (-1: unknown)."""
 
     node_id: int
     epoch: int
@@ -66,17 +66,17 @@ class TopicInfo:
 
 
 class Metadata:
-    """The client's view of the cluster, kept fresh by the engine that polls it."""
+    """The client's view of the cluster; the engine polls it as a source."""
 
     def __init__(self, config: ClientConfig, rng: Rng, *, allow_auto_create: bool = True) -> None:
         self.version = 0
-        """Grows with every answer and every hint."""
+        """Increases with every response and every leader hint."""
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.allow_auto_create = allow_auto_create
         self.last_failure: KohortError | None = None
         self.features: dict[str, int] = {}
-        """What the cluster's brokers have agreed on, as the one that was heard last said (KIP-584)."""
+        """Finalized feature levels of the cluster from the newest connection (KIP-584)."""
         self._config = config
         self._request = RequestState(retry_backoff(config, rng))
         self._nodes: dict[int, Node] = {}
@@ -84,35 +84,35 @@ class Metadata:
         self._topics: dict[str, TopicInfo] = {}
         self._errors: dict[str, ErrorCode] = {}
         self._names: dict[bytes, str] = {}
-        self._wanted: set[str] = set()
-        self._wanted_ids: frozenset[bytes] | None = None
-        self._want_all = False
-        self._covered = Asked()
+        self._tracked: set[str] = set()
+        self._tracked_ids: frozenset[bytes] | None = None
+        self._tracks_all = False
+        self._covered = RequestedTopics()
         self._refresh_wanted = False
         self.answered_at_ms: int | None = None
-        self._is_misplaced = False
+        self._must_rebootstrap = False
 
-    # What is wanted
+    # Tracked topics
 
-    def want(self, topics: Iterable[str]) -> None:
-        """Keep exactly these topics; the next poll requests unknown names without a back-off."""
-        self._wanted = set(topics)
-        self._wanted_ids = None
-        self._want_all = False
+    def track(self, topics: Iterable[str]) -> None:
+        """Track exactly these topics; the next poll requests unknown names without a back-off."""
+        self._tracked = set(topics)
+        self._tracked_ids = None
+        self._tracks_all = False
 
-    def want_ids(self, topic_ids: Iterable[bytes]) -> None:
-        """Keep exactly the topics with these ids, whose names are not known yet."""
-        self.want(())
-        self._wanted_ids = frozenset(topic_ids)
+    def track_ids(self, topic_ids: Iterable[bytes]) -> None:
+        """Track exactly the topics with these ids, whose names are unknown."""
+        self.track(())
+        self._tracked_ids = frozenset(topic_ids)
 
-    def want_also(self, topic: str) -> None:
-        self._wanted.add(topic)
+    def add_topic(self, topic: str) -> None:
+        self._tracked.add(topic)
 
-    def want_all(self) -> None:
-        self._want_all = True
+    def track_all(self) -> None:
+        self._tracks_all = True
 
     def request_refresh(self) -> None:
-        """Request metadata after the back-off, unless an answer is in flight: some of them proved wrong."""
+        """Request metadata after the back-off, because some proved wrong, unless a request is in flight."""
         if not self._request.is_in_flight:
             self._refresh_wanted = True
 
@@ -121,11 +121,11 @@ class Metadata:
         return self._request.is_in_flight or self._refresh_wanted or not self._is_covered()
 
     @property
-    def hopeless(self) -> KohortError | None:
-        """Error that no retry mends; None if a retry may succeed."""
-        return self.last_failure if isinstance(self.last_failure, LASTING) else None
+    def permanent_error(self) -> KohortError | None:
+        """Error that no retry resolves; None if a retry may succeed."""
+        return self.last_failure if isinstance(self.last_failure, PERMANENT) else None
 
-    # What is known
+    # Known topics and nodes
 
     @property
     def nodes(self) -> list[Node]:
@@ -135,24 +135,22 @@ class Metadata:
         return self._nodes.get(node_id) or self._learnt.get(node_id)
 
     def learn_node(self, node: Node) -> None:
-        """Remember where a node is that an answer other than Metadata named (FindCoordinator, KIP-951); not one whose
-        id is below zero, as those stand for the user's addresses."""
+        """Store the address of a node from FindCoordinator or a leader hint; ignore bootstrap ids (< 0)."""
         if node.node_id < 0:
             return
         self._learnt.pop(node.node_id, None)
         self._learnt[node.node_id] = node
-        if len(self._learnt) > LEARNT_MOST:
+        if len(self._learnt) > MAX_LEARNT_NODES:
             del self._learnt[next(iter(self._learnt))]
 
-    def begin_anew(self) -> None:
-        """Forget where nodes are: they are somebody else's addresses by now. What is known of topics stays until the
-        next answer, which comes from a bootstrap address."""
+    def rebootstrap(self) -> None:
+        """Forget the nodes and request metadata. Topics stay until a bootstrap address answers."""
         self._nodes, self._learnt, self.cluster_id = {}, {}, None
         self._refresh_wanted = True
 
-    def take_misplaced(self) -> bool:
-        """Tell, once, that who answered wants the client to begin anew at its bootstrap addresses (KIP-1102)."""
-        was, self._is_misplaced = self._is_misplaced, False
+    def take_rebootstrap(self) -> bool:
+        """Return True once after a broker answered REBOOTSTRAP_REQUIRED (KIP-1102)."""
+        was, self._must_rebootstrap = self._must_rebootstrap, False
         return was
 
     def topics(self) -> set[str]:
@@ -181,7 +179,7 @@ class Metadata:
         return None if info is None or info.topic_id == NO_UUID else info.topic_id
 
     def lacks(self, partition: TopicPartition, topic_id: bytes | None = None) -> bool:
-        """True if the last answer covers ``partition`` and lacks it, or has another topic id."""
+        """True if the last response covers ``partition`` and lacks it, or has another topic id."""
         info = self._topics.get(partition.topic)
         if info is not None:
             recreated = topic_id is not None and info.topic_id not in (NO_UUID, topic_id)
@@ -203,7 +201,7 @@ class Metadata:
         return LeaderAndEpoch(partition.leader_id, partition.leader_epoch)
 
     def update_leader(self, tp: TopicPartition, node_id: int, epoch: int, nodes: Iterable[Node] = ()) -> bool:
-        """Take a hint of KIP-951 if it is newer than what is known; return whether the leader is now ``node_id``."""
+        """Apply a leader hint (KIP-951) if it is newer; return True if it was applied."""
         for node in nodes:
             self.learn_node(node)
         info = self._topics.get(tp.topic)
@@ -214,7 +212,7 @@ class Metadata:
         self.version += 1
         return True
 
-    # The source
+    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         if self._request.is_in_flight:
@@ -223,19 +221,19 @@ class Metadata:
         if due is None or due > now_ms:
             return Poll(wake_at_ms=due)
         self._refresh_wanted = False
-        asked = self._asked()
-        topics = [MetadataRequestTopic(name=name) for name in sorted(asked.names)]
-        topics += [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(asked.ids)]
+        topics_to_request = self._tracked_topics()
+        topics = [MetadataRequestTopic(name=name) for name in sorted(topics_to_request.names)]
+        topics += [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(topics_to_request.ids)]
         request = MetadataRequest(
-            topics=None if asked.all else topics, allow_auto_topic_creation=self.allow_auto_create
+            topics=None if topics_to_request.all else topics, allow_auto_topic_creation=self.allow_auto_create
         )
-        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape, context=asked)
+        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape, context=topics_to_request)
         return Poll([self._request.sent(unsent)])
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, MetadataResponse)
         if not self._request.ended(sent) or response.error_code:
-            self._is_misplaced |= response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+            self._must_rebootstrap |= response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
             self._try_again(now_ms)
             return
         self.last_failure = None
@@ -268,12 +266,12 @@ class Metadata:
         return None if self.answered_at_ms is None else self.answered_at_ms + self._config.metadata_max_age_ms
 
     def _is_covered(self) -> bool:
-        return self._covered.covers(self._asked())
+        return self._covered.covers(self._tracked_topics())
 
-    def _asked(self) -> Asked:
-        if self._wanted_ids and not self._wanted:
-            return Asked(ids=self._wanted_ids)
-        return Asked(self._want_all, frozenset(self._wanted))
+    def _tracked_topics(self) -> RequestedTopics:
+        if self._tracked_ids and not self._tracked:
+            return RequestedTopics(ids=self._tracked_ids)
+        return RequestedTopics(self._tracks_all, frozenset(self._tracked))
 
     def _has_leaderless(self) -> bool:
         return any(p.leader_id < 0 for info in self._topics.values() for p in info.partitions.values())
@@ -319,9 +317,8 @@ def _partition(p: MetadataResponsePartition) -> PartitionInfo:
 
 
 def _shape(request: Message, version: int) -> Message:
-    """Leave out the field that does not exist before v4: there a broker creates topics as its own configuration
-    says. Raises UnsupportedVersion for ids where they cannot be asked for."""
+    """Drop the field that is new in v4. Raises UnsupportedVersion for topic ids before v12."""
     assert isinstance(request, MetadataRequest)
     if version < IDS_FROM and request.topics and request.topics[0].name is None:
-        raise UnsupportedVersion(f"the broker serves Metadata {version}, and finds no topics by id (before 3.1)")
+        raise UnsupportedVersion(f"the broker serves Metadata version {version}; topic ids need version 12 (Kafka 3.1)")
     return request if version >= 4 else MetadataRequest(topics=request.topics)

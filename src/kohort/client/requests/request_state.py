@@ -1,7 +1,6 @@
-"""A request that is sent again after a back-off until it succeeds: alone, or with a deadline among others that wait.
+"""State of a request that is retried after a back-off, with or without a deadline.
 
-The names are those of Kafka's consumer: ``RequestState`` there says, too, whether a request is under way and when the
-next may leave, and ``TimedRequestState`` adds until when somebody waits for it.
+Names as in Kafka's consumer: ``RequestState`` and ``TimedRequestState``.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ JITTER: Final = 0.2
 
 
 class Backoff:
-    """Waits that double with each attempt (KIP-580)."""
+    """Back-off that doubles with each attempt (KIP-580)."""
 
     __slots__ = ("_first_ms", "_longest_ms", "_rng")
 
@@ -26,7 +25,7 @@ class Backoff:
         self._rng = rng
 
     def delay_ms(self, attempt: int) -> int:
-        """Return the wait before the attempt after ``attempt`` failures in a row (0 counts as the first wait)."""
+        """Return the back-off after ``attempt`` failures in a row (0 counts as 1)."""
         exponent = min(max(attempt - 1, 0), 32)
         wait = min(self._first_ms << exponent, self._longest_ms)
         return max(0, round(wait * (1 - JITTER + 2 * JITTER * self._rng.random())))
@@ -37,7 +36,7 @@ def retry_backoff(config: ClientConfig, rng: Rng) -> Backoff:
 
 
 class RequestState:
-    """What is under way, how often it failed in a row, and from when on it may be tried again."""
+    """In-flight request, failures in a row, and earliest time of the next attempt."""
 
     __slots__ = ("_backoff", "_in_flight", "failures", "retry_at_ms")
 
@@ -62,14 +61,14 @@ class RequestState:
         return unsent
 
     def ended(self, sent: Unsent) -> bool:
-        """Take note of an answer or a failure; return False for an outdated request."""
+        """End a request in flight; return False if it is outdated."""
         if sent not in self._in_flight:
             return False
         self._in_flight.remove(sent)
         return True
 
     def forget_in_flight(self) -> None:
-        """Ignore the answer to the request in flight."""
+        """Ignore the response to the request in flight."""
         self._in_flight.clear()
 
     def succeeded(self) -> None:
@@ -81,7 +80,7 @@ class RequestState:
         return self.retry_at_ms
 
     def repeated(self, now_ms: int) -> None:
-        """Count an answer that told nothing new: the next request waits, too, longer each time (KIP-580)."""
+        """Count a response without changes; it delays the next request, too (KIP-580)."""
         self.retry_at_ms = now_ms + self._backoff.delay_ms(self.failures)
         self.failures += 1
 
@@ -90,7 +89,7 @@ class RequestState:
 
 
 class TimedRequestState(RequestState):
-    """A request that somebody waits for until ``deadline_ms``; without one, as long as it takes."""
+    """A request with an optional deadline."""
 
     __slots__ = ("deadline_ms",)
 
@@ -103,7 +102,7 @@ R = TypeVar("R", bound=TimedRequestState)
 
 
 class TimedRequests(Generic[R]):
-    """Requests that wait: for their turn, for the end of a back-off, at most until their deadline. Oldest first."""
+    """Queue of requests, oldest first; each waits for its back-off, at most until its deadline."""
 
     __slots__ = ("_waiting",)
 
@@ -127,11 +126,11 @@ class TimedRequests(Generic[R]):
         return late
 
     def due(self, now_ms: int) -> list[R]:
-        """Return requests that may be sent; they stay in the queue, and expire there while in flight."""
+        """Return requests that may be sent; they stay queued and can expire in flight."""
         return [r for r in self._waiting if r.may_send(now_ms)]
 
     def take_due(self, now_ms: int) -> list[R]:
-        """Remove and return requests that may be sent; each then watches its own deadline."""
+        """Remove and return requests that may be sent; they do not expire in flight."""
         due = self.due(now_ms)
         self._waiting = [r for r in self._waiting if not r.may_send(now_ms)]
         return due

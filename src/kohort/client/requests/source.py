@@ -1,8 +1,7 @@
-"""The seam inside the client: a source is polled for requests and given the answers.
+"""Interface between engine and request sources, such as metadata, membership, fetcher and sender.
 
-Metadata, coordinator lookup, membership, offsets, fetcher, sender are all sources; the engine polls them, chooses the
-connection and the version, pairs responses with requests, and says when to wake. Every request that a source hands
-over comes back exactly once, through ``on_response`` or ``on_failure``.
+The engine polls each source for requests, chooses connection and version, and returns the response. Every request
+comes back exactly once, through ``on_response`` or ``on_failure``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """Completed once, with a value or an error; ``done`` is all that a waiter has to look at."""
+    """Result of an operation: completed once, with a value or an error."""
 
     __slots__ = ("_value", "done", "error")
 
@@ -38,30 +37,29 @@ class Promise(Generic[T]):
             self.error = error
 
     def result(self) -> T:
-        assert self.done, "it is not done yet"
+        assert self.done, "the promise is not done"
         if self.error is not None:
             raise self.error
         return cast("T", self._value)
 
 
 ANY_NODE: Final = -1
-"""Let the engine choose: the least loaded connected node, or a bootstrap address."""
+"""Node id that lets the engine choose the least loaded connected node, or a bootstrap address."""
 
 
 @dataclass(slots=True, eq=False)
 class Unsent:
-    """A request to send. ``lane`` keeps coordinator traffic off the data connections: one connection per node and lane.
+    """A request to send. ``channel`` separates coordinator traffic from data: one connection per node and channel.
 
-    The engine makes ``timeout_ms`` request.timeout.ms, where it is more, once the answer has begun to come. It fills in
-    ``version`` when it encodes; ``max_version`` caps its choice. ``shape`` rewrites the request for the version chosen,
-    where versions differ in more than fields that may be dropped. A request without ``expect_response`` is answered by
-    an empty response as soon as it is written. ``context`` is the source's own, given back untouched.
+    The engine lowers ``timeout_ms`` to request.timeout.ms once the response has begun. It sets ``version`` when it
+    encodes the request; ``max_version`` limits the choice. ``shape`` rewrites the request for that version. Without
+    ``expect_response`` an empty response follows as soon as the request is written. ``context`` belongs to the source.
     """
 
     node_id: int
     request: Message
     timeout_ms: int
-    lane: str = "data"
+    channel: str = "data"
     max_version: int | None = None
     expect_response: bool = True
     context: Any = None
@@ -71,14 +69,14 @@ class Unsent:
 
 @dataclass(slots=True)
 class Poll:
-    """What a source wants now: requests to send, and when to be polled again at the latest."""
+    """Requests of a source, and the latest time of the next poll."""
 
     unsent: Sequence[Unsent] = ()
     wake_at_ms: int | None = None
 
 
 IDLE: Final = Poll()
-"""Nothing to send and nothing to wait for: most sources, most of the time."""
+"""No requests and no timer."""
 
 
 class RequestSource(Protocol):
@@ -89,4 +87,4 @@ class RequestSource(Protocol):
     def on_response(self, sent: Unsent, response: Message, now_ms: int, /) -> None: ...
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int, /) -> None:
-        """Hear that the connection failed, the request timed out, or the broker does not serve the API."""
+        """Take the error of a lost connection, a timeout, or an API that the broker does not support."""

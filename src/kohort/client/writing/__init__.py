@@ -1,1 +1,1 @@
-"""Write records: into batches, numbered, in transactions, to the leaders of their partitions."""
+"""Producer: batches, sequence numbers, transactions, sending to partition leaders."""

@@ -1,7 +1,7 @@
 """Records that wait to be sent, in batches by partition, within ``buffer.memory``.
 
 A batch holds at most ``batch.size`` bytes, or one larger record. It is due when the next record does not fit, or after
-``linger.ms``. Until it leaves it goes on growing, so that a slow answer costs no throughput.
+``linger.ms``. It grows until it is sent, so that a slow response costs no throughput.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kohort.wire.compression import Codec
 from kohort.wire.record_batch import HEADER_BYTES
 
 REQUEST_OVERHEAD: Final = 512
-"""Bytes of a produce request around its first batch."""
+"""Bytes of a Produce request around its first batch."""
 
 
-Placed = tuple[ProduceBatch, int, bool]
+Placement = tuple[ProduceBatch, int, bool]
 
 
-class Lot(NamedTuple):
-    """Records for one partition, column by column."""
+class RecordColumns(NamedTuple):
+    """Records for one partition, as columns."""
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
@@ -46,13 +46,13 @@ class Lot(NamedTuple):
 
 
 class Accumulator:
-    """The batches of one producer that are not sent yet, oldest first per partition."""
+    """Batches of one producer that are not sent yet, oldest first in each partition."""
 
     def __init__(self, config: ProducerConfig) -> None:
         self.buffered_bytes = 0
-        """Bytes of everything given and not done yet, sent or not."""
+        """Bytes of all records that are not completed, sent or unsent."""
         self.waiting: dict[TopicPartition, deque[ProduceBatch]] = {}
-        """Only partitions for which something waits."""
+        """Unsent batches; without empty queues."""
         self._open: dict[tuple[str, int], ProduceBatch] = {}
         self._config = config
         self._memory = max(config.buffer_memory, 1)
@@ -60,7 +60,7 @@ class Accumulator:
         self._record_most = config.max_request_size
         self._batch_most = min(config.batch_size, config.max_request_size - REQUEST_OVERHEAD)
         self._limits: dict[str, int] = {}
-        """Largest batch, in bytes, of each topic that refused a larger one."""
+        """Largest batch, in bytes, of each topic that rejected a larger one."""
 
     @property
     def full(self) -> bool:
@@ -71,14 +71,14 @@ class Accumulator:
         return self._limits.get(topic, self._batch_most)
 
     def set_limit(self, topic: str, size: int) -> None:
-        """Make no batch of ``topic`` larger than ``size`` bytes: its broker refused one of twice the size."""
+        """Limit the batches of ``topic`` to ``size`` bytes after its broker rejected twice the size."""
         self._limits[topic] = min(self.limit(topic), size)
 
     def check_size(self, size: int) -> None:
-        """Raise ApiError (MESSAGE_TOO_LARGE) for a record that no request can carry."""
+        """Raise ApiError (MESSAGE_TOO_LARGE) for a record above max.request.size."""
         if size > self._record_most:
             raise ApiError(
-                ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes, more than max.request.size={self._record_most}"
+                ErrorCode.MESSAGE_TOO_LARGE, f"record of {size} bytes exceeds max.request.size={self._record_most}"
             )
 
     def append(
@@ -90,10 +90,10 @@ class Accumulator:
         headers: Sequence[Header],
         timestamp_ms: int,
         now_ms: int | None,
-    ) -> Placed | None:
-        """Add one record. Without ``now_ms`` only to a batch that is open: None if there is none that takes it.
+    ) -> Placement | None:
+        """Add one record; without ``now_ms`` only to an open batch, else return None.
 
-        Few records begin a batch, and the others need no clock. Raises ApiError (MESSAGE_TOO_LARGE).
+        Most records need no new batch and so no clock. Raises ApiError (MESSAGE_TOO_LARGE).
         """
         size = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
@@ -121,10 +121,12 @@ class Accumulator:
             batch.full = wakes_sender = True
         return batch, index, wakes_sender
 
-    def extend(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int, int]]:
-        """Add records one after another; return the batches that they are in, with the first and last place in each."""
+    def extend(
+        self, topic: str, partition: int, columns: RecordColumns, now_ms: int
+    ) -> list[tuple[ProduceBatch, int, int]]:
+        """Add records; return their batches, with the first and last index in each."""
         filled: list[tuple[ProduceBatch, int, int]] = []
-        ends = list(accumulate(lot.sizes(), initial=0))
+        ends = list(accumulate(columns.sizes(), initial=0))
         at, count, most = 0, len(ends) - 1, self.limit(topic)
         while at < count:
             batch = self._open.get((topic, partition))
@@ -133,13 +135,13 @@ class Accumulator:
                 self.check_size(size)
                 batch = self._start(topic, partition, now_ms)
             fitting = bisect_right(ends, ends[at] + most - batch.size, at) - 1
-            end = max(fitting, at + 1)  # one at least: what no request can carry is refused above
+            end = max(fitting, at + 1)  # a batch takes at least one record; ``check_size`` rejected larger ones
             first = len(batch.values)
-            batch.keys += lot.keys[at:end]
-            batch.values += lot.values[at:end]
-            batch.timestamps += lot.timestamps[at:end]
-            if lot.headers:
-                batch.headers |= {first + n - at: lot.headers[n] for n in range(at, end) if n in lot.headers}
+            batch.keys += columns.keys[at:end]
+            batch.values += columns.values[at:end]
+            batch.timestamps += columns.timestamps[at:end]
+            if columns.headers:
+                batch.headers |= {first + n - at: columns.headers[n] for n in range(at, end) if n in columns.headers}
             batch.size += ends[end] - ends[at]
             self.buffered_bytes += ends[end] - ends[at]
             if batch.size >= most:
@@ -166,7 +168,7 @@ class Accumulator:
         queue = self.waiting[tp]
         batch = queue[0]
         before = batch.size
-        batch.seal()  # while it is in the queue: what fails here fails with all that wait
+        batch.seal()  # in the queue until sealed, so that an error fails it with the others
         queue.popleft()
         if not queue:
             del self.waiting[tp]
@@ -225,10 +227,10 @@ class Accumulator:
 
 
 def size_of_headers(headers: Sequence[Header]) -> int:
-    """Return the bytes counted for them: no fewer than they take."""
+    """Return an upper limit of the encoded size in bytes."""
     return sum(2 * RECORD_OVERHEAD + len(name) * 4 + len(text or b"") for name, text in headers)
 
 
 def _precedes(first: ProduceBatch, second: ProduceBatch) -> bool:
-    """Tell whether ``first`` is numbered and comes before ``second`` in sequence, which may have begun again at 0."""
+    """True if ``first`` is numbered and precedes ``second`` in sequence, modulo the wrap to 0."""
     return first.base_sequence >= 0 and (second.base_sequence - first.base_sequence) % 0x8000_0000 < 0x4000_0000

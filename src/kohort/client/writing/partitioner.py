@@ -1,9 +1,8 @@
-"""Partitions of records: by the hash of the key, or one partition for a while without a key.
+"""Partition of a record: by the hash of its key, or a sticky one without a key.
 
-Records with equal keys meet in one partition if all producers use one hash. The default is Java's murmur2. Clients of
-librdkafka use CRC32 unless an option says otherwise, which is ``partitioner=consistent_random`` here. Records without a
-key stick to one partition until ``batch.size`` bytes went there and then move to another (KIP-794): full batches
-instead of many small ones.
+Records with equal keys share a partition only if all producers use the same hash. The default is Java's murmur2;
+librdkafka's default, CRC32, is ``partitioner=consistent_random`` here. Records without a key stick to one partition
+for ``batch.size`` bytes, which fills batches (KIP-794).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Return Java's ``Utils.murmur2``, as an unsigned 32-bit number."""
+    """Return Java's ``Utils.murmur2`` as an unsigned 32-bit number."""
     size = len(data)
     h = _SEED ^ size
     whole = size & ~3
@@ -48,7 +47,7 @@ def partition_of_key(key: bytes, partitions: int) -> int:
 
 
 def fnv1a(data: bytes) -> int:
-    """Return the 32-bit FNV-1a hash as librdkafka and Sarama have it: the absolute value of a signed number."""
+    """Return the 32-bit FNV-1a hash of librdkafka and Sarama: the absolute value of a signed number."""
     h = 0x811C9DC5
     for byte in data:
         h = (h ^ byte) * 0x01000193 & _MASK
@@ -56,7 +55,7 @@ def fnv1a(data: bytes) -> int:
 
 
 Partitioner = Callable[[bytes | None, int], int | None]
-"""A function of a key and the number of partitions. It returns None where any partition will do."""
+"""Function of key and number of partitions; returns None for any partition."""
 
 
 def _hashed(
@@ -80,7 +79,7 @@ BY_NAME: Final[Mapping[str, Partitioner]] = {
     "fnv1a": _hashed(fnv1a, none_is_empty=True),
     "random": lambda _key, _partitions: None,
 }
-"""Partitioners by the names of librdkafka's option ``partitioner``."""
+"""Partitioners by the values of librdkafka's option ``partitioner``."""
 
 
 def is_default(config: ProducerConfig) -> bool:
@@ -101,7 +100,8 @@ def _checked(given: Callable[[bytes | None, int], Any]) -> Partitioner:
         if chosen is None:
             return None
         if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < partitions:
-            raise UsageError(f"the partitioner returned {chosen!r} for key {key!r}, not a number below {partitions}")
+            last = partitions - 1
+            raise UsageError(f"the partitioner returned {chosen!r} for key {key!r}, not a partition from 0 to {last}")
         return chosen
 
     return partition

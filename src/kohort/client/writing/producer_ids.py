@@ -1,9 +1,7 @@
-"""The id and epoch under which a producer numbers its batches, and where they come from.
+"""Producer id and epoch, and the sequence numbers of each partition.
 
-The rules: protocol/producers.md#numbering.
-
-An idempotent producer asks any broker for an id once it has something to send, and raises the epoch itself. A
-transactional one has both from its coordinator: there ``Transactions`` is the ``Numbering``.
+Rules: protocol/producers.md#numbering. An idempotent producer gets its id from any broker with its first batch, and
+raises the epoch itself. A transactional producer gets both from its coordinator, through ``Transactions``.
 """
 
 from __future__ import annotations
@@ -25,21 +23,24 @@ from kohort.wire.schema import Message
 
 
 @dataclass(slots=True)
-class Lineage:
+class PartitionSequence:
     """Producer id, epoch, next sequence number and in-flight batches of one partition."""
 
     identity: ProducerIdAndEpoch = NO_PRODUCER_ID_AND_EPOCH
     next_sequence: int = 0
     acked_sequence: int = -1
-    """Sequence of the last record known to be written; -1 at the start."""
-    known: bool = False
-    """The partition has accepted a batch of this producer id. A broker accepts any first number of an unknown producer,
-    so a second batch might be accepted in place of a refused first one. The first batch is in flight alone."""
-    under_way: list[ProduceBatch] = field(default_factory=list)
+    """Sequence number of the last acknowledged record; -1 at the start."""
+    accepted: bool = False
+    """The partition has accepted a batch of this producer id.
+
+    A broker accepts any first number of an unknown producer, so a second batch could replace a rejected first one. So
+    the first batch is in flight alone.
+    """
+    in_flight: list[ProduceBatch] = field(default_factory=list)
     recovering: bool = False
-    """Something failed: one batch at a time until one succeeds."""
-    begin_again: bool = False
-    """The sequence is broken: it starts at 0 in the next epoch once no numbered batch is in flight."""
+    """After a failure, one batch is in flight until one succeeds."""
+    must_restart: bool = False
+    """The sequence is broken: it restarts at 0 in the next epoch once no numbered batch is in flight."""
     not_before_ms: int = 0
 
     def acknowledge(self, batch: ProduceBatch) -> None:
@@ -49,12 +50,12 @@ class Lineage:
         if (last - self.acked_sequence) % SEQUENCES < SEQUENCES // 2:
             self.acked_sequence = last
 
-    def is_past(self, batch: ProduceBatch) -> bool:
-        """Tell whether a later batch is written, so that this one is: a broker takes the batches in order.
+    def is_superseded(self, batch: ProduceBatch) -> bool:
+        """True if a later batch is written, and so this one is: a broker takes the batches in order.
 
-        A broker recognizes repetitions among the last five batches. An older one is repeated where its answer was lost
-        and the next leader accepted later batches meanwhile. A batch whose every attempt was refused is not written: a
-        broker that had forgotten the producer accepted a later batch as its first.
+        A broker recognizes duplicates among the last five batches. An older duplicate occurs if its response was lost
+        and the next leader accepted later batches. A batch whose attempts all failed is not written: a broker without
+        the producer's state accepted a later batch as the first.
         """
         if not batch.unanswered or self.identity != (batch.producer_id, batch.producer_epoch):
             return False
@@ -62,27 +63,27 @@ class Lineage:
         return self.acked_sequence >= 0 and behind < SEQUENCES // 2
 
 
-EPOCH_MOST: Final = 0x7FFE
+MAX_EPOCH: Final = 0x7FFE
 NO_TRANSACTION_MS: Final = 0x7FFFFFFF
 
 
 class Numbering(Protocol):
-    """What a sender numbers its batches by."""
+    """Source of a sender's producer id and epoch."""
 
     @property
     def identity(self) -> ProducerIdAndEpoch: ...
 
-    def sequence_lost(self, of: ProducerIdAndEpoch) -> None:
-        """Give up a sequence under ``of`` that cannot be continued: it begins again in another epoch."""
+    def restart_sequence(self, identity: ProducerIdAndEpoch) -> None:
+        """Restart the sequences of ``identity`` in another epoch."""
 
-    def identity_lost(self) -> None:
-        """Give up the id and epoch, which a broker does not take any more."""
+    def drop_identity(self) -> None:
+        """Drop producer id and epoch, which a broker rejects."""
 
 
 class ProducerIds:
-    """The id of a producer without transactions: a request source.
+    """Producer id of an idempotent producer, as a request source.
 
-    ``wanted`` says whether there is something to number; ``on_failed`` hears why there is no id yet.
+    ``wanted`` returns True if batches wait for an id; ``on_failed`` takes the error of a request.
     """
 
     def __init__(
@@ -94,16 +95,16 @@ class ProducerIds:
         self._on_failed = on_failed
         self._request = RequestState(retry_backoff(config, rng))
 
-    def sequence_lost(self, of: ProducerIdAndEpoch) -> None:
-        if self.identity.epoch >= EPOCH_MOST:
+    def restart_sequence(self, identity: ProducerIdAndEpoch) -> None:
+        if self.identity.epoch >= MAX_EPOCH:
             self.identity = NO_PRODUCER_ID_AND_EPOCH
-        elif of == self.identity:
-            self.identity = ProducerIdAndEpoch(of.producer_id, of.epoch + 1)
+        elif identity == self.identity:
+            self.identity = ProducerIdAndEpoch(identity.producer_id, identity.epoch + 1)
 
-    def identity_lost(self) -> None:
+    def drop_identity(self) -> None:
         self.identity = NO_PRODUCER_ID_AND_EPOCH
 
-    # Polled
+    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         if self.identity != NO_PRODUCER_ID_AND_EPOCH or not self._wanted():

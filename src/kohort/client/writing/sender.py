@@ -1,13 +1,12 @@
-"""Sends the batches of a producer: to each node one request with one batch per partition, in order, each once.
+"""Send a producer's batches: one request per node with one batch per partition, in order, without duplicates.
 
-With idempotence (protocol/producers.md#numbering) every batch carries the producer's id and epoch and a sequence number
-per partition, so a broker tells a repetition from something new. Up to five requests are under way per node. When one
-fails, those behind it come back as out of order; they wait their turn again, one at a time until the partition flows.
-Where the sequence cannot be continued (a batch was given up, the broker forgot the producer) the epoch is raised and
-the partition's sequence begins again at 0, once nothing of it is under way (KIP-360).
+An idempotent producer numbers its batches (protocol/producers.md#numbering), so a broker detects duplicates. Up to five
+requests are in flight per node. After a failure the later ones fail as out of order and are repeated, one at a time
+until one succeeds. A sequence with a failed batch restarts at 0 in the next epoch, once none of its batches is in
+flight (KIP-360).
 
-A transactional producer's batches go to partitions that are in its transaction, under the id that the transaction has.
-If a batch is given up, the transaction fails, and the next epoch comes from the coordinator.
+Batches of a transactional producer go to partitions of its transaction. A failed batch fails the transaction, and the
+next epoch comes from the coordinator.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from typing import Final
 from kohort.client.metrics.counts import SampleWindows, SendingMetrics
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.outages import TRANSIENT_MS, WRITING, Outages
 from kohort.client.requests.request_state import retry_backoff
 from kohort.client.requests.source import Poll, Unsent
-from kohort.client.requests.troubles import PASSING_MS, WRITING, Troubles
 from kohort.client.writing.accumulator import REQUEST_OVERHEAD, Accumulator
 from kohort.client.writing.produce_batch import SEQUENCES, ProduceBatch
-from kohort.client.writing.producer_ids import Lineage, Numbering
+from kohort.client.writing.producer_ids import Numbering, PartitionSequence
 from kohort.client.writing.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
@@ -57,8 +56,7 @@ LOST_SEQUENCE: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorC
 
 
 class Sender:
-    """The request source of a producer. Without idempotence its batches have no ``numbering``; the transactions number
-    those of a transactional one."""
+    """Request source of a producer. ``numbering``: source of producer ids; None without idempotence."""
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class Sender:
         accumulator: Accumulator,
         rng: Rng,
         numbering: Numbering | None,
-        troubles: Troubles,
+        outages: Outages,
     ) -> None:
         self.metrics = SendingMetrics(SampleWindows.of(config))
         self.completed: list[ProduceBatch] = []
@@ -76,18 +74,18 @@ class Sender:
         self._accumulator = accumulator
         self._numbering = numbering
         self._transactions = numbering if isinstance(numbering, Transactions) else None
-        self._troubles = troubles
+        self._outages = outages
         self._backoff = retry_backoff(config, rng)
-        self._lineages: dict[TopicPartition, Lineage] = {}
-        self._under_way: dict[int, int] = {}
+        self._sequences: dict[TopicPartition, PartitionSequence] = {}
+        self._in_flight: dict[int, int] = {}
         self._next_expiry_ms = 0
         self._polled_at_ms = 0
 
     @property
     def idle(self) -> bool:
-        return not self._accumulator.waiting and not any(self._under_way.values())
+        return not self._accumulator.waiting and not any(self._in_flight.values())
 
-    # Polled
+    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         self._polled_at_ms = now_ms
@@ -95,7 +93,7 @@ class Sender:
         if self._accumulator.waiting and self._transactions is not None and self._transactions.refusal is not None:
             self._drop_waiting(self._transactions.refusal)
         if not self._accumulator.waiting:
-            return Poll(wake_at_ms=self._wake_under_way())
+            return Poll(wake_at_ms=self._wake_in_flight())
         if self._numbering is not None and self._numbering.identity == NO_PRODUCER_ID_AND_EPOCH:
             return Poll(wake_at_ms=self._next_expiry_ms)
         wakes = [self._next_expiry_ms]
@@ -104,38 +102,38 @@ class Sender:
         for tp, queue in self._accumulator.waiting.items():
             leader = self._metadata.leader(tp)
             if leader is None:
-                self._metadata.want_also(tp.topic)
+                self._metadata.add_topic(tp.topic)
                 self._metadata.request_refresh()
                 if self._metadata.topic(tp.topic) is not None:
-                    self._troubles.report((WRITING, tp), f"{tp} has no leader", now_ms, patience_ms=PASSING_MS)
+                    self._outages.report((WRITING, tp), f"{tp} has no leader", now_ms, patience_ms=TRANSIENT_MS)
                 continue
             node_id = leader.node_id
-            under_way = self._under_way.get(node_id, 0)
-            may_leave_ms = self._may_leave_at(tp)
-            if may_leave_ms is None or under_way >= self._config.max_in_flight_requests_per_connection:
-                continue  # an answer must come first, and will be an event
-            if may_leave_ms <= now_ms:
+            in_flight = self._in_flight.get(node_id, 0)
+            send_at_ms = self._send_at_ms(tp)
+            if send_at_ms is None or in_flight >= self._config.max_in_flight_requests_per_connection:
+                continue  # the response wakes the engine
+            if send_at_ms <= now_ms:
                 by_node.setdefault(node_id, []).append(tp)
-            # A full or due batch makes the request leave; batches for the same node go with it.
-            ready_ms = max(may_leave_ms, 0 if queue[0].full else queue[0].ready_at_ms)
+            # A full or due batch triggers the request; batches for the same node join it.
+            ready_ms = max(send_at_ms, 0 if queue[0].full else queue[0].ready_at_ms)
             if ready_ms <= now_ms:
                 due.add(node_id)
             else:
                 wakes.append(ready_ms)
         return Poll([self._request(node_id, by_node[node_id], now_ms) for node_id in due], min(wakes))
 
-    def _may_leave_at(self, tp: TopicPartition) -> int | None:
-        """Return from when on the partition's order and back-off let a batch go; None if an answer must come first."""
+    def _send_at_ms(self, tp: TopicPartition) -> int | None:
+        """Return the time of the partition's next send in ms; None if a response must come first."""
         if self._transactions is not None and not self._transactions.admits(tp):
             return None
-        lineage = self._lineages.get(tp)
-        if lineage is None:
+        sequence = self._sequences.get(tp)
+        if sequence is None:
             return 0
-        first = self._numbering is not None and not lineage.known
-        alone = first or self._config.max_in_flight_requests_per_connection == 1  # also where the leader has moved
-        if lineage.under_way and (lineage.recovering or lineage.begin_again or alone):
+        first = self._numbering is not None and not sequence.accepted
+        alone = first or self._config.max_in_flight_requests_per_connection == 1  # also after a leader change
+        if sequence.in_flight and (sequence.recovering or sequence.must_restart or alone):
             return None
-        return lineage.not_before_ms
+        return sequence.not_before_ms
 
     def _request(self, node_id: int, tps: Iterable[TopicPartition], now_ms: int) -> Unsent:
         room = self._config.max_request_size - REQUEST_OVERHEAD
@@ -149,7 +147,7 @@ class Sender:
             room -= batch.size
             self._number(tp, batch)
             if batch.attempts == 1:
-                self._leaves_first(batch, before, now_ms)
+                self._count_first_send(batch, before, now_ms)
             batches.append(batch)
             topic_id = self._metadata.topic_id(tp.topic)
             named_only = named_only or topic_id is None
@@ -163,7 +161,7 @@ class Sender:
             timeout_ms=self._config.request_timeout_ms,
             topic_data=list(topics.values()),
         )
-        self._under_way[node_id] = self._under_way.get(node_id, 0) + 1
+        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         self.metrics.requests.record(sum(batch.count for batch in batches), now_ms)
         return Unsent(
             node_id,
@@ -183,9 +181,9 @@ class Sender:
                 return batch, before
             self._split(batch)
 
-    def _leaves_first(self, batch: ProduceBatch, before: int, now_ms: int) -> None:
+    def _count_first_send(self, batch: ProduceBatch, before: int, now_ms: int) -> None:
         queued_ms = now_ms - (batch.deadline_ms - self._config.delivery_timeout_ms)
-        self.metrics.left(batch.topic, batch.count, batch.size, queued_ms, now_ms)
+        self.metrics.records_sent(batch.topic, batch.count, batch.size, queued_ms, now_ms)
         if batch.codec is not Codec.NONE and before:
             self.metrics.compressed(batch.topic, batch.size / before, now_ms)
 
@@ -196,59 +194,58 @@ class Sender:
         return most
 
     def _number(self, tp: TopicPartition, batch: ProduceBatch) -> None:
-        lineage = self._lineages.get(tp)
-        if lineage is None:
-            lineage = self._lineages[tp] = Lineage()
+        sequence = self._sequences.get(tp)
+        if sequence is None:
+            sequence = self._sequences[tp] = PartitionSequence()
         batch.attempts += 1
         batch.transactional = self._transactions is not None
         if self._numbering is not None:
-            self._continue_sequence(lineage, batch, self._numbering.identity)
-        lineage.under_way.append(batch)
+            self._continue_sequence(sequence, batch, self._numbering.identity)
+        sequence.in_flight.append(batch)
 
-    def _continue_sequence(self, lineage: Lineage, batch: ProduceBatch, now: ProducerIdAndEpoch) -> None:
-        """Number the batch, unless it may be on the log: then it goes again under its number, whatever came before
-        it."""
+    def _continue_sequence(self, sequence: PartitionSequence, batch: ProduceBatch, now: ProducerIdAndEpoch) -> None:
+        """Number a new batch. A batch that may be in the log keeps its number."""
         if batch.base_sequence >= 0:
             return
-        if lineage.begin_again or (lineage.identity != now and not lineage.under_way):
-            lineage.known = lineage.known and lineage.identity.producer_id == now.producer_id
-            lineage.identity = now
-            lineage.next_sequence, lineage.acked_sequence = 0, -1
-            lineage.begin_again = False
-        batch.number(*lineage.identity, lineage.next_sequence)
-        lineage.next_sequence = (lineage.next_sequence + batch.count) % SEQUENCES
+        if sequence.must_restart or (sequence.identity != now and not sequence.in_flight):
+            sequence.accepted = sequence.accepted and sequence.identity.producer_id == now.producer_id
+            sequence.identity = now
+            sequence.next_sequence, sequence.acked_sequence = 0, -1
+            sequence.must_restart = False
+        batch.number(*sequence.identity, sequence.next_sequence)
+        sequence.next_sequence = (sequence.next_sequence + batch.count) % SEQUENCES
 
-    # Answers
+    # Responses
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, ProduceResponse)
-        self._under_way[sent.node_id] -= 1
+        self._in_flight[sent.node_id] -= 1
         results = self._results(sent, response)
         nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
         for batch in sent.context:
-            self._land(batch)
+            self._remove_in_flight(batch)
             result = results.get((batch.topic, batch.partition))
             if not sent.expect_response:
                 self._succeed(batch, -1, -1, now_ms)
             elif result is None:
-                self._retry(batch, ConnectionFailed("the broker's answer left the partition out"), now_ms)
+                self._retry(batch, ConnectionFailed("the broker's response lacks the partition"), now_ms)
             elif result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self._succeed(batch, result.base_offset, result.log_append_time_ms, now_ms)
             else:
                 self._refused(batch, result, nodes, now_ms)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
-        self._under_way[sent.node_id] -= 1
+        self._in_flight[sent.node_id] -= 1
         self._metadata.request_refresh()
         for batch in sent.context:
-            self._land(batch)
+            self._remove_in_flight(batch)
             batch.unanswered = True
-            # A damaged answer is a lost one; the sequence keeps a batch that is on the log from being written twice.
+            # A damaged response is a lost one; the sequence number prevents a duplicate write.
             is_damaged = type(error) is ProtocolError and batch.base_sequence >= 0
             if error.retriable or is_damaged:
                 self._retry(batch, error, now_ms)
             else:
-                self._give_up(batch, error)
+                self._fail(batch, error)
 
     def _results(self, sent: Unsent, response: ProduceResponse) -> dict[tuple[str, int], PartitionProduceResponse]:
         assert isinstance(sent.request, ProduceRequest)
@@ -267,7 +264,7 @@ class Sender:
         self.metrics.refused(ProduceRequest, code)
         tp = TopicPartition(batch.topic, batch.partition)
         text = f"{tp}: {result.error_message}" if result.error_message else str(tp)
-        error = answer_error(self._config, code, text, name=_about(code, tp))
+        error = answer_error(self._config, code, text, name=_denied_topic(code, tp))
         if code in STALE_METADATA:
             hint = result.current_leader
             if self._metadata.update_leader(tp, hint.leader_id, hint.leader_epoch, nodes):
@@ -275,75 +272,75 @@ class Sender:
                 return
             self._metadata.request_refresh()
         if code in TOO_LARGE and batch.count > 1:
-            self._lineages[tp].recovering = True
+            self._sequences[tp].recovering = True
             self._accumulator.set_limit(batch.topic, max(half.size for half in self._split(batch)))
         elif code in LOST_SEQUENCE and batch.base_sequence >= 0:
-            if self._lineages[tp].is_past(batch):
+            if self._sequences[tp].is_superseded(batch):
                 self._succeed(batch, -1, -1, now_ms)
             else:
                 self._out_of_order(tp, batch, error, now_ms)
         elif code is ErrorCode.INVALID_PRODUCER_EPOCH or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             if self._numbering is not None:
-                self._numbering.identity_lost()
-            self._give_up(batch, error)
+                self._numbering.drop_identity()
+            self._fail(batch, error)
         elif code.retriable:
             self._retry(batch, error, now_ms)
         elif result.record_errors and batch.count > 1:
-            self._give_up(batch, *_errors_of_records(tp, code, result))
+            self._fail(batch, *_errors_of_records(tp, code, result))
         else:
-            self._give_up(batch, error)
+            self._fail(batch, error)
 
     def _out_of_order(self, tp: TopicPartition, batch: ProduceBatch, error: ApiError, now_ms: int) -> None:
-        """Go on where the broker misses what came before. If nothing is missing, it has forgotten this producer, or has
-        taken others for its first.
+        """Repeat a batch that the broker rejects as out of order.
 
-        What comes before may also have been given up (``begin_again``). Then, too, nothing of this batch and of those
-        after it is on the log, and they may have other numbers.
+        If no earlier batch is missing, the broker has dropped the producer's state, and the sequence restarts. After a
+        failed earlier batch (``must_restart``) neither this batch nor later ones are in the log, so they are numbered
+        again.
         """
-        lineage = self._lineages[tp]
-        ahead = (batch.base_sequence - lineage.acked_sequence - 1) % SEQUENCES
+        sequence = self._sequences[tp]
+        ahead = (batch.base_sequence - sequence.acked_sequence - 1) % SEQUENCES
         if ahead == 0 or ahead > SEQUENCES // 2:
             if self._transactions is not None:
-                self._give_up(batch, error)
+                self._fail(batch, error)
                 return
-            self._begin_again(lineage)
+            self._restart_sequence(sequence)
         self._retry(batch, error, now_ms)
-        if lineage.begin_again and not lineage.under_way:
+        if sequence.must_restart and not sequence.in_flight:
             for unwritten in self._accumulator.waiting.get(tp, ()):
                 unwritten.forget_number()
 
-    def _land(self, batch: ProduceBatch) -> None:
-        lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
-        lineage.under_way.remove(batch)
+    def _remove_in_flight(self, batch: ProduceBatch) -> None:
+        sequence = self._sequences[TopicPartition(batch.topic, batch.partition)]
+        sequence.in_flight.remove(batch)
 
     def _succeed(self, batch: ProduceBatch, base_offset: int, append_time_ms: int, now_ms: int) -> None:
         tp = TopicPartition(batch.topic, batch.partition)
-        lineage = self._lineages[tp]
-        lineage.recovering = False
-        if self._troubles:
-            self._troubles.mended((WRITING, tp), f"{tp} can be written again", now_ms)
-        lineage.known = lineage.known or batch.producer_id == lineage.identity.producer_id
-        lineage.acknowledge(batch)
+        sequence = self._sequences[tp]
+        sequence.recovering = False
+        if self._outages:
+            self._outages.recovered((WRITING, tp), f"{tp} can be written again", now_ms)
+        sequence.accepted = sequence.accepted or batch.producer_id == sequence.identity.producer_id
+        sequence.acknowledge(batch)
         if not batch.done:
             batch.succeed(base_offset, append_time_ms)
             self._finished(batch)
 
     def _retry(self, batch: ProduceBatch, error: KohortError, now_ms: int, *, at_once: bool = False) -> None:
         tp = TopicPartition(batch.topic, batch.partition)
-        lineage = self._lineages[tp]
-        lineage.recovering = True
+        sequence = self._sequences[tp]
+        sequence.recovering = True
         batch.last_error = error
         if isinstance(error, ApiError):
-            self._troubles.refused((WRITING, tp), error.code, f"writing to {tp}", now_ms)
-        if batch.done:  # its time ran out while it was under way
+            self._outages.report_code((WRITING, tp), error.code, f"writing to {tp}", now_ms)
+        if batch.done:  # expired while in flight
             return
         batch.failures += 1
         if batch.failures > self._config.retries:
-            self._give_up(batch, error)
+            self._fail(batch, error)
             return
         if not at_once:
-            lineage.not_before_ms = now_ms + self._backoff.delay_ms(batch.failures)
-        self.metrics.tries_again(batch.topic, batch.count, now_ms)
+            sequence.not_before_ms = now_ms + self._backoff.delay_ms(batch.failures)
+        self.metrics.records_retried(batch.topic, batch.count, now_ms)
         batch.ready_at_ms = 0
         self._accumulator.put_back(batch)
 
@@ -357,27 +354,25 @@ class Sender:
         self.completed.append(batch)
         return left, right
 
-    def _give_up(
-        self, batch: ProduceBatch, error: KohortError, refused: Mapping[int, KohortError] | None = None
-    ) -> None:
+    def _fail(self, batch: ProduceBatch, error: KohortError, refused: Mapping[int, KohortError] | None = None) -> None:
         if batch.base_sequence >= 0:
-            self._begin_again(self._lineages[TopicPartition(batch.topic, batch.partition)])
+            self._restart_sequence(self._sequences[TopicPartition(batch.topic, batch.partition)])
         if not batch.done:
-            self.metrics.gave_up(batch.topic, batch.count or len(batch.values), self._polled_at_ms)
+            self.metrics.records_failed(batch.topic, batch.count or len(batch.values), self._polled_at_ms)
             batch.fail(error, refused)
             self._finished(batch)
             if self._transactions is not None:
-                self._transactions.record_lost(error)
+                self._transactions.on_batch_failed(error)
 
-    def _begin_again(self, lineage: Lineage) -> None:
-        if lineage.begin_again:
+    def _restart_sequence(self, sequence: PartitionSequence) -> None:
+        if sequence.must_restart:
             return
-        lineage.begin_again = True
+        sequence.must_restart = True
         if self._numbering is not None:
-            self._numbering.sequence_lost(lineage.identity)
+            self._numbering.restart_sequence(sequence.identity)
 
-    def not_numbered(self, error: KohortError) -> None:
-        """Fail waiting batches if ``error`` leaves the producer without an id for good."""
+    def on_producer_id_failed(self, error: KohortError) -> None:
+        """Fail waiting batches if ``error`` is permanent."""
         if not error.retriable:
             self._drop_waiting(error)
         for batch in self._accumulator.batches():
@@ -385,21 +380,21 @@ class Sender:
 
     def abort(self, error: KohortError) -> None:
         self._drop_waiting(error)
-        for lineage in self._lineages.values():
-            for batch in lineage.under_way:
-                self._give_up(batch, error)
+        for sequence in self._sequences.values():
+            for batch in sequence.in_flight:
+                self._fail(batch, error)
 
     def _drop_waiting(self, error: KohortError) -> None:
         for tp, queue in list(self._accumulator.waiting.items()):
             for batch in list(queue):
                 self._accumulator.drop(tp, batch)
-                self._give_up(batch, error)
+                self._fail(batch, error)
 
     def _finished(self, batch: ProduceBatch) -> None:
         self._accumulator.release(batch)
         self.completed.append(batch)
 
-    # Time
+    # Timeouts
 
     def _expire(self, now_ms: int) -> None:
         if now_ms < self._next_expiry_ms:
@@ -407,21 +402,21 @@ class Sender:
         for tp, queue in list(self._accumulator.waiting.items()):
             for batch in [b for b in queue if b.deadline_ms <= now_ms]:
                 self._accumulator.drop(tp, batch)
-                self._give_up(batch, self._too_late(batch))
-        for lineage in self._lineages.values():
-            for batch in lineage.under_way:
+                self._fail(batch, self._timeout_error(batch))
+        for sequence in self._sequences.values():
+            for batch in sequence.in_flight:
                 if batch.deadline_ms <= now_ms and not batch.done:
-                    self._give_up(batch, self._too_late(batch))
+                    self._fail(batch, self._timeout_error(batch))
         self._next_expiry_ms = min(self._deadlines(), default=now_ms + self._config.delivery_timeout_ms)
 
     def _deadlines(self) -> list[int]:
         waiting = [b.deadline_ms for b in self._accumulator.batches()]
-        return waiting + [b.deadline_ms for x in self._lineages.values() for b in x.under_way if not b.done]
+        return waiting + [b.deadline_ms for x in self._sequences.values() for b in x.in_flight if not b.done]
 
-    def _wake_under_way(self) -> int | None:
-        return self._next_expiry_ms if any(self._under_way.values()) else None
+    def _wake_in_flight(self) -> int | None:
+        return self._next_expiry_ms if any(self._in_flight.values()) else None
 
-    def _too_late(self, batch: ProduceBatch) -> ApiTimeout:
+    def _timeout_error(self, batch: ProduceBatch) -> ApiTimeout:
         tp = TopicPartition(batch.topic, batch.partition)
         waited = f"{tp}: not delivered within delivery.timeout.ms={self._config.delivery_timeout_ms}"
         if batch.last_error is not None:
@@ -432,16 +427,16 @@ class Sender:
         return ApiTimeout(f"{waited}, after {batch.attempts} attempts")
 
 
-def _about(code: ErrorCode, tp: TopicPartition) -> str:
+def _denied_topic(code: ErrorCode, tp: TopicPartition) -> str:
     return tp.topic if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
 
 
 def _errors_of_records(
     tp: TopicPartition, code: ErrorCode, result: PartitionProduceResponse
 ) -> tuple[KohortError, dict[int, KohortError]]:
-    """Return what is wrong with a batch's other records, and with those that the broker names (KIP-467)."""
-    why = result.error_message or "the broker does not say why"
-    others = ApiError(code, f"{tp}: not refused itself, but it was sent in one batch with records that are: {why}")
+    """Return the error of a rejected batch, and the errors of records that the broker names (KIP-467)."""
+    why = result.error_message or "the broker gives no reason"
+    others = ApiError(code, f"{tp}: rejected with other records of its batch: {why}")
     named: dict[int, KohortError] = {
         record.batch_index: ApiError(code, f"{tp}: {record.batch_index_error_message or why}")
         for record in result.record_errors

@@ -1,8 +1,7 @@
-"""What a transactional producer asks of its coordinator, and of the groups whose offsets it commits (KIP-98, KIP-447).
+"""Requests of a transactional producer to its coordinator, and to coordinators of groups (KIP-98, KIP-447).
 
-There are two protocols. In the second (KIP-890) the first batch and the first offsets begin a transaction by
-themselves, and its end gives the producer a new epoch, so that nothing of it can come late. A feature of the cluster
-says which it speaks.
+In the second protocol (KIP-890) the first batch or offset commit begins a transaction, and its end gives the producer
+a new epoch, so that no late batch joins the next one. A feature of the cluster selects the protocol.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from kohort.wire.schema import Message
 
 FEATURE: Final = "transaction.version"
 SECOND_PROTOCOL: Final = 2
-"""Its level from which the cluster speaks the second protocol."""
+"""First feature level with the second protocol."""
 MAX_VERSION: Final = {
     InitProducerIdRequest.API_KEY: 5,
     AddPartitionsToTxnRequest.API_KEY: 3,
@@ -47,24 +46,24 @@ MAX_VERSION: Final = {
     EndTxnRequest.API_KEY: 4,
     TxnOffsetCommitRequest.API_KEY: 4,
 }
-"""Of the first protocol, by API key. AddPartitionsToTxn 4 is for brokers, InitProducerId 6 for KIP-939."""
+"""Highest version by API key in the first protocol. AddPartitionsToTxn 4 is for brokers only."""
 MAX_VERSION_OF_SECOND: Final = MAX_VERSION | {EndTxnRequest.API_KEY: 5, TxnOffsetCommitRequest.API_KEY: 5}
 BY_TOPIC_ID: Final = 6
-"""The version of TxnOffsetCommit that names topics by their ids (KIP-1319)."""
+"""Version of TxnOffsetCommit with topic ids (KIP-1319)."""
 PRODUCE_MAX_VERSION: Final = 11
-"""Of the first protocol: from Produce 12 on a batch begins its transaction by itself."""
+"""Highest version of Produce in the first protocol; Produce 12 begins a transaction."""
 
 
 @dataclass(slots=True)
 class TransactionalProducer:
-    """A producer's transactional id, and the producer id and epoch that the coordinator gave it last."""
+    """Transactional id, and the producer id and epoch from the coordinator."""
 
     transactional_id: str
     id_and_epoch: ProducerIdAndEpoch = NO_PRODUCER_ID_AND_EPOCH
 
 
 def init_request(producer: TransactionalProducer, timeout_ms: int) -> InitProducerIdRequest:
-    """Ask for an id; with an id, for its next epoch; what an earlier holder left open is aborted."""
+    """Request a producer id, or the next epoch of one; the coordinator aborts an open transaction."""
     return InitProducerIdRequest(
         transactional_id=producer.transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -135,7 +134,7 @@ def end(producer: TransactionalProducer, *, commit: bool) -> EndTxnRequest:
 
 
 def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:
-    """Return the error that an answer carries, and for which partition; NONE if all went well."""
+    """Return the error code of a response and its partition; NONE without an error."""
     where = ""
     match response:
         case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():
@@ -155,7 +154,7 @@ def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:
                 for p in t.partitions
             ]
         case _:
-            raise AssertionError(f"not an answer to a transaction's request: {response}")
+            raise AssertionError(f"unexpected response in a transaction: {response}")
     bad = [(code, tp) for code, tp in found if code is not ErrorCode.NONE]
-    # What was not attempted says nothing of why.
+    # OPERATION_NOT_ATTEMPTED follows from another error.
     return min(bad, key=lambda one: one[0] is ErrorCode.OPERATION_NOT_ATTEMPTED, default=(ErrorCode.NONE, where))

@@ -1,9 +1,8 @@
-"""The transactions of one producer (KIP-98): begun by a call, carried by its batches, ended by the coordinator.
+"""Transactions of one producer (KIP-98): begun by a call, extended by batches, ended by the coordinator.
 
-By the first protocol a partition is named to the coordinator before its first batch leaves, and a group before its
-offsets are committed; by the second (KIP-890) brokers see to that. One request is under way at a time. What is lost on
-the way (a batch given up, a member fenced out of its group) leaves the transaction to be aborted, and nothing else. A
-producer that loses the transactional id itself can do nothing any more.
+In the first protocol the producer adds a partition before its first batch, and a group before its offsets; in the
+second (KIP-890) brokers do. One request is in flight at a time. A failed batch or a fenced group member requires an
+abort. A producer that lost the transactional id is fenced permanently.
 """
 
 from __future__ import annotations
@@ -15,11 +14,16 @@ from enum import Enum
 from typing import Final
 
 from kohort.client.requests.denials import answer_error
-from kohort.client.requests.find_coordinator import COORDINATOR_LANE, TRANSACTION_KEY, CoordinatorKey, CoordinatorLookup
+from kohort.client.requests.find_coordinator import (
+    COORDINATOR_CHANNEL,
+    TRANSACTION_KEY,
+    CoordinatorKey,
+    CoordinatorLookup,
+)
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.outages import Outages
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Promise, Unsent
-from kohort.client.requests.troubles import Troubles
 from kohort.client.writing.transaction_messages import (
     BY_TOPIC_ID,
     FEATURE,
@@ -52,8 +56,8 @@ from kohort.wire.schema import Message
 
 MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
 FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
-FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
-TO_BE_ABORTED: Final = frozenset(
+UNKNOWN_PRODUCER: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+ABORTABLE: Final = frozenset(
     {
         ErrorCode.TRANSACTION_ABORTABLE,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -70,24 +74,24 @@ TO_BE_ABORTED: Final = frozenset(
 ADDING: Final = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest)
 TRANSACTION: Final = "transaction"
 CONCURRENT_MS: Final = 20
-"""The coordinator still writes the markers of the transaction before: that takes a moment."""
+"""Retry delay while the coordinator writes the markers of the previous transaction."""
 
 
 class Phase(Enum):
-    """Where the producer is; the text completes "the producer ..."."""
+    """Phase of the producer; the value completes "the producer ..."."""
 
     NEW = "is not initialized: call init_transactions() first"
     STARTING = "is being initialized"
     READY = "has no transaction open: call begin_transaction() first"
     OPEN = "has a transaction open: commit or abort it first"
-    COMMITTING = "commits its transaction, or has done so: call commit_transaction() again to hear what became of it"
-    ABORTING = "aborts its transaction: call abort_transaction() again to hear of its end"
+    COMMITTING = "is committing its transaction: call commit_transaction() again for the result"
+    ABORTING = "is aborting its transaction: call abort_transaction() again for the result"
     STOPPED = "is stopped"
 
 
 @dataclass(slots=True, eq=False)
 class _Offsets:
-    """Offsets that the transaction is to commit for a group."""
+    """Offsets that the transaction commits for a group."""
 
     group: GroupMetadata
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -95,45 +99,45 @@ class _Offsets:
 
 
 class Transactions:
-    """The request source beside the sender of a transactional producer.
+    """Request source of a transactional producer, next to its sender.
 
-    ``delivered`` says whether everything handed over has arrived or failed: nothing ends before that.
+    ``delivered`` returns True once all batches are completed; the transaction ends after that.
     """
 
     def __init__(
-        self, config: ProducerConfig, metadata: Metadata, rng: Rng, delivered: Callable[[], bool], troubles: Troubles
+        self, config: ProducerConfig, metadata: Metadata, rng: Rng, delivered: Callable[[], bool], outages: Outages
     ) -> None:
         assert config.transactional_id is not None
         self.producer = TransactionalProducer(config.transactional_id)
         self.phase = Phase.NEW
-        self.newest = True
-        """Whether to speak the second protocol with clusters that do; simulations speak both."""
+        self.use_second_protocol = True
+        """Use the second protocol if the cluster supports it; simulations run both."""
         self._config = config
         self._metadata = metadata
         self._rng = rng
         self._delivered = delivered
-        self._troubles = troubles
+        self._outages = outages
         self._request = RequestState(retry_backoff(config, rng))
         self._lookup = CoordinatorLookup(
-            CoordinatorKey(config.transactional_id, TRANSACTION_KEY), config, metadata, rng, self._stop, troubles
+            CoordinatorKey(config.transactional_id, TRANSACTION_KEY), config, metadata, rng, self._fail, outages
         )
         self._group_lookups: dict[str, CoordinatorLookup] = {}
         self._promise: Promise[None] = Promise()
-        self._lost: TransactionFailed | None = None
-        self._stopped: KohortError | None = None
-        self._wanted: set[TopicPartition] = set()
+        self._abortable_error: TransactionFailed | None = None
+        self._fatal_error: KohortError | None = None
+        self._partitions_to_add: set[TopicPartition] = set()
         self._partitions: set[TopicPartition] = set()
         self._groups: set[str] = set()
         self._offsets: deque[_Offsets] = deque()
         self._needs_epoch = False
-        """Before the next transaction: a sequence is broken, or the coordinator may hold what it did not confirm."""
-        self._in_doubt = False
-        self._second = False
+        """The next transaction needs a new epoch: a sequence is broken, or an unconfirmed request may be pending."""
+        self._outcome_unknown = False
+        self._is_second_protocol = False
 
-    # What is asked of it
+    # Calls of the producer
 
     def init(self) -> Promise[None]:
-        """Get the producer id; the coordinator aborts and fences an earlier holder of the transactional id."""
+        """Request the producer id; the coordinator aborts and fences an earlier producer of the transactional id."""
         if self.phase is not Phase.STARTING:
             self._check(Phase.NEW, "init_transactions() was called before")
             self._enter(Phase.STARTING)
@@ -141,7 +145,9 @@ class Transactions:
 
     def begin(self) -> None:
         self._check(Phase.READY)
-        self._second = self.newest and self._metadata.features.get(FEATURE, 0) >= SECOND_PROTOCOL
+        self._is_second_protocol = (
+            self.use_second_protocol and self._metadata.features.get(FEATURE, 0) >= SECOND_PROTOCOL
+        )
         self.phase = Phase.OPEN
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> Promise[None]:
@@ -149,8 +155,8 @@ class Transactions:
         promise: Promise[None] = Promise()
         if offsets:
             self._offsets.append(_Offsets(group, dict(offsets), promise))
-            for topic in {partition.topic for partition in offsets} if self._second else ():
-                self._metadata.want_also(topic)  # the producer need not have written to it
+            for topic in {partition.topic for partition in offsets} if self._is_second_protocol else ():
+                self._metadata.add_topic(topic)  # maybe the producer has not written to it
         else:
             promise.resolve(None)
         return promise
@@ -165,10 +171,10 @@ class Transactions:
         if self.phase is not Phase.ABORTING:
             self._check(Phase.OPEN)
             self._enter(Phase.ABORTING)
-            self._forget_offsets(self._aborted())
+            self._fail_offsets(self._aborted_error())
         return self._promise
 
-    def end_open(self) -> None:
+    def abort_open_transaction(self) -> None:
         if self.phase is Phase.OPEN:
             self.abort()
 
@@ -177,15 +183,15 @@ class Transactions:
         return self.phase in (Phase.COMMITTING, Phase.ABORTING)
 
     def check_may_send(self) -> None:
-        """Raise UsageError outside of a transaction, TransactionFailed in a lost one, ProducerFenced and the like."""
+        """Raise UsageError outside of a transaction, TransactionFailed in a failed one, or a fatal error."""
         if self.phase is not Phase.OPEN:
             self._check(Phase.OPEN)
-        if self._lost is not None:
-            raise self._lost
+        if self._abortable_error is not None:
+            raise self._abortable_error
 
     def _check(self, phase: Phase, otherwise: str = "") -> None:
-        if self._stopped is not None:
-            raise self._stopped
+        if self._fatal_error is not None:
+            raise self._fatal_error
         if self.phase is not phase:
             raise UsageError(otherwise or f"the producer {self.phase.value}")
 
@@ -193,48 +199,48 @@ class Transactions:
         self.phase = phase
         self._promise = Promise()
 
-    # For the sender
+    # Calls of the sender
 
     @property
     def refusal(self) -> KohortError | None:
-        if self._stopped is not None or self._lost is not None:
-            return self._stopped or self._lost
-        return self._aborted() if self.phase is Phase.ABORTING else None
+        if self._fatal_error is not None or self._abortable_error is not None:
+            return self._fatal_error or self._abortable_error
+        return self._aborted_error() if self.phase is Phase.ABORTING else None
 
     def admits(self, partition: TopicPartition) -> bool:
-        """True if a batch may go to the partition; otherwise add it to the transaction first."""
-        if self._second:
-            self._partitions.add(partition)  # by the batch itself
+        """Return True if the partition is in the transaction; otherwise add it first."""
+        if self._is_second_protocol:
+            self._partitions.add(partition)  # the batch adds it
         if partition in self._partitions:
             return True
-        self._wanted.add(partition)
+        self._partitions_to_add.add(partition)
         return False
 
     @property
     def produce_max_version(self) -> int | None:
-        """The highest version of Produce that goes with the protocol; None if any does."""
-        return None if self._second else PRODUCE_MAX_VERSION
+        """Highest version of Produce in the protocol; None without a limit."""
+        return None if self._is_second_protocol else PRODUCE_MAX_VERSION
 
-    def record_lost(self, error: KohortError) -> None:
+    def on_batch_failed(self, error: KohortError) -> None:
         if isinstance(error, ApiError) and error.code in (
             ErrorCode.PRODUCER_FENCED,
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ):
-            self._stop(self._fenced(error) if error.code in FENCED else error)
+            self._fail(self._fenced_error(error) if error.code in FENCED else error)
         elif self.phase in (Phase.OPEN, Phase.COMMITTING):
-            self._lose(error)
+            self._require_abort(error)
 
     @property
     def identity(self) -> ProducerIdAndEpoch:
         return self.producer.id_and_epoch
 
-    def sequence_lost(self, _of: ProducerIdAndEpoch) -> None:
+    def restart_sequence(self, _of: ProducerIdAndEpoch) -> None:
         self._needs_epoch = True
 
-    def identity_lost(self) -> None:
-        """Do nothing: what is given up for it says so, and it is another producer that has the id now."""
+    def drop_identity(self) -> None:
+        """Do nothing: the failed batches report the error."""
 
-    # The source
+    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         unsent: list[Unsent] = []
@@ -251,48 +257,47 @@ class Transactions:
 
     def _next(self) -> Unsent | None:
         if self.phase is Phase.STARTING:
-            return self._ask(init_request(self.producer, self._config.transaction_timeout_ms))
-        if self.phase in (Phase.OPEN, Phase.COMMITTING) and self._lost is None:
-            if self._wanted:
-                return self._ask(add_partitions(self.producer, self._wanted))
+            return self._to_coordinator(init_request(self.producer, self._config.transaction_timeout_ms))
+        if self.phase in (Phase.OPEN, Phase.COMMITTING) and self._abortable_error is None:
+            if self._partitions_to_add:
+                return self._to_coordinator(add_partitions(self.producer, self._partitions_to_add))
             if self._offsets:
-                return self._ask_group(self._offsets[0])
+                return self._offset_request(self._offsets[0])
         if self.is_ending and self._delivered():
-            if self._in_doubt and self.phase is Phase.ABORTING:
-                self._needs_epoch = True  # which aborts whatever there is
+            if self._outcome_unknown and self.phase is Phase.ABORTING:
+                self._needs_epoch = True  # a new epoch aborts any open transaction
             if self._partitions or self._groups:
-                return self._ask(end(self.producer, commit=self.phase is Phase.COMMITTING))
+                return self._to_coordinator(end(self.producer, commit=self.phase is Phase.COMMITTING))
             if self._needs_epoch:
-                return self._ask(init_request(self.producer, self._config.transaction_timeout_ms))
-            self._ended()
+                return self._to_coordinator(init_request(self.producer, self._config.transaction_timeout_ms))
+            self._finish()
         return None
 
-    def _ask_group(self, asked: _Offsets) -> Unsent | None:
-        group_id = asked.group.group_id
-        if self._second:
-            self._groups.add(group_id)  # by the commit itself
+    def _offset_request(self, pending: _Offsets) -> Unsent | None:
+        group_id = pending.group.group_id
+        if self._is_second_protocol:
+            self._groups.add(group_id)  # the offset commit adds it
         if group_id not in self._groups:
-            return self._ask(add_group(self.producer, group_id))
+            return self._to_coordinator(add_group(self.producer, group_id))
         lookup = self._group_lookups.get(group_id)
         if lookup is None:
             key, config, metadata = CoordinatorKey(group_id), self._config, self._metadata
-            lookup = CoordinatorLookup(key, config, metadata, self._rng, self._lose, self._troubles)
+            lookup = CoordinatorLookup(key, config, metadata, self._rng, self._require_abort, self._outages)
             self._group_lookups[group_id] = lookup
-        ids = self._topic_ids({partition.topic for partition in asked.offsets}) if self._second else {}
+        ids = self._topic_ids({partition.topic for partition in pending.offsets}) if self._is_second_protocol else {}
         if ids is None:
             return None
-        request = commit_offsets(self.producer, asked.group, asked.offsets, ids)
-        return self._ask(request, lookup, BY_TOPIC_ID if ids and all(ids.values()) else None)
+        request = commit_offsets(self.producer, pending.group, pending.offsets, ids)
+        return self._to_coordinator(request, lookup, BY_TOPIC_ID if ids and all(ids.values()) else None)
 
     def _topic_ids(self, topics: set[str]) -> Mapping[str, bytes | None] | None:
-        """Returns the ids of topics, as far as there are any (KIP-1319); None while an answer is awaited. Where nobody
-        answers their names will do."""
+        """Return the topic ids (KIP-1319), None while metadata are in flight. Without metadata names are used."""
         known = all(self._metadata.topic(t) is not None or self._metadata.error(t) is not None for t in topics)
         if not known and self._metadata.last_failure is None:
             return None
         return {topic: self._metadata.topic_id(topic) for topic in topics}
 
-    def _ask(
+    def _to_coordinator(
         self, request: Message, lookup: CoordinatorLookup | None = None, max_version: int | None = None
     ) -> Unsent | None:
         lookup = lookup or self._lookup
@@ -303,8 +308,9 @@ class Transactions:
             node_id,
             request,
             self._config.request_timeout_ms,
-            lane=COORDINATOR_LANE,
-            max_version=max_version or (MAX_VERSION_OF_SECOND if self._second else MAX_VERSION)[request.API_KEY],
+            channel=COORDINATOR_CHANNEL,
+            max_version=max_version
+            or (MAX_VERSION_OF_SECOND if self._is_second_protocol else MAX_VERSION)[request.API_KEY],
             context=lookup,
         )
 
@@ -316,11 +322,11 @@ class Transactions:
         code, where = first_error(sent.request, response)
         if code is ErrorCode.NONE:
             self._request.succeeded()
-            self._troubles.mended(TRANSACTION, f"{self._name} is served", now_ms)
-            self._done(sent.request, response)
+            self._outages.recovered(TRANSACTION, f"{self._name} works again", now_ms)
+            self._on_success(sent.request, response)
         else:
             topic = where.rpartition("-")[0] if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
-            self._refused(sent, answer_error(self._config, code, where or self._name, name=topic), now_ms)
+            self._on_error(sent, answer_error(self._config, code, where or self._name, name=topic), now_ms)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         if sent.request.API_KEY not in MAX_VERSION:
@@ -328,24 +334,24 @@ class Transactions:
             return
         self._request.ended(sent)
         if not error.retriable:
-            self._stop(error)
+            self._fail(error)
             return
         sent.context.mark_unknown()
-        self._in_doubt = True
+        self._outcome_unknown = True
         self._request.failed(now_ms)
 
-    # What became of it
+    # Results
 
-    def _done(self, request: Message, response: Message) -> None:
-        self._in_doubt = False
+    def _on_success(self, request: Message, response: Message) -> None:
+        self._outcome_unknown = False
         if isinstance(response, InitProducerIdResponse):
             self.producer.id_and_epoch = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
             self._needs_epoch = False
-            self._ended()
+            self._finish()
         elif isinstance(request, AddPartitionsToTxnRequest):
             added = {TopicPartition(t.name, p) for t in request.v3_and_below_topics for p in t.partitions}
             self._partitions |= added
-            self._wanted -= added
+            self._partitions_to_add -= added
         elif isinstance(request, AddOffsetsToTxnRequest):
             self._groups.add(request.group_id)
         elif isinstance(request, EndTxnRequest):
@@ -356,14 +362,14 @@ class Transactions:
                 self.producer.id_and_epoch = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
                 self._needs_epoch = False
             if not self._needs_epoch:
-                self._ended()
-        elif self._offsets:  # they may have been forgotten by an abort meanwhile
+                self._finish()
+        elif self._offsets:  # an abort may have dropped them
             self._offsets.popleft().promise.resolve(None)
 
-    def _refused(self, sent: Unsent, error: ApiError, now_ms: int) -> None:
+    def _on_error(self, sent: Unsent, error: ApiError, now_ms: int) -> None:
         code = error.code
         if code in MOVED or code.retriable:
-            self._troubles.refused(TRANSACTION, code, self._name, now_ms)
+            self._outages.report_code(TRANSACTION, code, self._name, now_ms)
         if code in MOVED:
             sent.context.mark_unknown()
             self._request.failed(now_ms)
@@ -371,61 +377,61 @@ class Transactions:
             self._request.wait_until(now_ms + CONCURRENT_MS)
         elif code.retriable:
             if code is ErrorCode.UNKNOWN_TOPIC_ID:
-                self._metadata.request_refresh()  # the topic was made anew, and has another by now
+                self._metadata.request_refresh()  # the topic was recreated with another id
             self._request.failed(now_ms)
         elif code in FENCED:
-            self._stop(self._fenced(error))
-        elif code in FORGOTTEN and self.phase is Phase.ABORTING:
-            # The coordinator holds nothing of this producer: there is nothing to abort, and a new id to be had.
+            self._fail(self._fenced_error(error))
+        elif code in UNKNOWN_PRODUCER and self.phase is Phase.ABORTING:
+            # The coordinator has no state of this producer: nothing to abort, but a new id is needed.
             self.producer.id_and_epoch = NO_PRODUCER_ID_AND_EPOCH
             self._partitions.clear()
             self._groups.clear()
             self._needs_epoch = True
-        elif (code in FORGOTTEN or code in TO_BE_ABORTED) and self.phase in (Phase.OPEN, Phase.COMMITTING):
-            self._lose(error)
+        elif (code in UNKNOWN_PRODUCER or code in ABORTABLE) and self.phase in (Phase.OPEN, Phase.COMMITTING):
+            self._require_abort(error)
         elif self.phase is Phase.ABORTING and isinstance(sent.request, ADDING):
-            pass  # asked for before the abort, to which it does not matter
+            pass  # the request was sent before the abort
         else:
-            self._stop(error)
+            self._fail(error)
 
     @property
     def _name(self) -> str:
         return f"transactional.id {self.producer.transactional_id!r}"
 
-    def _ended(self) -> None:
+    def _finish(self) -> None:
         self.phase = Phase.READY
-        self._lost = None
-        self._wanted.clear()
+        self._abortable_error = None
+        self._partitions_to_add.clear()
         self._promise.resolve(None)
 
-    def _lose(self, error: KohortError) -> None:
-        if self._lost is not None:
+    def _require_abort(self, error: KohortError) -> None:
+        if self._abortable_error is not None:
             return
-        self._lost = TransactionFailed(f"abort_transaction(), then begin again: {error}")
-        self._lost.__cause__ = error
-        self._forget_offsets(self._lost)
+        self._abortable_error = TransactionFailed(f"call abort_transaction(), then begin again: {error}")
+        self._abortable_error.__cause__ = error
+        self._fail_offsets(self._abortable_error)
         if self.phase is Phase.COMMITTING:
             self.phase = Phase.OPEN
-            self._promise.fail(self._lost)
+            self._promise.fail(self._abortable_error)
 
-    def _stop(self, error: KohortError) -> None:
-        if self._stopped is None:
-            self._stopped = error
+    def _fail(self, error: KohortError) -> None:
+        if self._fatal_error is None:
+            self._fatal_error = error
         self.phase = Phase.STOPPED
-        self._forget_offsets(error)
+        self._fail_offsets(error)
         self._promise.fail(error)
 
-    def _forget_offsets(self, error: KohortError) -> None:
+    def _fail_offsets(self, error: KohortError) -> None:
         while self._offsets:
             self._offsets.popleft().promise.fail(error)
 
-    def _aborted(self) -> TransactionFailed:
+    def _aborted_error(self) -> TransactionFailed:
         return TransactionFailed("the transaction was aborted")
 
-    def _fenced(self, error: KohortError) -> ProducerFenced:
+    def _fenced_error(self, error: KohortError) -> ProducerFenced:
         fenced = ProducerFenced(
-            f"another producer has taken over transactional.id {self.producer.transactional_id!r}, or the transaction "
-            f"outlived transaction.timeout.ms={self._config.transaction_timeout_ms}: {error}"
+            f"another producer uses transactional.id {self.producer.transactional_id!r}, or the transaction "
+            f"exceeded transaction.timeout.ms={self._config.transaction_timeout_ms}: {error}"
         )
         fenced.__cause__ = error
         return fenced

@@ -9,7 +9,7 @@ import pytest
 
 from kohort.aio.credentials.logins import Logins
 from kohort.client.requests.credentials import credentials_of
-from kohort.client.requests.io import TokenReady, WantToken
+from kohort.client.requests.io import RequestToken, TokenReady
 from kohort.config.client import AdminConfig, client_config
 from kohort.errors import AuthenticationFailed, KohortError, MissingExtra
 from kohort.security.sasl.scram import ScramServer, credential_of
@@ -35,7 +35,7 @@ def told(challenges: list[bytes | None], **options: object) -> list[TokenReady]:
         logins = Logins(config, credentials, answer)
         for challenge in challenges:
             ready.clear()
-            logins.want(WantToken(1, "broker", challenge))
+            logins.want(RequestToken(1, "broker", challenge))
             await asyncio.wait_for(ready.wait(), 20)
         logins.close()
 
@@ -68,7 +68,7 @@ def test_scram_derives_its_password_in_a_thread_and_checks_the_broker():
         logins = Logins(config, credentials, answers.put_nowait)
         challenge = None
         for _ in range(3):
-            logins.want(WantToken(1, "broker", challenge))
+            logins.want(RequestToken(1, "broker", challenge))
             ready = await answers.get()
             if isinstance(ready.token, bytes):
                 challenge = server.evaluate(ready.token, 0)
@@ -102,9 +102,9 @@ def test_a_connection_that_is_closed_meanwhile_hears_nothing():
     async def run() -> None:
         answers: asyncio.Queue[TokenReady] = asyncio.Queue()
         logins = Logins(config, credentials, answers.put_nowait)
-        logins.want(WantToken(1, "broker", None))
+        logins.want(RequestToken(1, "broker", None))
         logins.forget(1)
-        logins.want(WantToken(2, "broker", None))
+        logins.want(RequestToken(2, "broker", None))
         assert (await answers.get()).connection == 2
         assert answers.empty()
 

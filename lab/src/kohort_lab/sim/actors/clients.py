@@ -17,10 +17,10 @@ from kohort.client.requests.io import (
     Open,
     Opened,
     Received,
+    RequestToken,
     Send,
     Tick,
     TokenReady,
-    WantToken,
 )
 from kohort.client.writing.produce_batch import ProduceBatch
 from kohort.clock import Rng
@@ -34,7 +34,7 @@ from kohort_lab.sim.stage import Stage
 
 
 class PasswordLogins:
-    """Answers each ``WantToken`` of a client that logs in by a password."""
+    """Answers each ``RequestToken`` of a client that logs in by a password."""
 
     def __init__(self, rng: Rng) -> None:
         self._rng = rng
@@ -47,16 +47,16 @@ class PasswordLogins:
         self._credentials = credentials
         self._exchanges.clear()
 
-    def token(self, wanted: WantToken) -> TokenReady:
+    def token(self, wanted: RequestToken) -> TokenReady:
         """Work out a token; or the error with which the broker's half failed."""
         assert self._credentials is not None, "it has nothing to log in with"
         try:
             token = self._next(self._credentials, wanted)
         except KohortError as error:
-            return TokenReady(wanted.connection, error, self._credentials.who)
-        return TokenReady(wanted.connection, token, self._credentials.who)
+            return TokenReady(wanted.connection, error, self._credentials.identity)
+        return TokenReady(wanted.connection, token, self._credentials.identity)
 
-    def _next(self, credentials: Credentials, wanted: WantToken) -> bytes | None:
+    def _next(self, credentials: Credentials, wanted: RequestToken) -> bytes | None:
         if wanted.challenge is None:
             exchange = exchange_by_password(credentials, self._rng, self._derived)
             self._exchanges[wanted.connection] = exchange
@@ -170,7 +170,7 @@ class EngineActor:
                     self.network.client_sends(self, number + self._offset_of_connections, data)
                 case Close(connection=number):
                     self.network.client_closes(self, number + self._offset_of_connections)
-                case WantToken():
+                case RequestToken():
                     self._tell_later(self._logins.token(output))
 
     def _tell_later(self, given: Input) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kohort.client.consumer import ConsumerMachine, Wanted
+from kohort.client.consumer import ConsumerMachine, TopicsOrPattern
 from kohort.client.group.commits import Offsets
 from kohort.client.reading.subscription import Position, Reset
 from kohort.client.requests.io import Tick
@@ -39,7 +39,7 @@ class UserPace:
 class ConsumerActor(EngineActor):
     """One member of the group, from its start to its death, and again."""
 
-    def __init__(self, name: str, stage: Stage, config: ConsumerConfig, topics: Wanted) -> None:
+    def __init__(self, name: str, stage: Stage, config: ConsumerConfig, topics: TopicsOrPattern) -> None:
         super().__init__(name, stage)
         self.machine: ConsumerMachine | None = None
         self.pace = UserPace()
@@ -179,7 +179,7 @@ class ConsumerActor(EngineActor):
 
     def _subscribe(self, machine: ConsumerMachine, topic: str | None) -> None:
         by_pattern = isinstance(self._topics, SubscriptionPattern)
-        only: Wanted = SubscriptionPattern(topic or "") if by_pattern else [topic or ""]
+        only: TopicsOrPattern = SubscriptionPattern(topic or "") if by_pattern else [topic or ""]
         self.history.add(self.name, "subscribes to", topic or "all")
         machine.subscribe(self._topics if topic is None else only)
 
@@ -284,13 +284,13 @@ class ConsumerActor(EngineActor):
                     self._tell(machine, needed.kind, frozenset(needed.partitions))
                     if self.listens:
                         return
-            fetched, is_new = machine.open_fetched()
+            fetched, is_new = machine.open_batch()
             if is_new and machine.may_fetch:
                 self.step_soon()
             records = []
             if fetched is not None:
                 fetched.decode_records(check_crcs=True)
-                records = machine.hand_out(fetched, self.pace.most_records)
+                records = machine.take_records(fetched, self.pace.most_records)
         except KohortError as error:
             self.step_soon()
             self._hear(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.client.consumer import ConsumerMachine, Wanted
+from kohort.client.consumer import ConsumerMachine, TopicsOrPattern
 from kohort.client.requests.io import Tick
 from kohort.config.client import ConsumerConfig
 from kohort.model import TopicPartition
@@ -20,7 +20,12 @@ class EitherProtocol(ConsumerActor):
     """One member: ``configs`` and ``wants`` by group protocol; ``protocol``: with which it starts first."""
 
     def __init__(
-        self, name: str, stage: Stage, configs: dict[str, ConsumerConfig], wants: dict[str, Wanted], protocol: str
+        self,
+        name: str,
+        stage: Stage,
+        configs: dict[str, ConsumerConfig],
+        wants: dict[str, TopicsOrPattern],
+        protocol: str,
     ) -> None:
         super().__init__(name, stage, configs[protocol], wants[protocol])
         self.protocol = protocol

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kohort.client.admin.coordinators import GroupCall, for_each_group
+from kohort.client.admin.coordinators import CoordinatorCall, ask_coordinators
 from kohort.client.admin.operations import Operation
 from kohort.client.requests.metadata import Metadata
 from kohort.model import TopicPartition
@@ -54,7 +54,7 @@ def heartbeat_again(metadata: Metadata, message: ConsumerGroupHeartbeatRequest) 
     def read(answer: ConsumerGroupHeartbeatResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
         return answer.error_code, answer.error_message, answer.member_epoch
 
-    by_group = yield from for_each_group(metadata, [message.group_id], GroupCall(lambda _group: message, read))
+    by_group = yield from ask_coordinators(metadata, [message.group_id], CoordinatorCall(lambda _group: message, read))
     epoch: int = by_group[message.group_id]
     return epoch
 

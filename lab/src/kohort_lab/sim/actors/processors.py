@@ -132,7 +132,7 @@ class Processor(ConsumerActor):
     def _begin(self) -> Work:
         machine = self.producer.machine
         assert machine is not None
-        machine.transactional().newest = self.speaks_newest
+        machine.transactional().use_second_protocol = self.speaks_newest
         yield (promise := machine.transactional().init())
         promise.result()
         while machine.partitions(self._output) is None:

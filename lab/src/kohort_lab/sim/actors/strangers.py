@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
-from kohort.client.admin.coordinators import GroupCall, for_each_group
+from kohort.client.admin.coordinators import CoordinatorCall, ask_coordinators
 from kohort.client.admin.groups import BY_NAME
 from kohort.client.admin.operations import Operation
 from kohort.client.requests.metadata import Metadata
@@ -76,7 +76,7 @@ def commit_as(metadata: Metadata, group_id: str, who: Guise, partition: TopicPar
             topics=[topic],
         )
 
-    return _of_one(metadata, group_id, GroupCall(ask, read, max_version=BY_NAME))
+    return _of_one(metadata, group_id, CoordinatorCall(ask, read, max_version=BY_NAME))
 
 
 def heartbeat_as(metadata: Metadata, group_id: str, who: Guise) -> Operation[int]:
@@ -93,7 +93,7 @@ def heartbeat_as(metadata: Metadata, group_id: str, who: Guise) -> Operation[int
             group_instance_id=who.instance_id,
         )
 
-    return _of_one(metadata, group_id, GroupCall(ask, read))
+    return _of_one(metadata, group_id, CoordinatorCall(ask, read))
 
 
 def remove_member(metadata: Metadata, group_id: str, who: Guise) -> Operation[int]:
@@ -106,7 +106,7 @@ def remove_member(metadata: Metadata, group_id: str, who: Guise) -> Operation[in
         leaving = MemberIdentity(member_id=who.member_id, group_instance_id=who.instance_id, reason="removed by hand")
         return LeaveGroupRequest(group_id=group, members=[leaving])
 
-    return _of_one(metadata, group_id, GroupCall(ask, read))
+    return _of_one(metadata, group_id, CoordinatorCall(ask, read))
 
 
 def write_as_broker(metadata: Metadata, group_id: str, partition: TopicPartition, offset: int) -> Operation[int]:
@@ -124,10 +124,10 @@ def write_as_broker(metadata: Metadata, group_id: str, partition: TopicPartition
         topic = TopicProduceData(name=OFFSETS_TOPIC, partition_data=data)
         return ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic])
 
-    return _of_one(metadata, group_id, GroupCall(ask, read, max_version=PRODUCE_BY_NAME))
+    return _of_one(metadata, group_id, CoordinatorCall(ask, read, max_version=PRODUCE_BY_NAME))
 
 
-def _of_one(metadata: Metadata, group_id: str, call: GroupCall) -> Operation[int]:
-    by_group = yield from for_each_group(metadata, [group_id], call)
+def _of_one(metadata: Metadata, group_id: str, call: CoordinatorCall) -> Operation[int]:
+    by_group = yield from ask_coordinators(metadata, [group_id], call)
     code: int = by_group[group_id]
     return code

@@ -244,13 +244,13 @@ class TreeConsumer(EngineActor):
             return
         try:
             machine.advance(self.world.now_ms)
-            fetched, is_new = machine.open_fetched()
+            fetched, is_new = machine.open_batch()
             if is_new and machine.may_fetch:
                 self.step_soon()
             if fetched is None:
                 return
             fetched.decode_records(check_crcs=True)
-            records = machine.hand_out(fetched, RECORDS_MOST)
+            records = machine.take_records(fetched, RECORDS_MOST)
         except KohortError as error:
             self.history.add(self.name, "is told", str(error))
             return

@@ -70,7 +70,7 @@ def poll_interval_ignored(patch: Patch) -> None:
 @bug("membership", "heartbeats stop after a failed one")
 def heartbeats_stop(patch: Patch) -> None:
     def failed(_real: Any, clocks: HeartbeatClocks, now_ms: int) -> None:
-        clocks.beat_at_ms = now_ms + 3_600_000
+        clocks.heartbeat_at_ms = now_ms + 3_600_000
 
     patch.method(HeartbeatClocks, "failed", failed)
 

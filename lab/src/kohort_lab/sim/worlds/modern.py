@@ -10,7 +10,7 @@ import random
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from kohort.client.consumer import Wanted
+from kohort.client.consumer import TopicsOrPattern
 from kohort.config.client import AdminConfig, ConsumerConfig
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.outcome import TimerKind
@@ -134,7 +134,7 @@ class ModernGroups(ThreeNodes):
             CONSUMER: self._modern_config(name, instance_id),
         }
         topics = list(plan.topics)
-        wants: dict[str, Wanted] = {
+        wants: dict[str, TopicsOrPattern] = {
             CLASSIC: topics,
             CONSUMER: SubscriptionPattern(TOPICS_PATTERN) if options.regex else topics,
         }

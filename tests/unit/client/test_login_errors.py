@@ -33,7 +33,7 @@ def test_once_every_address_refused_the_call_ends_with_the_reasons():
     error = world.asker.answer_to(unsent)
     assert isinstance(error, AuthenticationFailed)
     assert not error.retriable
-    assert str(error) == f"no broker lets this client in: one:9092 ({UNTRUSTED}); two:9092 ({UNTRUSTED})"
+    assert str(error) == f"no broker accepts this client: one:9092 ({UNTRUSTED}); two:9092 ({UNTRUSTED})"
 
 
 def test_a_request_to_one_node_that_refuses_ends_too():
@@ -48,7 +48,7 @@ def test_a_request_to_one_node_that_refuses_ends_too():
 @pytest.mark.parametrize(("is_refusal", "most"), [(True, 12), (False, 90)])
 def test_who_was_refused_knocks_seldom(is_refusal: bool, most: int):
     world = World(bootstrap_servers=["one:9092"])
-    world.metadata.want({"t"})
+    world.metadata.track({"t"})
     tries = 0
     for _ in range(60_000 // 50):
         for output in world.engine.handle(Tick(), world.clock.now_ms()):
@@ -60,4 +60,4 @@ def test_who_was_refused_knocks_seldom(is_refusal: bool, most: int):
     assert tries >= most // 3
     failure = world.metadata.last_failure
     assert isinstance(failure, AuthenticationFailed if is_refusal else ConnectionFailed)
-    assert (world.metadata.hopeless is not None) == is_refusal
+    assert (world.metadata.permanent_error is not None) == is_refusal

@@ -7,11 +7,11 @@ import random
 import pytest
 
 from kohort.client.reading.context import ConsumerContext, Failures
-from kohort.client.reading.resets import LeaderQuestions, Question
+from kohort.client.reading.resets import LeaderQueries, LeaderQuery
 from kohort.client.reading.subscription import FetchState, Position, SubscriptionState
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.outages import Notes, Outages
 from kohort.client.requests.source import Unsent
-from kohort.client.requests.troubles import Notes, Troubles
 from kohort.config.client import ConsumerConfig
 from kohort.model import TopicPartition
 from kohort.wire.messages.metadata import (
@@ -37,9 +37,9 @@ class Asker:
         self.lead(*leaders)
         for state in self.subscription.assigned.values():
             state.await_reset("earliest")
-        failures, troubles = Failures(self.subscription), Troubles(notes)
-        context = ConsumerContext(config, self.subscription, self.metadata, failures, notes, troubles, rng)
-        self.questions = LeaderQuestions(FetchState.AWAIT_RESET, context)
+        failures, outages = Failures(self.subscription), Outages(notes)
+        context = ConsumerContext(config, self.subscription, self.metadata, failures, notes, outages, rng)
+        self.questions = LeaderQueries(FetchState.AWAIT_RESET, context)
         self.sent: list[Unsent] = []
 
     def lead(self, *leaders: int) -> None:
@@ -56,7 +56,7 @@ class Asker:
         self.sent = list(self.questions.poll(now_ms, self._build).unsent)
         return {sent.node_id: [q.partition for q in sent.context] for sent in self.sent}
 
-    def _build(self, node_id: int, asked: list[Question]) -> Unsent:
+    def _build(self, node_id: int, asked: list[LeaderQuery]) -> Unsent:
         return Unsent(node_id, MetadataRequest(), 1000, context=asked)
 
 
@@ -74,7 +74,7 @@ def test_what_failed_is_asked_again_after_the_back_off(asker: Asker):
     asker.asks(0)
     first, _ = asker.sent
     for question in asker.questions.ended(first):
-        asker.questions.ask_again(question.state, 0)
+        asker.questions.retry_later(question.state, 0)
 
     assert asker.asks(79) == {}
     assert asker.questions.poll(79, asker._build).wake_at_ms is not None
@@ -86,13 +86,13 @@ def test_back_offs_grow_until_an_answer_comes(asker: Asker):
     waits = []
     for _ in range(3):
         now_ms = state.retry_at_ms
-        asker.questions.ask_again(state, now_ms)
+        asker.questions.retry_later(state, now_ms)
         waits.append(state.retry_at_ms - now_ms)
     assert waits == sorted(waits)
     assert waits[-1] >= 320
 
     asker.questions.succeeded()
-    asker.questions.ask_again(state, 5_000)
+    asker.questions.retry_later(state, 5_000)
     assert state.retry_at_ms <= 5_120
 
 
@@ -100,7 +100,7 @@ def test_refusals_within_one_back_off_count_as_one_failure_and_are_asked_again_t
     asker.asks(0)
     for sent in asker.sent:
         for question in asker.questions.ended(sent):
-            asker.questions.ask_again(question.state, 0)
+            asker.questions.retry_later(question.state, 0)
 
     (retry_at_ms,) = {state.retry_at_ms for state in asker.subscription.assigned.values()}
 

@@ -1,0 +1,119 @@
+"""Channels of a client: one connection for each node and purpose, with its queue and its last error."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kohort.client.requests.connections import Connection, ConnectionState, PendingRequest
+from kohort.client.requests.metadata import Metadata
+from kohort.errors import AuthenticationFailed, ConnectionFailed, KohortError, NotKafka
+from kohort.model import Node
+from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
+
+FIRST_BOOTSTRAP_ID: Final = -2
+
+
+class Addresses:
+    """Addresses of nodes. Bootstrap addresses have the node ids -2, -3, ... until metadata name their nodes."""
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]], metadata: Metadata) -> None:
+        self.bootstrap = bootstrap
+        self._metadata = metadata
+
+    def of(self, node_id: int) -> tuple[str, int] | None:
+        if node_id <= FIRST_BOOTSTRAP_ID:
+            at = FIRST_BOOTSTRAP_ID - node_id
+            return self.bootstrap[at] if at < len(self.bootstrap) else None
+        node = self._metadata.node(node_id)
+        return None if node is None else (node.host, node.port)
+
+    def candidates(self) -> list[int]:
+        """Return the ids of known nodes, then those of bootstrap addresses without a known node."""
+        known = {(node.host, node.port) for node in self._metadata.nodes}
+        unknown = [FIRST_BOOTSTRAP_ID - i for i, address in enumerate(self.bootstrap) if address not in known]
+        return [node.node_id for node in self._metadata.nodes] + unknown
+
+    def bootstrap_id(self, node: Node) -> int | None:
+        address = (node.host, node.port)
+        return FIRST_BOOTSTRAP_ID - self.bootstrap.index(address) if address in self.bootstrap else None
+
+
+LONG_POLLS: Final = frozenset({FetchRequest.API_KEY, JoinGroupRequest.API_KEY, SyncGroupRequest.API_KEY})
+"""Requests that a broker may answer late; later requests on the same connection wait for them."""
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """Connection to one node for one purpose, with its waiting requests and its failures in a row."""
+
+    node_id: int
+    name: str
+    connection: Connection | None = None
+    waiting: list[PendingRequest] = field(default_factory=list)
+    failures: int = 0
+    retry_at_ms: int = 0
+
+    @property
+    def is_long_polling(self) -> bool:
+        """True while a long-poll request in flight delays later requests."""
+        return self.connection is not None and any(
+            pending.unsent.request.API_KEY in LONG_POLLS for pending in self.connection.in_flight
+        )
+
+
+class ConnectionLoss(NamedTuple):
+    """Reason of a lost connection, and its error class: NotKafka, AuthenticationFailed or ConnectionFailed."""
+
+    text: str
+    kind: type[KohortError]
+
+
+def drop_idle_channels(
+    channels: dict[tuple[int, str], Channel], losses: dict[int, ConnectionLoss], addresses: Addresses
+) -> None:
+    idle = [key for key, channel in channels.items() if channel.connection is None and not channel.waiting]
+    for key in [key for key in idle if addresses.of(key[0]) is None]:
+        del channels[key]
+    for node_id in [node_id for node_id in losses if addresses.of(node_id) is None]:
+        del losses[node_id]
+
+
+def least_loaded(channels: Iterable[Channel], usual: str) -> Channel | None:
+    """Return the ready channel with the fewest requests, or None.
+
+    Of equal channels it prefers a known node over a bootstrap address, then the channel named ``usual``.
+    """
+    ready = [
+        (channel.connection.load, channel.node_id < 0, channel.name != usual, channel.node_id, channel)
+        for channel in channels
+        if channel.connection is not None and channel.connection.state is ConnectionState.READY
+    ]
+    return min(ready, key=lambda entry: entry[:4])[4] if ready else None
+
+
+def describe_loss(
+    channel: Channel, connection: Connection, why: ConnectionLoss, bootstrap: Collection[tuple[str, int]]
+) -> str:
+    if connection.state is ConnectionState.READY:
+        return f"the connection to {connection.address} was lost: {why.text}"
+    origin = ""
+    if channel.node_id >= 0 and (connection.host, connection.port) not in bootstrap:
+        origin = f", the advertised address of node {channel.node_id} (advertised.listeners)"
+    problem = "login rejected" if why.kind is AuthenticationFailed else "no broker"
+    return f"{problem} at {connection.address}{origin}: {why.text}"
+
+
+def unreachable(losses: Sequence[ConnectionLoss]) -> KohortError:
+    """Return the error of a request that no broker answered.
+
+    It is permanent if a broker rejects the login, or if no address speaks Kafka's protocol.
+    """
+    attempts = "; ".join(loss.text for loss in losses)
+    kinds = {loss.kind for loss in losses}
+    if AuthenticationFailed in kinds:
+        return AuthenticationFailed(f"no broker accepts this client: {attempts}")
+    kind = NotKafka if kinds == {NotKafka} else ConnectionFailed
+    return kind(f"no broker could be reached: {attempts}")
