@@ -55,8 +55,8 @@ def last_entry_ms(broker: kohort.Broker) -> int:
 def played(broker: kohort.Broker, beside: ShownBeside) -> None:
     """Let it look on as the demo does."""
     try:
-        beside.begun(broker.bootstrap)
-        beside.group_done(last_entry_ms(broker))
+        beside.broker_started(broker.bootstrap)
+        beside.group_finished(last_entry_ms(broker))
         beside.done()
     finally:
         beside.end()
@@ -72,15 +72,15 @@ def test_the_group_is_written_as_one_file_with_its_timeline(broker: kohort.Broke
     played(broker, ShownBeside(GROUP, said.append, page=page))
 
     html = page.read_text()
-    told = carried(html)
+    reported = carried(html)
     assert page.stat().st_size < MOST_BYTES
-    assert told["/cluster"]["title"] == "kohort demo"
-    assert {lane["who"]["client_id"] for lane in told[f"/groups/{GROUP}/timeline"]["timeline"]["lanes"]} == {
+    assert reported["/cluster"]["title"] == "kohort demo"
+    assert {lane["who"]["client_id"] for lane in reported[f"/groups/{GROUP}/timeline"]["timeline"]["lanes"]} == {
         "member-1", HOSTILE,
     }  # fmt: skip
-    causes = [this["cause"] for this in told[f"/groups/{GROUP}/rebalances"]["rebalances"]]
+    causes = [this["cause"] for this in reported[f"/groups/{GROUP}/rebalances"]["rebalances"]]
     assert (causes[0], causes[-1]) == ("GROUP_FORMING", "MEMBER_LEFT"), "from its first member to its last"
-    assert told[f"/groups/{GROUP}"]["status"]["state"] == "Empty", "as it was when it had done its part"
+    assert reported[f"/groups/{GROUP}"]["status"]["state"] == "Empty", "as it was when it had done its part"
     assert f'"#/groups/{GROUP}/timeline"' in html, "it opens there"
     assert "<script>alert" not in html
     assert said == [f"the group {GROUP} as a page: {page}"]
@@ -130,9 +130,9 @@ def test_without_the_extra_it_says_so_once_and_the_page_is_written_all_the_same(
     page = tmp_path / "demo.html"
     played(broker, ShownBeside(GROUP, lambda _: None, page=page, console=True))
 
-    told = capsys.readouterr().err
-    assert told.count("kohort demo:") == 1
-    assert "pip install 'kohort[console]'" in told
+    reported = capsys.readouterr().err
+    assert reported.count("kohort demo:") == 1
+    assert "pip install 'kohort[console]'" in reported
     assert "GROUP_FORMING" in page.read_text()
 
 

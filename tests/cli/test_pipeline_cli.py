@@ -104,13 +104,13 @@ def test_the_ledger_that_is_printed_tells_what_was_delivered_again() -> None:
 
 def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_refused(tmp_path: Path) -> None:
     from kohort.spark.pipeline.parse import load_pipeline
-    from kohort.spark.pipeline.running.process import as_the_only_run
+    from kohort.spark.pipeline.running.process import exclusive_run
 
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER)
     assert "it has not run yet" in run("status", str(file))
 
-    with as_the_only_run(load_pipeline(file)):
+    with exclusive_run(load_pipeline(file)):
         said = run("status", str(file))
         assert "is running: process" in run("reset", str(file), "--yes", code=5)
         assert json.loads(run("status", str(file), "--output", "json"))["running"]["pid"] == os.getpid()

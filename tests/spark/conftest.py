@@ -1,4 +1,4 @@
-"""One SparkSession and one broker for all of these tests: a session takes seconds to start."""
+"""One SparkSession and one broker for all tests of this folder: a session takes seconds to start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Records = list[tuple[bytes | None, bytes | None]]
 
 
 class Cluster:
-    """A broker with what the tests do to it."""
+    """Broker, and helpers of the tests."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -78,8 +78,6 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def read(spark: Any, cluster: Cluster) -> Callable[..., Any]:
-    """A batch frame of a topic."""
-
     def make(topic: str, **options: str) -> Any:
         given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
         return spark.read.format("kohort").options(**given).load()
@@ -89,7 +87,7 @@ def read(spark: Any, cluster: Cluster) -> Callable[..., Any]:
 
 @pytest.fixture
 def run_once(spark: Any, cluster: Cluster) -> Callable[..., list[list[Any]]]:
-    """Run a query to the end that the topic has now; the rows of each micro-batch."""
+    """Return a function that runs a query to the topic's current end and returns the rows by micro-batch."""
 
     def run(topic: str, checkpoint: Any, each: Callable[[Any], Any] | None = None, **options: str) -> list[list[Any]]:
         given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}

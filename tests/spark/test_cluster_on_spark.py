@@ -1,4 +1,4 @@
-"""A pipeline on a Spark cluster, a standalone master and two workers here: by the command, and by spark-submit."""
+"""A pipeline on a standalone Spark cluster with two workers: by the command, and by spark-submit."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 
 PARTITIONS = 8
 BAD_EVERY = 1000
-"""Each so many, a record is not JSON and becomes a dead letter."""
+"""Every n-th record is not JSON and becomes a dead letter."""
 CHUNK = 10_000
-"""Records that go to one partition, before the next has as many."""
+"""Consecutive records sent to one partition."""
 MORE = 20_000
 RUNS_S = 3600.0
 ORDERS = """\
@@ -43,13 +43,13 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "spark-operating.md"
 
 @dataclass
 class Cluster:
-    """A Spark cluster, and the folder of its logs and of its workers."""
+    """Spark cluster, and the folder of its logs and workers."""
 
     master: str
     folder: Path
 
     def executors(self) -> int:
-        """How many executors the workers have run, over all applications."""
+        """Number of executors started by the workers."""
         return len(list(self.folder.glob("work-*/app-*/*")))
 
 
@@ -72,7 +72,7 @@ def send(bootstrap: str, first: int, last: int) -> None:
 
 
 def check(folder: Path, *, rows: int, in_all: int) -> None:
-    """The last run has read ``rows``; all runs have, and the table holds, ``in_all``, each row once."""
+    """Check the rows of the last run, and of all runs and the table, each exactly once."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -91,7 +91,7 @@ def check(folder: Path, *, rows: int, in_all: int) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("rows", [200_000, 5_000_000])
-def test_a_cluster_runs_a_pipeline_and_every_row_is_accounted_for(rows: int, cluster: Cluster, tmp_path: Path) -> None:
+def test_cluster_runs_a_pipeline_and_every_row_is_accounted_for(rows: int, cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(ORDERS)
     with Broker() as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -115,7 +115,6 @@ def test_a_cluster_runs_a_pipeline_and_every_row_is_accounted_for(rows: int, clu
 
 
 def submit(folder: Path, master: str, bootstrap: str) -> None:
-    """Run the program that the guide shows."""
     program = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     (folder / "orders.py").write_text("\n".join(program))
     command = [str(spark_home() / "bin" / "spark-submit"), "--master", master, "orders.py", "orders.yaml"]

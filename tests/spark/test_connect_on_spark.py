@@ -1,4 +1,4 @@
-"""The examples of Spark Connect and of a declarative pipeline, on a server that runs on the Java of the wheel."""
+"""Examples of Spark Connect and of a declarative pipeline, on a server with the Java of the wheel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RUNS_S = 600.0
 
 @pytest.fixture(scope="module")
 def environ() -> dict[str, str]:
-    """No Java but the one that the package brings."""
+    """Return an environment without another Java."""
     return {**os.environ, **QUICK_JVM, "JAVA_HOME": str(find_java({"PATH": ""}).home)}
 
 
@@ -54,9 +54,7 @@ def run(command: list[str | Path], environ: Mapping[str, str], folder: Path) -> 
     return ran.stdout
 
 
-def test_the_example_of_spark_connect_reads_writes_and_commits(
-    server: str, environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_spark_connect_example_reads_writes_and_commits(server: str, environ: dict[str, str], tmp_path: Path) -> None:
     printed = run([sys.executable, EXAMPLES / "spark_connect.py", server], environ, tmp_path)
 
     assert "|     DE|   50|" in printed
@@ -64,7 +62,7 @@ def test_the_example_of_spark_connect_reads_writes_and_commits(
     assert "committed: {'orders-0': 1000}" in printed
 
 
-def test_the_example_of_a_declarative_pipeline_goes_on_where_it_stood(
+def test_declarative_pipeline_example_continues_after_a_restart(
     server: str, environ: dict[str, str], tmp_path: Path
 ) -> None:
     spec = declarative(tmp_path)
@@ -81,7 +79,7 @@ def test_the_example_of_a_declarative_pipeline_goes_on_where_it_stood(
 
 
 def declarative(folder: Path) -> Path:
-    """The pipeline, with a storage of its own; the path of its spec."""
+    """Copy the pipeline with its own storage; return the path of its spec."""
     shutil.copytree(EXAMPLES / "declarative", folder / "pipeline")
     spec = folder / "pipeline" / "spark-pipeline.yml"
     whole = spec.read_text()
@@ -98,7 +96,6 @@ def produce(bootstrap: str, first: int, last: int) -> None:
 
 
 def totals(server: str) -> dict[str, int]:
-    """The materialized view, as a client of the server sees it."""
     from pyspark.sql.connect.session import SparkSession
 
     client = SparkSession.builder.remote(server).create()
@@ -116,7 +113,6 @@ def committed(bootstrap: str) -> int:
 
 
 def large(bootstrap: str) -> list[int]:
-    """The ids in the topic that the pipeline writes."""
     import json
 
     found: list[int] = []

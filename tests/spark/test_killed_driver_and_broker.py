@@ -1,4 +1,4 @@
-"""Spark's driver is killed, and the broker with it, while clients of all kinds work: every record is accounted for."""
+"""Spark's driver and the broker are killed while clients of all kinds run: every record is accounted for."""
 
 import pytest
 from crash.run import options_of, play

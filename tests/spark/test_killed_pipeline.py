@@ -1,4 +1,4 @@
-"""A pipeline whose driver is killed at any moment, and started again: in the end each row is there once."""
+"""A pipeline with a driver that is killed at any time and restarted: finally each row is written once."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 PARTITIONS = 3
 ROWS_PER_S = 100
 LIMIT = 400
-"""The most rows of a micro-batch that may be killed; the run to the end takes more at once."""
+"""Maximum rows of a micro-batch that may be killed."""
 BAD_EVERY = 50
-"""Each so many, a record is not JSON and becomes a dead letter."""
+"""Every n-th record is not JSON and becomes a dead letter."""
 WAIT_S = 600.0
 MOMENTS = ("it starts", "it goes on", "rows are written")
-"""When a run is killed: some time after its start, or after its first micro-batch; or before Spark knows that the
-micro-batch is complete whose rows are there."""
+"""Time of the kill: some time after the start, after the first micro-batch, or after rows are written and before
+Spark's commit.
+"""
 LONGEST_S = 4.0
-"""The longest such time."""
 LEDGER, WRITTEN = "state/orders/ledger/*.json", "out/batch-*.parquet"
 ENDS_MOST = 4
-"""Runs to the end: Spark may give up on a worker that a busy machine starts too slowly."""
+"""Runs to the end: on a busy machine Spark may not wait for a worker."""
 ORDERS = """\
 name: orders
 brokers: "${BROKERS}"
@@ -57,7 +57,7 @@ trigger: {every: 100 milliseconds}
 
 @contextmanager
 def orders_coming(bootstrap: str) -> Iterator[list[bytes]]:
-    """Records sent all the while; what was sent, complete when the block has ended."""
+    """Send records during the block; yields the list of sent records, complete at its end."""
     sent: list[bytes] = []
     enough = threading.Event()
 
@@ -79,7 +79,7 @@ def orders_coming(bootstrap: str) -> Iterator[list[bytes]]:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("seed", "kills"), [(1, 3), (2, 20)])
-def test_a_driver_killed_at_any_moment_leaves_each_row_once(seed: int, kills: int, tmp_path: Path) -> None:
+def test_driver_killed_at_any_time_leaves_each_row_once(seed: int, kills: int, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(ORDERS)
     chance = random.Random(seed)
     with Broker() as broker:
@@ -101,7 +101,6 @@ def started(folder: Path, bootstrap: str, limit: int, *options: str, log: str) -
 
 
 def run_and_kill(chance: random.Random, folder: Path, bootstrap: str, moment: str, log: str) -> None:
-    """One run that does not come to its end."""
     driver_alone, pause_s = chance.random() < 0.5, chance.uniform(0, LONGEST_S)
     done, written = fresh(folder, LEDGER), fresh(folder, WRITTEN)
     run = started(folder, bootstrap, LIMIT, log=log)
@@ -111,7 +110,7 @@ def run_and_kill(chance: random.Random, folder: Path, bootstrap: str, moment: st
         else:
             if moment == "it goes on":
                 eventually(moment, lambda: goes_on(run) and fresh(folder, LEDGER) - done, WAIT_S)
-            time.sleep(pause_s)  # the moment is the seed's
+            time.sleep(pause_s)  # the seed decides the time
         if driver_alone:
             run.kill_driver()
     finally:
@@ -124,7 +123,7 @@ def goes_on(run: PipelineProcess) -> bool:
 
 
 def fresh(folder: Path, files: str) -> set[tuple[Path, int]]:
-    """Files that each micro-batch leaves, with the time of each: one that is repeated leaves a new one."""
+    """Files of each micro-batch with their times; a repeated micro-batch has new files."""
     found = set()
     for path in folder.glob(files):
         with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""A query's life on a real Spark: what is added, moved and restarted under it, and what must hold after."""
+"""Queries on a real Spark under new partitions, group moves and broker restarts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 @pytest.mark.campaign
-def test_a_running_query_outlives_new_partitions_a_moved_group_and_a_restarted_broker(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_running_query_survives_new_partitions_a_moved_group_and_a_restarted_broker(spark: Any, tmp_path: Path) -> None:
     from kohort.aio.producing.producer import Producer
 
     with Broker(data_dir=tmp_path / "data") as broker:
@@ -90,7 +88,7 @@ def test_a_running_query_outlives_new_partitions_a_moved_group_and_a_restarted_b
 
 
 class Running:
-    """A query that goes on; started again where Spark was too slow to start a process of its own."""
+    """Running query, restarted if Spark was too slow to start one of its processes."""
 
     def __init__(self, stream: Any, collect: Callable[[Any, int], None], checkpoint: Path) -> None:
         writer = stream.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
@@ -98,7 +96,7 @@ class Running:
         self.query = self._start()
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for it; the query must not end meanwhile."""
+        """Wait for the condition; the query must not end meanwhile."""
 
         def now() -> bool:
             if not condition():
@@ -116,7 +114,7 @@ class Running:
             self.query = self._start()
 
     def until_it_fails(self) -> str:
-        """Wait for its end; what it says."""
+        """Wait for the query's failure; return its message."""
         wait_for(lambda: not self.query.isActive, "the query to end")
         return str(self.query.exception())
 
@@ -144,11 +142,11 @@ def numbers(rows: Any) -> list[int]:
 
 
 IDLE_MS = 30_000
-"""How long the idle query waits at the broker; were it to sleep as long, three records would take three times that."""
+"""Wait of an idle query at the broker; if it slept as long, three records would take three times that."""
 
 
 @pytest.mark.campaign
-def test_an_idle_query_has_lag_0_and_wakes_when_something_arrives(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_idle_query_has_lag_0_and_wakes_for_a_new_record(spark: Any, cluster: Any, tmp_path: Path) -> None:
     topic = cluster.new_topic(partitions=2)
     cluster.produce(topic, numbered(0, 50))
     seen: list[int] = []
@@ -168,7 +166,7 @@ def test_an_idle_query_has_lag_0_and_wakes_when_something_arrives(spark: Any, cl
 
 
 @pytest.mark.campaign
-def test_a_micro_batch_that_always_fails_ends_each_run_and_commits_nothing_until_it_is_mended(
+def test_failing_micro_batch_ends_each_run_and_commits_nothing_until_fixed(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)
@@ -195,9 +193,7 @@ def test_a_micro_batch_that_always_fails_ends_each_run_and_commits_nothing_until
 
 
 @pytest.mark.campaign
-def test_a_topic_truncated_under_its_query_ends_it_with_the_offsets_or_is_passed_over(
-    spark: Any, cluster: Any, tmp_path: Path
-) -> None:
+def test_topic_truncated_during_a_query_ends_it_or_is_skipped(spark: Any, cluster: Any, tmp_path: Path) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, numbered(0, 100))
     seen: list[int] = []
@@ -230,7 +226,7 @@ def test_a_topic_truncated_under_its_query_ends_it_with_the_offsets_or_is_passed
 
 
 @pytest.mark.campaign
-def test_a_group_that_was_reset_moves_a_new_query_and_not_one_with_a_checkpoint(
+def test_reset_group_moves_a_new_query_but_not_one_with_a_checkpoint(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)

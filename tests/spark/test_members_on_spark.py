@@ -1,6 +1,6 @@
-"""Two pipelines as members of one group, on a real Spark: one stands still and is fenced, then it is killed.
+"""Two pipelines as members of one group, on a real Spark: one stalls and is fenced, then it is killed.
 
-tests/behaviour/test_spark_members.py has more of what may befall a member, without Spark.
+tests/behaviour/test_spark_members.py tests more cases, without Spark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SESSIONS = {
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_one_of_two_pipelines_stands_still_and_is_killed_and_no_row_is_lost(
+def test_no_row_is_lost_if_one_of_two_pipelines_stalls_and_is_killed(
     tmp_path: Path, protocol: Literal["classic", "consumer"]
 ) -> None:
     with Broker(SESSIONS) as broker:

@@ -1,4 +1,4 @@
-"""Pipelines on a real Spark: every row is in a sink or a dead letter, and the run says so."""
+"""Pipelines on a real Spark: every row is in a sink or a dead letter, and the run reports it."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def read_topic(spark: Any, cluster: Any, topic: str) -> list[Any]:
     return rows
 
 
-@pytest.mark.campaign  # the main job does the same
-def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_what_is_new(
+@pytest.mark.campaign  # the demo does the same
+def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_new_rows(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders, rates = prepared(cluster)
@@ -116,7 +116,9 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_what_i
 
 
 @pytest.mark.campaign
-def test_a_step_that_loses_rows_unsaid_makes_the_run_unbalanced(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_step_that_loses_rows_without_filters_makes_the_run_unbalanced(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
     orders, rates = prepared(cluster)
 
     report = run(spark, cluster, tmp_path, orders, rates, ORDERS.replace("left join", "join"))
@@ -126,9 +128,7 @@ def test_a_step_that_loses_rows_unsaid_makes_the_run_unbalanced(spark: Any, clus
 
 
 @pytest.mark.campaign
-def test_a_rule_that_fails_the_run_names_rows_and_nothing_is_committed(
-    spark: Any, cluster: Any, tmp_path: Path
-) -> None:
+def test_rule_that_fails_the_run_names_rows_and_commits_nothing(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders, rates = prepared(cluster)
 
     text = ORDERS.replace("else: drop", "else: fail").replace("limit: {rows: 6}", "")
@@ -140,7 +140,7 @@ def test_a_rule_that_fails_the_run_names_rows_and_nothing_is_committed(
 
 
 @pytest.mark.campaign
-def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_sinks_and_checkpoints_of_different_runs_are_not_mixed(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders, rates = cluster.new_topic(), cluster.new_topic()
     out = tmp_path / "out"
     out.mkdir()
@@ -167,7 +167,7 @@ checkpoint: state
 """
 
 
-def test_second_pipeline_on_the_folder_or_the_group_of_another_is_refused(
+def test_second_pipeline_with_the_folder_or_group_of_another_is_rejected(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders = cluster.new_topic()
@@ -187,7 +187,7 @@ def test_second_pipeline_on_the_folder_or_the_group_of_another_is_refused(
 
 
 @pytest.mark.campaign
-def test_column_of_another_type_is_refused_when_the_run_begins_and_a_narrower_one_is_widened(
+def test_column_of_another_type_is_rejected_at_the_start_and_a_narrower_one_is_widened(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders = cluster.new_topic()
@@ -209,9 +209,7 @@ def test_column_of_another_type_is_refused_when_the_run_begins_and_a_narrower_on
     assert found.agg({"id": "sum"}).collect()[0][0] == 3
 
 
-def test_topic_deleted_and_filled_again_between_two_runs_ends_the_second(
-    spark: Any, cluster: Any, tmp_path: Path
-) -> None:
+def test_topic_recreated_between_two_runs_ends_the_second(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic(partitions=1)
     text = OWNED.replace("NAME", "refilled").replace("GROUP", orders)
     cluster.produce(orders, [as_json(id=n) for n in range(5)])
@@ -255,9 +253,7 @@ checkpoint: state
 
 
 @pytest.mark.campaign
-def test_rows_of_a_micro_batch_that_is_repeated_are_counted_as_re_delivered(
-    spark: Any, cluster: Any, tmp_path: Path
-) -> None:
+def test_rows_of_a_repeated_micro_batch_are_counted_as_redelivered(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic()
     cluster.produce(orders, [as_json(id=n) for n in range(9)] + [(b"x", b"not json")])
     pipeline = parse_pipeline(AGAIN, tmp_path / "again.yaml", {"BROKERS": cluster.bootstrap, "ORDERS": orders})
@@ -281,7 +277,7 @@ def test_rows_of_a_micro_batch_that_is_repeated_are_counted_as_re_delivered(
 
 
 @pytest.mark.campaign
-def test_a_pipeline_with_windows_counts_re_delivered_rows_too(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_pipeline_with_windows_counts_redelivered_rows(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic()
     cluster.produce(orders, [as_json(id=n) for n in range(10)])
     pipeline = parse_pipeline(COUNTED, tmp_path / "counted.yaml", {"BROKERS": cluster.bootstrap, "ORDERS": orders})
@@ -333,7 +329,7 @@ checkpoint: state
 
 
 @pytest.mark.campaign
-def test_values_of_csv_are_decoded_tested_set_aside_and_merged(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_csv_values_are_decoded_tested_quarantined_and_merged(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic(partitions=1)
     environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders}
     pipeline = parse_pipeline(CSV, tmp_path / "lines.yaml", environ)
@@ -355,7 +351,7 @@ def test_values_of_csv_are_decoded_tested_set_aside_and_merged(spark: Any, clust
 
 
 @pytest.mark.campaign
-def test_values_of_avro_are_decoded_for_windows(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_avro_values_are_decoded_for_windows(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic(partitions=1)
     cluster.produce(orders, [(None, b"\x02"), (None, b"\x04"), (None, b"\x04\x00")])
     environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders}
@@ -369,6 +365,6 @@ def test_values_of_avro_are_decoded_for_windows(spark: Any, cluster: Any, tmp_pa
 
 
 @pytest.mark.campaign
-def test_a_misspelt_option_is_refused_at_load(spark: Any) -> None:
+def test_misspelt_option_is_rejected_at_load(spark: Any) -> None:
     with pytest.raises(Exception, match="unknown option 'subscrib'; did you mean subscribe"):
         spark.readStream.format("kohort").option("subscrib", "orders").load()

@@ -1,4 +1,4 @@
-"""What the workers of one process read of a cluster: ranges small and large, after each other."""
+"""Small and large ranges read one after the other by workers of one process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ COLUMNS = ("value", "offset")
 
 
 def rows_of(cluster: KohortCluster, ranges: Sequence[Range]) -> list[tuple[int, int]]:
-    """Offset and length of each value."""
     found = []
     for batch in read_ranges(cluster, ranges, RecordRowBuilder(COLUMNS), fail_on_data_loss=True):
         assert batch.schema == arrow_schema(COLUMNS)
@@ -24,7 +23,7 @@ def rows_of(cluster: KohortCluster, ranges: Sequence[Range]) -> list[tuple[int, 
     return found
 
 
-def test_small_ranges_are_exact_whatever_the_records_before_them_were_like(cluster: Any) -> None:
+def test_small_ranges_are_exact_after_records_of_any_size(cluster: Any) -> None:
     sizes = [100] * 2000 + [100_000] * 20 + [100] * 2000
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, [(None, b"x" * size) for size in sizes], partition=0)

@@ -1,4 +1,4 @@
-"""Spark over a secured cluster: source, sink, member, dead letters, a pipeline; and no secret in what Spark shows."""
+"""Spark with a secured cluster: source, sink, member, dead letters, a pipeline; and no secret in Spark's output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROWS = 20
 
 @pytest.fixture(scope="module")
 def secured():
-    """A broker with records, some of them bad, and the options of Spark for it."""
+    """Broker with records, some of them bad, and the options of Spark for it."""
     with kohort.Broker(OPTIONS) as broker:
         with kohort.Producer(bootstrap_servers=broker.bootstrap_of("PLAINTEXT")) as producer:
             for number in range(ROWS):
@@ -52,17 +52,14 @@ def secured():
 
 
 def plain_options(options):
-    """The same for a client of ours."""
     return {name.removeprefix("kafka."): value for name, value in options.items()}
 
 
 def committed(admin, group):
-    """How many records a group has read."""
     return sum(at.offset for at in admin.list_group_offsets(group).values() if at)
 
 
 def explained(frame):
-    """All that Spark says of a plan."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         for mode in ("extended", "formatted", "cost"):
@@ -70,7 +67,7 @@ def explained(frame):
     return out.getvalue() + frame._jdf.queryExecution().toString()
 
 
-def test_records_go_in_and_out_and_no_plan_checkpoint_or_progress_shows_the_password(spark, secured, tmp_path):
+def test_records_are_read_and_written_and_spark_shows_no_password(spark, secured, tmp_path):
     source = {**secured, "subscribe": "orders", "startingOffsets": "earliest"}
     batch = spark.read.format("kohort").options(**source).load()
     stream = spark.readStream.format("kohort").options(**source).load()
@@ -91,7 +88,7 @@ def test_records_go_in_and_out_and_no_plan_checkpoint_or_progress_shows_the_pass
     assert shown_in_files(tmp_path) == {}
 
 
-def test_a_member_and_its_dead_letters_come_in_the_same_way(spark, secured, tmp_path):
+def test_member_and_its_dead_letters_use_the_same_login(spark, secured, tmp_path):
     member = {**secured, "subscribe": "orders", "group.id": "members", "group.mode": "member"}
     decoded = {"value.format": "json", "badRecords": "dlq", "deadLetterTopic": "letters"}
     stream = spark.readStream.format("kohort").schema("id long").options(**member, **decoded).load()
@@ -112,7 +109,7 @@ def test_a_member_and_its_dead_letters_come_in_the_same_way(spark, secured, tmp_
     assert shown_in_files(tmp_path) == {}
 
 
-def test_the_history_of_groups_is_read_as_whoever_may(spark, secured):
+def test_group_journal_is_read_only_with_the_right_to_read(spark, secured):
     with kohort.Consumer({**plain_options(secured), "group.id": "historic"}) as consumer:
         consumer.subscribe(["orders"])
         eventually(lambda: consumer.poll(200) is not None and consumer.assignment(), deadline_s=60)
@@ -127,14 +124,14 @@ def test_the_history_of_groups_is_read_as_whoever_may(spark, secured):
         rebalance_table(spark, profile="nowhere")
 
 
-def test_a_wrong_password_is_one_sentence_without_it(spark, secured):
+def test_wrong_password_is_one_sentence_without_it(spark, secured):
     wrong = {**secured, "kafka.sasl.jaas.config": secured["kafka.sasl.jaas.config"].replace(PLAIN, f"{PLAIN}-not")}
     with pytest.raises(Exception, match=r"AuthenticationFailed|Authentication failed") as refused:
         spark.read.format("kohort").options(**wrong, subscribe="orders").load().count()
     assert shown(str(refused.value)) == []
 
 
-def test_a_pipelines_ledger_and_state_hold_no_secret(spark, secured, tmp_path, monkeypatch):
+def test_ledger_and_state_of_a_pipeline_have_no_secret(spark, secured, tmp_path, monkeypatch):
     monkeypatch.setenv("PLANTED", PLAIN)
     file = tmp_path / "orders.yaml"
     file.write_text(

@@ -1,4 +1,4 @@
-"""format("kohort") as a sink on a real Spark: what is written is on the topic, where Kafka clients would put it."""
+"""The sink on a real Spark: records are on the topic, in the partitions that Kafka clients would choose."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def headers_of(row: Any) -> dict[str, str]:
 
 
 @pytest.mark.campaign
-def test_a_batch_of_any_frame_lands_by_its_keys_with_its_headers(
-    spark: Any, cluster: Any, read: Callable[..., Any]
-) -> None:
+def test_batch_is_sent_by_key_with_headers(spark: Any, cluster: Any, read: Callable[..., Any]) -> None:
     topic = cluster.new_topic(partitions=3)
     frame = spark.range(200).selectExpr("id", "concat('customer-', id % 50) as customer", "id % 2 = 0 as even")
 
@@ -48,7 +46,7 @@ def test_a_batch_of_any_frame_lands_by_its_keys_with_its_headers(
 
 
 @pytest.mark.campaign
-def test_a_stream_sends_each_row_under_its_query_batch_task_and_number(
+def test_stream_sends_rows_with_delivery_headers(
     spark: Any, cluster: Any, read: Callable[..., Any], tmp_path: Path
 ) -> None:
     source, left, right = (cluster.new_topic() for _ in range(3))

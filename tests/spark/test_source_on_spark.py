@@ -1,4 +1,4 @@
-"""format("kohort") on a real Spark: what was produced is read, once, and the group shows how far."""
+"""The source on a real Spark: records are read once, and the group shows the progress."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def values(rows: list[Any]) -> list[int]:
     return sorted(int(row["value"]) for row in rows)
 
 
-def test_a_batch_reads_what_was_produced_byte_for_byte(read: Callable[..., Any], cluster: Any) -> None:
+def test_batch_reads_records_byte_for_byte(read: Callable[..., Any], cluster: Any) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, [(b"\x00\xff", b"v"), (None, b""), (b"k", None)], headers=[("h", b"1"), ("h", None)])
 
@@ -48,7 +48,7 @@ def test_a_batch_reads_what_was_produced_byte_for_byte(read: Callable[..., Any],
 
 
 @pytest.mark.campaign
-def test_a_batch_reads_between_offsets_and_only_the_columns_of_its_schema(spark: Any, cluster: Any) -> None:
+def test_batch_reads_between_offsets_and_only_the_columns_of_its_schema(spark: Any, cluster: Any) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, numbered(0, 50))
     options = {
@@ -64,7 +64,7 @@ def test_a_batch_reads_between_offsets_and_only_the_columns_of_its_schema(spark:
     assert sorted(row["offset"] for row in frame.collect()) == list(range(10, 20))
 
 
-def test_a_stream_reads_each_row_once_over_restarts_and_its_group_has_lag_0(
+def test_stream_reads_each_row_once_over_restarts_and_its_group_has_lag_0(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic()
@@ -85,7 +85,7 @@ def test_a_stream_reads_each_row_once_over_restarts_and_its_group_has_lag_0(
 
 
 @pytest.mark.campaign
-def test_a_first_batch_that_fails_is_retried_from_where_it_began(
+def test_failed_first_batch_is_retried_from_its_start(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)
@@ -105,7 +105,7 @@ def test_a_first_batch_that_fails_is_retried_from_where_it_began(
 
 
 @pytest.mark.campaign
-def test_a_new_query_goes_on_from_its_group(
+def test_new_query_continues_at_group_offsets(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)
@@ -118,12 +118,12 @@ def test_a_new_query_goes_on_from_its_group(
     assert [values(batch) for batch in rows] == [list(range(20, 25))]
 
 
-def test_an_option_that_does_not_exist_is_an_error_with_the_nearest_name(read: Callable[..., Any]) -> None:
+def test_unknown_option_is_rejected_with_the_nearest_name(read: Callable[..., Any]) -> None:
     with pytest.raises(Exception, match=r"unknown option 'startingofsets'; did you mean startingOffsets\?"):
         read("any", startingOfsets="earliest").collect()
 
 
 @pytest.mark.campaign
-def test_a_topic_that_does_not_exist_is_named(read: Callable[..., Any]) -> None:
+def test_missing_topic_is_named_by_spark(read: Callable[..., Any]) -> None:
     with pytest.raises(Exception, match="no topic nowhere"):
         read("nowhere").collect()

@@ -1,6 +1,6 @@
-"""The table of values by each road on Spark, and by Spark's own readers: one promise, one result.
+"""The table of values by each reader on Spark, and by Spark's own readers: one promise, one result.
 
-The roads are a batch of ``format("kohort")``, a pipeline's table, its run without and with a window, and its test.
+The readers are a batch of ``format("kohort")``, a pipeline's table, its run without and with a window, and its test.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kohort.spark.pipeline.definition import Decode, Pipeline
-from kohort.spark.pipeline.file_tests import raw_frame
+from kohort.spark.pipeline.file_tests import records_frame
 from kohort.spark.pipeline.frames import PROBLEM, decode_records, load_decoded
 from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.stateful import stream_frame
@@ -50,7 +50,7 @@ checkpoint: state
 """
 NAME = re.compile(rb"""(["'])(?:v|\\u0076)(["'])""")
 Rows = dict[int, Any]
-"""The result of each value, by its place in the table: a plain value, a tuple of several columns, or BAD."""
+"""Result of each value by its index in the table: a value, a tuple of columns, or BAD."""
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def wide(values: tuple[Value, ...]) -> tuple[str, list[bytes | None], list[list[
     return schema, renamed, columns
 
 
-class Roads:
-    """One topic of records, read by each road."""
+class Readers:
+    """One topic of records, read by each reader."""
 
     def __init__(self, spark: Any, cluster: Any, folder: Path, kind: str, schema: str, records: list[Any]) -> None:
         self.spark = spark
@@ -98,7 +98,7 @@ class Roads:
 
     def test(self) -> Any:
         given = [{"key": "k", "value": None} for _ in self.records]
-        frame = raw_frame(self.spark, self.pipeline.stream, given)
+        frame = records_frame(self.spark, self.pipeline.stream, given)
         rows = [
             (*row[:1], record and bytearray(record), *row[2:])
             for row, record in zip(frame.collect(), self.records, strict=True)
@@ -112,7 +112,7 @@ class Roads:
         return self._written(frame, "run")
 
     def window(self) -> Any:
-        """The stream that a window takes: good rows only, the others dead letters."""
+        """Stream for a window: good rows; the others become dead letters."""
         rules = "expect: [{check: 1 = 1, else: quarantine, reason: keeps the source}]\n"
         environ = {"BROKERS": self.pipeline.stream.brokers, "TOPIC": self.topic}
         text = PIPELINE.replace("sinks:", f"{rules}sinks:")
@@ -162,16 +162,16 @@ def of_spark(spark: Any, reader: Callable[..., Any], schema: str, records: list[
     return results(frame.select("at", read).select("row.*", "at", problem).drop("_bad"), columns)
 
 
-def check(table: tuple[Value, ...], roads: Roads, own: Callable[..., Any], columns: list[list[int]]) -> None:
-    """Compare each road, and Spark's own reader, with the table."""
+def check(table: tuple[Value, ...], readers: Readers, own: Callable[..., Any], columns: list[list[int]]) -> None:
+    """Compare each reader, and Spark's own reader, with the table."""
     kohort = {place: value.kohort for place, value in enumerate(table)}
-    for road in (roads.batch, roads.table, roads.test, roads.run):
-        assert (road.__name__, differences(table, results(road(), columns), kohort)) == (road.__name__, [])
+    for read in (readers.batch, readers.table, readers.test, readers.run):
+        assert (read.__name__, differences(table, results(read(), columns), kohort)) == (read.__name__, [])
     good = {place: result for place, result in kohort.items() if result is not BAD}
-    found = results(roads.window(), columns)
+    found = results(readers.window(), columns)
     assert found.keys() == good.keys()
     assert differences(table, found, good) == []
-    theirs = of_spark(roads.spark, own, roads.how.schema, roads.records, columns)
+    theirs = of_spark(readers.spark, own, readers.how.schema, readers.records, columns)
     assert differences(table, theirs, {place: value.of_spark for place, value in enumerate(table)}) == []
 
 
@@ -184,28 +184,27 @@ def differences(table: tuple[Value, ...], found: Rows, expected: Rows) -> list[t
     ]
 
 
-def test_json_values_have_the_results_of_the_table_on_each_road(new_york: Any, cluster: Any, tmp_path: Path) -> None:
+def test_json_values_have_the_results_of_the_table_by_each_reader(new_york: Any, cluster: Any, tmp_path: Path) -> None:
     from pyspark.sql.functions import from_json
 
     schema, records, columns = wide(JSON)
-    roads = Roads(new_york, cluster, tmp_path, "json", schema, records)
+    readers = Readers(new_york, cluster, tmp_path, "json", schema, records)
 
-    check(JSON, roads, from_json, columns)
+    check(JSON, readers, from_json, columns)
 
 
-def test_json_times_of_day_have_the_results_of_the_table_where_spark_has_them(
+def test_json_times_of_day_have_the_results_of_the_table_if_spark_supports_them(
     new_york: Any, cluster: Any, tmp_path: Path
 ) -> None:
-    """Spark has no column of type time in a stream."""
     from pyspark.sql.functions import from_json
 
-    roads = Roads(new_york, cluster, tmp_path, "json", "v time", [value.value for value in TIMES_OF_DAY])
+    readers = Readers(new_york, cluster, tmp_path, "json", "v time", [value.value for value in TIMES_OF_DAY])
     columns = [[0]] * len(TIMES_OF_DAY)
     expected = {place: value.kohort for place, value in enumerate(TIMES_OF_DAY)}
 
-    for road in (roads.batch, roads.table, roads.test):
-        assert differences(TIMES_OF_DAY, results(road(), columns), expected) == []
-    theirs = of_spark(new_york, from_json, "v time", roads.records, columns)
+    for read in (readers.batch, readers.table, readers.test):
+        assert differences(TIMES_OF_DAY, results(read(), columns), expected) == []
+    theirs = of_spark(new_york, from_json, "v time", readers.records, columns)
     assert differences(TIMES_OF_DAY, theirs, expected) == []
 
 
@@ -217,10 +216,10 @@ def test_records_keep_microseconds_and_null_fields(new_york: Any) -> None:
     assert json.loads(row["value"]) == {"id": 1, "at": "2024-01-15T05:20:30.123456-05:00", "name": None}
 
 
-def test_csv_values_have_the_results_of_the_table_on_each_road(new_york: Any, cluster: Any, tmp_path: Path) -> None:
+def test_csv_values_have_the_results_of_the_table_by_each_reader(new_york: Any, cluster: Any, tmp_path: Path) -> None:
     from pyspark.sql.functions import from_csv
 
-    values = tuple(value for value in CSV_VALUES if value.value)  # an empty record is among the pairs
+    values = tuple(value for value in CSV_VALUES if value.value)  # an empty record is in the pairs
     schema = "first int, " + ", ".join(f"c{i} {kind}" for i, kind in enumerate(CSV_TYPES))
     places = [1 + CSV_TYPES.index(value.type) for value in values]
     records = [
@@ -228,8 +227,8 @@ def test_csv_values_have_the_results_of_the_table_on_each_road(new_york: Any, cl
         for place, value in zip(places, values, strict=True)
     ]
     columns = [[place] for place in places]
-    check(values, Roads(new_york, cluster, tmp_path, "csv", schema, records), from_csv, columns)
+    check(values, Readers(new_york, cluster, tmp_path, "csv", schema, records), from_csv, columns)
 
     pairs = [value.value for value in CSV_PAIRS]
-    roads = Roads(new_york, cluster, tmp_path, "csv", PAIR, pairs)
-    check(CSV_PAIRS, roads, from_csv, [[0, 1]] * len(pairs))
+    readers = Readers(new_york, cluster, tmp_path, "csv", PAIR, pairs)
+    check(CSV_PAIRS, readers, from_csv, [[0, 1]] * len(pairs))

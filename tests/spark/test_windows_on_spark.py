@@ -1,4 +1,4 @@
-"""Pipelines whose rows meet rows of other micro-batches, on a real Spark: a join of two streams, counted by windows."""
+"""Stateful pipelines on a real Spark: a join of two streams, counted by windows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kohort.spark.pipeline.file_tests import analysed, run_test
+from kohort.spark.pipeline.file_tests import dry_run_frame, run_test
 from kohort.spark.pipeline.frames import StepFailed
 from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.running.run import run_pipeline
@@ -87,9 +87,7 @@ def at(minute: int, **row: Any) -> tuple[bytes | None, bytes | None]:
 
 
 @pytest.mark.campaign
-def test_windows_are_written_once_they_are_closed_and_the_rest_waits_in_state(
-    spark: Any, cluster: Any, tmp_path: Path
-) -> None:
+def test_windows_are_written_when_closed_and_other_rows_stay_in_state(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders = cluster.new_topic(partitions=1)
     first = [at(0, id=1, country="FR"), at(0, id=2, country="FR"), at(1, id=3, country="US"), (b"x", b"no")]
     second = [
@@ -98,14 +96,14 @@ def test_windows_are_written_once_they_are_closed_and_the_rest_waits_in_state(
         at(0, id=6, country="FR"),
         at(9, id=7, country="FR"),
     ]
-    # Spark lets pass what was not late when the micro-batch before began: so ids 6 and 8 are in time.
+    # Spark uses the watermark of the previous micro-batch: ids 6 and 8 are in time.
     cluster.produce(orders, [*first, *second, at(0, id=8, country="FR")])
     environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders}
     pipeline = parse_pipeline(SALES, tmp_path / "sales.yaml", environ)
 
     outcome = run_test(pipeline, pipeline.tests[0], spark)
     assert outcome.passed, outcome.problems
-    assert analysed(pipeline, spark).columns == ["window_start", "window_end", "country", "n", "last"]
+    assert dry_run_frame(pipeline, spark).columns == ["window_start", "window_end", "country", "n", "last"]
     report = run_pipeline(pipeline, spark, once=True)
 
     assert report.balanced, report.as_json()
@@ -128,7 +126,7 @@ def test_two_streams_are_joined_within_their_watermarks_and_counted_by_windows(
 
     pipeline = parse_pipeline(PAID, tmp_path / "paid.yaml", environ)
 
-    assert analysed(pipeline, spark).columns == ["window_start", "window_end", "n"]
+    assert dry_run_frame(pipeline, spark).columns == ["window_start", "window_end", "n"]
     report = run_pipeline(pipeline, spark, once=True)
 
     assert report.balanced, report.as_json()
@@ -152,13 +150,13 @@ OUTER = PAID.replace("o join payments p", "o left join payments p").replace(
         ),
     ],
 )
-def test_what_spark_cannot_stream_is_told_before_anything_is_run(
+def test_unsupported_streaming_plan_is_rejected_before_the_run(
     text: str, said: str, spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     environ = {"BROKERS": cluster.bootstrap, "ORDERS": cluster.new_topic(), "PAYMENTS": cluster.new_topic()}
     pipeline = parse_pipeline(text, tmp_path / "some.yaml", environ)
 
-    analysed(pipeline, spark)
+    dry_run_frame(pipeline, spark)
     with pytest.raises(StepFailed, match=said):
         check_streams(result_frame(spark, pipeline), pipeline)
     with pytest.raises(StepFailed, match=said):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec.structs import replace
 
-from kohort.demo.processes import Beside
+from kohort.demo.processes import DemoHooks
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ STAYS_S: Final = 3600.0
 TITLE: Final = "kohort demo"
 
 
-class ShownBeside(Beside):
+class ShownBeside(DemoHooks):
     """Console and page of the demo's groups; the demo continues without them if they fail."""
 
     def __init__(
@@ -49,7 +49,7 @@ class ShownBeside(Beside):
         self._url: str | None = None
         self._written = False
 
-    def begun(self, bootstrap: str) -> None:
+    def broker_started(self, bootstrap: str) -> None:
         if self._page_at is None and not self._wants_console:
             return
         try:
@@ -84,7 +84,7 @@ class ShownBeside(Beside):
             self._running.callback(source.end)
         self._source = source
 
-    def group_done(self, until_ms: int) -> None:
+    def group_finished(self, until_ms: int) -> None:
         if self._source is None or self._page is None or self._page_at is None:
             return
         try:
@@ -181,14 +181,14 @@ def demo(
 ) -> None:
     try:
         from kohort.demo.group import GROUP
-        from kohort.demo.report import Say
+        from kohort.demo.report import DemoOutput
         from kohort.demo.run import run_demo
     except ImportError as error:
         click.echo(f"kohort demo: {error.name} is missing: pip install 'kohort[demo]'", err=True)
         sys.exit(1)
     if console is None:
         console = output == "text" and sys.stdin.isatty() and sys.stdout.isatty()
-    say = Say(quiet=output == "json")
+    say = DemoOutput(quiet=output == "json")
     try:
         beside = ShownBeside(GROUP, say.line, page=page, console=console)
         outcome = run_demo(data=data, source=source, quick=quick, say=say, beside=beside)

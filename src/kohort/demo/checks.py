@@ -15,7 +15,7 @@ from kohort.model import TopicPartition
 from kohort.spark.pipeline.running.run import RunReport
 
 
-class DemoRun(NamedTuple):
+class OffsetRun(NamedTuple):
     member: str
     partition: int
     first: int
@@ -27,7 +27,7 @@ class DemoRun(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Deliveries:
     deliveries: int
     distinct: int
     missing: dict[int, list[tuple[int, int]]]
@@ -38,7 +38,7 @@ class Seen:
         return self.deliveries - self.distinct
 
 
-def read_notes(paths: Iterable[Path]) -> list[DemoRun]:
+def read_notes(paths: Iterable[Path]) -> list[OffsetRun]:
     runs = []
     for path in sorted(paths):
         for line in path.read_text().splitlines():
@@ -46,11 +46,11 @@ def read_notes(paths: Iterable[Path]) -> list[DemoRun]:
                 note = json.loads(line)
             except ValueError:
                 continue
-            runs.append(DemoRun(path.stem, note["partition"], note["first"], note["last"]))
+            runs.append(OffsetRun(path.stem, note["partition"], note["first"], note["last"]))
     return runs
 
 
-def count_seen(runs: Iterable[DemoRun], ends: Mapping[int, int]) -> Seen:
+def count_deliveries(runs: Iterable[OffsetRun], ends: Mapping[int, int]) -> Deliveries:
     """Compare delivered offsets with the log: each partition must be covered from 0 to its end."""
     runs = list(runs)
     by_member: dict[str, int] = {}
@@ -63,10 +63,10 @@ def count_seen(runs: Iterable[DemoRun], ends: Mapping[int, int]) -> Seen:
         distinct += covered
         if gaps:
             missing[partition] = gaps
-    return Seen(sum(r.rows for r in runs), distinct, missing, by_member)
+    return Deliveries(sum(r.rows for r in runs), distinct, missing, by_member)
 
 
-def _cover(runs: list[DemoRun], end: int) -> tuple[int, list[tuple[int, int]]]:
+def _cover(runs: list[OffsetRun], end: int) -> tuple[int, list[tuple[int, int]]]:
     gaps = []
     at = covered = 0
     for run in sorted(runs, key=lambda r: r.first):
@@ -100,7 +100,7 @@ def check_loaded(name: str, rows: int, acknowledged: int, log_rows: int) -> Chec
     return Check(f"{name}: every row of the source file is on the topic, once", rows == acknowledged == log_rows, found)
 
 
-def check_seen(seen: Seen, rows: int, group: str) -> Check:
+def check_deliveries(seen: Deliveries, rows: int, group: str) -> Check:
     found = f"{seen.distinct:,} of {rows:,} flights seen, {seen.again:,} re-delivered ({seen.deliveries:,} deliveries)"
     if seen.missing:
         found += f"; missing: {seen.missing}"
@@ -134,7 +134,6 @@ def check_ledger(report: RunReport, expected: Expected) -> list[Check]:
 
 
 def check_dead_letters(bootstrap: str, topic: str, expected: Expected) -> Check:
-    """Check that each dead letter is present once, with the expected reason."""
     reasons, origins = read_dead_letters(bootstrap, topic)
     total = sum(reasons.values())
     holds = dict(reasons) == expected.dead_letters and len(origins) == total
@@ -161,7 +160,6 @@ def read_dead_letters(bootstrap: str, topic: str) -> tuple[Counter[str], set[tup
 
 
 def check_results(path: Path, expected: Expected) -> tuple[Check, dict[Group, dict[str, float]]]:
-    """Compare the Parquet table with the same table computed from the source files."""
     found = read_results(path)
     problems = compare_delays(expected.delays, found)
     flights = sum(int(row["flights"]) for row in found.values())

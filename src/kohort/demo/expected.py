@@ -68,7 +68,6 @@ def _read(folder: Path, names: tuple[str, ...], table: str) -> pa.Table:
 
 
 def read_csv(path: Path, *, needed: tuple[str, ...] = ()) -> pa.Table:
-    """Read a CSV file, or a zip of one. Raises BadSourceFile with the malformed row."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -115,7 +114,6 @@ class Expected:
 
 
 def expect_from(tables: SourceTables) -> Expected:
-    """Compute the expected result from the files, with pyarrow only."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -13,7 +13,7 @@ from typing import Final
 from kohort.aio.admin import Admin
 from kohort.aio.consuming.consumer import Consumer
 from kohort.coordinator.journal import TOPIC, AssignmentWritten, JournalEntry, MemberRemoved, RoundSettled
-from kohort.demo.checks import Seen, count_seen, read_notes
+from kohort.demo.checks import Deliveries, count_deliveries, read_notes
 from kohort.demo.processes import Child, Processes
 from kohort.errors import ApiTimeout
 from kohort.insight.journal_reader import JournalReader
@@ -74,7 +74,6 @@ def settled_with(members: int) -> Holds:
 
 
 def removal_of(entries: list[JournalEntry], client_id: str) -> MemberRemoved | None:
-    """Return the last journal entry of this member's removal."""
     gone = [e for e in entries if isinstance(e, MemberRemoved) and e.who.client_id == client_id]
     return gone[-1] if gone else None
 
@@ -85,7 +84,7 @@ WAIT_S: Final = 180.0
 
 
 @dataclass(slots=True)
-class Killed:
+class KilledMember:
     name: str
     pid: int
     at_ms: int
@@ -96,24 +95,23 @@ class Killed:
         return self.noticed_ms - self.at_ms
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         if self.notice_ms < 0:
             return f"was out of the group already, {-self.notice_ms / 1000:.1f} s before its SIGKILL"
         return f"was noticed {self.notice_ms / 1000:.1f} s after its SIGKILL"
 
 
 @dataclass(slots=True)
-class GroupPart:
+class DemoGroup:
     bootstrap: str
     topic: str
     processes: Processes
     notes: Path
     journal: DemoJournal
     members: dict[str, Child] = field(default_factory=dict)
-    killed: Killed | None = None
+    killed: KilledMember | None = None
     added: str = ""
     give_up: threading.Event = field(default_factory=threading.Event)
-    """Set when the demo ends early, to stop waiting for the group."""
 
     def start_members(self, count: int = 3) -> None:
         self.notes.mkdir(parents=True, exist_ok=True)
@@ -132,7 +130,7 @@ class GroupPart:
     def _notes_of(self, name: str) -> Path:
         return self.notes / f"{name}.jsonl"
 
-    def kill_one(self) -> Killed:
+    def kill_one(self) -> KilledMember:
         """Send SIGKILL to the second member after it has noted records."""
         child = self.members.pop("member-2")
         deadline = time.monotonic() + WAIT_S
@@ -142,7 +140,7 @@ class GroupPart:
                 raise ApiTimeout(f"{child.name} received no record within {WAIT_S:.0f} s")
             time.sleep(0.05)
         child.kill()
-        self.killed = Killed(child.name, child.pid, time.time_ns() // 1_000_000)
+        self.killed = KilledMember(child.name, child.pid, time.time_ns() // 1_000_000)
         return self.killed
 
     def notice(self) -> bool:
@@ -169,7 +167,6 @@ class GroupPart:
         self.journal.wait_for(settled_with(3), "a share for the added member", WAIT_S, self.give_up)
 
     def wait_for_lag_0(self) -> None:
-        """Wait until the group has committed all records. Raises ProcessFailed if a member ends."""
         deadline = time.monotonic() + WAIT_S
         while any(lag_of(self.bootstrap, GROUP, [self.topic]).values()):
             for child in self.members.values():
@@ -182,8 +179,8 @@ class GroupPart:
         for child in self.members.values():
             self.processes.end(child)
 
-    def seen(self) -> Seen:
-        return count_seen(read_notes(self.notes.glob("*.jsonl")), end_offsets(self.bootstrap, self.topic))
+    def seen(self) -> Deliveries:
+        return count_deliveries(read_notes(self.notes.glob("*.jsonl")), end_offsets(self.bootstrap, self.topic))
 
 
 def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:

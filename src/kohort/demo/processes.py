@@ -28,7 +28,7 @@ STOP_TIMEOUT_S: Final = 20.0
 
 
 class ProcessFailed(KohortError):
-    """A process of the demo did not start, or ended early."""
+    pass
 
 
 @dataclass(slots=True)
@@ -57,8 +57,6 @@ class Child:
 
 @dataclass(slots=True)
 class Processes:
-    """Child processes; the end of the block stops them in reverse order."""
-
     folder: Path
     children: list[Child] = field(default_factory=list)
 
@@ -86,7 +84,6 @@ class Processes:
         return child
 
     def start_broker(self, data: Path, settings: dict[str, str]) -> str:
-        """Start ``kohort serve`` on a free port; return its address when it is ready."""
         pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         where = ["--data", str(data), "--listen", "127.0.0.1:0", "--output", "json", "--quiet"]
         child = self.start("broker", "kohort", "serve", *where, *pairs, answers=True)
@@ -129,20 +126,17 @@ def read_line(child: Child, timeout_s: float) -> bytes:
     return line.splitlines()[0]
 
 
-class Beside:
+class DemoHooks:
     """Hooks for a program that accompanies the demo; these do nothing. They may raise only KeyboardInterrupt."""
 
-    def begun(self, bootstrap: str) -> None:
-        """Called with the address of the started broker."""
+    def broker_started(self, bootstrap: str) -> None: ...
 
-    def group_done(self, until_ms: int) -> None:
+    def group_finished(self, until_ms: int) -> None:
         """Called with the time of the last entry in the group's journal."""
 
-    def done(self) -> None:
-        """Called after the last output; the broker stops when this returns."""
+    def done(self) -> None: ...
 
-    def end(self) -> None:
-        """Called before the broker stops, also after an error."""
+    def end(self) -> None: ...
 
 
 PARTITIONS: Final = 6
@@ -162,19 +156,18 @@ def key_of(row: dict[str, Any]) -> bytes:
 
 
 def load_table(bootstrap: str, topic: str, table: pa.Table, on_rows: Callable[[int], None]) -> int:
-    """Send every row; return the acknowledged number. ``on_rows`` receives the progress."""
     deliveries: list[Delivery] = []
     with Producer(
         bootstrap_servers=bootstrap, client_id="demo-loader", compression_type="lz4", batch_size=262144, linger_ms=20
     ) as producer:
-        told = 0
+        reported = 0
         for key, value in records_of(table):
             deliveries.append(producer.send(topic, value, key))
-            if len(deliveries) - told >= _ROWS_AT_ONCE:
-                on_rows(len(deliveries) - told)
-                told = len(deliveries)
+            if len(deliveries) - reported >= _ROWS_AT_ONCE:
+                on_rows(len(deliveries) - reported)
+                reported = len(deliveries)
         producer.flush()
-        on_rows(len(deliveries) - told)
+        on_rows(len(deliveries) - reported)
     for delivery in deliveries:
         error = delivery.exception()
         if error is not None:

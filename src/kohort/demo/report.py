@@ -30,7 +30,7 @@ class _Rate(TextColumn):
         return Text(f"{speed:,.0f} rows/s" if speed else "", style="cyan")
 
 
-class Say:
+class DemoOutput:
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=quiet, quiet=quiet, highlight=False)
 

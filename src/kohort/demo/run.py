@@ -18,9 +18,9 @@ from kohort.coordinator.journal import JournalEntry
 from kohort.demo import checks, flight_delays_file
 from kohort.demo.checks import Check
 from kohort.demo.expected import Expected, SourceTables, expect_from, read_tables
-from kohort.demo.group import GROUP, SESSION_TIMEOUT_MS, DemoJournal, GroupPart, end_offsets, lag_of
-from kohort.demo.processes import PARTITIONS, Beside, Processes, load_table
-from kohort.demo.report import Say
+from kohort.demo.group import GROUP, SESSION_TIMEOUT_MS, DemoGroup, DemoJournal, end_offsets, lag_of
+from kohort.demo.processes import PARTITIONS, DemoHooks, Processes, load_table
+from kohort.demo.report import DemoOutput
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import explain
 from kohort.spark.pipeline.ledger import Entry
@@ -32,7 +32,6 @@ PIPELINE_FILE: Final = flight_delays_file()
 PIPELINE_GROUP: Final = "demo-pipeline"
 QUICK_FLIGHTS: Final = 20_000
 BROKER_SETTINGS: Final = {"group.initial.rebalance.delay.ms": "500", "log.retention.ms": "-1"}
-"""Short wait for the first members of a group; records are never deleted."""
 
 
 @dataclass(slots=True)
@@ -47,11 +46,16 @@ class DemoResult:
 
 
 def run_demo(
-    *, data: Path | None = None, source: Path | None = None, quick: bool = False, say: Say, beside: Beside | None = None
+    *,
+    data: Path | None = None,
+    source: Path | None = None,
+    quick: bool = False,
+    say: DemoOutput,
+    beside: DemoHooks | None = None,
 ) -> DemoResult:
     """Run the demo. ``data`` keeps topics and results; otherwise a temporary folder is used and removed."""
     began = time.monotonic()
-    beside = beside or Beside()
+    beside = beside or DemoHooks()
     with _folder(data) as folder, Processes(folder / "logs") as processes, ExitStack() as stack:
         stack.callback(beside.end)
         outcome = _Demo(folder, processes, say, beside).run(source, quick=quick)
@@ -82,7 +86,7 @@ def _folder(data: Path | None) -> Iterator[Path]:
 
 
 class _Demo:
-    def __init__(self, folder: Path, processes: Processes, say: Say, beside: Beside) -> None:
+    def __init__(self, folder: Path, processes: Processes, say: DemoOutput, beside: DemoHooks) -> None:
         self._folder = folder
         self._beside = beside
         self._processes = processes
@@ -98,13 +102,13 @@ class _Demo:
         self._load("weather", tables)
         journal = DemoJournal(self._bootstrap, GROUP)
         try:
-            group = GroupPart(self._bootstrap, "flights", self._processes, self._folder / "seen", journal)
-            self._load_under_a_kill(group, tables)
+            group = DemoGroup(self._bootstrap, "flights", self._processes, self._folder / "seen", journal)
+            self._load_and_kill_member(group, tables)
             self._finish_group(group, tables)
             entries = journal.read_all()
         finally:
             journal.close()
-        self._beside.group_done(entries[-1].at_ms)
+        self._beside.group_finished(entries[-1].at_ms)
         expected = expect_from(tables)
         report = self._run_pipeline(expected)
         self._verify(report, expected)
@@ -117,7 +121,7 @@ class _Demo:
         self._say.line(f"broker: a kohort serve process of its own on {self._bootstrap}, data on disk")
         with Admin(bootstrap_servers=self._bootstrap, client_id="demo") as admin:
             admin.create_topics({"flights": PARTITIONS, "weather": PARTITIONS})
-        self._beside.begun(self._bootstrap)
+        self._beside.broker_started(self._bootstrap)
 
     def _load(self, topic: str, tables: SourceTables, on_rows: Callable[[int], None] = lambda _: None) -> None:
         table = tables.flights if topic == "flights" else tables.weather
@@ -131,8 +135,7 @@ class _Demo:
         on_log = sum(end_offsets(self._bootstrap, topic).values())
         self._outcome.checks.append(checks.check_loaded(topic, table.num_rows, acknowledged, on_log))
 
-    def _load_under_a_kill(self, group: GroupPart, tables: SourceTables) -> None:
-        """Load flights while three consumers run; kill one after a third of the rows, then add one."""
+    def _load_and_kill_member(self, group: DemoGroup, tables: SourceTables) -> None:
         self._say.head(f"Three consumers of {GROUP}; one is killed and one is added while flights arrive")
         group.start_members(3)
         self._say.line("member-1, member-2 and member-3 share the 6 partitions")
@@ -152,7 +155,7 @@ class _Demo:
             killed = group.kill_one()
             self._say.line(f"SIGKILL to {killed.name} (pid {killed.pid})")
             group.wait_for_notice()
-            self._say.line(f"{killed.name} {killed.told} (session timeout {SESSION_TIMEOUT_MS} ms)")
+            self._say.line(f"{killed.name} {killed.sentence} (session timeout {SESSION_TIMEOUT_MS} ms)")
             group.add_one()
             self._say.line(f"{group.added} joined")
 
@@ -167,14 +170,14 @@ class _Demo:
                 third_loaded.set()
             happening.result()
 
-    def _finish_group(self, group: GroupPart, tables: SourceTables) -> None:
+    def _finish_group(self, group: DemoGroup, tables: SourceTables) -> None:
         group.wait_for_lag_0()
         seen = group.seen()
         rows = tables.flights.num_rows
         shares = ", ".join(f"{name} {count:,}" for name, count in sorted(seen.by_member.items()))
         self._say.line(f"seen: {shares}")
         self._outcome.checks.append(checks.check_lag(GROUP, lag_of(self._bootstrap, GROUP, ["flights"])))
-        self._outcome.checks.append(checks.check_seen(seen, rows, GROUP))
+        self._outcome.checks.append(checks.check_deliveries(seen, rows, GROUP))
         self._outcome.report["seen"] = {"by_member": seen.by_member, "distinct": seen.distinct, "again": seen.again}
         group.leave()
 
@@ -206,14 +209,16 @@ class _Demo:
         self._say.head("Results")
         self._say.results(found)
 
-    def _explain(self, group: GroupPart, entries: list[JournalEntry]) -> None:
+    def _explain(self, group: DemoGroup, entries: list[JournalEntry]) -> None:
         sentences = [explain(rebalance).sentence for rebalance in rebalances(entries)]
         self._outcome.sentences = sentences
         self._say.rebalances(GROUP, sentences)
         killed = group.killed
         if killed is None:
             return
-        told = [s for s in sentences if killed.name in s]
-        found = f"{killed.name} {killed.told}"
+        named = [s for s in sentences if killed.name in s]
+        found = f"{killed.name} {killed.sentence}"
         self._outcome.report["killed"] = {"name": killed.name, "pid": killed.pid, "notice_ms": killed.notice_ms}
-        self._outcome.checks.append(Check("each rebalance has its cause; the kill is told by name", bool(told), found))
+        self._outcome.checks.append(
+            Check("each rebalance has its cause; one names the killed member", bool(named), found)
+        )

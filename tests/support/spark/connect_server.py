@@ -1,4 +1,4 @@
-"""A Spark Connect server on this machine, for as long as a ``with`` block lasts."""
+"""A Spark Connect server on this machine during a ``with`` block."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            start_new_session=True,  # an interrupt from the keyboard is for the client to handle
+            start_new_session=True,  # the client handles keyboard interrupts
         )
 
 
@@ -92,6 +92,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_ENDS_S)
-    with suppress(ProcessLookupError):  # what it has started and not ended: its launcher, workers
+    with suppress(ProcessLookupError):  # child processes: its launcher, workers
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""A cluster made of dictionaries, for what the Spark source decides."""
+"""In-memory cluster for tests of the Spark source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kohort.spark.reading.cluster import RangeGone
 
 
 class DictionaryCluster:
-    """A cluster: logs as lists of offsets (a compacted one has gaps), a group as what it committed."""
+    """Cluster of logs, as lists of offsets (a compacted log has gaps), and of a group's committed offsets."""
 
     def __init__(self, **logs: list[int]) -> None:
         self.logs = {TopicPartition("orders", int(name[1:])): offsets for name, offsets in logs.items()}
@@ -44,7 +44,7 @@ class DictionaryCluster:
         return {tp: self.ends[tp] for tp in partitions}
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The times of a log's records are their offsets, times 1000."""
+        """Timestamps of records are their offsets times 1000."""
         return {tp: -(-t // 1000) for tp, t in times.items() if -(-t // 1000) < self.ends[tp]}
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
@@ -73,7 +73,7 @@ class DictionaryCluster:
         tp = TopicPartition(wanted.topic, wanted.partition)
         if wanted.start < self.earliest([tp])[tp]:
             raise RangeGone(f"{wanted}")
-        # As brokers do: whole batches, which begin before and end after what was asked for.
+        # Like a broker: whole batches, which begin before and end after the requested range.
         near = [o for o in self.logs[tp] if wanted.start - 2 <= o < wanted.end + 2]
         for at in range(0, len(near), 4):
             offsets = near[at : at + 4]

@@ -1,4 +1,4 @@
-"""A streaming query that is run to its end, on a machine however busy."""
+"""A streaming query that runs to its end, also on a busy machine."""
 
 from __future__ import annotations
 

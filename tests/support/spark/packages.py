@@ -1,4 +1,4 @@
-"""A Spark of its own, without kohort, with Apache Spark's packages that are not in PySpark."""
+"""A Spark without kohort, with Apache Spark's packages that PySpark lacks."""
 
 from __future__ import annotations
 

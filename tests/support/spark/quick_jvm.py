@@ -1,4 +1,6 @@
-"""For JVMs that live for a minute: on two cores the thorough compiler and a garbage collector of many threads cost
-more than they give. Read by the ``java`` launcher of every JDK since 9."""
+"""JVM flags for processes of a minute: C2 and a parallel garbage collector cost more than they gain on two cores.
+
+The ``java`` launcher of every JDK since 9 reads them.
+"""
 
 QUICK_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}

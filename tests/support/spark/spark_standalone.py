@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on this machine: a master and its workers as processes, on ports that are free."""
+"""A standalone Spark cluster on this machine: a master and its workers as processes, on free ports."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ LOOPBACK = "127.0.0.1"
 
 
 def spark_home() -> Path:
-    """Where the package pyspark has Spark's scripts and jars."""
     import pyspark
 
     return Path(pyspark.__file__).parent
 
 
 def spark_environ() -> dict[str, str]:
-    """For any process of Spark's: this Java, this Python, the loopback address."""
     return {
         **os.environ,
         **QUICK_JVM,
@@ -41,7 +39,7 @@ def spark_environ() -> dict[str, str]:
 
 @contextmanager
 def standalone(folder: Path, workers: int = 2) -> Iterator[str]:
-    """The master's URL; each worker gives one core. Logs, and what executors leave, are in ``folder``."""
+    """Yield the master's URL. Each worker has one core; logs and executor files are in ``folder``."""
     running: list[subprocess.Popen[bytes]] = []
     try:
         master = folder / "master.log"
@@ -74,7 +72,7 @@ def _start(log: Path, spark_class: str, *arguments: str) -> subprocess.Popen[byt
 
 
 def said(log: Path, process: subprocess.Popen[bytes], pattern: str) -> str:
-    """Wait until the process has said it; the first group of the pattern."""
+    """Wait until the process logs a match of the pattern; return its first group."""
 
     def look() -> re.Match[str] | None:
         text = log.read_text(errors="replace")

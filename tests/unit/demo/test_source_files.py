@@ -1,4 +1,4 @@
-"""The source files: read as they are, refused where they are malformed, and what must come of them."""
+"""Source files of the demo, and the expected result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def folder_of(tmp_path: Path, flights: str = FLIGHTS, weather: str = WEATHER) ->
     return tmp_path
 
 
-def test_what_must_come_of_the_files_is_computed_from_them_alone(tmp_path: Path) -> None:
+def test_expected_result_is_computed_from_the_files(tmp_path: Path) -> None:
     expected = expect_from(read_tables(folder_of(tmp_path)))
 
     assert (expected.rows_in, expected.weather_rows, expected.rows_out) == (5, 2, 2)
@@ -42,7 +42,7 @@ def test_what_must_come_of_the_files_is_computed_from_them_alone(tmp_path: Path)
     }
 
 
-def test_results_that_differ_are_told_apart(tmp_path: Path) -> None:
+def test_differences_of_results_are_reported(tmp_path: Path) -> None:
     expected = expect_from(read_tables(folder_of(tmp_path))).delays
     wrong = {("JFK", 5, "snow"): {**expected["JFK", 5, "snow"], "flights": 3}, ("EWR", 1, "fog"): {}}
 
@@ -53,7 +53,7 @@ def test_results_that_differ_are_told_apart(tmp_path: Path) -> None:
     ]
 
 
-def test_flights_and_weather_of_an_hour_have_one_key(tmp_path: Path) -> None:
+def test_flights_and_weather_of_an_hour_share_a_key(tmp_path: Path) -> None:
     tables = read_tables(folder_of(tmp_path))
 
     flight = next(records_of(tables.flights))
@@ -71,11 +71,11 @@ def test_flights_and_weather_of_an_hour_have_one_key(tmp_path: Path) -> None:
         (FLIGHTS.replace("time_hour", "when"), r"flights.csv: no column time_hour; it has origin, dest"),
     ],
 )
-def test_a_malformed_row_is_an_error_that_names_it(tmp_path: Path, flights: str, said: str) -> None:
+def test_malformed_row_is_named(tmp_path: Path, flights: str, said: str) -> None:
     with pytest.raises(BadSourceFile, match=said):
         read_tables(folder_of(tmp_path, flights))
 
 
-def test_a_folder_without_the_files_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadSourceFile, match=r"holds no flights.csv.zip or flights.csv"):
+def test_folder_without_the_files_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(BadSourceFile, match=r"has no flights.csv.zip or flights.csv"):
         read_tables(tmp_path)

@@ -27,7 +27,7 @@ def read(schema: Any, data: bytes) -> Any:
 
 
 UUID_TEXT = "00000000-0000-0000-0000-000000000007"
-LOCAL = datetime.fromisoformat("1970-01-01T00:00:00.000002")  # a local timestamp is of no zone
+LOCAL = datetime.fromisoformat("1970-01-01T00:00:00.000002")  # a local timestamp has no zone
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ LOCAL = datetime.fromisoformat("1970-01-01T00:00:00.000002")  # a local timestam
         ({"type": "int", "logicalType": "time-millis"}, b"\x04", 2),
     ],
 )
-def test_values_are_what_the_specification_says(schema: Any, data: bytes, value: Any) -> None:
+def test_values_match_the_examples_of_the_specification(schema: Any, data: bytes, value: Any) -> None:
     assert read(schema, data) == value
 
 
@@ -74,7 +74,7 @@ TREE = {
 }
 
 
-def test_a_record_may_hold_records_like_itself() -> None:
+def test_recursive_record_is_read() -> None:
     assert read(TREE, b"\x02\x02\x04\x00") == {"id": 1, "next": {"id": 2, "next": None}}
 
 
@@ -98,7 +98,7 @@ def test_a_record_may_hold_records_like_itself() -> None:
         ({"type": "long", "logicalType": "timestamp-micros"}, b"\xfe" + b"\xff" * 8 + b"\x01"),
     ],
 )
-def test_bytes_that_are_no_value_are_an_error_and_not_memory(schema: Any, data: bytes) -> None:
+def test_invalid_bytes_are_an_error_without_large_allocations(schema: Any, data: bytes) -> None:
     with pytest.raises(AvroError):
         read(schema, data)
 
@@ -117,30 +117,30 @@ NOTHING = {"type": "record", "name": "Nothing", "fields": [{"name": "a", "type":
         {"type": "record", "name": "R", "fields": [{"name": "a", "type": "R"}]},
     ],
 )
-def test_a_list_of_items_that_take_no_bytes_is_refused_for_any_number_could_come(items: Any) -> None:
+def test_list_of_items_without_bytes_is_rejected(items: Any) -> None:
     with pytest.raises(ConfigError, match="lists of items without bytes"):
         compile_schema(json.dumps({"type": "array", "items": items}))
     with pytest.raises(ConfigError, match="lists of items without bytes"):
         compile_schema(json.dumps(["null", {"type": "map", "values": {"type": "array", "items": items}}]))
 
 
-def test_a_list_of_what_takes_a_byte_is_none_of_those() -> None:
+def test_list_of_items_with_bytes_is_accepted() -> None:
     for items in (["null"], {"type": "map", "values": "null"}, {"type": "array", "items": "int"}, "long"):
         assert read({"type": "array", "items": items}, b"\x02\x00\x00") in ([None], [{}], [[]], [0])
 
 
-def test_records_nested_without_end_are_an_error_and_not_the_end_of_the_process() -> None:
+def test_deeply_nested_records_are_an_error_not_a_crash() -> None:
     with pytest.raises(AvroError, match="records nested too deep"):
         read(TREE, b"\x02\x02" * 200_000 + b"\x02\x00")
     assert read(TREE, b"\x02\x02" * 90 + b"\x02\x00")["id"] == 1
 
 
-def test_a_decimal_is_not_rounded_to_the_precision_that_the_schema_claims() -> None:
+def test_decimal_is_not_rounded_to_the_precision_of_the_schema() -> None:
     schema = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
     assert read(schema, b"\x08\x00\xbc\x61\x4e") == Decimal("123456.78")
 
 
-def test_types_are_found_in_the_space_of_names_that_they_stand_in() -> None:
+def test_type_names_are_resolved_in_their_namespace() -> None:
     inner = {"type": "record", "name": "other.In", "fields": [{"name": "x", "type": "int"}]}
     kind = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
     fields = [("one", inner), ("two", "other.In"), ("kind", kind), ("again", "n.Kind"), ("last", "Kind")]
@@ -173,7 +173,7 @@ def deep(levels: int) -> str:
         ('{"type": 5}', "expected a type"),
     ],
 )
-def test_what_is_no_schema_is_said_at_once(schema: str, said: str) -> None:
+def test_invalid_schema_is_rejected_at_once(schema: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         compile_schema(schema)
 
@@ -191,7 +191,7 @@ ORDER = json.dumps(
 )
 
 
-def test_avro_values_become_columns_and_bad_ones_are_found() -> None:
+def test_values_become_columns_and_bad_values_are_reported() -> None:
     schema = pa.schema([("id", pa.int32()), ("tags", pa.map_(pa.string(), pa.int64()))])
     decoder = ValueFormat("avro", schema, avro=ORDER)
     good, huge = b"\x02\x02\x02a\x02\x02x\x0e\x00", b"\x80\x80\x80\x80\x80\x01\x00\x00"
@@ -205,7 +205,7 @@ def test_avro_values_become_columns_and_bad_ones_are_found() -> None:
     assert found.problems[4] == "1 bytes follow the value"
 
 
-def test_a_frame_is_passed_over_and_a_column_that_is_not_there_is_refused() -> None:
+def test_confluent_framing_is_skipped_and_unknown_column_is_rejected() -> None:
     schema = pa.schema([("id", pa.int64())])
     framed = ValueFormat("avro", schema, avro=ORDER, framing="confluent")
 
@@ -216,7 +216,7 @@ def test_a_frame_is_passed_over_and_a_column_that_is_not_there_is_refused() -> N
         ValueFormat("avro", pa.schema([("amount", pa.int64())]), avro=ORDER)
 
 
-def test_logical_types_become_the_columns_that_one_expects_of_spark() -> None:
+def test_logical_types_become_matching_spark_columns() -> None:
     kinds = {
         "at": ("long", "timestamp-micros", pa.timestamp("us", "UTC")),
         "there": ("long", "local-timestamp-millis", pa.timestamp("us")),
@@ -243,7 +243,7 @@ def test_logical_types_become_the_columns_that_one_expects_of_spark() -> None:
     ]
 
 
-def test_a_decimal_that_its_column_cannot_hold_is_a_bad_value_and_not_another_number() -> None:
+def test_decimal_out_of_range_of_its_column_is_a_bad_value() -> None:
     price = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
     record = {"type": "record", "name": "R", "fields": [{"name": "price", "type": price}]}
     columns = pa.schema([("price", pa.decimal128(4, 2))])
@@ -251,12 +251,12 @@ def test_a_decimal_that_its_column_cannot_hold_is_a_bad_value_and_not_another_nu
     assert (found.columns[0].to_pylist(), set(found.problems)) == ([Decimal("0.07"), None], {1})
 
 
-def test_a_column_of_times_is_refused_for_avro_has_numbers() -> None:
+def test_column_of_type_time_is_rejected() -> None:
     with pytest.raises(ConfigError, match="'id': times of day are read from Avro as int or bigint"):
         ValueFormat("avro", pa.schema([("id", pa.time64("ns"))]), avro=ORDER)
 
 
-def test_the_extra_is_named_where_fastavro_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_fastavro_is_reported_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(
         MissingExtra, match=r"value\.format=avro needs the package fastavro: pip install 'kohort\[pipel"

@@ -1,4 +1,4 @@
-"""Options of secured clients in Spark: by any of their names, from profiles, with secrets hidden, ready for workers."""
+"""Client options in Spark: names, profiles, hidden secrets, transport to workers."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ def source():
     return parse_source_options({**SECURED, "subscribe": "orders"}, streaming=True)
 
 
-def test_what_the_kafka_connector_is_given_makes_a_client_here(source):
+def test_options_of_the_kafka_connector_are_accepted(source):
     assert source.client["sasl.jaas.config"] == Secret(JAAS)
-    assert "ssl.truststore.type" not in source.client  # the file says what it is
+    assert "ssl.truststore.type" not in source.client  # the file extension says the type
     made = client_config(ConsumerConfig, {**source.client, "bootstrap.servers": source.bootstrap_servers}, {})
     assert made.ssl_truststore_password == Secret(PASSWORD)
     assert parse_sink_options({**SECURED, "topic": "out"}, streaming=False).client["security.protocol"] == "SASL_SSL"
 
 
-def test_options_show_no_secret_and_travel_to_workers(source):
+def test_options_hide_secrets_and_are_pickled_for_workers(source):
     sink = parse_sink_options({**SECURED, "topic": "out"}, streaming=True)
     for options in (source, sink, BadRecords.of(source)):
         assert PASSWORD not in repr(options)
-        assert PASSWORD.encode() in pickle.dumps(options)  # it has to get there
+        assert PASSWORD.encode() in pickle.dumps(options)  # workers need the password
         assert repr(pickle.loads(pickle.dumps(options))) == repr(options)
 
 
-def test_dead_letters_go_the_way_that_records_came(source):
+def test_dead_letters_use_the_connection_of_the_source(source):
     settings = BadRecords.of(source).settings
     assert settings["bootstrap.servers"] == "kafka:9093"
     assert settings["sasl.jaas.config"] == Secret(JAAS)
@@ -69,7 +69,7 @@ def test_dead_letters_go_the_way_that_records_came(source):
         ("ssl.cafile", "ssl.ca.location"),
     ],
 )
-def test_other_spellings_are_taken(spelling, ours):
+def test_java_and_librdkafka_spellings_are_accepted(spelling, ours):
     value = "PLAIN" if ours == "sasl.mechanism" else "x"
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", f"kafka.{spelling}": value}
     if ours == "sasl.password":
@@ -77,7 +77,7 @@ def test_other_spellings_are_taken(spelling, ours):
     assert ours in parse_source_options(given, streaming=True).client
 
 
-def test_a_profile_of_the_driver_is_the_cluster_and_options_stand_above_it(monkeypatch, tmp_path):
+def test_profile_is_read_on_the_driver_and_explicit_options_win(monkeypatch, tmp_path):
     (tmp_path / "clusters.toml").write_text(
         '[prod]\nbootstrap.servers = "kafka:9093"\nsecurity.protocol = "SASL_SSL"\nsasl.mechanism = "PLAIN"\n'
         'sasl.username = "alice"\nsasl.password = "${P}"\nacks = "all"\n'
@@ -96,7 +96,7 @@ def test_a_profile_of_the_driver_is_the_cluster_and_options_stand_above_it(monke
         parse_source_options({"profile": "pord", "subscribe": "t"}, streaming=True)
 
 
-def test_places_are_filled_on_the_driver_and_named_where_they_cannot_be(monkeypatch):
+def test_variables_are_replaced_on_the_driver_and_missing_ones_are_named(monkeypatch):
     monkeypatch.setenv("P", PASSWORD)
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.username": "u"}
     filled = parse_source_options({**given, "kafka.sasl.password": "${P}"}, streaming=True)
@@ -105,7 +105,7 @@ def test_places_are_filled_on_the_driver_and_named_where_they_cannot_be(monkeypa
         parse_source_options({**given, "kafka.sasl.password": "${NO}"}, streaming=True)
 
 
-def test_a_function_for_tokens_goes_to_workers_by_its_place():
+def test_token_provider_is_sent_to_workers_by_its_import_path():
     place = f"{__name__}:token_of_the_day"
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.oauth.token.provider": place}
     client = parse_source_options(given, streaming=True).client
@@ -117,7 +117,7 @@ def test_a_function_for_tokens_goes_to_workers_by_its_place():
             parse_source_options({**given, "kafka.sasl.oauth.token.provider": bad}, streaming=True)
 
 
-def test_a_pipelines_settings_reach_the_source_as_they_were_said():
+def test_settings_of_a_pipeline_reach_the_source_unchanged():
     tricky = "p${not a place} ${P} $${P}"
     kafka = (("sasl.username", "u"), ("sasl.password", Secret(tricky)))
     source = Source("input", "a:1", ("t",), kafka=kafka)

@@ -1,5 +1,3 @@
-"""The headers that name a row: added to its own, in a column at a time."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -28,11 +26,11 @@ def named(row: int) -> list[tuple[str, bytes]]:
     ]
 
 
-def test_rows_without_headers_get_the_four_that_name_them() -> None:
+def test_rows_without_headers_get_four_delivery_headers() -> None:
     assert pairs(add_headers(None, 2, delivery_headers(ORIGIN, 10, 2))) == [named(10), named(11)]
 
 
-def test_own_headers_stay_in_front_whatever_their_number_and_where_the_column_was_cut() -> None:
+def test_own_headers_come_first_in_any_number_and_in_sliced_batches() -> None:
     own = pa.array(
         [
             [{"key": "cut", "value": b"off"}],

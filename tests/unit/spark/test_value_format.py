@@ -1,4 +1,4 @@
-"""Values into columns: each line judged alone whatever block it was in, rows in line with their offsets."""
+"""Decoding of values into columns, each independent of its block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def decode(values: list[bytes | None], schema: Any = SCHEMA, kind: str = "json")
     return rows, decoded.problems
 
 
-def test_json_becomes_typed_columns_and_what_is_missing_is_null() -> None:
+def test_json_becomes_typed_columns_and_missing_fields_are_null() -> None:
     rows, problems = decode(
         [b'{"id": 1, "name": "a", "at": "2013-01-01T05:00:00Z", "more": [1]}', b' {"name": null}\n', b'{\n"id": 3}']
     )
@@ -31,7 +31,7 @@ def test_json_becomes_typed_columns_and_what_is_missing_is_null() -> None:
     assert problems == {}
 
 
-def test_bad_values_are_found_among_good_ones_and_move_nothing_out_of_line() -> None:
+def test_bad_values_among_good_ones_do_not_shift_rows() -> None:
     bad = {
         1: b"not json",
         2: b"",
@@ -51,14 +51,14 @@ def test_bad_values_are_found_among_good_ones_and_move_nothing_out_of_line() -> 
     assert problems[5] == "column 'id': expected int64, found \"x\""
 
 
-def test_a_block_of_nothing_but_bad_values_has_no_rows_of_its_own() -> None:
+def test_block_of_bad_values_only_has_rows_of_nulls() -> None:
     rows, problems = decode([b"x", b""])
 
     assert (rows, set(problems)) == ([(None, None, None)] * 2, {0, 1})
     assert decode([]) == ([], {})
 
 
-def test_types_of_their_own_and_nested_ones() -> None:
+def test_nested_and_special_types_are_decoded() -> None:
     schema = pa.schema(
         [
             ("day", pa.date32()),
@@ -86,7 +86,7 @@ def test_csv_record_with_quotes_or_line_ends_is_one_row() -> None:
     ]  # fmt: skip
 
 
-def test_csv_record_that_does_not_fit_is_a_problem_and_moves_no_other_row() -> None:
+def test_csv_record_that_does_not_fit_is_a_problem_of_its_row_only() -> None:
     rows, problems = decode(
         [b"1,a,2013-01-01T05:00:00Z", b'2,"b, c",', b"3,d", b"x,e,", b"4,f,\n5,g,", b"", None, b"7,\xe9,", b"8,,"],
         SCHEMA,
@@ -100,7 +100,7 @@ def test_csv_record_that_does_not_fit_is_a_problem_and_moves_no_other_row() -> N
     assert problems[3].startswith("column 'id': expected an integer")
 
 
-def test_csv_quotes_with_backslashes_are_read_unless_the_record_has_two_meanings() -> None:
+def test_csv_backslash_quotes_are_read_unless_ambiguous() -> None:
     schema = pa.schema([("a", pa.string()), ("b", pa.string())])
 
     rows, problems = decode([rb'"say \"hi\"",x', rb'"a\",b', rb'"a\",b,"c\""', rb'"a""b",""'], schema, "csv")
@@ -113,6 +113,6 @@ def test_csv_quotes_with_backslashes_are_read_unless_the_record_has_two_meanings
     ("kind", "column"),
     [("json", pa.map_(pa.int32(), pa.int64())), ("json", pa.duration("s")), ("csv", pa.list_(pa.int64()))],
 )
-def test_column_type_that_the_format_cannot_give_is_rejected(kind: str, column: Any) -> None:
+def test_unsupported_column_type_is_rejected(kind: str, column: Any) -> None:
     with pytest.raises(ConfigError, match=rf"column 'c': value.format={kind} does not support"):
         ValueFormat(kind, pa.schema([("c", column)]))

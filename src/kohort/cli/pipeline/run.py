@@ -166,11 +166,11 @@ EVERY = "1 second"
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
     """Start a session; Ctrl-C ends it at once, but for a run."""
     from kohort.cli.terminal.exits import ExitCode
-    from kohort.spark.pipeline.running.process import ends_at_once
+    from kohort.spark.pipeline.running.process import exit_on_signal
     from kohort.spark.runtime.environment import spark_home
     from kohort.spark.runtime.session import SHORT_RUN, session
 
-    with ends_at_once(ExitCode.INTERRUPTED) as install:
+    with exit_on_signal(ExitCode.INTERRUPTED) as install:
         spark_home()  # or an error that names the extra
         click.echo("starting Spark", err=True)
         began = time.monotonic()
@@ -263,13 +263,13 @@ def dry_run(file: Path, output: str) -> None:
 
     found = _checked(file)
     sources = [source_lag(source) for source in found.sources]  # before Spark is started: this may fail at once
-    from kohort.spark.pipeline.file_tests import analysed
+    from kohort.spark.pipeline.file_tests import dry_run_frame
     from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame
 
     if found.stateful:
         check_dead_letters(found)
     with _spark(found, "local[2]", short=True) as spark:
-        columns = {f.name: f.dataType.simpleString() for f in analysed(found, spark).schema.fields}
+        columns = {f.name: f.dataType.simpleString() for f in dry_run_frame(found, spark).schema.fields}
         if found.stateful:
             check_streams(result_frame(spark, found), found)
     if output != "table":
@@ -299,11 +299,11 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
     if finite:
         check_not_member(found)  # before Spark is started
-    from kohort.spark.pipeline.running.process import as_the_only_run
+    from kohort.spark.pipeline.running.process import exclusive_run
     from kohort.spark.pipeline.running.run import claim, run_under_lock
 
     waiting = rows_waiting(found)  # before Spark is started: this may fail at once
-    with as_the_only_run(found):
+    with exclusive_run(found):
         claim(found)  # so may this
         with _spark(found, master) as spark:
             with Progress(found, waiting, finite=finite, quiet=output != "table") as progress:

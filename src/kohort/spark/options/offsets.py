@@ -19,15 +19,15 @@ PartitionOffsets = dict[TopicPartition, int]
 class Range(NamedTuple):
     """Offsets ``start`` to ``end`` (exclusive) of one partition, for one task.
 
-    Records below ``again_below`` may have been delivered before: by an earlier attempt at this micro-batch, or by the
-    previous owner of the partition.
+    Records below ``redelivered_below`` may have been delivered before, in an earlier attempt at this micro-batch or to
+    the partition's previous owner.
     """
 
     topic: str
     partition: int
     start: int
     end: int
-    again_below: int = 0
+    redelivered_below: int = 0
 
     @property
     def tp(self) -> TopicPartition:
@@ -42,8 +42,6 @@ class Range(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Records that were deleted before the query read them."""
-
     partition: TopicPartition
     wanted: int
     earliest: int
@@ -147,7 +145,6 @@ def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 
 def find_losses(
     wanted: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> list[Loss]:
-    """Find partitions whose next offset is outside the log."""
     losses = []
     for tp, offset in sorted(wanted.items()):
         if tp in latest and (offset < earliest[tp] or offset > latest[tp]):

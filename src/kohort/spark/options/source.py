@@ -28,8 +28,6 @@ class ByTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Checked options of a query."""
-
     bootstrap_servers: str
     client: dict[str, Any] = field(default_factory=dict)
     subscribe: tuple[str, ...] = ()
@@ -72,7 +70,6 @@ class SourceOptions:
 
     @property
     def commits(self) -> bool:
-        """True if progress is committed to a group."""
         return bool(self.group_id) and self.commit_offsets
 
     @property
@@ -92,7 +89,6 @@ class SourceOptions:
 
     @property
     def task_rows(self) -> int:
-        """Records of one task, approximately."""
         return min(self.records_per_task, self.max_records_per_partition or self.records_per_task)
 
     @property
@@ -184,7 +180,6 @@ def _check_member(options: SourceOptions, *, streaming: bool) -> None:
 
 
 def _check_batch(options: SourceOptions) -> None:
-    """Raise ConfigError for bounds with which a batch reads nothing."""
     if options.starting_offsets == "latest":
         raise ConfigError("startingOffsets=latest reads nothing in a batch: give earliest, group or JSON")
     if isinstance(options.starting_offsets, dict):

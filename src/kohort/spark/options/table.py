@@ -59,7 +59,6 @@ def pattern(name: str, given: str) -> str:
 
 
 def assignment(name: str, given: str) -> dict[str, tuple[int, ...]]:
-    """Parse partitions by topic: ``{"orders": [0, 1]}``."""
     expected = f'{name}={given!r}: expected JSON such as {{"orders": [0, 1]}}'
     try:
         tree = json.loads(given)
@@ -122,7 +121,6 @@ def bound(*words: str) -> Callable[[str, str], Start]:
 
 
 def times(name: str, given: str) -> OffsetsByTopic:
-    """Parse a timestamp for each partition, in ms since 1970."""
     try:
         found = parse_offsets(given)
     except ValueError as error:

@@ -29,7 +29,7 @@ from kohort.spark.pipeline.sections import YamlSection, section_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_Said = tuple[Mapping[str, Any], str, int, str]
+_Call = tuple[Mapping[str, Any], str, int, str]
 """Settings of a call, its file and line, and the name of the section."""
 _Self = TypeVar("_Self", bound="PipelineBuilder")
 
@@ -70,9 +70,9 @@ class PipelineBuilder:
         self._top |= {"brokers": brokers} if brokers else {}
         self._top |= {"profile": profile} if profile else {}
         self._top |= {"kafka": section_of(dict(kafka), self._file, line, "kafka")} if kafka else {}
-        self._sources: dict[str, _Said] = {}
-        self._lists: dict[str, list[_Said]] = {}
-        self._singles: dict[str, _Said] = {}
+        self._sources: dict[str, _Call] = {}
+        self._lists: dict[str, list[_Call]] = {}
+        self._singles: dict[str, _Call] = {}
 
     def read(
         self: _Self,
@@ -86,17 +86,17 @@ class PipelineBuilder:
     ) -> _Self:
         """Add a stream of topics. ``json``: schema of its values; ``rows``, ``size``: limits of a micro-batch."""
         limit = ({"rows": rows} if rows is not None else {}) | ({"bytes": size} if size else {})
-        said: dict[str, Any] = {"limit": limit} if limit else {}
-        said |= {key: value for key, value in more.items() if key != "watermark" and (key != "kafka" or value)}
+        settings: dict[str, Any] = {"limit": limit} if limit else {}
+        settings |= {key: value for key, value in more.items() if key != "watermark" and (key != "kafka" or value)}
         watermark = more.get("watermark")
         if watermark is not None:
-            said["watermark"] = {"column": watermark[0], "delay": watermark[1]}
-        return self._add_source(name, topics, json, said)
+            settings["watermark"] = {"column": watermark[0], "delay": watermark[1]}
+        return self._add_source(name, topics, json, settings)
 
     def table(self: _Self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> _Self:
         """Add topics that are read whole when a run begins."""
-        said = {"group": group} if group else {}
-        return self._add_source(name, topics, json, {**said, "read": "table", **more})
+        settings = {"group": group} if group else {}
+        return self._add_source(name, topics, json, {**settings, "read": "table", **more})
 
     def sql(self: _Self, text: str, *, filters: bool = False) -> _Self:
         """Add a SQL step over the sources and ``input``, the previous step's result."""
@@ -134,7 +134,6 @@ class PipelineBuilder:
         return self._add("sinks", {"parquet": body, "name": name, "counts": counts})
 
     def to_topic(self: _Self, topic: str, *, key: str = "", name: str = "topic") -> _Self:
-        """Add a topic as a sink of JSON rows."""
         return self._add("sinks", {"topic": {"topic": topic, "key": key}, "name": name})
 
     def to_console(self: _Self, rows: int = 20, *, name: str = "console") -> _Self:
@@ -149,40 +148,39 @@ class PipelineBuilder:
 
     def dead_letters(self: _Self, topic: str, *, partitions: int = 1) -> _Self:
         """Set the topic for rows that cannot be decoded or that a rule quarantines."""
-        self._singles["dlq"] = self._said({"topic": topic, "partitions": partitions}, "dlq")
+        self._singles["dlq"] = self._call({"topic": topic, "partitions": partitions}, "dlq")
         return self
 
     def every(self: _Self, interval: str) -> _Self:
         """Run a micro-batch each ``interval`` (``2 seconds``) instead of once to the end of the topics."""
-        self._singles["trigger"] = self._said({"every": interval}, "trigger")
+        self._singles["trigger"] = self._call({"every": interval}, "trigger")
         return self
 
     def test(self: _Self, name: str, given: Any, expect: Mapping[str, Any]) -> _Self:
-        """Add a test, as in a file."""
         return self._add("tests", {"name": name, "given": given, "expect": expect})
 
     def build(self) -> Pipeline:
         """Return the checked definition. Raises PipelineError."""
         entries: dict[str, tuple[Any, int]] = {key: (value, self._line) for key, value in self._top.items()}
-        entries |= {key: (section_of(*said), said[2]) for key, said in self._singles.items()}
+        entries |= {key: (section_of(*settings), settings[2]) for key, settings in self._singles.items()}
         entries |= {key: ([section_of(*s) for s in items], self._line) for key, items in self._lists.items()}
-        sources = {name: (section_of(*said), said[2]) for name, said in self._sources.items()}
+        sources = {name: (section_of(*settings), settings[2]) for name, settings in self._sources.items()}
         entries["sources"] = (YamlSection(self._file, self._line, "sources", sources), self._line)
         return pipeline_of(YamlSection(self._file, self._line, "the file", entries), self._path)
 
-    def _add_source(self: _Self, name: str, topics: Sequence[str], json: str, said: Mapping[str, Any]) -> _Self:
+    def _add_source(self: _Self, name: str, topics: Sequence[str], json: str, settings: Mapping[str, Any]) -> _Self:
         decode = {"decode": {"format": "json", "schema": json}} if json else {}
-        self._sources[name] = self._said({"topics": list(topics), **said, **decode}, f"sources.{name}")
+        self._sources[name] = self._call({"topics": list(topics), **settings, **decode}, f"sources.{name}")
         return self
 
-    def _add(self: _Self, key: str, said: Mapping[str, Any]) -> _Self:
+    def _add(self: _Self, key: str, settings: Mapping[str, Any]) -> _Self:
         entries = self._lists.setdefault(key, [])
-        entries.append(self._said(said, f"{key}[{len(entries)}]"))
+        entries.append(self._call(settings, f"{key}[{len(entries)}]"))
         return self
 
     @staticmethod
-    def _said(said: Mapping[str, Any], name: str) -> _Said:
-        return (said, *_caller(), name)
+    def _call(settings: Mapping[str, Any], name: str) -> _Call:
+        return (settings, *_caller(), name)
 
 
 def _caller() -> tuple[str, int]:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Columns = tuple[str, ...] | None
 """Column names in order; None if unknown."""
 LETTER_COLUMNS: Final = ("stage", "reason", "topic", "partition", "offset", "key", "value")
-"""Columns of the dead letters in a test."""
 _RAW: Final = (*RECORD_COLUMNS, "timestampType")
 _SHOWN: Final = 12
 _ROWS: Final = "_rows"
@@ -35,11 +34,10 @@ _UNSURE: Final = re.compile(
 )
 """Spark syntax that sqlglot may not know: Spark decides whether such text is valid."""
 _UNRESOLVED: Final = re.compile(r"(?:Column '|Unknown column: |Cannot automatically join: )`?([^'`.\s]+)")
-"""Column name in an error of sqlglot."""
 
 
 class SqlProblem(ValueError):
-    """Certain mistake in a query, as a sentence."""
+    pass
 
 
 def check_sql(pipeline: Pipeline) -> None:
@@ -130,7 +128,6 @@ def _at(pipeline: Pipeline, line: int) -> Iterator[None]:
 
 
 def check_expression(text: str, columns: Columns) -> None:
-    """Raise SqlProblem for an invalid expression or an unknown column."""
     columns_of_query(f"select {text} from {_ROWS}", {_ROWS: columns})
 
 

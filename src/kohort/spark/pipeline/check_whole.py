@@ -32,7 +32,6 @@ def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_paths(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raise PipelineError if two outputs share a folder: readers would see rows of both."""
     seen: list[Path] = []
     outputs = [*(s.folder for s in pipeline.sinks if s.folder), *(s.path for s in pipeline.summaries)]
     for path in (output.absolute() for output in outputs):
@@ -107,7 +106,6 @@ def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_members(pipeline: Pipeline) -> None:
-    """Raise PipelineError for settings that exclude ``group_mode: member``."""
     if pipeline.every == AVAILABLE_NOW:
         check_not_member(pipeline)
     members = [s for s in pipeline.streams if s.member]

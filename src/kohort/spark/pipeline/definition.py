@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 ClientSettings = tuple[tuple[str, Any], ...]
-"""Options of Kafka clients by Kafka's names, with hidden secrets."""
 AVAILABLE_NOW: Final = "available-now"
 
 
@@ -50,7 +49,6 @@ class Decode:
 
     @property
     def options(self) -> dict[str, str]:
-        """The same as options of ``format("kohort")``."""
         found = {"value.format": self.format, "value.separator": self.separator, "value.tombstones": self.tombstones}
         if self.format == "avro":
             found |= {"value.avro.schema": self.avro_schema, "value.avro.framing": self.framing}
@@ -84,7 +82,6 @@ class Source:
 
     @property
     def client(self) -> dict[str, Any]:
-        """Client options for these topics, without those of consumers only."""
         return {"bootstrap.servers": self.brokers, **connecting(translated(dict(self.kafka)))}
 
 
@@ -120,8 +117,6 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class RowRule:
-    """Condition for each row after the steps, and the action for rows that fail it."""
-
     name: str
     condition: str
     otherwise: str
@@ -159,8 +154,7 @@ class Sink:
         """Columns that rows must have: the key of the file that names each, and its name."""
         return ()
 
-    def prepare(self, pipeline: Pipeline) -> None:
-        """Claim or create the sink's place before a run. Raises SinkRefused."""
+    def prepare(self, pipeline: Pipeline) -> None: ...
 
     def open(self, pipeline: Pipeline) -> SinkWriter:
         """Return the writer of one run. Raises SinkRefused."""
@@ -170,7 +164,6 @@ class Sink:
 class SinkWriter:
     @property
     def has_rows(self) -> bool:
-        """True if ``read`` returns rows."""
         return False
 
     @property
@@ -181,8 +174,7 @@ class SinkWriter:
     def begin(self, batch: int) -> None:
         """Remove rows of this micro-batch and of later ones; earlier micro-batches are complete."""
 
-    def check(self, schema: StructType) -> None:
-        """Raise SinkRefused if the columns do not fit the rows of the sink."""
+    def check(self, schema: StructType) -> None: ...
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
         """Write the ``passed`` rows of a micro-batch. Return the rows written or acknowledged.
@@ -192,7 +184,6 @@ class SinkWriter:
         raise NotImplementedError
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Return all rows that the pipeline wrote to a sink that stores them."""
         raise NotImplementedError
 
 
@@ -236,8 +227,6 @@ class PipelineTest:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Checked definition of a pipeline."""
-
     name: str
     file: Path
     sources: tuple[Source, ...]
@@ -277,5 +266,4 @@ class Pipeline:
 
     @property
     def state(self) -> Path:
-        """Folder of this pipeline under the checkpoint root."""
         return self.checkpoint / self.name

@@ -70,7 +70,6 @@ def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -
 
 
 def shown(row: Cells, only: Any = None) -> str:
-    """Return a row as JSON, limited to the columns ``only``."""
     kept = {k: v for k, v in row.items() if only is None or k in only}
     return json.dumps(kept, default=lambda v: bytes(v).decode(errors="replace") if isinstance(v, bytes) else str(v))
 
@@ -118,7 +117,7 @@ def _instant(value: Any) -> datetime | None:
     return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
 
 
-def raw_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
+def records_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
     """Return the records as rows of the source: partition 0 of its first topic, offsets from 0."""
     rows = []
     for offset, record in enumerate(records):
@@ -149,7 +148,9 @@ def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
     """Decode all sources, with their problems; all but the first stream become views of their good rows."""
-    frames = {s.name: decode_records(raw_frame(spark, s, given.get(s.name, ())), s.decode) for s in pipeline.sources}
+    frames = {
+        s.name: decode_records(records_frame(spark, s, given.get(s.name, ())), s.decode) for s in pipeline.sources
+    }
     for source in pipeline.sources:
         if source.name != pipeline.stream.name:
             good_rows(frames[source.name], table=source.table).createOrReplaceTempView(source.name)
@@ -157,7 +158,6 @@ def decoded_views(
 
 
 def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
-    """Return the decodable rows, as steps see them; rows of a table have no ``_source``."""
     return decoded.where(f"{PROBLEM} is null").drop(PROBLEM, *((SOURCE,) if table else ()))
 
 
@@ -192,7 +192,7 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> Tes
     return outcome
 
 
-def analysed(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
+def dry_run_frame(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
     """Return the DataFrame for the sinks, without rows. Raises StepFailed if Spark rejects a step."""
     frames = decoded_views(spark, pipeline, {})
     judged = judge(run_steps(pipeline, good_rows(frames[pipeline.stream.name])), pipeline.rules)

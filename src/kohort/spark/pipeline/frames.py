@@ -89,12 +89,10 @@ def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
 
 
 def failed_rules(verdict: str, rules: Sequence[RowRule]) -> list[RowRule]:
-    """Return the rules in a value of ``_failed``."""
     return [rules[int(i)] for i in verdict.split(",")]
 
 
 RAW_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
-"""Columns of undecoded records, with the flag of a possible redelivery."""
 _SOURCE_COLUMNS: Final = (*RECORD_COLUMNS, REDELIVERED)
 
 
@@ -107,7 +105,6 @@ def load_decoded(reader: Any, spark: SparkSession, how: Decode) -> DataFrame:
 
 
 def decode_records(records: DataFrame, how: Decode) -> DataFrame:
-    """Decode records of a DataFrame into the same rows."""
     if how.format == "raw":
         return _raw_rows(records)
     schema = decoded_schema(how, _SOURCE_COLUMNS)
@@ -182,7 +179,7 @@ _WATERMARK: Final = "spark.watermarkDelayMs"
 
 
 class StepFailed(KohortError):
-    """A step that Spark or its own code rejected."""
+    pass
 
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
@@ -246,7 +243,6 @@ def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -
 
 
 def load_function(pipeline: Pipeline, step: Step) -> Callable[[DataFrame], DataFrame]:
-    """Import a function from ``file.py:name``, relative to the pipeline's file, or ``package.module:name``."""
     file, _, name = step.text.rpartition(":")
     if not file.endswith(".py"):
         found: Callable[[DataFrame], DataFrame] = getattr(importlib.import_module(file), name)

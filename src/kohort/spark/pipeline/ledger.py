@@ -19,8 +19,6 @@ from kohort.spark.pipeline.definition import Pipeline
 
 
 class Count(NamedTuple):
-    """Number of rows, and the XOR of their hashes."""
-
     rows: int = 0
     mark: int = 0
 
@@ -30,7 +28,6 @@ class Count(NamedTuple):
         return Count(self.rows + other.rows, self.mark ^ other.mark)
 
     def without(self, other: Count) -> Count:
-        """Subtract ``other``, a part of these rows."""
         return Count(self.rows - other.rows, self.mark ^ other.mark)
 
 
@@ -52,7 +49,6 @@ class Entry:
     dead_letters: int = 0
     marked: bool = True
     redelivered: int = 0
-    """Input rows that may have been delivered before, by this pipeline or by another member of its group."""
     stateful: bool = False
     """True for windows and joins of streams, whose output rows differ from the input rows."""
     sources: dict[str, int] = field(default_factory=dict)
@@ -89,15 +85,11 @@ class Ledger:
     late: int = 0
     """Rows that came after their watermark, and that Spark left out of a window or a join."""
     stands_for: dict[str, int] = field(default_factory=dict)
-    """By sink of windows: source rows that its rows aggregate."""
     waited: dict[str, int] = field(default_factory=dict)
     """By sink of windows: rows in open windows, in Spark's state, before the first of these micro-batches."""
     held: dict[str, int] = field(default_factory=dict)
-    """By sink of windows: rows in open windows after the last of these micro-batches."""
     sources: dict[str, int] = field(default_factory=dict)
-    """Rows by source, if there are several."""
     state: dict[str, int] = field(default_factory=dict)
-    """By Spark's operator: rows kept for later micro-batches, after the last of these."""
 
     @property
     def balanced(self) -> bool:
@@ -130,7 +122,6 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
 
 
 def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
-    """Return the imbalances of a micro-batch, as sentences."""
     problems = []
     if entry.redelivered > entry.rows_in.rows:
         problems.append(f"{entry.redelivered:,} redelivered rows, but only {entry.rows_in.rows:,} rows read")
@@ -200,6 +191,5 @@ class LedgerStore:
 
 
 def last_run(pipeline: Pipeline) -> dict[str, Any] | None:
-    """Return the report of the last run that ended normally."""
     path = pipeline.state / "last-run.json"
     return json.loads(path.read_text()) if path.exists() else None

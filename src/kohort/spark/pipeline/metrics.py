@@ -49,7 +49,6 @@ class Metrics:
                 self._values[(name, "")] = 0
 
     def entry_done(self, entry: Entry) -> None:
-        """Add a micro-batch."""
         with self._lock:
             self._add("rows_in_total", entry.rows_in.rows)
             self._add("dead_letters_total", entry.dead_letters)
@@ -99,7 +98,7 @@ def serve_metrics(metrics: Metrics, address: str) -> Iterator[str]:
         server, thread = start_wsgi_server(port, host, registry)
     except OSError as error:
         raise ConfigError(f"metrics: cannot listen on {address}: {error.strerror}; does another run use it?") from None
-    server.set_app(_at_one_path(make_wsgi_app(registry)))
+    server.set_app(_only_metrics_path(make_wsgi_app(registry)))
     try:
         shown = f"[{host}]" if ":" in host else host
         yield f"http://{shown}:{server.server_port}/metrics"
@@ -109,7 +108,7 @@ def serve_metrics(metrics: Metrics, address: str) -> Iterator[str]:
         thread.join()
 
 
-def _at_one_path(metrics: WSGIApplication) -> WSGIApplication:
+def _only_metrics_path(metrics: WSGIApplication) -> WSGIApplication:
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if environ.get("PATH_INFO") == "/metrics":

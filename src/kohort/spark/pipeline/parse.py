@@ -202,7 +202,6 @@ def _metrics(section: YamlSection | None) -> str:
 
 
 def _trigger(top: YamlSection) -> str:
-    """Parse ``trigger``: ``available-now``, or ``{every: 2 seconds}``."""
     line = top.line_of("trigger")
     if not top.holds_section("trigger"):
         if top.take("trigger", str, AVAILABLE_NOW) != AVAILABLE_NOW:
@@ -217,5 +216,4 @@ def _trigger(top: YamlSection) -> str:
 
 
 def starter(name: str, topic: str) -> str:
-    """Return the text of an example pipeline with a test."""
     return _STARTER.read_text(encoding="utf-8").replace("@NAME@", name).replace("@TOPIC@", topic)

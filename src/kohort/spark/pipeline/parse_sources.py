@@ -37,7 +37,7 @@ _TOKEN: Final = re.compile(r"\s*(`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\
 
 
 class SchemaProblem(ValueError):
-    """Mistake in a schema, as a sentence."""
+    pass
 
 
 def parse_schema(text: str) -> list[str]:
@@ -176,7 +176,6 @@ def _separator(section: YamlSection) -> str:
 
 
 def _avro_text(text: str, root: Path, section: YamlSection, line: int) -> str:
-    """Return the writer's schema: the JSON itself, or the content of the named file."""
     if not text:
         raise section.error("format avro needs avro_schema: a file such as orders.avsc, or its JSON")
     if text.lstrip()[:1] == "{":
@@ -211,13 +210,10 @@ def _check_schema(decode: Decode, file: str, line: int, avro_line: int) -> None:
 
 PLACEHOLDER_BROKERS: Final = "localhost:9092"
 SOURCE_KEYS: Final = {"bootstrap.servers": "brokers", "group.id": "group", "auto.offset.reset": "start"}
-"""Client options for which a source has its own key."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaCluster:
-    """Brokers, and client options for them."""
-
     brokers: str
     kafka: ClientSettings = ()
 
@@ -269,7 +265,6 @@ def _merged(below: ClientSettings, above: ClientSettings) -> ClientSettings:
 
 
 def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
-    """Parse and check the section ``kafka``, options of Kafka clients."""
     kafka = section.section("kafka")
     if kafka is None:
         return ()
@@ -291,7 +286,6 @@ def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
 
 
 def _check(config: type[Any], found: dict[str, Any]) -> None:
-    """Raise ConfigError for an option or a value that this kind of client does not support."""
     if config is ConsumerConfig:
         given = as_spark_options(found.items())
         parse_source_options({f"kafka.{SERVERS}": PLACEHOLDER_BROKERS, "subscribe": "any", **given}, streaming=True)

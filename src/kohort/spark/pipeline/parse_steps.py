@@ -89,7 +89,6 @@ def _check_function(section: YamlSection, text: str, root: Path, line: int) -> N
 
 
 def module_file(name: str) -> Path | None:
-    """Return the file of an installed module; None if it is not installed."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):

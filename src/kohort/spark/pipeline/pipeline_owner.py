@@ -20,8 +20,7 @@ from kohort.errors import KohortError
 from kohort.spark.pipeline.definition import Pipeline
 
 
-def write_durably(path: Path, text: str) -> None:
-    """Replace a file's content, and fsync it."""
+def write_and_fsync(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(f".{os.getpid()}")
     with fresh.open("w") as out:
@@ -55,7 +54,6 @@ class PipelineOwner(NamedTuple):
         return f"pipeline {self.pipeline} (checkpoint {unquote(self.checkpoint)})"
 
     def same_place(self, other: PipelineOwner) -> bool:
-        """Return True if pipeline name and checkpoint path are equal: the older checkpoint was reset."""
         return (self.pipeline, self.checkpoint) == (other.pipeline, other.checkpoint)
 
     def shares_with(self, other: PipelineOwner) -> bool:
@@ -64,7 +62,6 @@ class PipelineOwner(NamedTuple):
 
 
 def parse_owner(text: str) -> PipelineOwner | None:
-    """Parse the owner in a file name or in commit metadata; None for any other text."""
     found = _TEXT.fullmatch(text)
     return PipelineOwner(found[1], found[2], found[4], "" if found[3] == "-" else found[3]) if found else None
 
@@ -94,7 +91,7 @@ def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     number = str(known.get("id") or uuid.uuid4().hex[:8])
     fresh = {"id": number, "file": file, "sinks": sinks}
     if fresh != known:
-        write_durably(pipeline.state / _FILE, json.dumps(fresh))
+        write_and_fsync(pipeline.state / _FILE, json.dumps(fresh))
     return _owner(pipeline, number)
 
 
@@ -113,14 +110,13 @@ def _short(text: str, most: int) -> str:
 
 
 def _check_sources(pipeline: Pipeline) -> None:
-    """Raise KohortError if the checkpoint is of other topics or another group."""
     identity: dict[str, Any] = {"topics": list(pipeline.stream.topics), "group": pipeline.stream.group}
     if len(pipeline.streams) > 1:
         identity["topics"] = [topic for source in pipeline.streams for topic in source.topics]
         identity["group"] = ", ".join(source.group for source in pipeline.streams if source.group)
     target = pipeline.state / "source.json"
     if not target.exists():
-        write_durably(target, json.dumps(identity))
+        write_and_fsync(target, json.dumps(identity))
         return
     before = json.loads(target.read_text())
     if before != identity:

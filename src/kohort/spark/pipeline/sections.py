@@ -65,7 +65,6 @@ class YamlSection:
         return value
 
     def section(self, key: str) -> YamlSection | None:
-        """Take the mapping under ``key``; None if it is missing."""
         self._known.append(key)
         if key not in self._entries:
             return None
@@ -75,7 +74,6 @@ class YamlSection:
         return value
 
     def sections(self, key: str) -> list[YamlSection]:
-        """Take the list of mappings under ``key``; empty if it is missing."""
         line = self._entries[key][1] if key in self._entries else self.line
         items = self.take(key, list, [])
         for item in items:
@@ -147,8 +145,6 @@ class YamlSection:
 
 
 def section_of(value: Mapping[str, Any], file: str, line: int, name: str = "the file") -> YamlSection:
-    """Convert a dict into a section, all of it at one line, for the builder."""
-
     def made(item: Any, path: str) -> Any:
         if isinstance(item, Mapping):
             return section_of(item, file, line, path)
@@ -198,8 +194,6 @@ def _by_fastest(work: str, text: str) -> Any:
 
 
 class _YamlReader:
-    """Converts YAML nodes into sections, lists and scalars."""
-
     def __init__(self, file: str, environ: Mapping[str, str]) -> None:
         self._file = file
         self._environ = environ

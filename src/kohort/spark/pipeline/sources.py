@@ -17,7 +17,7 @@ from kohort.spark.options.client import SERVERS, as_spark_options, client_option
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.pipeline.definition import Pipeline, Source
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner, parse_owner
-from kohort.spark.reading.cluster import KohortCluster, wanted_partitions
+from kohort.spark.reading.cluster import KohortCluster, selected_partitions
 
 
 def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[str, str]:
@@ -61,8 +61,6 @@ def _options(source: Source) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Offsets of a partition: start and end of the log, and the group's commit (None: no commit)."""
-
     earliest: int
     latest: int
     committed: int | None
@@ -75,8 +73,6 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class SourceLag:
-    """Lag of a source, by partition."""
-
     name: str
     group: str
     partitions: dict[TopicPartition, PartitionLag] = field(default_factory=dict)
@@ -105,12 +101,14 @@ def source_lag(source: Source) -> SourceLag:
     options = lookup_options(source)
     cluster = KohortCluster(options)
     try:
-        partitions = wanted_partitions(cluster, options)
-        held = cluster.committed(partitions) if source.group else {}
+        partitions = selected_partitions(cluster, options)
+        commits = cluster.committed(partitions) if source.group else {}
         earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
     finally:
         cluster.close()
-    found = {tp: PartitionLag(earliest[tp], latest[tp], held[tp].offset if tp in held else None) for tp in partitions}
+    found = {
+        tp: PartitionLag(earliest[tp], latest[tp], commits[tp].offset if tp in commits else None) for tp in partitions
+    }
     return SourceLag(source.name, source.group, found)
 
 
@@ -122,18 +120,20 @@ def check_groups(pipeline: Pipeline, owner: PipelineOwner) -> None:
         options = lookup_options(source)
         cluster = KohortCluster(options)
         try:
-            held = cluster.committed(wanted_partitions(cluster, options, absent_ok=True))
+            commits = cluster.committed(selected_partitions(cluster, options, absent_ok=True))
         finally:
             cluster.close()
-        refuse_other_owner(source, held, owner)
+        refuse_other_owner(source, commits, owner)
 
 
-def refuse_other_owner(source: Source, held: Mapping[TopicPartition, OffsetAndMetadata], owner: PipelineOwner) -> None:
+def refuse_other_owner(
+    source: Source, commits: Mapping[TopicPartition, OffsetAndMetadata], owner: PipelineOwner
+) -> None:
     """Raise KohortError if commits of the group name another owner.
 
     A reset checkpoint has the name and path of the former one, and continues with its group.
     """
-    for tp, other in _owners(held.items()):
+    for tp, other in _owners(commits.items()):
         if other.id != owner.id and not other.same_place(owner):
             raise KohortError(
                 f"source {source.name}: group {source.group} belongs to {other}, which committed {tp}; this is "
@@ -142,8 +142,10 @@ def refuse_other_owner(source: Source, held: Mapping[TopicPartition, OffsetAndMe
             )
 
 
-def _owners(held: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> Iterable[tuple[TopicPartition, PipelineOwner]]:
-    for tp, offset in sorted(held):
+def _owners(
+    commits: Iterable[tuple[TopicPartition, OffsetAndMetadata]],
+) -> Iterable[tuple[TopicPartition, PipelineOwner]]:
+    for tp, offset in sorted(commits):
         found = parse_owner(offset.metadata.rpartition(":")[2])
         if found is not None:
             yield tp, found

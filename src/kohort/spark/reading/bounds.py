@@ -12,35 +12,39 @@ from kohort.spark.options.source import ByTime, SourceOptions
 from kohort.spark.options.table import EARLIEST, LATEST, Start
 from kohort.spark.reading.cluster import SourceCluster
 
-Held = Mapping[TopicPartition, OffsetAndMetadata]
+Commits = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 def resolve_start(
-    cluster: SourceCluster, partitions: Iterable[TopicPartition], start: Start | ByTime, held: Held, fallback: str
+    cluster: SourceCluster,
+    partitions: Iterable[TopicPartition],
+    start: Start | ByTime,
+    committed: Commits,
+    fallback: str,
 ) -> PartitionOffsets:
-    """Return the first offset to read of each partition; ``held``: the group's committed offsets."""
+    """Return the first offset to read of each partition; ``committed``: the group's committed offsets."""
     wanted = sorted(set(partitions))
     if isinstance(start, ByTime):
         return _resolve_times(cluster, wanted, start, "startingOffsetsByTimestamp")
     if not isinstance(start, str):
         return _resolve_given(cluster, wanted, start, "startingOffsets")
     if start == "group":
-        found = {tp: held[tp].offset for tp in wanted if tp in held}
-        rest = [tp for tp in wanted if tp not in held]
+        found = {tp: committed[tp].offset for tp in wanted if tp in committed}
+        rest = [tp for tp in wanted if tp not in committed]
         return found | (_at(cluster, rest, fallback) if rest else {})
     return _at(cluster, wanted, start)
 
 
 def resolve_end(
-    cluster: SourceCluster, partitions: Iterable[TopicPartition], end: Start | ByTime, held: Held
+    cluster: SourceCluster, partitions: Iterable[TopicPartition], end: Start | ByTime, committed: Commits
 ) -> PartitionOffsets:
     """Return the end offset (exclusive) of each partition of a batch read; "group" ends at its committed offsets."""
     wanted = sorted(set(partitions))
     if isinstance(end, ByTime):
         return _resolve_times(cluster, wanted, end, "endingOffsetsByTimestamp")
     if end == "group":
-        found = {tp: held[tp].offset for tp in wanted if tp in held}
-        return found | _at(cluster, [tp for tp in wanted if tp not in held], "earliest")
+        found = {tp: committed[tp].offset for tp in wanted if tp in committed}
+        return found | _at(cluster, [tp for tp in wanted if tp not in committed], "earliest")
     if isinstance(end, str):
         return cluster.latest(wanted)
     return _resolve_given(cluster, wanted, end, "endingOffsets")
@@ -93,7 +97,6 @@ def _check_names(flat: Mapping[TopicPartition, int], partitions: list[TopicParti
 
 
 SAMPLED_MOST: Final = 4
-"""Partitions sampled for the mean record size of a micro-batch: those with the largest backlog."""
 SAMPLE_AGE_S: Final = 10.0
 
 

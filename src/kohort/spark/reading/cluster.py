@@ -31,7 +31,7 @@ _LITTLE_BYTES: Final = 65_536
 
 
 class RangeGone(KohortError):
-    """Records of a range that the broker no longer has."""
+    pass
 
 
 class SourceCluster(Protocol):
@@ -242,7 +242,7 @@ def connect(options: SourceOptions) -> SourceCluster:
     return _kept[key]
 
 
-def wanted_partitions(
+def selected_partitions(
     cluster: SourceCluster, options: SourceOptions, *, absent_ok: bool = False
 ) -> set[TopicPartition]:
     """Return the existing partitions that the options select. Raises ApiError if a named one is missing."""

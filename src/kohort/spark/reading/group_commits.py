@@ -1,7 +1,7 @@
 """Commits of a query to its group: the pinned start, completed micro-batches, warnings of foreign commits.
 
 Commit metadata is ``kohort-init:...`` for a pinned start and ``kohort-query:...`` for progress. Other metadata in the
-group means that another query commits there or that a user reset the group. The query logs a warning and continues:
+group means that another query commits available or that a user reset the group. The query logs a warning and continues:
 its position is in its checkpoint, not in the group.
 
 In member mode the metadata is ``kohort-member:QUERY:UPTO``: the query that owns the partition, and the end of the
@@ -41,26 +41,25 @@ class CommitMark(NamedTuple):
 
 
 class PartitionStart(NamedTuple):
-    """Start offset of a newly assigned partition; rows below ``again_below`` may have been delivered before."""
+    """Start offset of a newly assigned partition; rows below ``redelivered_below`` may have been delivered before."""
 
     start: int
-    again_below: int
+    redelivered_below: int
 
 
 def parse_mark(metadata: str) -> CommitMark | None:
-    """Parse the mark in commit metadata; None for any other metadata."""
     found = _MARK.fullmatch(metadata)
     return CommitMark(int(found[1], 16), int(found[2])) if found else None
 
 
-def partition_start(held: OffsetAndMetadata, query: int, done: int | None) -> PartitionStart:
-    """Return where ``query`` starts a partition. ``held``: the group's commit; ``done``: the query's own checkpoint.
+def partition_start(committed: OffsetAndMetadata, query: int, done: int | None) -> PartitionStart:
+    """Return where ``query`` starts a partition. ``committed``: of the group; ``done``: of its checkpoint.
 
     If the commit has the query's own mark, no other query owned the partition since: the checkpoint wins, which may be
     one micro-batch ahead. Otherwise the group wins: another query read on, or a user reset the offset.
     """
-    mark = parse_mark(held.metadata)
-    start = held.offset
+    mark = parse_mark(committed.metadata)
+    start = committed.offset
     if mark is not None and mark.query == query and done is not None:
         start = max(start, done)
     return PartitionStart(start, mark.upto if mark is not None else 0)
@@ -84,21 +83,16 @@ def query_mark(owner: str = "") -> str:
 
 
 class GroupCommits:
-    """Commits to ``group.id``; does nothing if the options disable commits."""
-
     def __init__(self, options: SourceOptions, cluster: Callable[[], SourceCluster], mark: str) -> None:
         self._options = options
         self._cluster = cluster
         self._mark = mark
-        self._pin = f"{options.pin}:{options.group_owner}" if options.group_owner else options.pin
-        self._written: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.pin_metadata = f"{options.pin}:{options.group_owner}" if options.group_owner else options.pin
+        self._last_commit: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pinned = False
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
-    def is_pin(self, metadata: str) -> bool:
-        return metadata in (self._pin, self._options.pin)
-
-    def held(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._cluster().committed(partitions) if self._options.group_id else {}
 
     def pin(self, initial: PartitionOffsets, *, fresh: bool) -> None:
@@ -106,10 +100,10 @@ class GroupCommits:
         rows."""
         if not self._options.commits:
             return
-        offsets = {tp: OffsetAndMetadata(o, self._pin) for tp, o in initial.items()}
+        offsets = {tp: OffsetAndMetadata(o, self.pin_metadata) for tp, o in initial.items()}
         if fresh:
             self._cluster().commit(offsets)
-        self._written, self._pinned = offsets, True
+        self._last_commit, self._pinned = offsets, True
 
     def commit_completed(self, offsets: Mapping[TopicPartition, int], *, planned: bool) -> None:
         """Commit the end of the last completed micro-batch; on failure, log it and retry at the next trigger.
@@ -118,26 +112,29 @@ class GroupCommits:
         """
         if not self._options.commits:
             return
-        same = offsets == {tp: o.offset for tp, o in self._written.items()}
+        same = offsets == {tp: o.offset for tp, o in self._last_commit.items()}
         if same and not (self._pinned and planned):
             return
         try:
-            self._look_for_others()
+            self._warn_of_other_commits()
             fresh = {tp: OffsetAndMetadata(offset, self._mark) for tp, offset in offsets.items()}
             self._cluster().commit(fresh)
         except KohortError as error:
             log.warning("group %s: commit failed, retrying at the next trigger: %s", self._options.group_id, error)
             return
-        self._written, self._pinned = fresh, False
+        self._last_commit, self._pinned = fresh, False
 
-    def _look_for_others(self) -> None:
-        if not self._written:
+    def _warn_of_other_commits(self) -> None:
+        if not self._last_commit:
             return
-        held = self._cluster().committed(self._written)
-        for tp, found in sorted(held.items()):
-            if found == self._written[tp]._replace(leader_epoch=found.leader_epoch) or found.metadata in self._told:
+        committed = self._cluster().committed(self._last_commit)
+        for tp, found in sorted(committed.items()):
+            if (
+                found == self._last_commit[tp]._replace(leader_epoch=found.leader_epoch)
+                or found.metadata in self._reported
+            ):
                 continue
-            self._told.add(found.metadata)
+            self._reported.add(found.metadata)
             who = found.metadata or "a consumer, or a reset by hand"
             log.warning(
                 "group %s: %s was committed at %d by %s, not by this query, which continues from its checkpoint. "

@@ -21,16 +21,14 @@ IDS_KEY: Final = "kohort:topics"
 """Key among the topics of a query's offsets; no topic can have this name."""
 
 TopicIds = dict[str, str]
-"""Hexadecimal topic ids, by topic name."""
 
 
-def known_ids(found: Mapping[str, bytes]) -> TopicIds:
+def hex_ids(found: Mapping[str, bytes]) -> TopicIds:
     """Convert topic ids to hexadecimal; brokers without topic ids return zeros."""
     return {topic: number.hex() for topic, number in sorted(found.items()) if any(number)}
 
 
 def with_ids(offsets: Mapping[str, Mapping[str, int]], ids: Mapping[str, str]) -> dict[str, Any]:
-    """Add topic ids to offsets, in the form of Spark's checkpoint."""
     known = {topic: ids[topic] for topic in offsets if topic in ids}
     return {IDS_KEY: known, **offsets} if known else dict(offsets)
 
@@ -39,7 +37,7 @@ def ids_of(offsets: Mapping[str, Mapping[str, Any]]) -> TopicIds:
     return dict(offsets.get(IDS_KEY, {}))
 
 
-def other_topics(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+def recreated_topics(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
     return {topic for topic, number in now.items() if before.get(topic, number) != number}
 
 
@@ -51,11 +49,9 @@ log = logging.getLogger(__name__)
 
 
 class LogChanges:
-    """Compares the offsets and topic ids of a query with the cluster."""
-
     def __init__(self, *, fail: bool) -> None:
         self._fail = fail
-        self._gone: set[TopicPartition] = set()
+        self._deleted: set[TopicPartition] = set()
 
     def starts_after_loss(
         self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets, before: TopicIds
@@ -65,7 +61,7 @@ class LogChanges:
         ``before``: topic ids of the last micro-batch. Raises DataLost if failOnDataLoss is set.
         """
         self._check_gone(begin, heads)
-        replaced = self.replaced_topics(cluster, before)
+        replaced = self.check_recreated(cluster, before)
         starts = cluster.earliest(tps) if (tps := [tp for tp in begin if tp.topic in replaced and tp in heads]) else {}
         behind = {tp: o for tp, o in begin.items() if tp in heads and o != heads[tp] and tp not in starts}
         losses = find_losses(behind, cluster.earliest(behind), heads) if behind else []
@@ -77,9 +73,9 @@ class LogChanges:
                 starts[loss.partition] = loss.earliest
         return starts
 
-    def replaced_topics(self, cluster: SourceCluster, before: TopicIds) -> set[str]:
+    def check_recreated(self, cluster: SourceCluster, before: TopicIds) -> set[str]:
         """Return topics recreated since they had the ids ``before``. Raises DataLost if failOnDataLoss is set."""
-        topics = other_topics(before, known_ids(cluster.topic_ids(before)))
+        topics = recreated_topics(before, hex_ids(cluster.topic_ids(before)))
         if not topics:
             return topics
         names = ", ".join(sorted(topics))
@@ -93,14 +89,14 @@ class LogChanges:
         return topics
 
     def _check_gone(self, begin: Mapping[TopicPartition, int], heads: PartitionOffsets) -> None:
-        self._gone -= set(heads)
-        gone = [tp for tp in missing_partitions(begin, heads) if tp not in self._gone]
-        if not gone:
+        self._deleted -= set(heads)
+        deleted = [tp for tp in missing_partitions(begin, heads) if tp not in self._deleted]
+        if not deleted:
             return
-        names = ", ".join(map(str, gone))
+        names = ", ".join(map(str, deleted))
         if self._fail:
             raise DataLost(
                 f"partitions deleted while the query runs: {names}. To continue without them, set failOnDataLoss=false"
             )
         log.warning("partitions deleted while the query runs: %s (failOnDataLoss=false: continuing)", names)
-        self._gone |= set(gone)
+        self._deleted |= set(deleted)

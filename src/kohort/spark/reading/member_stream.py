@@ -26,7 +26,7 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.options.offsets import PartitionOffsets
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.bounds import resolve_start
-from kohort.spark.reading.cluster import Connect, connect, wanted_partitions
+from kohort.spark.reading.cluster import Connect, connect, selected_partitions
 from kohort.spark.reading.group_commits import (
     CommitMark,
     PartitionStart,
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GiveUp = Callable[[Collection[TopicPartition]], None]
+OnRevoked = Callable[[Collection[TopicPartition]], None]
 """Callback with revoked partitions, which can still be committed."""
 _CLOSE_MS: Final = 5_000
 
 
-class GroupMembership(Protocol):
+class Membership(Protocol):
     @property
-    def held(self) -> set[TopicPartition]: ...
+    def assigned(self) -> set[TopicPartition]: ...
 
-    def poll(self, wait_ms: int, give_up: GiveUp) -> set[TopicPartition]:
+    def poll(self, wait_ms: int, on_revoked: OnRevoked) -> set[TopicPartition]:
         """Take part in a due rebalance, up to ``wait_ms`` if nothing is assigned. Return the new partitions."""
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -63,7 +63,7 @@ class GroupMembership(Protocol):
     def close(self) -> None: ...
 
 
-class DriverMembership:
+class ConsumerMembership:
     """Consumer subscribed to the query's topics, with all partitions paused."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -81,23 +81,23 @@ class DriverMembership:
             "group.id": options.group_id,
             "enable.auto.commit": False,
         }
-        self.held: set[TopicPartition] = set()
-        self._came: set[TopicPartition] = set()
-        self._give_up: GiveUp = lambda _: None
+        self.assigned: set[TopicPartition] = set()
+        self._new: set[TopicPartition] = set()
+        self._on_revoked: OnRevoked = lambda _: None
         self._consumer = Consumer(settings)
         topics = re.compile(options.subscribe_pattern) if options.subscribe_pattern else options.subscribe
         self._consumer.subscribe(topics, self)
         _exit_on_sigterm()
 
-    def poll(self, wait_ms: int, give_up: GiveUp) -> set[TopicPartition]:
-        self._give_up, self._came = give_up, set()
+    def poll(self, wait_ms: int, on_revoked: OnRevoked) -> set[TopicPartition]:
+        self._on_revoked, self._new = on_revoked, set()
         try:
             self._consumer.poll(wait_ms, max_records=1)
         except KohortError as error:
             if not error.retriable:
                 raise
             log.warning("group %s: %s; retrying at the next trigger", self._consumer.config.group_id, error)
-        return self._came & self.held
+        return self._new & self.assigned
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self._consumer.commit(dict(offsets))
@@ -109,21 +109,21 @@ class DriverMembership:
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         self._consumer.pause(partitions)
-        self.held |= set(partitions)
-        self._came |= set(partitions)
+        self.assigned |= set(partitions)
+        self._new |= set(partitions)
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         try:
-            self._give_up(partitions)
+            self._on_revoked(partitions)
         finally:
-            self.held -= set(partitions)
+            self.assigned -= set(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         names = ", ".join(map(str, sorted(partitions)))
         log.warning(
             "group %s: this query was removed from the group and lost %s", self._consumer.config.group_id, names
         )
-        self.held -= set(partitions)
+        self.assigned -= set(partitions)
 
 
 def _exit_on_sigterm() -> None:
@@ -140,19 +140,19 @@ class MemberStreamReader(KohortStreamReader):
         options: SourceOptions,
         builder: RowBuilder,
         connect: Connect = connect,
-        join: Callable[[SourceOptions], GroupMembership] = DriverMembership,
+        join: Callable[[SourceOptions], Membership] = ConsumerMembership,
     ) -> None:
         super().__init__(options, builder, connect)
         self._join = join
-        self._joined: GroupMembership | None = None
+        self._joined: Membership | None = None
         self._query = uuid.uuid4().int >> 75  # 53 bits, which every JSON reader keeps exact
-        self._agreed: set[TopicPartition] = set()
-        self._again: PartitionOffsets = {}
-        self._marked: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._refused = False
+        self._active: set[TopicPartition] = set()
+        self._redelivered_below: PartitionOffsets = {}
+        self._committed_marks: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._commit_failed = False
 
     @property
-    def _member(self) -> GroupMembership:
+    def _member(self) -> Membership:
         if self._joined is None:
             self._joined = self._join(self._options)
         return self._joined
@@ -171,16 +171,16 @@ class MemberStreamReader(KohortStreamReader):
         self._query = query_of(start) or self._query
         done = partitions_of(start)
         member = self._member
-        wait_ms = self._options.idle_wait_ms if self._refused or not member.held else 0
-        came = member.poll(wait_ms, lambda gone: self._commit_given_up(done, gone))
-        self._agreed = (self._agreed & member.held & done.keys()) - came
-        begin, entering = self._enter(member.held - self._agreed, done)
-        begin |= {tp: done[tp] for tp in self._agreed}
+        wait_ms = self._options.idle_wait_ms if self._commit_failed or not member.assigned else 0
+        new = member.poll(wait_ms, lambda revoked: self._commit_revoked(done, revoked))
+        self._active = (self._active & member.assigned & done.keys()) - new
+        begin, entering = self._enter(member.assigned - self._active, done)
+        begin |= {tp: done[tp] for tp in self._active}
         end = self._end(begin, limit, ids_of(start)) | entering
-        self._refused = not self._commit_marks(begin | entering, end)
-        if self._refused:
+        self._commit_failed = not self._commit_marks(begin | entering, end)
+        if self._commit_failed:
             return dict(start)
-        self._agreed = set(end)
+        self._active = set(end)
         self._planned_end = with_ids(with_query(self._query, end), ids_of(start) | self._ids_now(end))
         return self._planned_end
 
@@ -193,7 +193,7 @@ class MemberStreamReader(KohortStreamReader):
         return {tp: max(offset, heads.get(tp, offset)) for tp, offset in begin.items()}
 
     def _read_heads(self, begin: PartitionOffsets) -> PartitionOffsets:
-        wanted = wanted_partitions(self._cluster, self._options, absent_ok=True)
+        wanted = selected_partitions(self._cluster, self._options, absent_ok=True)
         return self._cluster.latest(wanted & begin.keys())
 
     # Entering and leaving partitions
@@ -207,7 +207,7 @@ class MemberStreamReader(KohortStreamReader):
         """
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():
-            self._again[tp] = found.again_below
+            self._redelivered_below[tp] = found.redelivered_below
         begin = {tp: found.start for tp, found in starts.items() if done.get(tp) == found.start}
         entering = {tp: found.start for tp, found in starts.items() if tp not in done}
         if entering:
@@ -225,12 +225,11 @@ class MemberStreamReader(KohortStreamReader):
             found |= {tp: PartitionStart(offset, 0) for tp, offset in starts.items()}
         return found
 
-    def _commit_given_up(self, done: PartitionOffsets, gone: Collection[TopicPartition]) -> None:
-        """Commit the end of the last micro-batch of revoked partitions."""
+    def _commit_revoked(self, done: PartitionOffsets, revoked: Collection[TopicPartition]) -> None:
         offsets = {
             tp: OffsetAndMetadata(done[tp], str(CommitMark(self._query, done[tp])))
-            for tp in gone
-            if tp in self._agreed and tp in done
+            for tp in revoked
+            if tp in self._active and tp in done
         }
         if not offsets:
             return
@@ -238,15 +237,19 @@ class MemberStreamReader(KohortStreamReader):
             self._member.commit(offsets)
         except KohortError as error:
             log.warning(
-                "%s revoked without a commit, the next owner reads the last micro-batch again: %s", sorted(gone), error
+                "%s revoked without a commit, the next owner reads the last micro-batch again: %s",
+                sorted(revoked),
+                error,
             )
 
     def _commit_marks(self, begin: PartitionOffsets, end: PartitionOffsets) -> bool:
         marks = {
-            tp: OffsetAndMetadata(begin[tp], str(CommitMark(self._query, max(end[tp], self._again.get(tp, 0)))))
+            tp: OffsetAndMetadata(
+                begin[tp], str(CommitMark(self._query, max(end[tp], self._redelivered_below.get(tp, 0))))
+            )
             for tp in end
         }
-        if not marks or marks == self._marked:
+        if not marks or marks == self._committed_marks:
             return True
         try:
             self._member.commit(marks)
@@ -258,7 +261,7 @@ class MemberStreamReader(KohortStreamReader):
         except KohortError as error:
             log.info("group %s: the commit failed, no micro-batch is planned yet: %s", self._options.group_id, error)
             return False
-        self._marked = marks
+        self._committed_marks = marks
         return True
 
     # Planning
@@ -268,12 +271,14 @@ class MemberStreamReader(KohortStreamReader):
         begin |= self._starts_of_replaced(begin, start, end)
         both = begin.keys() & upto.keys()
         if end != self._planned_end:
-            both = self._not_taken_over(query_of(end), both & self._still_there(upto, end).keys())
+            both = self._still_owned(query_of(end), both & self._still_there(upto, end).keys())
             return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=upto)
-        self._again = {tp: offset for tp, offset in self._again.items() if tp not in begin or offset > begin[tp]}
-        return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=self._again)
+        self._redelivered_below = {
+            tp: offset for tp, offset in self._redelivered_below.items() if tp not in begin or offset > begin[tp]
+        }
+        return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=self._redelivered_below)
 
-    def _not_taken_over(self, query: int | None, partitions: set[TopicPartition]) -> set[TopicPartition]:
+    def _still_owned(self, query: int | None, partitions: set[TopicPartition]) -> set[TopicPartition]:
         held = self._cluster.committed(partitions) if partitions else {}
         marks = {tp: parse_mark(o.metadata) for tp, o in held.items()}
         taken = {tp for tp, mark in marks.items() if mark is not None and mark.query != query}

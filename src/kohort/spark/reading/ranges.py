@@ -18,7 +18,7 @@ from kohort.model import TopicPartition
 from kohort.spark.options.offsets import Loss, PartitionOffsets, Range, find_losses, plan_tasks, ranges_between
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.bounds import resolve_end, resolve_start
-from kohort.spark.reading.cluster import Connect, RangeGone, SourceCluster, connect, wanted_partitions
+from kohort.spark.reading.cluster import Connect, RangeGone, SourceCluster, connect, selected_partitions
 from kohort.spark.values.columns import REDELIVERED
 from kohort.spark.values.row_builders import RowBuilder
 
@@ -33,8 +33,6 @@ _BACKOFF_S: Final = 0.2
 
 @dataclass
 class ReadTask(InputPartition):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Ranges that one Spark task reads."""
-
     ranges: list[Range]
 
 
@@ -52,13 +50,13 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     for wanted in ranges:
         for batch in _read_range(cluster, wanted, builder.client_columns, fail_on_data_loss=fail_on_data_loss):
-            yield builder.build(_marked(batch, wanted.again_below) if builder.marks_redelivered else batch)
+            yield builder.build(_marked(batch, wanted.redelivered_below) if builder.marks_redelivered else batch)
 
 
-def _marked(batch: pa.RecordBatch, again_below: int) -> pa.RecordBatch:
+def _marked(batch: pa.RecordBatch, redelivered_below: int) -> pa.RecordBatch:
     import pyarrow.compute as pc
 
-    return batch.append_column(REDELIVERED, pc.less(batch.column("offset"), again_below))
+    return batch.append_column(REDELIVERED, pc.less(batch.column("offset"), redelivered_below))
 
 
 def _read_range(
@@ -75,8 +73,8 @@ def _read_range(
                     failures = 0
                     yield inside
             at = wanted.end
-        except RangeGone as gone:
-            at = _after_loss(cluster, wanted._replace(start=at), gone, fail_on_data_loss=fail_on_data_loss)
+        except RangeGone as deleted:
+            at = _after_loss(cluster, wanted._replace(start=at), deleted, fail_on_data_loss=fail_on_data_loss)
         except KohortError as error:
             failures += 1
             if not error.retriable or failures >= ATTEMPTS:
@@ -106,15 +104,15 @@ def _first_at_least(offsets: pa.Array, bound: int) -> int:
     return low
 
 
-def _after_loss(cluster: SourceCluster, wanted: Range, gone: RangeGone, *, fail_on_data_loss: bool) -> int:
+def _after_loss(cluster: SourceCluster, wanted: Range, deleted: RangeGone, *, fail_on_data_loss: bool) -> int:
     tp = TopicPartition(wanted.topic, wanted.partition)
     earliest, latest = cluster.earliest([tp])[tp], cluster.latest([tp])[tp]
     if fail_on_data_loss:
         if earliest <= wanted.start <= latest:
-            raise gone
-        raise data_lost([Loss(tp, wanted.start, earliest, latest)]) from gone
+            raise deleted
+        raise data_lost([Loss(tp, wanted.start, earliest, latest)]) from deleted
     if wanted.start < earliest < wanted.end:
-        log.warning("%s: offsets below %d were deleted; continuing from there", wanted, earliest)
+        log.warning("%s: offsets below %d were deleted; continuing from available", wanted, earliest)
         return earliest
     log.warning("%s: all its records were deleted", wanted)
     return wanted.end
@@ -130,17 +128,17 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
 
     def partitions(self) -> list[ReadTask]:
         options, cluster = self._options, self._connect(self._options)
-        partitions = wanted_partitions(cluster, options)
+        partitions = selected_partitions(cluster, options)
         by_group = "group" in (options.batch_start, options.batch_end)
-        held = cluster.committed(partitions) if by_group else {}
-        start = resolve_start(cluster, partitions, options.batch_start, held, options.group_fallback)
-        end = resolve_end(cluster, partitions, options.batch_end, held)
+        committed = cluster.committed(partitions) if by_group else {}
+        start = resolve_start(cluster, partitions, options.batch_start, committed, options.group_fallback)
+        end = resolve_end(cluster, partitions, options.batch_end, committed)
         self._check_ends(cluster, end)
         behind = {tp: offset for tp, offset in start.items() if offset < end[tp]}
         losses = find_losses(behind, cluster.earliest(behind), end) if behind else []
         if losses and options.fail_on_data_loss:
             raise data_lost(losses)
-        # Spark needs a partition even if there is nothing to read.
+        # Spark needs a partition even if available is nothing to read.
         plan = plan_tasks(ranges_between(start, end), options.task_rows, options.min_partitions)
         return [ReadTask(r) for r in plan] or [ReadTask([])]
 

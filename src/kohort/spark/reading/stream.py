@@ -1,7 +1,7 @@
 """Streaming reader: offsets of each micro-batch, and their commits to the group.
 
 Spark calls ``commit(end)`` one batch late, and never for the last batch. It calls ``latestOffset(start, ...)`` at every
-trigger with the end of the last completed batch: ``start`` is committed there, so the lag reaches 0.
+trigger with the end of the last completed batch: ``start`` is committed available, so the lag reaches 0.
 Spark calls ``initialOffset`` again when batch 0 is retried after a restart, while the log grows: so the first result is
 pinned in the group at once, with a mark in the commit's metadata.
 """
@@ -26,15 +26,15 @@ from kohort.errors import KohortError
 from kohort.spark.options.offsets import PartitionOffsets, as_json, plan_tasks, ranges_between
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.bounds import BatchLimits, resolve_start
-from kohort.spark.reading.cluster import Connect, SourceCluster, connect, wanted_partitions
+from kohort.spark.reading.cluster import Connect, SourceCluster, connect, selected_partitions
 from kohort.spark.reading.group_commits import GroupCommits, query_mark, query_of
 from kohort.spark.reading.log_changes import (
     LogChanges,
     TopicIds,
+    hex_ids,
     ids_of,
-    known_ids,
-    other_topics,
     partitions_of,
+    recreated_topics,
     with_ids,
 )
 from kohort.spark.reading.ranges import ReadTask, read_ranges
@@ -57,7 +57,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._limits = BatchLimits(options, time.monotonic, time.sleep)
         self._changes = LogChanges(fail=options.fail_on_data_loss)
         self._initial: PartitionOffsets | None = None
-        self._began_at_latest: PartitionOffsets = {}
+        self._started_at_latest: PartitionOffsets = {}
         self._heads: PartitionOffsets = {}
         self._available_now = False
         self._target: PartitionOffsets | None = None
@@ -81,16 +81,16 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def _resolve_initial(self) -> PartitionOffsets:
         cluster, options = self._cluster, self._options
-        partitions = wanted_partitions(cluster, options)
-        held = self._group.held(partitions)
-        pinned = {tp: o.offset for tp, o in held.items() if self._group.is_pin(o.metadata)}
+        partitions = selected_partitions(cluster, options)
+        committed = self._group.committed(partitions)
+        pinned = {tp: o.offset for tp, o in committed.items() if o.metadata == self._group.pin_metadata}
         missing = partitions - set(pinned)
-        fresh = resolve_start(cluster, missing, options.stream_start, held, options.group_fallback)
+        fresh = resolve_start(cluster, missing, options.stream_start, committed, options.group_fallback)
         initial = pinned | fresh
         self._group.pin(initial, fresh=bool(fresh))
         word = options.group_fallback if options.stream_start == "group" else options.stream_start
         if word == "latest":
-            self._began_at_latest = {tp: offset for tp, offset in fresh.items() if tp not in held}
+            self._started_at_latest = {tp: offset for tp, offset in fresh.items() if tp not in committed}
         if not options.commits and options.stream_start == "latest":
             log.warning(
                 "without group.id, startingOffsets=latest is resolved again if the first micro-batch is repeated "
@@ -125,7 +125,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._planned_end
 
     def _ids_now(self, partitions: PartitionOffsets) -> TopicIds:
-        return known_ids(self._cluster.topic_ids({tp.topic for tp in partitions}))
+        return hex_ids(self._cluster.topic_ids({tp.topic for tp in partitions}))
 
     def _commit_completed(self, start: Mapping[str, Any]) -> PartitionOffsets:
         begin = self._own(start)
@@ -147,19 +147,19 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._heads = self._read_heads(begin)
         if self._available_now:
             self._target = self._heads
-            self._tell_of_nothing(self._heads)
+            self._warn_if_nothing_to_read(self._heads)
         elif all(begin.get(tp) == head for tp, head in self._heads.items()):
             self._cluster.wait_for_records(self._heads, self._options.idle_wait_ms)
             self._heads = self._read_heads(begin)
         return self._heads
 
-    def _tell_of_nothing(self, target: PartitionOffsets) -> None:
+    def _warn_if_nothing_to_read(self, target: PartitionOffsets) -> None:
         """Warn if a new query starts at the end of its topics and therefore reads none of their records."""
-        begun, self._began_at_latest = self._began_at_latest, {}
-        if not begun or any(begun.get(tp) != head for tp, head in target.items()):
+        starts, self._started_at_latest = self._started_at_latest, {}
+        if not starts or any(starts.get(tp) != head for tp, head in target.items()):
             return
-        there = sum(begun.values()) - sum(self._cluster.earliest(begun).values())
-        if there:
+        available = sum(starts.values()) - sum(self._cluster.earliest(starts).values())
+        if available:
             options = self._options
             how = "groupFallback=earliest" if options.stream_start == "group" else "startingOffsets=earliest"
             what = f"group {options.group_id} has no offsets" if options.group_id else "no start is given"
@@ -167,14 +167,14 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
                 "no records to read: %s, so the query starts at the end of its topics, after their %s records. To read "
                 "them, set %s and use a new checkpoint",
                 what,
-                f"{there:,}",
+                f"{available:,}",
                 how,
             )
 
     def _read_heads(self, begin: PartitionOffsets) -> PartitionOffsets:
         cluster = self._cluster
         # LogChanges handles topics deleted after the query read them, by failOnDataLoss.
-        return cluster.latest(wanted_partitions(cluster, self._options, absent_ok=bool(begin)))
+        return cluster.latest(selected_partitions(cluster, self._options, absent_ok=bool(begin)))
 
     def _starts_of_new(self, begin: PartitionOffsets, heads: PartitionOffsets) -> PartitionOffsets:
         new = set(heads) - set(begin)
@@ -198,7 +198,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def _starts_of_replaced(
         self, begin: PartitionOffsets, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> PartitionOffsets:
-        replaced = other_topics(ids_of(start), ids_of(end))
+        replaced = recreated_topics(ids_of(start), ids_of(end))
         partitions = [tp for tp in begin if tp.topic in replaced]
         return self._cluster.earliest(partitions) if partitions else {}
 
@@ -209,16 +209,16 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         """
         if not ids_of(end):
             return upto
-        wanted_partitions(self._cluster, self._options, absent_ok=True)
-        replaced = self._changes.replaced_topics(self._cluster, ids_of(end))
+        selected_partitions(self._cluster, self._options, absent_ok=True)
+        replaced = self._changes.check_recreated(self._cluster, ids_of(end))
         return {tp: offset for tp, offset in upto.items() if tp.topic not in replaced}
 
     def _plan(self, begin: PartitionOffsets, upto: PartitionOffsets, again: PartitionOffsets) -> list[ReadTask]:
         """Plan the tasks of a micro-batch; rows below ``again`` may have been delivered before."""
         options = self._options
         if not options.fail_on_data_loss:
-            anew = [tp for tp in upto if begin[tp] > upto[tp]]
-            begin |= self._cluster.earliest(anew) if anew else {}
+            recreated = [tp for tp in upto if begin[tp] > upto[tp]]
+            begin |= self._cluster.earliest(recreated) if recreated else {}
         backwards = [f"{tp} from {begin[tp]} to {upto[tp]}" for tp in sorted(upto) if begin[tp] > upto[tp]]
         if backwards:
             raise KohortError(
@@ -226,7 +226,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
                 "this checkpoint was planned from other offsets; give the query a group.id, which pins its start"
             )
         self._planned = True
-        ranges = [r._replace(again_below=again.get(r.tp, 0)) for r in ranges_between(begin, upto)]
+        ranges = [r._replace(redelivered_below=again.get(r.tp, 0)) for r in ranges_between(begin, upto)]
         return [ReadTask(r) for r in plan_tasks(ranges, options.task_rows, options.min_partitions)]
 
     def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:

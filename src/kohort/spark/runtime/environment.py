@@ -44,7 +44,6 @@ def write_script(target: Path, script: str) -> Path:
 
 
 def write_whole(target: Path, text: str, more_mode: int = 0) -> Path:
-    """Write a file atomically."""
     if not target.exists() or target.read_text() != text:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f"{target.name}.{os.getpid()}")
@@ -135,7 +134,6 @@ def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None
 
 
 def java_version(java: Path) -> int:
-    """Return the major version of a java command; 0 if it does not run."""
     try:
         ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -144,7 +142,6 @@ def java_version(java: Path) -> int:
 
 
 def parse_version(text: str) -> int:
-    """Parse the major version in the output of ``java -version``; Java 8 reports 1.8."""
     found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if not found:
         return 0
@@ -183,7 +180,6 @@ def worker_python(folder: Path | None = None) -> str:
 
 
 def pyspark_is_installed() -> bool:
-    """Return True if workers of this Python find PySpark among their installed packages."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return False
@@ -191,7 +187,6 @@ def pyspark_is_installed() -> bool:
 
 
 def make_launcher(python: Path, target: Path) -> Path:
-    """Create a script that runs ``python`` without Spark's zips in PYTHONPATH."""
     script = f"""#!/usr/bin/env bash
 # Removes Spark's zipped sources from the path: the same packages are installed with bytecode.
 kept=()
@@ -214,7 +209,6 @@ PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
 
 
 def spark_home() -> Path:
-    """Return the folder of PySpark with Spark's jars and scripts. Raises MissingExtra."""
     with needs("spark", "Spark"):
         import pyspark
     return Path(pyspark.__file__).parent

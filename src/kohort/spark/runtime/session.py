@@ -34,7 +34,6 @@ SETTINGS: Final = {
 """Defaults of a local session; 4 shuffle partitions fit two to four cores."""
 
 SHORT_RUN: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""JVM flags for programs of a few minutes: C2 compilation would not pay off on two cores."""
 
 QUIET_LOGS: Final = """\
 rootLogger.level = error
@@ -107,7 +106,6 @@ def session(
 
 
 def _silence_python_log() -> None:
-    """Silence PySpark loggers that print an error as JSON before raising it."""
     try:
         from pyspark.logger import PySparkLogger
     except ImportError:  # before Spark 4.0

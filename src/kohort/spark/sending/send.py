@@ -32,15 +32,12 @@ ROW: Final = "kohort-row"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Query id, micro-batch, and task number of sent rows."""
-
     query: str
     batch: str
     task: int
 
 
 def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[str, pa.Array]]:
-    """Return the delivery headers of ``rows`` rows, numbered from ``first_row`` on."""
     import numpy as np
     import pyarrow as pa
 
@@ -130,14 +127,12 @@ class RowSender:
             del self._pending[: _MAX_PENDING_DELIVERIES // 2]
 
     def finish(self) -> int:
-        """Wait until all rows are acknowledged, and return their number."""
         self._producer.flush()
         self._wait_for(self._pending)
         self._pending = []
         return self.rows
 
     def fail(self) -> None:
-        """Drop the rows in flight after an error."""
         drop_producer(self._settings)
 
     @staticmethod
@@ -175,7 +170,6 @@ def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, Any], ma
 
 
 ERROR: Final = "kohort-error."
-"""Prefix of the headers that a dead letter adds to those of the record."""
 LEFT_OUT: Final = f"{ERROR}left-out"
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_PENDING_BATCHES: Final = 8

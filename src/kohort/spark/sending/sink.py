@@ -27,9 +27,7 @@ SINK_TYPES: Final = {
     "partition": ("int",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
-"""Columns of the Kafka connector's sink, and their allowed types."""
 NOT_SENT: Final = ("offset", "timestamp", "timestampType", "redelivered")
-"""Columns of the source that the sink ignores, as the Kafka connector does."""
 
 
 def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -> tuple[str, ...]:
@@ -75,7 +73,6 @@ class _TaskWriter:
             raise
 
     def prepared(self, batch: pa.RecordBatch, origin: Origin | None, first_row: int) -> pa.RecordBatch:
-        """Return the columns to send, with the delivery headers."""
         chosen = batch.select(list(self._names))
         if origin is None:
             return chosen

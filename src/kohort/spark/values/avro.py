@@ -91,7 +91,6 @@ def compile_schema(text: str) -> Reader:
 
 
 def field_names(text: str) -> list[str]:
-    """Return the field names of a record schema. Raises ConfigError for any other schema."""
     schema = _parsed(text)
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ConfigError("value.avro.schema: expected a record at the top")
@@ -119,7 +118,6 @@ def _why(error: Exception, at: int, size: int) -> str:
 
 
 def _register_readers() -> None:
-    """Register readers for logical types that fastavro reads unsuitably for Spark."""
     from fastavro.read import LOGICAL_READERS
 
     LOGICAL_READERS["bytes-kohort-decimal"] = LOGICAL_READERS["fixed-kohort-decimal"] = _read_decimal
@@ -134,8 +132,6 @@ def _read_decimal(raw: bytes, schema: Any, *_: Any) -> Decimal:
 
 
 class _SchemaRewriter:
-    """Rewrites a schema for fastavro; collects its named types and lists."""
-
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
         self._open: list[str] = []
@@ -212,7 +208,6 @@ class _SchemaRewriter:
 
 
 def _inside(schema: Any, key: str) -> Any:
-    """Return a required key of a type. Raises ConfigError if it is missing."""
     if not isinstance(schema, dict) or key not in schema:
         raise ConfigError(f"value.avro.schema: expected {key!r} in {json.dumps(schema)[:80]}")
     return schema[key]

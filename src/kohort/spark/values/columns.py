@@ -28,7 +28,6 @@ _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 
 def ddl(*, include_headers: bool) -> str:
-    """Return the default schema of a read."""
     left_out = {REDELIVERED} | (set() if include_headers else {"headers"})
     return ", ".join(f"{n} {t}" for n, t in TYPES.items() if n not in left_out)
 

@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class BadRecord(KohortError):
-    """A value that cannot be decoded, with badRecords=fail."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,7 @@ class RowBuilder(Protocol):
     """Converts the client's batches into Spark's. Picklable."""
 
     @property
-    def client_columns(self) -> Sequence[str]:
-        """Columns to read from the client."""
+    def client_columns(self) -> Sequence[str]: ...
 
     @property
     def marks_redelivered(self) -> bool:

@@ -129,7 +129,6 @@ def _check_no_times(schema: pa.Schema) -> None:
 
 
 def check_types(kind: str, schema: pa.Schema) -> None:
-    """Raise ConfigError for a column type that the format does not support."""
     import pyarrow as pa
 
     from kohort.columns.json_values.object_reader import ObjectReader

@@ -1,4 +1,4 @@
-"""validate: the SQL of a pipeline file and the columns that it names, each mistake at its line, without Spark."""
+"""Checks of the SQL and columns of a pipeline file, without Spark."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ TAKEN = [
     "select parse_json(user) as v, variant_get(parse_json(user), '$.a', 'int') from input",
     "select * replace (1 as id) from input",
 ]
-"""Queries that Spark takes, each with something that could be mistaken."""
+"""Valid Spark queries that a checker could reject."""
 
 
 @pytest.mark.parametrize("query", TAKEN)
-def test_what_spark_takes_is_no_problem(query: str) -> None:
+def test_valid_spark_queries_are_accepted(query: str) -> None:
     columns_of_query(query, TABLES)
 
 
@@ -149,7 +149,7 @@ def test_what_spark_takes_is_no_problem(query: str) -> None:
         (" ", "the query is empty"),
     ],
 )  # fmt: skip
-def test_slips_are_told_with_what_may_be_meant(query: str, said: str) -> None:
+def test_invalid_queries_are_rejected_with_suggestions(query: str, said: str) -> None:
     with pytest.raises(SqlProblem) as problem:
         columns_of_query(query, TABLES)
     assert str(problem.value) == said
@@ -159,12 +159,12 @@ def test_slips_are_told_with_what_may_be_meant(query: str, said: str) -> None:
     "query",
     ["select anything from input", "select i.anything from input i", "select o.id, i.z from orders o, input i"],
 )
-def test_nothing_is_said_of_columns_where_those_of_a_table_are_not_known(query: str) -> None:
+def test_columns_of_unknown_tables_are_not_checked(query: str) -> None:
     columns_of_query(query, {**TABLES, "input": None})
     assert columns_of_query("select * from input", {"input": None}) is None
 
 
-def test_a_step_in_python_may_have_made_tables() -> None:
+def test_tables_made_by_a_python_step_are_accepted() -> None:
     columns_of_query("select id from made", TABLES, any_table=True)
 
 
@@ -184,11 +184,11 @@ def test_a_step_in_python_may_have_made_tables() -> None:
         ("from rates |> extend 1 as more", None),
     ],
 )  # fmt: skip
-def test_the_columns_that_come_of_a_query(query: str, columns: Columns) -> None:
+def test_columns_of_query_result(query: str, columns: Columns) -> None:
     assert columns_of_query(query, TABLES) == columns
 
 
-def test_conditions_are_checked_like_queries() -> None:
+def test_expressions_are_checked_like_queries() -> None:
     check_expression("rate > 0 and country is not null", ("country", "rate"))
     for text, said in (("rat > 0", "no column 'rat'; did you mean rate?"), ("rate >", "invalid SQL")):
         with pytest.raises(SqlProblem, match=said):
@@ -230,12 +230,12 @@ def refused(old: str, new: str) -> str:
     return str(problem.value).removeprefix("/p/clicks.yaml, ")
 
 
-def test_what_is_right_is_passed() -> None:
+def test_valid_pipeline_passes() -> None:
     check_sql(parse_pipeline(CLICKS, Path("/p/clicks.yaml"), {}))
 
 
 @pytest.mark.parametrize("name", ["flight_delays.yaml", "consumer_offsets.yaml"])
-def test_the_shipped_pipelines_are_passed(name: str) -> None:
+def test_shipped_pipelines_pass(name: str) -> None:
     check_sql(load_pipeline(Path(__file__).parents[4] / "examples" / name, {}))
 
 
@@ -265,7 +265,7 @@ def test_the_shipped_pipelines_are_passed(name: str) -> None:
          "group"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_told_at_its_line(old: str, new: str, said: str) -> None:
+def test_mistakes_are_reported_with_their_line(old: str, new: str, said: str) -> None:
     assert refused(old, new) == said
 
 
@@ -277,7 +277,7 @@ tests:
 """
 
 
-def test_columns_that_a_test_expects_must_be_there() -> None:
+def test_expected_rows_of_tests_must_have_known_columns() -> None:
     def check(text: str) -> None:
         check_sql(parse_pipeline(text, Path("/p/clicks.yaml"), {}))
 
@@ -299,7 +299,7 @@ def test_columns_that_a_test_expects_must_be_there() -> None:
         ("max(s)", "max(zz)", "line 10: agg: last: no column 'zz'; found at, country, ms, region, s, user"),
     ],
 )
-def test_windows_too(old: str, new: str, said: str) -> None:
+def test_windows_are_checked(old: str, new: str, said: str) -> None:
     text = CLICKS.replace("expect:\n", WINDOW.replace(old, new) + "expect:\n").replace("    filters: true\n", "")
     windowed = text[: text.index("expect:")] + "sinks: [{topic: {topic: out}}]\n"
     with pytest.raises(PipelineError) as problem:
@@ -307,7 +307,7 @@ def test_windows_too(old: str, new: str, said: str) -> None:
     assert str(problem.value).replace("line 9", "line 10") == f"/p/clicks.yaml, {said}"
 
 
-def test_behind_a_step_in_python_only_what_sql_says_is_known(tmp_path: Path) -> None:
+def test_after_a_python_step_only_columns_of_later_sql_are_known(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text("def enrich(rows):\n    return rows\n")
     text = CLICKS.replace("  - sql: select *, ms / 1000", "  - python: steps.py:enrich\n  - sql: select *, anything")
 
@@ -315,7 +315,7 @@ def test_behind_a_step_in_python_only_what_sql_says_is_known(tmp_path: Path) -> 
 
 
 @pytest.mark.heavy
-def test_validate_needs_no_spark_and_says_which_extra_is_missing(tmp_path: Path) -> None:
+def test_validate_works_without_spark_and_names_the_missing_extra(tmp_path: Path) -> None:
     file = tmp_path / "clicks.yaml"
     file.write_text(CLICKS)
     program = """

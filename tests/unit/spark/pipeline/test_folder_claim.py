@@ -1,4 +1,4 @@
-"""Owners of output folders: a run writes to, repeats, merges and removes its own files only."""
+"""Owners of output folders: a run touches only its own files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rows(path: Path) -> list[int]:
     return sorted(n for file in path.rglob("*.parquet") for n in pq.read_table(file)["n"].to_pylist())
 
 
-def test_second_pipeline_in_one_folder_is_refused_with_both_names_before_the_first_has_rows(tmp_path: Path) -> None:
+def test_second_pipeline_in_one_folder_is_rejected_with_both_names(tmp_path: Path) -> None:
     first, second = pipeline(tmp_path, "c"), pipeline(tmp_path, "d")
     folder = claimed(first)
 
@@ -63,9 +63,7 @@ def test_second_pipeline_in_one_folder_is_refused_with_both_names_before_the_fir
 
 
 @pytest.mark.parametrize(("first", "second"), [("outer/inner", "outer"), ("outer", "outer/inner")])
-def test_pipeline_in_a_folder_above_or_below_is_refused_and_deletes_nothing(
-    tmp_path: Path, first: str, second: str
-) -> None:
+def test_pipeline_in_a_parent_or_subfolder_is_rejected(tmp_path: Path, first: str, second: str) -> None:
     write(claimed(pipeline(tmp_path, "d", first)), 0, *range(20))
 
     with pytest.raises(
@@ -76,7 +74,7 @@ def test_pipeline_in_a_folder_above_or_below_is_refused_and_deletes_nothing(
     assert rows(tmp_path / "outer") == list(range(20))
 
 
-def test_folder_reached_through_a_link_is_refused(tmp_path: Path) -> None:
+def test_folder_behind_a_symlink_is_rejected(tmp_path: Path) -> None:
     claimed(pipeline(tmp_path, "d", "outer/inner"))
     (tmp_path / "link").symlink_to(tmp_path / "outer" / "inner")
 
@@ -101,8 +99,7 @@ def test_members_of_one_pipeline_share_a_folder_without_loss(tmp_path: Path) -> 
     assert [owner.id for _, owner in owners_around(tmp_path / "out")] == [right.owner.id]
 
 
-def test_reset_of_a_member_keeps_rows_of_a_member_whose_checkpoint_has_the_same_path(tmp_path: Path) -> None:
-    """As on two machines that each have a volume at that path."""
+def test_reset_of_a_member_keeps_rows_of_another_member_with_the_same_checkpoint_path(tmp_path: Path) -> None:
     of = pipeline(tmp_path, "orders", more=MEMBER)
     write(claimed(of), 0, 1)
     (of.state / "owner.json").unlink()
@@ -115,14 +112,14 @@ def test_reset_of_a_member_keeps_rows_of_a_member_whose_checkpoint_has_the_same_
 
 
 @pytest.mark.parametrize("other", [", group: other, group_mode: member", ", group: g"])
-def test_member_of_another_group_and_standalone_pipeline_do_not_share_a_folder(tmp_path: Path, other: str) -> None:
+def test_member_of_another_group_and_standalone_pipeline_cannot_share_a_folder(tmp_path: Path, other: str) -> None:
     claimed(pipeline(tmp_path, "orders", checkpoint="left", more=MEMBER))
 
     with pytest.raises(SinkRefused, match="belongs to pipeline orders"):
         claimed(pipeline(tmp_path, "orders", checkpoint="right", more=other))
 
 
-def test_rows_of_a_checkpoint_that_was_reset_are_refused_until_they_are_removed(tmp_path: Path) -> None:
+def test_rows_of_a_former_checkpoint_are_rejected_until_removed(tmp_path: Path) -> None:
     of = pipeline(tmp_path, "c")
     write(claimed(of), 0, 1, 2)
     (of.state / "owner.json").unlink()
@@ -135,7 +132,7 @@ def test_rows_of_a_checkpoint_that_was_reset_are_refused_until_they_are_removed(
     assert rows(tmp_path / "out") == [3]
 
 
-def test_checkpoint_that_was_reset_before_it_wrote_rows_is_no_hindrance(tmp_path: Path) -> None:
+def test_former_checkpoint_without_rows_is_replaced(tmp_path: Path) -> None:
     of = pipeline(tmp_path, "c")
     first = claimed(of).owner
     (of.state / "owner.json").unlink()
@@ -158,7 +155,7 @@ def test_moved_checkpoint_keeps_its_folder(tmp_path: Path) -> None:
     assert str(owner) == f"pipeline c (checkpoint {tmp_path}/new/c)"
 
 
-def test_file_whose_owner_the_folder_does_not_name_is_refused(tmp_path: Path) -> None:
+def test_file_of_an_owner_without_mark_is_rejected(tmp_path: Path) -> None:
     write(claimed(pipeline(tmp_path, "d")), 0, 1)
     for mark in (tmp_path / "out").glob("_kohort.*"):
         mark.unlink()
@@ -167,10 +164,7 @@ def test_file_whose_owner_the_folder_does_not_name_is_refused(tmp_path: Path) ->
         claimed(pipeline(tmp_path, "c"))
 
 
-# Summaries
-
-
-def test_summary_in_a_folder_of_a_sink_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
+def test_summary_in_the_folder_of_a_sink_is_rejected(tmp_path: Path) -> None:
     write(claimed(pipeline(tmp_path, "d", "totals-c")), 0, 1, 2)
     of = pipeline(tmp_path, "c")
     claim_checkpoint(of)

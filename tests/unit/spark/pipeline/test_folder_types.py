@@ -1,5 +1,3 @@
-"""Types of new rows against the types of the files in a Parquet sink."""
-
 from __future__ import annotations
 
 import json
@@ -19,13 +17,12 @@ from kohort.spark.pipeline.sinks.parquet_folder import ParquetFolder, SinkRefuse
 
 
 def columns(**types: str) -> StructType:
-    """Columns by the names of types in Spark's JSON."""
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in types.items()]
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 
 def files(tmp_path: Path, *schemas: StructType | pa.Table, partition: str = "") -> ParquetFolder:
-    """A folder with a file of each micro-batch: of these columns, as Spark notes them, or of a table without a note."""
+    """Create a folder with one file per micro-batch, of a Spark schema or of a table without Spark's metadata."""
     folder = ParquetFolder(tmp_path / "out", tmp_path / "work", PipelineOwner("1f3c9a2b", "orders", "state"))
     place = folder.path / partition
     place.mkdir(parents=True, exist_ok=True)
@@ -49,7 +46,7 @@ def types(tmp_path: Path, *schemas: StructType | pa.Table) -> FolderTypes:
     [("integer", "long"), ("long", "string"), ("string", "long"), ("double", "long"), ("timestamp", "timestamp_ntz"),
      ("decimal(10,2)", "decimal(12,2)"), ("decimal(10,2)", "decimal(10,3)"), ("float", "double"), ("date", "string")],
 )  # fmt: skip
-def test_column_of_another_type_is_refused_with_file_and_column(tmp_path: Path, there: str, comes: str) -> None:
+def test_column_of_another_type_is_rejected_with_file_and_column(tmp_path: Path, there: str, comes: str) -> None:
     found = types(tmp_path, columns(id="string"), columns(id="string", n=there))
 
     with pytest.raises(SinkRefused) as refused:
@@ -69,7 +66,7 @@ def test_column_of_another_type_is_refused_with_file_and_column(tmp_path: Path, 
      ("decimal(12,3)", "decimal(10,2)", "decimal(12,3)"),
      ("string", "string", None), ("timestamp", "timestamp", None)],
 )  # fmt: skip
-def test_narrower_type_is_widened_into_that_of_the_folder(
+def test_narrower_type_is_widened_to_the_type_of_the_folder(
     tmp_path: Path, there: str, comes: str, widened: str | None
 ) -> None:
     found = types(tmp_path, columns(n=there)).casts(columns(N=comes))
@@ -77,7 +74,7 @@ def test_narrower_type_is_widened_into_that_of_the_folder(
     assert found == ({"N": widened} if widened else {})
 
 
-def test_columns_may_be_added_and_left_out(tmp_path: Path) -> None:
+def test_columns_may_be_added_or_left_out(tmp_path: Path) -> None:
     assert types(tmp_path, columns(a="long"), columns(b="long")).casts(columns(b="long", c="string")) == {}
 
 
@@ -89,7 +86,7 @@ def nested(kind: str) -> StructType:
     )
 
 
-def test_types_within_a_column_must_be_the_same(tmp_path: Path) -> None:
+def test_element_types_must_match(tmp_path: Path) -> None:
     found = types(tmp_path, nested("integer"))
 
     assert found.casts(nested("integer")) == {}
@@ -97,7 +94,7 @@ def test_types_within_a_column_must_be_the_same(tmp_path: Path) -> None:
         found.casts(nested("long"))
 
 
-def test_file_without_a_note_of_spark_tells_its_types_too(tmp_path: Path) -> None:
+def test_types_of_a_file_without_spark_metadata_are_read(tmp_path: Path) -> None:
     found = types(tmp_path, pa.table({"n": pa.array([1], pa.int32()), "at": pa.array([0], pa.timestamp("us", "UTC"))}))
 
     assert found.casts(columns(n="short", at="timestamp")) == {"n": "int"}
@@ -105,7 +102,7 @@ def test_file_without_a_note_of_spark_tells_its_types_too(tmp_path: Path) -> Non
         found.casts(columns(at="timestamp_ntz"))
 
 
-def test_other_partition_columns_are_refused(tmp_path: Path) -> None:
+def test_other_partition_columns_are_rejected(tmp_path: Path) -> None:
     folder = files(tmp_path, columns(n="long"), partition="country=FR")
 
     assert FolderTypes("table", ("country",), folder)

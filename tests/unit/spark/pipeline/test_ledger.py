@@ -1,5 +1,3 @@
-"""The ledger: what adds up, and what is said where it does not."""
-
 from __future__ import annotations
 
 import json
@@ -9,12 +7,11 @@ from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore, problems_of,
 
 
 def marked(*rows: int) -> Count:
-    """Rows by their marks, as hashes would be."""
     return sum((Count(1, row) for row in rows), start=Count())
 
 
 def balanced() -> Entry:
-    """Six rows in: one not decoded, one quarantined, one dropped, three out to both sinks."""
+    """Return an entry of six rows: one undecodable, one quarantined, one dropped, three written to both sinks."""
     return Entry(
         batch=4,
         rows_in=marked(1, 2, 3, 4, 5, 6),
@@ -28,7 +25,7 @@ def balanced() -> Entry:
     )
 
 
-def test_rows_in_are_rows_out_and_rows_set_aside() -> None:
+def test_rows_in_equal_rows_out_plus_dead_letters_and_dropped_rows() -> None:
     assert problems_of(balanced()) == []
 
     ledger = total([balanced(), balanced()])
@@ -37,7 +34,7 @@ def test_rows_in_are_rows_out_and_rows_set_aside() -> None:
     assert (ledger.dropped, ledger.quarantined, ledger.balanced) == ({"negative": 2}, {"no id": 2}, True)
 
 
-def test_a_step_that_loses_rows_is_found_unless_it_says_that_it_filters() -> None:
+def test_lost_rows_are_reported_unless_a_step_filters() -> None:
     entry = balanced()
     entry.stepped, entry.passed, entry.sinks = marked(2, 3, 4), marked(4), {"table": 1, "topic": 1}
 
@@ -46,7 +43,7 @@ def test_a_step_that_loses_rows_is_found_unless_it_says_that_it_filters() -> Non
     assert total([entry], filters=True).filtered == 2
 
 
-def test_a_join_that_matches_twice_is_found() -> None:
+def test_join_that_duplicates_rows_is_reported() -> None:
     entry = balanced()
     entry.stepped, entry.passed = marked(2, 3, 4, 5, 6, 6), marked(4, 5, 6, 6)
     entry.sinks = {"table": 4}
@@ -54,14 +51,14 @@ def test_a_join_that_matches_twice_is_found() -> None:
     assert problems_of(entry) == ["the steps made 6 rows out of 5: does a join match a row twice?"]
 
 
-def test_one_row_lost_and_another_doubled_is_found_by_the_marks() -> None:
+def test_one_lost_and_one_duplicated_row_are_detected_by_the_mark() -> None:
     entry = balanced()
     entry.stepped, entry.passed = marked(2, 3, 4, 5, 5), marked(4, 5, 5)
 
     assert problems_of(entry) == ["the steps lost some rows and duplicated as many others"]
 
 
-def test_a_sink_and_a_dead_letter_topic_that_hold_less_are_found() -> None:
+def test_missing_rows_of_a_sink_and_of_dead_letters_are_reported() -> None:
     entry = balanced()
     entry.sinks["table"], entry.dead_letters = 2, 1
 
@@ -72,7 +69,7 @@ def test_a_sink_and_a_dead_letter_topic_that_hold_less_are_found() -> None:
     assert total([entry]).problems[0] == "batch 4: sink table wrote 2 of 3 rows"
 
 
-def test_rows_that_come_again_are_counted_beside_the_others_and_change_no_balance(tmp_path: Path) -> None:
+def test_redelivered_rows_are_counted_and_do_not_change_the_balance(tmp_path: Path) -> None:
     entry, more = balanced(), balanced()
     entry.redelivered = 5
 
@@ -86,7 +83,7 @@ def test_rows_that_come_again_are_counted_beside_the_others_and_change_no_balanc
     assert problems_of(more) == ["7 redelivered rows, but only 6 rows read"]
 
 
-def test_a_micro_batch_that_is_repeated_replaces_its_entry(tmp_path: Path) -> None:
+def test_repeated_micro_batch_replaces_its_entry(tmp_path: Path) -> None:
     store = LedgerStore(tmp_path / "ledger")
     first, again = balanced(), balanced()
     first.sinks = {"table": 0}

@@ -1,4 +1,4 @@
-"""The folder of a Parquet sink: each row once, whatever moment a run or a compaction is killed in."""
+"""Parquet sink folder: each row exactly once after crashes of runs and compactions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ OWNER = PipelineOwner("1f3c9a2b", "orders", "state")
 
 
 def folder(tmp_path: Path) -> ParquetFolder:
-    """As a new process finds it."""
     return ParquetFolder(tmp_path / "out", tmp_path / "state" / "sinks" / "table", OWNER)
 
 
 def stage(out: ParquetFolder, batch: int, countries: tuple[str, ...] = ("FR", "US"), **columns: Any) -> None:
-    """What Spark leaves: a file of each task in each partition, its own notes, sums beside them."""
+    """Write staged files like Spark: one per task and partition, with metadata and checksum files."""
     for number, country in enumerate(countries):
         target = out.staging / f"country={country}"
         target.mkdir(parents=True)
@@ -49,7 +48,6 @@ def written(out: ParquetFolder, batches: int, **columns: Any) -> ParquetFolder:
 
 
 def rows(tmp_path: Path) -> Counter[int]:
-    """As any reader sees them."""
     import pyarrow.dataset as ds
 
     found = ds.dataset(tmp_path / "out", partitioning="hive").to_table()
@@ -57,7 +55,7 @@ def rows(tmp_path: Path) -> Counter[int]:
     return Counter(found["n"].to_pylist())
 
 
-def test_readers_find_data_in_the_folders_of_the_partition_columns_and_nothing_else(tmp_path: Path) -> None:
+def test_readers_find_only_data_files_in_the_partition_folders(tmp_path: Path) -> None:
     written(folder(tmp_path), 2)
 
     found = sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*") if p.is_file())
@@ -70,7 +68,7 @@ def test_readers_find_data_in_the_folders_of_the_partition_columns_and_nothing_e
     assert rows(tmp_path) == Counter([0, 1, 10, 11])
 
 
-def test_what_is_published_is_counted_from_the_files(tmp_path: Path) -> None:
+def test_published_rows_are_counted_from_the_files(tmp_path: Path) -> None:
     out = folder(tmp_path)
     out.begin(7)
     stage(out, 7)
@@ -81,7 +79,7 @@ def test_what_is_published_is_counted_from_the_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("renamed", [0, 1, 2])
-def test_a_micro_batch_that_is_repeated_after_a_crash_is_there_once(tmp_path: Path, renamed: int) -> None:
+def test_micro_batch_repeated_after_a_crash_is_written_once(tmp_path: Path, renamed: int) -> None:
     killed = written(folder(tmp_path), 2)
     killed.begin(2)
     stage(killed, 2)
@@ -91,13 +89,13 @@ def test_a_micro_batch_that_is_repeated_after_a_crash_is_there_once(tmp_path: Pa
 
     again = folder(tmp_path)
     again.begin(2)
-    stage(again, 2, ("US", "DE"))  # a table that it is joined with may have changed meanwhile
+    stage(again, 2, ("US", "DE"))  # a joined table may have changed meanwhile
     again.publish(2)
 
     assert rows(tmp_path) == Counter([0, 1, 10, 11, 20, 21])
 
 
-def test_a_micro_batch_that_is_repeated_without_rows_leaves_none(tmp_path: Path) -> None:
+def test_repeated_micro_batch_without_rows_removes_its_files(tmp_path: Path) -> None:
     written(folder(tmp_path), 2)
 
     folder(tmp_path).begin(1)
@@ -105,7 +103,7 @@ def test_a_micro_batch_that_is_repeated_without_rows_leaves_none(tmp_path: Path)
     assert rows(tmp_path) == Counter([0, 1])
 
 
-def test_the_same_run_may_repeat_a_micro_batch_too(tmp_path: Path) -> None:
+def test_micro_batch_repeated_by_the_same_run_is_written_once(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 2)
 
     out.begin(1)
@@ -126,7 +124,7 @@ def test_small_files_of_complete_micro_batches_are_merged(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("finished_by", ["the next run", "the next compaction"])
-def test_a_compaction_killed_at_any_step_leaves_each_row_once(tmp_path: Path, finished_by: str) -> None:
+def test_compaction_killed_at_any_step_keeps_each_row_once(tmp_path: Path, finished_by: str) -> None:
     for steps in count(1):
         place = tmp_path / str(steps)
         killed = written(folder(place), 3)
@@ -145,7 +143,7 @@ def test_a_compaction_killed_at_any_step_leaves_each_row_once(tmp_path: Path, fi
     assert done == ["merged", "noted", "in place", *["an input is removed"] * 3]
 
 
-def test_merged_files_keep_types_notes_and_compression(tmp_path: Path) -> None:
+def test_merged_files_keep_types_metadata_and_compression(tmp_path: Path) -> None:
     out = folder(tmp_path)
     at = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
     table = pa.table(
@@ -174,7 +172,7 @@ def test_merged_files_keep_types_notes_and_compression(tmp_path: Path) -> None:
     assert pq.read_metadata(merged.path).row_group(0).column(0).compression == "ZSTD"
 
 
-def test_files_of_another_schema_stay_apart(tmp_path: Path) -> None:
+def test_files_of_different_schemas_are_not_merged(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 2)
     for batch in (2, 3):
         out.begin(batch)
@@ -186,7 +184,7 @@ def test_files_of_another_schema_stay_apart(tmp_path: Path) -> None:
     assert [(f.first, f.last) for f in out.data_files()] == [(0, 1), (0, 1), (2, 3), (2, 3)]
 
 
-def test_two_do_not_compact_at_once(tmp_path: Path) -> None:
+def test_concurrent_compaction_is_refused(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 2)
 
     with out._alone() as mine:
@@ -195,7 +193,7 @@ def test_two_do_not_compact_at_once(tmp_path: Path) -> None:
         folder(tmp_path).recover()
 
 
-def test_a_checkpoint_of_before_the_merged_files_is_refused(tmp_path: Path) -> None:
+def test_checkpoint_older_than_merged_files_is_rejected(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 3)
     out.compact(2)
 
@@ -204,7 +202,7 @@ def test_a_checkpoint_of_before_the_merged_files_is_refused(tmp_path: Path) -> N
     folder(tmp_path).begin(3)
 
 
-def test_a_damaged_note_is_told(tmp_path: Path) -> None:
+def test_damaged_compaction_note_is_named(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 1)
     out.compact(0)
     (tmp_path / "state" / "sinks" / "table" / "compaction.json").write_text("[1")
@@ -213,7 +211,7 @@ def test_a_damaged_note_is_told(tmp_path: Path) -> None:
         folder(tmp_path).recover()
 
 
-def test_large_files_are_left_alone_and_groups_do_not_grow_beyond_the_size(tmp_path: Path) -> None:
+def test_large_files_are_not_merged_and_groups_respect_the_size(tmp_path: Path) -> None:
     out = folder(tmp_path)
     for batch, size in enumerate([10, 30, 60, 45, 45, 5]):
         out.path.mkdir(exist_ok=True)
@@ -224,8 +222,7 @@ def test_large_files_are_left_alone_and_groups_do_not_grow_beyond_the_size(tmp_p
     assert [[f.first for f in group] for group in groups] == [[0, 1, 3], [4, 5]]
 
 
-def test_a_micro_batch_without_rows_leaves_no_file(tmp_path: Path) -> None:
-    """Most of those of windows have none."""
+def test_micro_batch_without_rows_writes_no_file(tmp_path: Path) -> None:
     text = "name: n\nsource: {brokers: 'a:1', topics: [t]}\nsinks: [{parquet: {path: out}}]\n"
     pipeline = parse_pipeline(text, tmp_path / "n.yaml", {})
     runner = BatchRunner(pipeline, LedgerStore(tmp_path / "ledger"))

@@ -1,4 +1,4 @@
-"""The Python twin makes what a file makes, and errors name the line of Python."""
+"""PipelineBuilder: same definition as a file, errors with the line of the Python file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ trigger: {every: 2 seconds}
 
 
 def same_lines(pipeline: Pipeline) -> dict[str, Any]:
-    """The definition without the lines and the file that said it."""
     return {
         "sources": pipeline.sources,
         "steps": [(s.kind, s.text, s.filters) for s in pipeline.steps],
@@ -47,7 +46,7 @@ def same_lines(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def test_calls_and_a_file_make_the_same_pipeline(tmp_path: Path) -> None:
+def test_builder_and_file_define_the_same_pipeline(tmp_path: Path) -> None:
     built = (
         PipelineBuilder("orders", brokers="localhost:9092", folder=tmp_path)
         .read("orders", topics=["orders"], group="g", json="id long", rows=5)
@@ -64,7 +63,7 @@ def test_calls_and_a_file_make_the_same_pipeline(tmp_path: Path) -> None:
     assert same_lines(built) == same_lines(parse_pipeline(FILE, tmp_path / "orders.yaml", {}))
 
 
-def test_a_member_is_said_in_python_as_in_a_file(tmp_path: Path) -> None:
+def test_builder_supports_member_mode(tmp_path: Path) -> None:
     built = (
         PipelineBuilder("orders", brokers="localhost:9092", folder=tmp_path)
         .read(
@@ -87,7 +86,7 @@ def test_a_member_is_said_in_python_as_in_a_file(tmp_path: Path) -> None:
     assert (built.stream.member, built.stream.kafka) == (True, (("session.timeout.ms", "12000"),))
 
 
-def test_a_function_is_a_step_and_an_error_names_the_line_that_said_it() -> None:
+def test_function_is_a_step_and_errors_name_the_line_of_the_call() -> None:
     def enrich(rows: Any) -> Any:
         return rows
 

@@ -1,4 +1,4 @@
-"""How a pipeline says where its topics are and how its clients get in: profile, brokers, kafka."""
+"""Connection of a pipeline: profile, brokers, kafka."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse(tmp_path):
     return lambda text, **environ: parse_pipeline(text, tmp_path / "orders.yaml", {"P": PASSWORD, **environ})
 
 
-def test_what_the_top_says_holds_for_all_that_is_on_its_brokers(parse):
+def test_top_level_settings_apply_to_all_sections_with_the_same_brokers(parse):
     found = parse(FILE)
 
     login: dict[str, Any] = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "etl"}
@@ -43,11 +43,11 @@ def test_what_the_top_says_holds_for_all_that_is_on_its_brokers(parse):
     assert PASSWORD not in repr(found)
 
 
-def test_a_password_does_not_go_to_other_brokers(parse):
+def test_password_is_not_sent_to_other_brokers(parse):
     assert parse(FILE).sinks[1].client == {"bootstrap.servers": "other:9092"}
 
 
-def test_a_profile_is_brokers_and_login(parse, monkeypatch, tmp_path):
+def test_profile_provides_brokers_and_login(parse, monkeypatch, tmp_path):
     (tmp_path / "clusters.toml").write_text(
         '[prod]\nbootstrap.servers = "kafka:9093"\nsecurity.protocol = "SASL_SSL"\nsasl.username = "etl"\n'
         'sasl.password = "${P}"\nacks = "1"\n'
@@ -66,7 +66,7 @@ def test_a_profile_is_brokers_and_login(parse, monkeypatch, tmp_path):
         parse(text.replace("prod", "pord"))
 
 
-def test_the_login_of_a_source_is_that_of_sinks_where_the_top_names_no_brokers(parse):
+def test_sinks_use_the_login_of_the_source_without_top_level_brokers(parse):
     text = FILE.replace("brokers: kafka:9093\nkafka: {", "source: {brokers: 'kafka:9093', topics: [orders], kafka: {")
     text = text.replace('"${P}"}\nsource: {topics: [orders], kafka: {session.timeout.ms: 20000}}', '"${P}"}}')
     found = parse(text)
@@ -82,13 +82,13 @@ def test_the_login_of_a_source_is_that_of_sinks_where_the_top_names_no_brokers(p
         ("sasl.username: etl, ", "", "line 4: .*sasl.password needs sasl.username"),
     ],
 )
-def test_a_setting_that_no_client_takes_has_its_line(parse, old, new, words):
+def test_invalid_client_setting_is_reported_with_its_line(parse, old, new, words):
     with pytest.raises(ConfigError, match=words) as refused:
         parse(FILE.replace(old, new))
     assert PASSWORD not in str(refused.value)
 
 
-def test_the_builder_says_the_same():
+def test_builder_applies_the_same_connection_rules():
     made = (
         PipelineBuilder("orders", brokers="kafka:9093", kafka={"sasl.username": "etl", "sasl.password": PASSWORD})
         .read("orders", topics=["orders"], json="id long")

@@ -1,4 +1,4 @@
-"""A pipeline file: what it means, and what is said, with the line, where it cannot be meant."""
+"""Parsing of a pipeline file, and errors with their line."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def changed(old: str, new: str) -> str:
     return WHOLE.replace(old, new)
 
 
-def test_a_whole_file_means_what_it_says() -> None:
+def test_complete_file_is_parsed() -> None:
     pipeline = read(WHOLE)
 
     assert pipeline.sources == (
@@ -91,19 +91,19 @@ def test_a_whole_file_means_what_it_says() -> None:
     assert (pipeline.every, pipeline.state) == ("2 seconds", Path("/pipelines/state/orders"))
 
 
-def test_the_environment_fills_in_addresses_and_a_missing_one_is_an_error() -> None:
+def test_missing_environment_variable_is_an_error() -> None:
     assert read(WHOLE, BROKERS="kafka:9092").stream.brokers == "kafka:9092"
     assert refused(changed(":-localhost:9092", "")) == "line 3: ${BROKERS}: not set in the environment, and no default"
 
 
-def test_numbers_may_come_from_the_environment_too() -> None:
+def test_environment_variables_may_be_numbers() -> None:
     text = changed("noop:", "console:\n      rows: ${ROWS}")
 
     sink: Any = read(text, ROWS="7").sinks[-1]
     assert sink.rows == 7
 
 
-def test_one_source_is_a_stream_and_the_others_are_tables() -> None:
+def test_sources_are_one_stream_and_tables() -> None:
     several = """\
 name: joined
 brokers: localhost:9092
@@ -168,11 +168,11 @@ sinks: [{noop: }]
         ("name: orders", "name: &a [*a]", "line 1: nested too deeply, or an alias that contains itself"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_at_its_line(old: str, new: str, said: str) -> None:
+def test_invalid_settings_are_reported_with_their_line(old: str, new: str, said: str) -> None:
     assert refused(changed(old, new)) == said
 
 
-def test_a_sink_of_aggregated_rows_cannot_set_rows_aside() -> None:
+def test_sink_with_counts_excludes_quarantine() -> None:
     counted = changed("    name: table\n", "    name: table\n    counts: n\n")
 
     assert "a sink with counts has aggregated rows, which rules cannot drop or quarantine" in refused(counted)
@@ -189,14 +189,14 @@ def test_a_sink_of_aggregated_rows_cannot_set_rows_aside() -> None:
          "/pipelines/out/orders/new, or a folder within it: give each its own folder"),
     ],
 )  # fmt: skip
-def test_parquet_sinks_that_cannot_be_are_refused(old: str, new: str, said: str) -> None:
+def test_invalid_parquet_sinks_are_rejected(old: str, new: str, said: str) -> None:
     assert refused(changed(old, new)) == said
 
 
 AVRO = '{"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}'
 
 
-def test_values_of_csv_and_avro_are_decoded_as_the_source_does(tmp_path: Path) -> None:
+def test_csv_and_avro_settings_are_checked(tmp_path: Path) -> None:
     (tmp_path / "order.avsc").write_text(AVRO)
     file, json_is = tmp_path / "orders.yaml", 'decode: {format: json, schema: "id long, amount double"}'
 
@@ -230,7 +230,7 @@ def test_values_of_csv_and_avro_are_decoded_as_the_source_does(tmp_path: Path) -
             decode(said)
 
 
-def test_a_python_step_must_be_there_and_is_not_run(tmp_path: Path) -> None:
+def test_python_step_must_exist_and_is_not_executed(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text("raise SystemExit('run')\ndef enrich(rows):\n    return rows\n")
     file = tmp_path / "orders.yaml"
     text = changed("sql: select * from input where amount > 0", "python: steps.py:enrich")
@@ -260,7 +260,7 @@ sinks: [{topic: {topic: out}, counts: n}]
 """
 
 
-def test_streams_are_joined_and_counted_by_windows() -> None:
+def test_join_of_streams_with_windows_is_parsed() -> None:
     pipeline = read(WINDOWS)
 
     assert pipeline.stateful
@@ -294,7 +294,7 @@ def test_streams_are_joined_and_counted_by_windows() -> None:
         ("mode: update", "mode: complete", "line 13: mode: 'complete': expected append or update"),
     ],
 )  # fmt: skip
-def test_windows_and_joins_that_cannot_be_are_refused(old: str, new: str, said: str) -> None:
+def test_invalid_windows_and_joins_are_rejected(old: str, new: str, said: str) -> None:
     assert old in WINDOWS
     assert refused(WINDOWS.replace(old, new)) == said
 
@@ -315,11 +315,11 @@ trigger: {every: 2 seconds}
 
 
 @pytest.mark.parametrize("said", ["watermark: 600 seconds, by", "by"])
-def test_a_window_may_say_the_watermark_of_its_source_again_or_leave_it_out(said: str) -> None:
+def test_window_may_repeat_or_omit_the_watermark_of_its_source(said: str) -> None:
     assert read(WINDOWS.replace("watermark: 10 minutes, by", said)).stateful
 
 
-def test_a_source_that_is_a_member_of_its_group_has_the_options_of_one() -> None:
+def test_member_source_has_member_options() -> None:
     source = read(MEMBER, HOSTNAME="left").stream
 
     assert source.member
@@ -369,12 +369,12 @@ def test_a_source_that_is_a_member_of_its_group_has_the_options_of_one() -> None
          "refused: the query commits each completed micro-batch; see commitOffsets"),
     ],
 )  # fmt: skip
-def test_what_a_member_cannot_be_is_refused_at_its_line(old: str, new: str, said: str) -> None:
+def test_invalid_member_settings_are_reported_with_their_line(old: str, new: str, said: str) -> None:
     assert old in MEMBER
     assert refused(MEMBER.replace(old, new), HOSTNAME="left") == said
 
 
-def test_tests_are_part_of_the_file() -> None:
+def test_tests_in_the_file_are_parsed() -> None:
     text = (
         WHOLE
         + """\
@@ -407,7 +407,7 @@ tests:
     )
 
 
-def test_a_secret_is_the_content_of_a_file(tmp_path: Path) -> None:
+def test_secret_is_read_from_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "brokers"
     secret.write_text("hidden:9092\n")
     text = changed("${BROKERS:-localhost:9092}", f"${{file:{secret}}}")
@@ -416,7 +416,7 @@ def test_a_secret_is_the_content_of_a_file(tmp_path: Path) -> None:
     assert "cannot be read" in refused(text.replace("brokers}", "brokers-not-there}"))
 
 
-def test_a_function_of_an_installed_module_is_a_step_too() -> None:
+def test_function_of_an_installed_module_is_a_step() -> None:
     shipped = Path(__file__).parents[4] / "examples" / "consumer_offsets.yaml"
 
     assert load_pipeline(shipped, {}).steps[0].text == "kohort.spark.group_tables:group_records"
@@ -424,7 +424,7 @@ def test_a_function_of_an_installed_module_is_a_step_too() -> None:
         read(changed("sql: select * from input where amount > 0", "python: kohort.nothing:f"))
 
 
-def test_a_file_means_the_same_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_parsed_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = changed("rows: 500", "rows: 0x1F4")
     found = parse_pipeline(odd, Path("/pipelines/orders.yaml"), {})
 
@@ -434,12 +434,12 @@ def test_a_file_means_the_same_without_libyaml(monkeypatch: pytest.MonkeyPatch) 
     assert found.stream.max_rows == 500
 
 
-def test_an_empty_file_and_a_list_are_no_pipelines() -> None:
+def test_empty_file_and_list_are_rejected() -> None:
     assert refused("") == "line 1: the file is empty"
     assert refused("- a\n- b") == "line 1: expected keys and values at the top"
 
 
-def test_the_shipped_pipeline_is_valid() -> None:
+def test_shipped_pipeline_is_valid() -> None:
     from kohort.demo import flight_delays_file
 
     pipeline = load_pipeline(flight_delays_file(), {})

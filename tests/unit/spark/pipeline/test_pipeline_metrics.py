@@ -1,5 +1,3 @@
-"""What Prometheus reads of a pipeline."""
-
 from __future__ import annotations
 
 import urllib.error
@@ -13,7 +11,7 @@ from kohort.spark.pipeline.ledger import Count, Entry
 from kohort.spark.pipeline.metrics import Metrics, serve_metrics
 
 
-def test_micro_batches_are_counted_by_sink_and_served_while_the_block_runs() -> None:
+def test_micro_batches_are_counted_by_sink_and_served() -> None:
     metrics = Metrics("orders", now=lambda: 12.5)
     entry = Entry(0, rows_in=Count(7), dead_letters=2, dropped={"negative": Count(1)}, sinks={"table": 4, "topic": 4})
     entry.redelivered, entry.late = 3, 1
@@ -41,7 +39,7 @@ def test_micro_batches_are_counted_by_sink_and_served_while_the_block_runs() -> 
     assert "# TYPE kohort_pipeline_rows_in_total counter" in text
 
 
-def test_a_port_that_is_taken_is_told_with_its_address() -> None:
+def test_port_in_use_is_reported_with_its_address() -> None:
     with serve_metrics(Metrics("orders"), "127.0.0.1:0") as url:
         address = url.removeprefix("http://").removesuffix("/metrics")
         taken = f"metrics: cannot listen on {address}: Address already in use; does another run use it"
@@ -49,7 +47,7 @@ def test_a_port_that_is_taken_is_told_with_its_address() -> None:
             pass
 
 
-def test_a_name_of_a_sink_may_be_any_text() -> None:
+def test_sink_names_with_special_characters_are_escaped() -> None:
     metrics, sink = Metrics("orders"), 'a "table"\nrows_out_total{sink="b"} 9\\'
     metrics.entry_done(Entry(0, rows_in=Count(3), sinks={sink: 3}))
 
@@ -62,6 +60,6 @@ def test_a_name_of_a_sink_may_be_any_text() -> None:
     assert {sample.name for sample in read} >= {"kohort_pipeline_batches_total", "kohort_pipeline_last_batch_rows"}
 
 
-def test_no_host_is_every_interface() -> None:
+def test_missing_host_means_all_interfaces() -> None:
     with serve_metrics(Metrics("orders"), ":0") as url:
         assert url.startswith("http://0.0.0.0:")

@@ -1,4 +1,4 @@
-"""What a test's rows are compared by, and what is said where they differ."""
+"""Comparison of expected and found rows of a pipeline test."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 from kohort.spark.pipeline.file_tests import compare_rows, same
 
 
-def test_rows_are_compared_as_a_set_by_the_columns_that_are_named() -> None:
+def test_rows_are_compared_as_a_set_by_their_named_columns() -> None:
     found = [{"id": 1, "n": 2, "x": "?"}, {"id": 2, "n": 5, "x": "?"}]
 
     assert compare_rows("rows", [{"id": 2}, {"id": 1, "n": 2}], found) == []
 
 
-def test_what_is_missing_is_shown_beside_what_is_nearest() -> None:
+def test_missing_row_is_shown_with_the_nearest_row() -> None:
     assert compare_rows("rows", [{"id": 1, "n": 3}], [{"id": 1, "n": 2, "x": "?"}]) == [
         'rows: missing {"id": 1, "n": 3}; nearest: {"id": 1, "n": 2}'
     ]
 
 
-def test_what_is_too_much_is_shown_too_and_one_row_answers_for_one() -> None:
+def test_unexpected_row_is_shown_and_each_row_matches_once() -> None:
     twice = [{"id": 1}, {"id": 1}]
 
     assert compare_rows("dlq", [], [{"id": 1}]) == ['dlq: not expected {"id": 1}']
@@ -44,12 +44,12 @@ def test_what_is_too_much_is_shown_too_and_one_row_answers_for_one() -> None:
         (None, None),
     ],
 )
-def test_values_of_the_file_mean_values_of_spark(expected: object, found: object) -> None:
+def test_equal_values_of_file_and_spark_match(expected: object, found: object) -> None:
     assert same(expected, found)
 
 
 @pytest.mark.parametrize(
     ("expected", "found"), [(1, True), ("1", 1), (None, 0), ("soon", datetime(2026, 1, 1, tzinfo=UTC))]
 )
-def test_and_not_others(expected: object, found: object) -> None:
+def test_different_values_do_not_match(expected: object, found: object) -> None:
     assert not same(expected, found)

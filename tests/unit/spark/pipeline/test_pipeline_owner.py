@@ -1,4 +1,4 @@
-"""Owners of checkpoints and groups: a second pipeline is refused with both names."""
+"""Owners of checkpoints and groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pipeline(file: Path, name: str = "orders", out: str = "out", checkpoint: str
     return parse_pipeline(text, file, {})
 
 
-def test_owner_survives_a_restart_and_ends_with_a_reset(tmp_path: Path) -> None:
+def test_owner_survives_a_restart_but_not_a_reset(tmp_path: Path) -> None:
     of = pipeline(tmp_path / "a.yaml")
     assert owner_of(of).id == ""
 
@@ -43,7 +43,7 @@ def test_owner_survives_a_restart_and_ends_with_a_reset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["orders", "o" * 200])
-def test_text_of_an_owner_is_a_file_name_from_which_the_owner_is_read(name: str) -> None:
+def test_owner_text_is_a_file_name_and_can_be_parsed(name: str) -> None:
     for checkpoint in ("state", "/" + "long/" * 100):
         of = parse_pipeline(PIPELINE.replace("NAME", name).replace("CHECKPOINT", checkpoint), Path("/a.yaml"), {})
         owner = owner_of(of)._replace(id="1f3c9a2b")
@@ -53,7 +53,7 @@ def test_text_of_an_owner_is_a_file_name_from_which_the_owner_is_read(name: str)
         assert not set("/=:") & set(owner.text)
 
 
-def test_second_file_that_writes_elsewhere_is_refused_the_checkpoint_with_both_names(tmp_path: Path) -> None:
+def test_second_file_with_other_sinks_is_denied_the_checkpoint(tmp_path: Path) -> None:
     first = pipeline(tmp_path / "a.yaml")
     second = pipeline(tmp_path / "b.yaml", out="elsewhere")
     claim_checkpoint(first)
@@ -66,7 +66,7 @@ def test_second_file_that_writes_elsewhere_is_refused_the_checkpoint_with_both_n
     assert claim_checkpoint(first) == owner_of(first)
 
 
-def test_file_that_was_moved_copied_or_given_other_sinks_keeps_its_checkpoint(tmp_path: Path) -> None:
+def test_moved_copied_or_changed_file_keeps_its_checkpoint(tmp_path: Path) -> None:
     owner = claim_checkpoint(pipeline(tmp_path / "a.yaml"))
 
     assert claim_checkpoint(pipeline(tmp_path / "copy.yaml")) == owner, "another release with the same sinks"
@@ -84,7 +84,7 @@ def test_damaged_owner_file_is_named(tmp_path: Path) -> None:
             claim_checkpoint(of)
 
 
-def test_group_of_another_pipeline_is_refused_with_both_names(tmp_path: Path) -> None:
+def test_group_of_another_pipeline_is_rejected_with_both_names(tmp_path: Path) -> None:
     mine = pipeline(tmp_path / "a.yaml")
     theirs = claim_checkpoint(pipeline(tmp_path / "b.yaml", "other"))
     owner = claim_checkpoint(mine)
@@ -98,7 +98,7 @@ def test_group_of_another_pipeline_is_refused_with_both_names(tmp_path: Path) ->
         ) in str(refused.value)
 
 
-def test_group_of_the_same_pipeline_of_a_former_checkpoint_and_of_other_programs_is_taken(tmp_path: Path) -> None:
+def test_group_of_a_former_checkpoint_or_of_other_programs_is_accepted(tmp_path: Path) -> None:
     of = pipeline(tmp_path / "a.yaml")
     owner = claim_checkpoint(of)
     moved = PipelineOwner(owner.id, "renamed", "elsewhere")

@@ -1,4 +1,4 @@
-"""One run of a pipeline at a time, and what is known of it."""
+"""Lock of a pipeline run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline.parse import parse_pipeline
-from kohort.spark.pipeline.running.process import as_the_only_run, current_run
+from kohort.spark.pipeline.running.process import current_run, exclusive_run
 
 ORDERS = """\
 name: orders
@@ -20,37 +20,37 @@ sinks: [{noop: }]
 """
 
 
-def test_a_second_run_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
+def test_second_run_is_rejected_with_the_process_of_the_first(tmp_path: Path) -> None:
     pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
     assert current_run(pipeline) is None
 
-    with as_the_only_run(pipeline):
+    with exclusive_run(pipeline):
         now = current_run(pipeline)
         assert now is not None
         assert now.pid == os.getpid()
         with pytest.raises(KohortError, match=rf"orders is already running: process {os.getpid()} on "):
-            as_the_only_run(pipeline).__enter__()
+            exclusive_run(pipeline).__enter__()
         assert current_run(pipeline) == now
 
     assert current_run(pipeline) is None
-    with as_the_only_run(pipeline):
+    with exclusive_run(pipeline):
         assert current_run(pipeline)
 
 
-def test_one_that_was_killed_does_not_run(tmp_path: Path) -> None:
+def test_killed_run_is_not_reported_as_running(tmp_path: Path) -> None:
     pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
     file = pipeline.file
     file.write_text(ORDERS)
     program = f"""
 import os, pathlib, signal
 from kohort.spark.pipeline.parse import load_pipeline
-from kohort.spark.pipeline.running.process import as_the_only_run
-with as_the_only_run(load_pipeline(pathlib.Path({str(file)!r}))):
+from kohort.spark.pipeline.running.process import exclusive_run
+with exclusive_run(load_pipeline(pathlib.Path({str(file)!r}))):
     os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", program], check=False)
 
     assert (pipeline.state / "running.json").exists()
     assert current_run(pipeline) is None
-    with as_the_only_run(pipeline):
+    with exclusive_run(pipeline):
         assert current_run(pipeline)

@@ -1,4 +1,4 @@
-"""Schemas as Spark writes them, read without Spark."""
+"""Spark schemas parsed without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WHOLE = (
 )
 
 
-def test_schema_text_gives_the_names_of_columns() -> None:
+def test_schema_is_parsed_into_column_names() -> None:
     assert parse_schema(WHOLE) == ["id", "a", "m", "odd, name", "i", "s", "v", "t", "c", "empty"]
 
 
@@ -33,7 +33,7 @@ def test_schema_text_gives_the_names_of_columns() -> None:
         (" ", "the schema is empty"),
     ],
 )
-def test_what_is_no_schema_is_told(text: str, said: str) -> None:
+def test_invalid_schema_is_rejected(text: str, said: str) -> None:
     with pytest.raises(SchemaProblem) as problem:
         parse_schema(text)
     assert str(problem.value) == said

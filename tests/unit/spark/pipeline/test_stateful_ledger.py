@@ -1,4 +1,4 @@
-"""Windows: ledger, metrics and status count the rows that came in, as Spark's progress events tell them."""
+"""Windows: ledger, metrics and status count input rows from Spark's progress events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ dlq: {topic: dead}
 def progress(
     batch: int, rows: int, bad: int = 0, again: int = 0, late: int = 0, state: int = 0, kind: str = "stateStoreSave"
 ) -> Any:
-    """What Spark says of a micro-batch."""
     seen = {"rows": rows, "undecoded": bad, "redelivered": again}
     return SimpleNamespace(
         batchId=batch,
@@ -43,8 +42,8 @@ def progress(
     )
 
 
-class Windowed:
-    """A run of the pipeline as Spark drives it, but for the rows."""
+class WindowRun:
+    """Run of a pipeline with windows, with Spark's calls but without rows."""
 
     def __init__(self, folder: Path, text: str = WINDOWS) -> None:
         self.pipeline = parse_pipeline(text, folder / "clicks.yaml", {})
@@ -53,7 +52,7 @@ class Windowed:
         self.runner = StatefulRunner(self.pipeline, self.store, self.metrics.entry_done)
 
     def windows(self, batch: int, rows: int, stands_for: int) -> None:
-        """``foreachBatch``: windows that are closed."""
+        """Call ``foreachBatch`` with closed windows."""
         out = Count(rows)
         entry = Entry(batch, stepped=out, passed=out, sinks={"table": rows}, marked=False, stateful=True)
         entry.stands_for = {"table": stands_for}
@@ -69,13 +68,13 @@ class Windowed:
 
 
 def test_metrics_ledger_and_status_count_the_same_rows(tmp_path: Path) -> None:
-    run = Windowed(tmp_path)
+    run = WindowRun(tmp_path)
     run.windows(0, 0, 0)
     run.runner.complete(progress(0, 100, bad=3))
     run.windows(1, 10, 104)
     assert run.metric("rows_in_total") == 100, "the second is not yet told"
     run.runner.complete(progress(1, 15, again=5, late=2))
-    run.runner.complete(progress(1, 15, again=5, late=2))  # of the same trigger
+    run.runner.complete(progress(1, 15, again=5, late=2))
 
     ledger = run.runner.ledger()
 
@@ -90,8 +89,8 @@ def test_metrics_ledger_and_status_count_the_same_rows(tmp_path: Path) -> None:
     assert [(e.rows_in.rows, e.dead_letters, e.late) for e in run.store.entries()] == [(100, 3, 0), (15, 0, 2)]
 
 
-def test_the_line_of_a_window_adds_up(tmp_path: Path) -> None:
-    run = Windowed(tmp_path)
+def test_ledger_line_of_a_window_is_balanced(tmp_path: Path) -> None:
+    run = WindowRun(tmp_path)
     run.windows(0, 10, 104)
     run.runner.complete(progress(0, 115, bad=3, late=2))
 
@@ -102,11 +101,11 @@ def test_the_line_of_a_window_adds_up(tmp_path: Path) -> None:
     assert 104 + 3 + 2 + 6 == 115
 
 
-def test_the_next_run_begins_with_the_rows_that_waited(tmp_path: Path) -> None:
-    first = Windowed(tmp_path)
+def test_next_run_starts_with_the_rows_in_open_windows(tmp_path: Path) -> None:
+    first = WindowRun(tmp_path)
     first.windows(0, 10, 104)
     first.runner.complete(progress(0, 110))
-    second = Windowed(tmp_path)
+    second = WindowRun(tmp_path)
     second.windows(1, 2, 7)
     second.runner.complete(progress(1, 4))
 
@@ -114,8 +113,8 @@ def test_the_next_run_begins_with_the_rows_that_waited(tmp_path: Path) -> None:
     assert f"{line} + 3 that wait in open windows" in second.printed()
 
 
-def test_more_than_came_in_is_a_problem_and_so_is_a_micro_batch_of_which_nothing_was_told(tmp_path: Path) -> None:
-    run = Windowed(tmp_path)
+def test_more_rows_out_than_in_and_missing_progress_are_problems(tmp_path: Path) -> None:
+    run = WindowRun(tmp_path)
     run.windows(0, 10, 104)
     run.runner.complete(progress(0, 100))
     assert run.runner.ledger().problems == ["sink table counts 104 rows, 4 more than were read"]
@@ -124,7 +123,7 @@ def test_more_than_came_in_is_a_problem_and_so_is_a_micro_batch_of_which_nothing
     assert "Spark has not reported the input of micro-batches [1]" in run.runner.ledger().problems
 
 
-def test_what_waits_is_not_known_where_a_run_was_killed_before_spark_told() -> None:
+def test_rows_in_open_windows_are_unknown_after_a_killed_run() -> None:
     told = Entry(0, rows_in=Count(5), stateful=True, sources={"clicks": 5}, stands_for={"table": 3})
 
     assert rows_in_open_windows([told]) == {"table": 2}
@@ -135,7 +134,7 @@ def counting(tmp_path: Path, text: str) -> str:
     return counting_column(parse_pipeline(text, tmp_path / "clicks.yaml", {}))
 
 
-def test_window_counts_by_its_own_count_of_records(tmp_path: Path) -> None:
+def test_count_aggregate_of_a_window_is_its_counting_column(tmp_path: Path) -> None:
     text = WINDOWS.replace(", counts: n", "")
 
     assert counting(tmp_path, text) == "n"
@@ -147,11 +146,10 @@ def test_window_counts_by_its_own_count_of_records(tmp_path: Path) -> None:
     assert counting(tmp_path, f"{text}mode: update\n") == ""
 
 
-def test_count_of_a_window_that_is_more_than_came_in_is_a_problem_only_where_the_file_says_counts(
+def test_too_many_counted_rows_are_a_problem_only_with_counts_in_the_file(
     tmp_path: Path,
 ) -> None:
-    """A step before the window makes two rows of one."""
-    run = Windowed(tmp_path, WINDOWS.replace(", counts: n", ""))
+    run = WindowRun(tmp_path, WINDOWS.replace(", counts: n", ""))
     run.windows(0, 10, 104)
     run.runner.complete(progress(0, 60, bad=2, late=2, state=3))
 
@@ -163,8 +161,8 @@ def test_count_of_a_window_that_is_more_than_came_in_is_a_problem_only_where_the
     ]
 
 
-def test_ledger_of_a_join_says_how_many_rows_wait_in_its_state(tmp_path: Path) -> None:
-    run = Windowed(tmp_path)
+def test_ledger_of_a_join_reports_rows_in_state(tmp_path: Path) -> None:
+    run = WindowRun(tmp_path)
     for batch, state in enumerate([52, 8]):
         run.store.write(entry := Entry(batch, sinks={"table": 18}, passed=Count(18), stepped=Count(18), stateful=True))
         run.runner.entries.append(entry)

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first is noted, the second does what it did before."""
+"""First Ctrl-C: stop after the micro-batch. Second Ctrl-C: the former effect."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
 from kohort.spark.pipeline.parse import parse_pipeline
-from kohort.spark.pipeline.running.batches import BatchRunner, RunEnds
-from kohort.spark.pipeline.running.process import StopSignal
+from kohort.spark.pipeline.running.batches import BatchRunner, RunStopping
+from kohort.spark.pipeline.running.process import StopRequest
 from support.waiting import eventually
 
 ORDERS = """\
@@ -25,12 +25,12 @@ sinks: [{noop: }]
 """
 
 
-def test_the_first_is_noted_and_said_the_second_is_raised(capfd: pytest.CaptureFixture[str]) -> None:
+def test_first_ctrl_c_sets_a_flag_and_second_is_raised(capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGINT)
 
-    with StopSignal("ending") as stop:
+    with StopRequest("ending") as stop:
         signal.raise_signal(signal.SIGINT)
-        assert stop.asked.is_set()
+        assert stop.requested.is_set()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
@@ -38,26 +38,25 @@ def test_the_first_is_noted_and_said_the_second_is_raised(capfd: pytest.CaptureF
     assert capfd.readouterr().err == "ending\n"
 
 
-def test_one_that_is_ignored_stays_ignored() -> None:
-    """In the background of a shell."""
+def test_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with StopSignal() as stop:
+        with StopRequest() as stop:
             signal.raise_signal(signal.SIGINT)
-            assert not stop.asked.is_set()
+            assert not stop.requested.is_set()
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("of_ctrl_c", [signal.SIG_IGN, signal.default_int_handler])
-def test_sigterm_is_noted_whether_ctrl_c_is_ignored_or_not(of_ctrl_c: Any) -> None:
+def test_sigterm_sets_the_flag_even_if_ctrl_c_is_ignored(of_ctrl_c: Any) -> None:
     before = signal.signal(signal.SIGINT, of_ctrl_c)
     second: list[int] = []
     of_sigterm = signal.signal(signal.SIGTERM, lambda number, _: second.append(number))
     try:
-        with StopSignal() as stop:
+        with StopRequest() as stop:
             signal.raise_signal(signal.SIGTERM)
-            assert (stop.asked.is_set(), second) == (True, [])
+            assert (stop.requested.is_set(), second) == (True, [])
             signal.raise_signal(signal.SIGTERM)
             assert second == [signal.SIGTERM]
         signal.raise_signal(signal.SIGTERM)
@@ -67,11 +66,11 @@ def test_sigterm_is_noted_whether_ctrl_c_is_ignored_or_not(of_ctrl_c: Any) -> No
         signal.signal(signal.SIGTERM, of_sigterm)
 
 
-def test_second_sigterm_ends_a_program_that_has_no_handler_of_it() -> None:
+def test_second_sigterm_ends_a_program_without_handler() -> None:
     program = """
 import signal
-from kohort.spark.pipeline.running.process import StopSignal
-with StopSignal("ending"):
+from kohort.spark.pipeline.running.process import StopRequest
+with StopRequest("ending"):
     signal.raise_signal(signal.SIGTERM)
     print("goes on", flush=True)
     signal.raise_signal(signal.SIGTERM)
@@ -82,12 +81,12 @@ with StopSignal("ending"):
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "goes on\n", "ending\n")
 
 
-def test_in_another_thread_it_does_nothing() -> None:
+def test_other_threads_are_unaffected() -> None:
     before = signal.getsignal(signal.SIGINT)
     seen = []
 
     def run() -> None:
-        with StopSignal():
+        with StopRequest():
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=run)
@@ -98,17 +97,17 @@ def test_in_another_thread_it_does_nothing() -> None:
 
 
 @pytest.mark.parametrize(("number", "ignored"), [("SIGINT", False), ("SIGTERM", False), ("SIGTERM", True)])
-def test_a_command_ends_at_once_whatever_handler_pyspark_has_put_in_place(number: str, ignored: bool) -> None:
+def test_command_exits_despite_handlers_of_pyspark(number: str, ignored: bool) -> None:
     program = f"""
 import signal
 if {ignored}:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 from kohort.cli.terminal.exits import sigterm_interrupts
-from kohort.spark.pipeline.running.process import StopSignal, ends_at_once
-with sigterm_interrupts(), ends_at_once(130) as install:
+from kohort.spark.pipeline.running.process import StopRequest, exit_on_signal
+with sigterm_interrupts(), exit_on_signal(130) as install:
     signal.signal(signal.SIGINT, lambda *_: print("pyspark's"))
     install()
-    with StopSignal("ending"):
+    with StopRequest("ending"):
         signal.raise_signal(signal.{number})
         print("goes on", flush=True)
         signal.raise_signal(signal.{number})
@@ -119,9 +118,7 @@ with sigterm_interrupts(), ends_at_once(130) as install:
     assert (done.returncode, done.stdout, done.stderr) == (130, "goes on\n", "ending\n\n")
 
 
-class Slow(BatchRunner):
-    """Micro-batches that wait until they may be done."""
-
+class SlowRunner(BatchRunner):
     began = threading.Event()
     may_end = threading.Event()
 
@@ -131,17 +128,17 @@ class Slow(BatchRunner):
         return Entry(batch)
 
 
-def test_a_run_ends_when_the_micro_batch_under_way_is_done_and_noted_and_begins_no_other(tmp_path: Path) -> None:
+def test_run_ends_after_the_micro_batch_in_flight_is_committed(tmp_path: Path) -> None:
     pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
-    runner = Slow(pipeline, LedgerStore(tmp_path / "ledger"))
+    runner = SlowRunner(pipeline, LedgerStore(tmp_path / "ledger"))
     spark = threading.Thread(target=runner, args=(None, 7))
     ending = threading.Thread(target=runner.end, args=(60,))
     spark.start()
     assert runner.began.wait(60)
     ending.start()
-    eventually(lambda: runner._ends, "it is asked to end")
+    eventually(lambda: runner._stopping, "it is requested to end")
     runner.may_end.set()
-    with pytest.raises(RunEnds):
+    with pytest.raises(RunStopping):
         runner(None, 8)  # type: ignore[arg-type]  # no rows: refused before they are looked at
 
     spark.join(60)

@@ -28,10 +28,10 @@ _EXAMPLES: Final = 3
 
 
 class ExpectationFailed(KohortError):
-    """Rows fail a rule with ``else: fail``."""
+    pass
 
 
-class RunEnds(KohortError):
+class RunStopping(KohortError):
     """Micro-batch that Spark began after a stop request; it wrote nothing."""
 
 
@@ -47,15 +47,15 @@ class BatchRunner:
         self._writers = {sink.name: sink.open(pipeline) for sink in pipeline.sinks}
         self.entries: list[Entry] = []
         self.error: Exception | None = None
-        self._at_work = threading.Lock()
-        self._ends = False
+        self._batch_lock = threading.Lock()
+        self._stopping = False
         self._complete = threading.Condition()
         self._complete_upto = -1
 
     def __call__(self, raw: DataFrame, batch: int) -> None:
-        with self._at_work:
-            if self._ends:
-                raise RunEnds("the run is stopping")
+        with self._batch_lock:
+            if self._stopping:
+                raise RunStopping("the run is stopping")
             try:
                 self._begin_sinks(batch)
                 entry = self._run(raw, batch)
@@ -66,24 +66,21 @@ class BatchRunner:
             if self.entries and self.entries[-1].batch == batch:
                 self.entries.pop()  # repeated by this run
             self.entries.append(entry)
-            self._tell(entry)
+            self._report(entry)
 
     @property
-    def types_are_there(self) -> bool:
-        """True if a sink has rows whose types new rows must fit."""
+    def has_types(self) -> bool:
         return any(writer.has_types for writer in self._writers.values())
 
     def check_types(self, rows: DataFrame) -> None:
-        """Raise SinkRefused if the columns do not fit the rows of a sink."""
         schema = rows.drop(FAILED, SOURCE).schema
         for writer in self._writers.values():
             writer.check(schema)
 
-    def _tell(self, entry: Entry) -> None:
+    def _report(self, entry: Entry) -> None:
         self._on_entry(entry)
 
     def complete(self, progress: Any) -> None:
-        """Note from Spark's progress event that a micro-batch is complete."""
         with self._complete:
             self._complete_upto = max(self._complete_upto, progress.batchId)
             self._complete.notify_all()
@@ -93,8 +90,8 @@ class BatchRunner:
 
         Wait up to ``timeout_s`` until Spark has noted that it is complete; otherwise the next run repeats it.
         """
-        self._ends = True
-        with self._at_work:
+        self._stopping = True
+        with self._batch_lock:
             last = self.entries[-1].batch if self.entries else -1
         with self._complete:
             self._complete.wait_for(lambda: self._complete_upto >= last, timeout_s)
@@ -142,7 +139,6 @@ class BatchRunner:
             judged.unpersist()
 
     def _set_aside(self, judged: DataFrame, verdicts: Mapping[str, Count], entry: Entry) -> None:
-        """Drop or quarantine rows that fail rules. Raises ExpectationFailed for a rule with ``else: fail``."""
         rules = self._pipeline.rules
         self._refuse_failures(judged, verdicts)
         aside = [v for v in verdicts if quarantines(v, rules)]

@@ -36,7 +36,7 @@ class CurrentRun(NamedTuple):
 
 
 @contextmanager
-def as_the_only_run(pipeline: Pipeline) -> Iterator[None]:
+def exclusive_run(pipeline: Pipeline) -> Iterator[None]:
     """Lock the pipeline for this process. Raises KohortError if another process runs it."""
     target = pipeline.state / _FILE
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,6 @@ def as_the_only_run(pipeline: Pipeline) -> Iterator[None]:
 
 
 def current_run(pipeline: Pipeline) -> CurrentRun | None:
-    """Return the active run of another process; None if there is none."""
     try:
         with (pipeline.state / _FILE).open() as found:
             try:
@@ -76,15 +75,15 @@ Handler = Callable[[int, FrameType | None], None]
 _STDERR: Final = 2
 
 
-class StopSignal:
+class StopRequest:
     """Turns the first SIGINT or SIGTERM into a flag. No effect outside the main thread, and for ignored signals."""
 
     def __init__(self, say: str = "") -> None:
         self._say = say
         self._before: dict[int, signal.Handlers | int | Handler | None] = {}
-        self.asked = threading.Event()
+        self.requested = threading.Event()
 
-    def __enter__(self) -> StopSignal:
+    def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 before = signal.getsignal(number)
@@ -94,8 +93,8 @@ class StopSignal:
         return self
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if not self.asked.is_set():
-            self.asked.set()
+        if not self.requested.is_set():
+            self.requested.set()
             if self._say:
                 os.write(_STDERR, f"{self._say}\n".encode())  # print may be interrupted itself
             return
@@ -112,7 +111,7 @@ class StopSignal:
 
 
 @contextmanager
-def ends_at_once(code: int) -> Iterator[Callable[[], None]]:
+def exit_on_signal(code: int) -> Iterator[Callable[[], None]]:
     """End this process, and Spark with it, at SIGINT or SIGTERM within the block.
 
     The next run repeats the micro-batch in flight, so nothing is lost. Yields a function to call after the session

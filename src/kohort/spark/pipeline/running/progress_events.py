@@ -42,6 +42,5 @@ class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark h
             self._state.notify_all()
 
     def wait_ended(self, run_id: str, timeout_s: float) -> bool:
-        """Wait for the last event of a run of the query."""
         with self._state:
             return self._state.wait_for(lambda: run_id in self._ended, timeout_s)

@@ -20,19 +20,19 @@ from kohort.model import OffsetAndMetadata
 from kohort.spark.options.offsets import as_json
 from kohort.spark.pipeline.check_whole import check_not_member
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Summary
-from kohort.spark.pipeline.file_tests import analysed
+from kohort.spark.pipeline.file_tests import dry_run_frame
 from kohort.spark.pipeline.frames import load_decoded
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.metrics import Metrics, serve_metrics
 from kohort.spark.pipeline.pipeline_owner import PipelineOwner, claim_checkpoint
 from kohort.spark.pipeline.running.batches import BatchRunner, keep_table
-from kohort.spark.pipeline.running.process import StopSignal, as_the_only_run
+from kohort.spark.pipeline.running.process import StopRequest, exclusive_run
 from kohort.spark.pipeline.running.stateful import StatefulRunner, check_dead_letters, check_streams, result_frame
 from kohort.spark.pipeline.sinks.parquet import write_files
 from kohort.spark.pipeline.sinks.parquet_folder import folder_of, rows_in
 from kohort.spark.pipeline.sinks.registry import prepare_sinks
 from kohort.spark.pipeline.sources import check_groups, lookup_options, stream_options, table_options
-from kohort.spark.reading.cluster import KohortCluster, wanted_partitions
+from kohort.spark.reading.cluster import KohortCluster, selected_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,13 +42,11 @@ if TYPE_CHECKING:
 
 
 class PipelineStopped(KohortError):
-    """The query ended with an error of Spark's."""
+    pass
 
 
 @dataclass(slots=True)
 class TableRead:
-    """Table source of one run: its row counts, and the end offsets of the read."""
-
     rows: int
     undecoded: int
     dead_letters: int
@@ -57,8 +55,6 @@ class TableRead:
 
 @dataclass(slots=True)
 class RunReport:
-    """Result of one run."""
-
     name: str
     ledger: Ledger
     tables: dict[str, TableRead] = field(default_factory=dict)
@@ -90,7 +86,6 @@ class RunReport:
 
 STARTS_MOST: Final = 4
 POLL_S: Final = 1.0
-"""Interval of the check for a stop request, in s."""
 LAST_EVENT_S: Final = 60.0
 """Maximum wait for Spark's event of a complete micro-batch, in s; it usually takes ms."""
 WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
@@ -98,8 +93,6 @@ WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
 
 
 class PipelineRun:
-    """A run of a pipeline: ``start``, ``wait``, ``finish``."""
-
     def __init__(
         self,
         pipeline: Pipeline,
@@ -123,7 +116,6 @@ class PipelineRun:
         self._events: ProgressEvents | None = None
 
     def start(self) -> None:
-        """Check the checkpoint and the sinks, read the tables, start the query."""
         pipeline = self._pipeline
         if self._once:
             check_not_member(pipeline)
@@ -131,8 +123,8 @@ class PipelineRun:
             check_dead_letters(pipeline)
         owner = claim(pipeline)
         self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, self._on_entry)
-        if self._runner.types_are_there and not any(step.kind in ("python", "function") for step in pipeline.steps):
-            self._runner.check_types(analysed(pipeline, self._spark))  # Python functions run only on rows
+        if self._runner.has_types and not any(step.kind in ("python", "function") for step in pipeline.steps):
+            self._runner.check_types(dry_run_frame(pipeline, self._spark))  # Python functions run only on rows
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
         if pipeline.stateful:
@@ -166,7 +158,7 @@ class PipelineRun:
                         return
             except Exception as error:
                 if self._runner.error is not None:
-                    raise as_stopped(self._runner.error) from None
+                    raise without_stack_trace(self._runner.error) from None
                 if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
                     raise PipelineStopped(_last_line(str(error))) from error
                 self.query = self._writer.start()  # the checkpoint has the position
@@ -180,14 +172,13 @@ class PipelineRun:
             with suppress(Exception):  # the next micro-batch, if begun, wrote nothing
                 self.query.stop()
             if self._runner.error is not None:
-                raise as_stopped(self._runner.error) from None
+                raise without_stack_trace(self._runner.error) from None
 
-    def _take_in_the_last(self) -> None:
+    def _wait_for_last_event(self) -> None:
         if self._events is not None and self.query is not None:
             self._events.wait_ended(str(self.query.runId), LAST_EVENT_S)
 
     def close(self) -> None:
-        """Stop the query after a failed or interrupted run."""
         with suppress(Exception):  # Spark may have ended
             if self.query is not None and self.query.isActive:
                 self.query.stop()
@@ -195,10 +186,9 @@ class PipelineRun:
                 self._spark.streams.removeListener(self._events)
 
     def finish(self) -> RunReport:
-        """Write the summaries, commit the tables' offsets, and report."""
         pipeline = self._pipeline
         entries = self._runner.entries if self._runner else []
-        self._take_in_the_last()
+        self._wait_for_last_event()
         stateful = self._runner.ledger() if isinstance(self._runner, StatefulRunner) else None
         report = RunReport(pipeline.name, stateful or total(entries, filters=pipeline.filters), self._tables)
         for name, table in self._tables.items():
@@ -222,7 +212,7 @@ class PipelineRun:
         options = lookup_options(source)
         cluster = KohortCluster(options)
         try:
-            upto = as_json(cluster.latest(wanted_partitions(cluster, options)))
+            upto = as_json(cluster.latest(selected_partitions(cluster, options)))
         finally:
             cluster.close()
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}
@@ -256,7 +246,7 @@ class PipelineRun:
         options = lookup_options(source)
         cluster = KohortCluster(options)
         try:
-            partitions = wanted_partitions(cluster, options)
+            partitions = selected_partitions(cluster, options)
             if source.table:
                 upto = self._tables[source.name].upto
                 done = {tp: OffsetAndMetadata(upto[tp.topic][str(tp.partition)]) for tp in partitions}
@@ -293,7 +283,7 @@ def run_pipeline(
     Returns the report. Raises KohortError if another process runs the pipeline, PipelineStopped for an error of
     Spark's.
     """
-    with as_the_only_run(pipeline):
+    with exclusive_run(pipeline):
         return run_under_lock(pipeline, spark, once=once, on_entry=on_entry, every=every)
 
 
@@ -305,7 +295,7 @@ def run_under_lock(
     on_entry: Callable[[Entry], None] = lambda _: None,
     every: str = "",
 ) -> RunReport:
-    """Run a pipeline whose lock (``as_the_only_run``) the caller has held since before Spark started."""
+    """Run a pipeline whose lock (``exclusive_run``) the caller has held since before Spark started."""
     with ExitStack() as stack:
         if pipeline.metrics:
             metrics, told = Metrics(pipeline.name), on_entry
@@ -316,14 +306,16 @@ def run_under_lock(
                 told(entry)
 
         run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
-        signal = stack.enter_context(StopSignal("stopping after the micro-batch in flight; Ctrl-C again stops at once"))
+        signal = stack.enter_context(
+            StopRequest("stopping after the micro-batch in flight; Ctrl-C again stops at once")
+        )
         stack.callback(run.close)
         run.start()
-        run.wait(signal.asked)
+        run.wait(signal.requested)
         return run.finish()
 
 
-def as_stopped(error: Exception) -> Exception:
+def without_stack_trace(error: Exception) -> Exception:
     """Convert an error of Spark's into one message without stack traces; return other errors unchanged."""
     from pyspark.errors import PySparkException
 

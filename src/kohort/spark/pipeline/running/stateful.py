@@ -40,8 +40,7 @@ _ROWS: Final = "rows"
 _BAD: Final = "undecoded"
 _AGAIN: Final = "redelivered"
 _COUNT: Final = re.compile(r"count\(\s*(\*|1)\s*\)", re.IGNORECASE)
-_OPERATORS: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows", "dedupe": "duplicates"}
-"""Contents of Spark's stateful operators, by their names in its progress events."""
+_STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows", "dedupe": "duplicates"}
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
@@ -125,7 +124,7 @@ class StatefulRunner(BatchRunner):
             judged.unpersist()
         return entry
 
-    def _tell(self, entry: Entry) -> None:
+    def _report(self, entry: Entry) -> None:
         """Do nothing: ``complete`` reports the entry."""
 
     def complete(self, progress: Any) -> None:
@@ -137,7 +136,6 @@ class StatefulRunner(BatchRunner):
         super().complete(progress)
 
     def ledger(self) -> Ledger:
-        """Return the ledger of input rows, output rows and rows in state."""
         ledger = total(self.entries)
         unreported = [entry.batch for entry in self.entries if not entry.sources]
         if unreported:
@@ -176,7 +174,6 @@ def counting_column(pipeline: Pipeline) -> str:
 
 
 def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
-    """Add the input rows and late rows of a micro-batch from Spark's progress event."""
     for source in pipeline.streams:
         found = progress.observedMetrics.get(_metric(source))
         entry.sources[source.name] = found[_ROWS] if found is not None else 0
@@ -187,7 +184,7 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
             entry.dead_letters += found[_BAD]  # sent by the decoding tasks, which fail otherwise
     entry.late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
     for operator in progress.stateOperators:
-        what = _OPERATORS.get(operator.operatorName, operator.operatorName)
+        what = _STATE_NAMES.get(operator.operatorName, operator.operatorName)
         entry.state[what] = entry.state.get(what, 0) + operator.numRowsTotal
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleSink(Sink):
-    """Prints the first ``rows`` rows of each micro-batch."""
-
     kind: ClassVar[str] = "console"
     rows: int = 20
 
@@ -32,8 +30,6 @@ class ConsoleSink(Sink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoopSink(Sink):
-    """Computes and counts rows without writing them."""
-
     kind: ClassVar[str] = "noop"
     has_keys: ClassVar[bool] = False
 

@@ -46,8 +46,6 @@ def claim_summary(pipeline: Pipeline, summary: Summary) -> ParquetFolder:
 
 @dataclass(frozen=True, slots=True)
 class OwnedFiles:
-    """Data files of a pipeline in an output folder."""
-
     folder: ParquetFolder
     files: list[Path]
 

@@ -24,19 +24,14 @@ if TYPE_CHECKING:
 
 _SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _WIDER: Final = ("tinyint", "smallint", "int", "bigint"), ("float", "double")
-"""SQL type names; each type can be widened to the types after it."""
 
 
 class KnownType(NamedTuple):
-    """Type of a column, and a file with that type."""
-
     type: DataType
     file: Path
 
 
 class FolderTypes:
-    """Column types in the files of a sink, by lower-case name."""
-
     def __init__(self, sink: str, partition_by: tuple[str, ...], folder: ParquetFolder) -> None:
         """Raises SinkRefused if the folders of the files do not match ``partition_by``."""
         self._sink = sink
@@ -57,7 +52,7 @@ class FolderTypes:
         found = {}
         for field in schema.fields:
             known = self._known.get(field.name.lower())
-            if known is None or field.name in self._partition_by or same_type(field.dataType, known.type):
+            if known is None or field.name in self._partition_by or is_same_type(field.dataType, known.type):
                 continue
             if not widens(field.dataType, known.type):
                 has, comes = known.type.simpleString(), field.dataType.simpleString()
@@ -89,7 +84,6 @@ class FolderTypes:
 
 
 def schema_of(path: Path) -> StructType:
-    """Return the columns of a Parquet file as Spark types."""
     import pyarrow.parquet as pq
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
@@ -105,17 +99,17 @@ def schema_of(path: Path) -> StructType:
     return found
 
 
-def same_type(one: Any, other: Any) -> bool:
+def is_same_type(one: Any, other: Any) -> bool:
     """Return True if two types are the same in a file: field names count, nullability does not."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(one, StructType) and isinstance(other, StructType):
         fields = {field.name.lower(): field.dataType for field in other.fields}
-        return all(same_type(f.dataType, fields.get(f.name.lower(), f.dataType)) for f in one.fields)
+        return all(is_same_type(f.dataType, fields.get(f.name.lower(), f.dataType)) for f in one.fields)
     if isinstance(one, ArrayType) and isinstance(other, ArrayType):
-        return same_type(one.elementType, other.elementType)
+        return is_same_type(one.elementType, other.elementType)
     if isinstance(one, MapType) and isinstance(other, MapType):
-        return same_type(one.keyType, other.keyType) and same_type(one.valueType, other.valueType)
+        return is_same_type(one.keyType, other.keyType) and is_same_type(one.valueType, other.valueType)
     return bool(one.simpleString() == other.simpleString())
 
 
@@ -202,7 +196,6 @@ class _ParquetWriter(SinkWriter):
         self._types.casts(schema)
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
-        """Write the rows; without rows write no file, which would have to be merged later."""
         if not passed:
             return 0
         return rows_in(write_files(self._types.fitted(rows), self._folder, batch, self._sink.partition_by), counts)

@@ -27,13 +27,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline.definition import Pipeline, Summary
-from kohort.spark.pipeline.pipeline_owner import PipelineOwner, owner_of, write_durably
+from kohort.spark.pipeline.pipeline_owner import PipelineOwner, owner_of, write_and_fsync
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _GROUP_BYTES: Final = 64 * 1024 * 1024
-"""Approximate memory for a merge, and size of a row group."""
 
 
 def rows_in(files: Sequence[Path], counts: str = "") -> int:
@@ -47,7 +46,6 @@ def rows_in(files: Sequence[Path], counts: str = "") -> int:
 
 
 def by_schema(files: Sequence[Path]) -> list[list[Path]]:
-    """Group adjacent files with the same columns, which can be merged."""
     import pyarrow.parquet as pq
 
     return [list(run) for _, run in groupby(files, key=lambda file: pq.read_schema(file).remove_metadata())]
@@ -121,8 +119,6 @@ class DataFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Numbers of files merged, and of merged files written."""
-
     files: int = 0
     into: int = 0
 
@@ -145,7 +141,6 @@ class ParquetFolder:
         return [file for file in self.all_files() if file.owner == self.owner.id]
 
     def all_files(self) -> list[DataFile]:
-        """Return the data files of all owners, oldest first."""
         found = []
         for path in self.path.rglob("*.parquet"):
             if self._work in path.parents:
@@ -158,7 +153,6 @@ class ParquetFolder:
         return sorted(found, key=lambda file: (file.first, file.last, file.path))
 
     def remove(self, files: Collection[Path]) -> None:
-        """Remove these files, and folders that are then empty."""
         for path in files:
             path.unlink(missing_ok=True)
         shutil.rmtree(self._work, ignore_errors=True)
@@ -234,7 +228,7 @@ class ParquetFolder:
         merge_files([f.path for f in group], staged)
         yield "merged"
         note = {"output": self._relative(output), "inputs": [self._relative(f.path) for f in group]}
-        write_durably(self._note, json.dumps(note))
+        write_and_fsync(self._note, json.dumps(note))
         yield "noted"
         staged.replace(output)
         yield "in place"

@@ -16,8 +16,6 @@ from kohort.spark.pipeline.sinks.topic import TopicSink, ensure_topic
 
 
 class SinkKind(Protocol):
-    """Class of a sink: its name in a pipeline file, and the parser of its keys."""
-
     kind: str
     has_keys: bool
 

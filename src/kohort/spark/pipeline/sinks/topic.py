@@ -26,8 +26,6 @@ _CLIENT_ID: Final = "kohort-pipeline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSink(Sink):
-    """Rows as JSON in a topic. ``key``: column of the record key."""
-
     kind: ClassVar[str] = "topic"
     brokers: str
     topic: str
@@ -101,7 +99,6 @@ def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = Fals
 
 
 def ensure_topic(client: Mapping[str, Any], topic: str, partitions: int = 1) -> None:
-    """Create the topic unless it exists."""
     from kohort.aio.admin import Admin
 
     with Admin({"client.id": _CLIENT_ID, **connecting(translated(client))}) as admin:

@@ -1,4 +1,4 @@
-"""Coverage and re-deliveries, from what members noted."""
+"""Coverage and redelivery, from the offsets noted by members."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.demo.checks import DemoRun, count_seen, read_notes
+from kohort.demo.checks import OffsetRun, count_deliveries, read_notes
 
 
-def test_what_the_killed_member_had_not_committed_is_delivered_again_and_counted() -> None:
-    runs = [DemoRun("member-2", 0, 0, 99), DemoRun("member-1", 0, 80, 199), DemoRun("member-3", 1, 0, 49)]
+def test_uncommitted_records_of_the_killed_member_count_as_redelivered() -> None:
+    runs = [OffsetRun("member-2", 0, 0, 99), OffsetRun("member-1", 0, 80, 199), OffsetRun("member-3", 1, 0, 49)]
 
-    seen = count_seen(runs, {0: 200, 1: 50})
+    seen = count_deliveries(runs, {0: 200, 1: 50})
 
     assert (seen.deliveries, seen.distinct, seen.again, seen.missing) == (270, 250, 20, {})
     assert seen.by_member == {"member-1": 120, "member-2": 100, "member-3": 50}
 
 
-def test_a_record_that_nobody_saw_is_named() -> None:
-    seen = count_seen([DemoRun("m", 0, 5, 9), DemoRun("m", 0, 12, 14)], {0: 20, 1: 3})
+def test_missing_record_is_named() -> None:
+    seen = count_deliveries([OffsetRun("m", 0, 5, 9), OffsetRun("m", 0, 12, 14)], {0: 20, 1: 3})
 
     assert seen.missing == {0: [(0, 4), (10, 11), (15, 19)], 1: [(0, 2)]}
     assert seen.distinct == 8
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10)), max_size=15))
-def test_coverage_is_that_of_a_set(pieces: list[tuple[int, int]]) -> None:
-    runs = [DemoRun("m", 0, first, first + more) for first, more in pieces]
+def test_overlapping_deliveries_are_counted_once(pieces: list[tuple[int, int]]) -> None:
+    runs = [OffsetRun("m", 0, first, first + more) for first, more in pieces]
     offsets = {o for r in runs for o in range(r.first, r.last + 1)}
 
-    seen = count_seen(runs, {0: 51})
+    seen = count_deliveries(runs, {0: 51})
 
     assert seen.distinct == len(offsets)
     gaps = {o for first, last in seen.missing.get(0, []) for o in range(first, last + 1)}
     assert gaps == set(range(51)) - offsets
 
 
-def test_a_note_cut_short_by_the_kill_is_left_out(tmp_path: Path) -> None:
+def test_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     notes = tmp_path / "member-2.jsonl"
     notes.write_text('{"partition": 0, "first": 0, "last": 9}\n{"partition": 0, "fir')
 
-    assert read_notes([notes]) == [DemoRun("member-2", 0, 0, 9)]
+    assert read_notes([notes]) == [OffsetRun("member-2", 0, 0, 9)]
