@@ -174,7 +174,7 @@ def test_two_tasks_that_poll_are_told_who_is_who(make, topic):
             consumer.subscribe(topic)
             reader = asyncio.create_task(consumer.poll(60_000), name="reader")
             await asyncio.sleep(0)
-            with pytest.raises(UsageError, match="'intruder' does while 'reader' waits"):
+            with pytest.raises(UsageError, match="'intruder' polls while 'reader' polls"):
                 await asyncio.create_task(consumer.poll(), name="intruder")
             reader.cancel()
 
@@ -291,9 +291,9 @@ def test_a_consumer_belongs_to_one_loop(make, topic):
     asyncio.run(consumers[0].poll())
 
     async def elsewhere() -> None:
-        with pytest.raises(UsageError, match="belongs to the loop"):
+        with pytest.raises(UsageError, match="belongs to the event loop"):
             await consumers[0].poll()
-        with pytest.raises(UsageError, match="belongs to the loop"):
+        with pytest.raises(UsageError, match="belongs to the event loop"):
             consumers[0].assignment()
 
     asyncio.run(elsewhere())

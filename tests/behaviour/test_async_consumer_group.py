@@ -254,7 +254,7 @@ def test_misuse_is_explained(bootstrap, producer, make, topic):
     run(story())
     assert told == [
         "close() would wait for its own handler: call stop() in handlers, close() outside of them",
-        "the group is run by 'runner' already",
+        "task 'runner' already runs the group",
     ]
     with pytest.raises(UsageError, match=r"no group\.id"):
         AsyncConsumerGroup(bootstrap_servers=bootstrap)

@@ -131,7 +131,7 @@ def test_connections_leave_file_handles_to_the_logs_and_it_is_told_once(tmp_path
         for stranger in strangers:
             stranger.close()
         served.stop()
-        lines = [line for line in served.log.splitlines() if "the last file handles are for the logs" in line]
+        lines = [line for line in served.log.splitlines() if "the last file handles are reserved for logs" in line]
         assert 1 <= len(lines) <= 2
         assert "WARNING" in lines[0]
 

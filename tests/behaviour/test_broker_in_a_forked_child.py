@@ -63,7 +63,7 @@ def test_calls_of_a_forked_child_are_refused_with_the_process_that_runs_the_brok
     with kohort.Broker(nodes=2) as broker:
         found = in_child(refusals, broker)
 
-    assert {name for name, told in found.items() if "from which this one was forked" not in told} == set()
+    assert {name for name, told in found.items() if "the parent before fork()" not in told} == set()
 
 
 def produce(broker):

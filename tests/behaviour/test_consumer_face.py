@@ -452,7 +452,7 @@ def test_who_this_member_is_and_how_many_partitions_there_are(producer, consumer
     reader = consumer(group_instance_id="static-1")
     assert reader.partitions_for(topic) == 6
     assert reader.group_metadata() == (topic, -1, "", "static-1")
-    with pytest.raises(ApiTimeout, match="is there such a topic"):
+    with pytest.raises(ApiTimeout, match="does the topic exist"):
         consumer(allow_auto_create_topics=False).partitions_for("nowhere", timeout_ms=300)
 
     reader.subscribe(topic)

@@ -20,7 +20,7 @@ def test_ids_and_ports_count_up_from_those_given():
     assert [(n.node_id, n.listen_port) for n in nodes] == [(5, 9092), (6, 9093), (7, 9094)]
     assert [n.advertised_listeners for n in nodes] == [[f"PLAINTEXT://[::1]:{port}"] for port in (7000, 7001, 7002)]
     assert [n.listen_port for n in node_configs(parse_config(BrokerConfig, {"port": 0}), 2)] == [0, 0]
-    with pytest.raises(ConfigError, match="there is no port 65536"):
+    with pytest.raises(ConfigError, match="port 65536 exceeds 65535"):
         node_configs(parse_config(BrokerConfig, {"port": 65535}), 2)
 
 

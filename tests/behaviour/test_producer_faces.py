@@ -159,7 +159,7 @@ def test_an_arrow_table_is_sent_column_by_column(admin, producer, name):
 
     assert sum(end_of(admin, name, n) for n in range(3)) == 1000
     assert producer.send(name, b"x", "k7").result(WAIT_MS).partition in {d.partition for d in deliveries}
-    with pytest.raises(UsageError, match="no column 'value'"):
+    with pytest.raises(UsageError, match="the value column 'value' is missing"):
         producer.send_arrow(name, table)
 
 
@@ -301,7 +301,7 @@ def test_an_arrow_table_is_sent_from_a_coroutine_too(bootstrap, admin, name):
 
     async def story() -> int:
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap) as producer:
-            with pytest.raises(UsageError, match="no column 'nothing'"):
+            with pytest.raises(UsageError, match="the value column 'nothing' is missing"):
                 await producer.send_arrow(name, table, value="nothing")
             deliveries = await producer.send_arrow(name, table)
             await producer.flush()
@@ -424,7 +424,7 @@ def test_a_child_process_gets_an_io_thread_of_its_own(bootstrap, producer, name)
     child = context.Process(target=_in_child, args=(bootstrap, name, producer, results))
     child.start()
 
-    assert "made before a fork" in results.get(timeout=WAIT_S)
+    assert "created before fork()" in results.get(timeout=WAIT_S)
     assert results.get(timeout=WAIT_S) == name
     child.join(WAIT_S)
     assert child.exitcode == 0
@@ -477,6 +477,6 @@ def test_what_a_child_process_inherits_is_refused_there_and_goes_on_in_the_paren
         found = dict(results.get(timeout=WAIT_S) for _ in range(6))
         assert results.get(timeout=WAIT_S) == "closed"
         child.join(WAIT_S)
-        assert all("made before a fork" in text for text in found.values()), found
+        assert all("created before fork()" in text for text in found.values()), found
         assert delivery.result(WAIT_MS).offset == 0
         assert [record.value for record in consumer.poll(10_000)] == [b"the parent's"]

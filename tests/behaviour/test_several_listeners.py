@@ -40,7 +40,9 @@ def test_clients_are_told_the_address_of_the_listener_that_they_came_in_on():
         assert broker.bootstrap == inner
         assert told(inner) == {inner}
         assert told(outer) == {outer}
-        with pytest.raises(UsageError, match="no listener 'OTHER' is advertised, only INNER, OUTER"):
+        with pytest.raises(
+            UsageError, match="listener 'OTHER' is not advertised; the advertised ones are INNER, OUTER"
+        ):
             broker.bootstrap_of("OTHER")
 
 

@@ -43,7 +43,7 @@ def test_all_listeners_are_told_and_the_port_file_has_the_first(tmp_path):
 def test_a_listener_without_logins_is_not_for_other_computers_unless_so_told(where):
     said = refused("--listen", where)
 
-    assert "may be reached from other computers, without TLS and without logins" in said
+    assert "is reachable from other computers without TLS and logins" in said
     assert "SASL_SSL://" in said
     assert "--allow-anyone" in said
     assert len(said.splitlines()) == 1
@@ -52,7 +52,7 @@ def test_a_listener_without_logins_is_not_for_other_computers_unless_so_told(whe
 def test_nor_is_one_that_believes_every_token():
     said = refused("--listen", "SASL_PLAINTEXT://0.0.0.0:0", "--set", "sasl.enabled.mechanisms=OAUTHBEARER")
 
-    assert "believes every token" in said
+    assert "accepts unsigned tokens" in said
     assert "sasl.oauthbearer.jwks.endpoint.url" in said
 
 

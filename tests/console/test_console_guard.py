@@ -190,7 +190,7 @@ def test_refused_requests_are_a_line_and_a_count(client, caplog):
     assert (line.name, line.levelname) == ("kohort.console", "WARNING")
     assert "Invalid HTTP request received" in line.getMessage()
     asyncio.run_coroutine_threadsafe(ended(client.app.log), client.app._loop).result(10)
-    assert "(the last of 49 more like it within a minute)" in caplog.records[-1].getMessage()
+    assert "(the last of 49 similar messages within a minute)" in caplog.records[-1].getMessage()
 
 
 async def ended(log):

@@ -143,7 +143,7 @@ def refusal(options: Options) -> str:
 
 
 def test_a_keytab_that_is_no_use_ends_the_call_in_one_sentence(place: Place, tmp_path: Path) -> None:
-    assert f"there is no file {tmp_path}/none" in refusal(place.options(tmp_path / "none"))
+    assert f"file {tmp_path}/none is missing" in refusal(place.options(tmp_path / "none"))
     bob = place.realm.add("bob")
     assert f"{bob}: No key table entry found for alice@{place.realm.name}" in refusal(place.options(bob))
 

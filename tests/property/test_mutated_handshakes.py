@@ -7,11 +7,11 @@ import os
 import random
 import ssl
 
-from kohort.aio.tls.failures import BrokerAsked, of_broker, of_client
+from kohort.aio.tls.failures import TlsTarget, of_broker, of_client
 from support.security.tls_pair import TlsPair, authority, client_context, read_all, server_context
 
 MUTATIONS = int(os.environ.get("KOHORT_MUTATIONS", "2000"))
-ASKED = BrokerAsked("localhost", 9093, "ssl.ca.location=ca.pem", has_certificate=False)
+ASKED = TlsTarget("localhost", 9093, "ssl.ca.location=ca.pem", has_certificate=False)
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
@@ -65,7 +65,7 @@ def test_a_mutated_handshake_is_told_in_words_and_harms_nobody_else():
                 except ssl.SSLError as error:
                     pair.failures[name] = error
         for name, error in pair.failures.items():
-            words = of_client(error) if name == "server" else of_broker(error, ASKED).words
+            words = of_client(error) if name == "server" else of_broker(error, ASKED).message
             assert words
             assert words.isprintable()
         outcome = "refused" if pair.failures else "open" if pair.server.is_open else "waiting"

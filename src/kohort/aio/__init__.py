@@ -1,1 +1,1 @@
-"""The only package that waits: sockets, clocks, threads."""
+"""All input and output: sockets, clocks, threads. No other package waits."""

@@ -1,4 +1,4 @@
-"""Administration: ``AsyncAdmin`` for asyncio, and ``Admin`` for ordinary code, made from the calls of the former."""
+"""Admin clients: ``AsyncAdmin`` for asyncio, and the blocking ``Admin``, which wraps it."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ V = TypeVar("V")
 
 
 class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
-    """The client for administration under asyncio; usable in ``async with``::
+    """Admin client for asyncio, usable in ``async with``::
 
         async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:
             await admin.create_topics({"orders": 3})
 
-    Options are those of Kafka's admin client. All calls belong to one event loop. ``timeout_ms`` is how long a call may
-    take, and by default ``default.api.timeout.ms``. Every call raises ApiTimeout after that, ConnectionFailed where no
-    broker can be reached, ApiError for what a broker refuses as a whole, and UsageError once the client is closed.
+    Options are those of Kafka's admin client. All calls belong to one event loop. ``timeout_ms`` limits a call, in
+    milliseconds; default: ``default.api.timeout.ms``. Every call raises ApiTimeout after that, ConnectionFailed if no
+    broker is reachable, ApiError if a broker refuses the whole request, and UsageError if the client is closed.
 
-    Calls that change several things return ``Results``, with a value or an error for each, and go on with the others
-    where one is refused. By default (``check=True``) they then raise the first error; with ``check=False`` they do not,
-    and ``results.errors`` has all of them. Calls that only look never raise an item's error before it is read.
+    Calls that change several items return ``Results``, with a value or an error for each, and process all items even if
+    some are refused. With ``check=True`` (default) they then raise the first error; with ``check=False``
+    ``results.errors`` has all errors. In calls that only read, ``results[item]`` raises the error of that item.
     """
 
     other_names = OF_ADMINS
@@ -76,11 +76,10 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def create_topics(
         self, topics: Topics, *, validate_only: bool = False, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, CreatedTopic]:
-        """Create topics: ``{"orders": 3}``, names (the broker's default counts), or ``NewTopic`` values (KIP-4).
+        """Create topics: ``{"orders": 3}``, names (with the broker's default counts), or ``NewTopic`` values (KIP-4).
 
-        ``validate_only`` has the broker check the request and create nothing. Returns what was created, by name.
-        Raises ApiError for the first topic that was refused, such as TOPIC_ALREADY_EXISTS, once all are done; with
-        ``check=False`` the results hold the errors instead. Raises UsageError for a bare string.
+        With ``validate_only`` the broker checks the request and creates nothing. Returns the created topics by name.
+        Raises ApiError for a refused topic, such as TOPIC_ALREADY_EXISTS, and UsageError for a bare string.
         """
         operation = topic_operations.create_topics(
             self._metadata, new_topics(topics), validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
@@ -92,8 +91,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     ) -> Results[str, None]:
         """Delete topics and their records (KIP-4).
 
-        Raises ApiError for the first topic that was refused, such as UNKNOWN_TOPIC_OR_PARTITION, once all are done;
-        with ``check=False`` the results hold the errors instead. Raises UsageError for a bare string.
+        Raises ApiError for a refused topic, such as UNKNOWN_TOPIC_OR_PARTITION, and UsageError for a bare string.
         """
         operation = topic_operations.delete_topics(self._metadata, names_of(names), timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("delete_topics", operation, timeout_ms), check)
@@ -106,10 +104,10 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[str, None]:
-        """Raise the number of partitions of topics to these totals, by topic (KIP-195).
+        """Increase the number of partitions of topics to ``totals``, by topic (KIP-195).
 
-        ``validate_only`` has the broker check the request and change nothing. Raises ApiError for the first topic that
-        was refused, such as INVALID_PARTITIONS, once all are done; with ``check=False`` the results hold the errors.
+        With ``validate_only`` the broker checks the request and changes nothing. Raises ApiError for a refused topic,
+        such as INVALID_PARTITIONS.
         """
         operation = topic_operations.create_partitions(
             self._metadata, totals, validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
@@ -117,7 +115,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         return _checked(await self._run("create_partitions", operation, timeout_ms), check)
 
     async def list_topics(self, *, internal: bool = False, timeout_ms: int | None = None) -> list[TopicListing]:
-        """Return every topic, sorted by name; those of the cluster itself only if ``internal``."""
+        """Return all topics, sorted by name; internal topics only with ``internal``."""
         operation = topic_operations.list_topics(self._metadata, internal=internal)
         return await self._run("list_topics", operation, timeout_ms)
 
@@ -126,23 +124,23 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     ) -> Results[str, TopicDescription]:
         """Return topics with their partitions, by name.
 
-        ``results[name]`` raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist. Raises
-        UsageError for a bare string.
+        ``results[name]`` raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a missing topic. Raises UsageError for a bare
+        string.
         """
         operation = topic_operations.describe_topics(self._metadata, names_of(names))
         return await self._run("describe_topics", operation, timeout_ms)
 
     async def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
-        """Return the cluster's id, its controller and its brokers."""
+        """Return the id, the controller and the brokers of the cluster."""
         return await self._run("describe_cluster", topic_operations.describe_cluster(self._metadata), timeout_ms)
 
     async def describe_configs(
         self, resources: Iterable[ConfigResource], *, names: Iterable[str] | None = None, timeout_ms: int | None = None
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-        """Return the options in force for topics and brokers, for each resource (KIP-133): all, or those of ``names``.
+        """Return all options of topics and brokers, or those in ``names``, by resource (KIP-133).
 
-        ``results[resource]`` raises ApiError for a resource that does not exist. Raises UsageError for a kind of
-        resource that has no options.
+        ``results[resource]`` raises ApiError for a missing resource. Raises UsageError for a kind of resource without
+        options.
         """
         operation = topic_operations.describe_configs(self._metadata, list(resources), names)
         return await self._run("describe_configs", operation, timeout_ms)
@@ -154,10 +152,11 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[ConfigResource, None]:
-        """Set options of topics or brokers; None takes one back to its default, the others stay (KIP-339).
+        """Set options of topics or brokers; None resets an option to its default, other options keep their values
+        (KIP-339).
 
-        Raises ApiError for the first resource that was refused, such as INVALID_CONFIG, once all are done; with
-        ``check=False`` the results hold the errors instead. Raises UsageError for a kind of resource without options.
+        Raises ApiError for a refused resource, such as INVALID_CONFIG, and UsageError for a kind of resource without
+        options.
         """
         operation = topic_operations.alter_configs(self._metadata, changes)
         return _checked(await self._run("alter_configs", operation, timeout_ms), check)
@@ -165,7 +164,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def list_config_resources(
         self, kinds: Iterable[str] = (), *, timeout_ms: int | None = None
     ) -> list[ConfigResource]:
-        """Return what has options, of these kinds (``client_metrics``, ``group``, …) or of all (KIP-1142)."""
+        """Return the resources that have options, of ``kinds`` (``client_metrics``, ``group``, …) or of all kinds
+        (KIP-1142).
+        """
         return await self._run("list_config_resources", topic_operations.list_config_resources(kinds), timeout_ms)
 
     async def elect_leaders(
@@ -178,9 +179,8 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     ) -> Results[TopicPartition, None]:
         """Make the first replica of partitions their leader (KIP-460); ``partitions=None`` means all.
 
-        ``unclean=True`` elects any replica where a partition has no leader, and may lose records. Raises ApiError for
-        the first partition that was refused, such as ELECTION_NOT_NEEDED, once all are done; with ``check=False`` the
-        results hold the errors instead.
+        ``unclean=True`` elects any replica of a partition without a leader, and may lose records. Raises ApiError for a
+        refused partition, such as ELECTION_NOT_NEEDED.
         """
         limit = self._limit(timeout_ms)
         operation = node_operations.elect_leaders(self._metadata, partitions, unclean=unclean, timeout_ms=limit)
@@ -193,40 +193,40 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Begin to move partitions to these replicas (node ids, the preferred leader first; KIP-455).
+        """Start to move partitions to these replicas (node ids, the preferred leader first; KIP-455).
 
-        None instead of replicas cancels the reassignment under way. Returns once they have begun, see
-        ``list_reassignments``. Raises ApiError for the first partition that was refused, once all are done; with
-        ``check=False`` the results hold the errors instead.
+        None cancels the reassignment in flight. Returns when the reassignments have started, see
+        ``list_reassignments``. Raises ApiError for a refused partition.
         """
         operation = node_operations.reassign_partitions(self._metadata, targets, timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("reassign_partitions", operation, timeout_ms), check)
 
     async def list_reassignments(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
-        """Return the reassignments under way, by partition (KIP-455)."""
+        """Return the reassignments in flight, by partition (KIP-455)."""
         operation = node_operations.list_reassignments(self._metadata, timeout_ms=self._limit(timeout_ms))
         return await self._run("list_reassignments", operation, timeout_ms)
 
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
     ) -> list[GroupListing]:
-        """Return every group of the cluster, or those in these states (KIP-518) and of these types (KIP-848), by
-        Kafka's names, such as ``"Stable"`` and ``"classic"``."""
+        """Return all groups, or those in ``states`` (KIP-518) and of ``types`` (KIP-848), such as ``"Stable"``,
+        ``"classic"``.
+        """
         operation = group_operations.list_groups(self._metadata, states=states, types=types)
         return await self._run("list_groups", operation, timeout_ms)
 
     async def list_groups_by_broker(self, *, timeout_ms: int | None = None) -> Results[int, list[GroupListing]]:
-        """Return the groups of each broker, by its id; the errors are of those that do not tell, as while they load."""
+        """Return the groups of each broker, by node id; the errors are those of brokers that cannot answer."""
         return await self._run("list_groups", group_operations.list_groups_by_broker(self._metadata), timeout_ms)
 
     async def describe_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, GroupDescription]:
-        """Return groups with their members, by group id (KIP-222): classic ones, and those of KIP-848 with their epochs
-        and with what each member is to have.
+        """Return groups with their members, by group id (KIP-222); consumer groups with epochs and target assignments
+        (KIP-848).
 
-        ``results[group]`` raises ApiError (GROUP_ID_NOT_FOUND) for a group that does not exist. Raises UsageError for
-        a bare string.
+        ``results[group]`` raises ApiError (GROUP_ID_NOT_FOUND) for a missing group. Raises UsageError for a bare
+        string.
         """
         operation = group_operations.describe_groups(self._metadata, names_of(groups))
         return await self._run("describe_groups", operation, timeout_ms)
@@ -236,8 +236,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     ) -> Results[str, None]:
         """Delete groups without members, and their offsets (KIP-229).
 
-        Raises ApiError for the first group that was refused, such as NON_EMPTY_GROUP, once all are done; with
-        ``check=False`` the results hold the errors instead. Raises UsageError for a bare string.
+        Raises ApiError for a refused group, such as NON_EMPTY_GROUP, and UsageError for a bare string.
         """
         operation = group_operations.delete_groups(self._metadata, names_of(groups))
         return _checked(await self._run("delete_groups", operation, timeout_ms), check)
@@ -245,7 +244,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def list_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, OffsetAndMetadata | None]:
-        """Return what a group has committed, for all its partitions or for these (None where nothing is; KIP-396)."""
+        """Return the committed offsets of a group, of all partitions or of ``partitions``; None without a commit
+        (KIP-396).
+        """
         operation = group_operations.list_group_offsets(self._metadata, group, partitions)
         return await self._run("list_group_offsets", operation, timeout_ms, group)
 
@@ -257,11 +258,10 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Commit offsets for a group that has no members: so consumers are moved (KIP-396).
+        """Commit offsets for a group without members, to move its consumers (KIP-396).
 
-        A bare number is an offset without metadata. Raises ApiError for the first partition that was refused, such as
-        UNKNOWN_MEMBER_ID while the group has members, once all are done; with ``check=False`` the results hold the
-        errors instead.
+        A bare number is an offset without metadata. Raises ApiError for a refused partition, such as UNKNOWN_MEMBER_ID
+        while the group has members.
         """
         wanted = {tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for tp, at in offsets.items()}
         operation = group_operations.alter_group_offsets(self._metadata, group, wanted)
@@ -270,10 +270,9 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, None]:
-        """Delete what a group has committed for partitions of topics that it no longer reads (KIP-496).
+        """Delete committed offsets of partitions in topics to which the group is not subscribed (KIP-496).
 
-        Raises ApiError for the first partition that was refused, such as GROUP_SUBSCRIBED_TO_TOPIC, once all are done;
-        with ``check=False`` the results hold the errors instead.
+        Raises ApiError for a refused partition, such as GROUP_SUBSCRIBED_TO_TOPIC.
         """
         operation = group_operations.delete_group_offsets(self._metadata, group, list(partitions))
         return _checked(await self._run("delete_group_offsets", operation, timeout_ms, group), check)
@@ -288,11 +287,10 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[str, None]:
-        """Take members out of a group: those of these member ids, and the static ones of these instance ids (KIP-345).
+        """Remove members from a group, by member id, or static members by instance id (KIP-345).
 
-        The group rebalances; a member that still runs comes back. ``reason`` is for the broker's log (KIP-800). Raises
-        ApiError for the first that is no member (UNKNOWN_MEMBER_ID), once all are done; with ``check=False`` the
-        results hold the errors instead. Raises UsageError where nobody is named.
+        The group rebalances; a running member joins again. ``reason`` goes to the broker's log (KIP-800). Raises
+        ApiError for an unknown member (UNKNOWN_MEMBER_ID), and UsageError without any member.
         """
         operation = group_operations.remove_group_members(
             self._metadata, group, names_of(members), names_of(instance_ids), reason
@@ -306,11 +304,11 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, ListedOffset]:
-        """Return an offset for each partition (KIP-396): of ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or of a
-        time in milliseconds since 1970, which finds the first record from then on.
+        """Return an offset for each partition (KIP-396): ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a time
+        in milliseconds since 1970, for the first record at or after it.
 
-        ``isolation_level="read_committed"`` lets the latest be the end of what consumers of committed records see.
-        ``results[partition]`` raises ApiError for a partition that does not exist. Raises UsageError for another word.
+        With ``isolation_level="read_committed"`` the latest offset is the last stable offset. ``results[partition]``
+        raises ApiError for a missing partition. Raises UsageError for another string.
         """
         operation = offset_operations.list_offsets(self._metadata, places, isolation_level=isolation_level)
         return await self._run("list_offsets", operation, timeout_ms)
@@ -318,21 +316,20 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def delete_records(
         self, before: Mapping[TopicPartition, int | str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, int]:
-        """Delete the records before these offsets, or all (``"latest"``); see KIP-107.
+        """Delete the records before these offsets, or all with ``"latest"`` (KIP-107).
 
-        Returns the first offset that each partition has now. Raises ApiError for the first partition that was refused,
-        such as OFFSET_OUT_OF_RANGE, once all are done; with ``check=False`` the results hold the errors instead. Raises
-        UsageError for what is no offset.
+        Returns the new first offset of each partition. Raises ApiError for a refused partition, such as
+        OFFSET_OUT_OF_RANGE, and UsageError for an invalid offset.
         """
         operation = offset_operations.delete_records(self._metadata, before, timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("delete_records", operation, timeout_ms), check)
 
     def metrics(self) -> MetricsSnapshot:
-        """Return what this client counts of itself, by Kafka's names (docs/guides/client-metrics.md)."""
+        """Return the metrics of this client, by Kafka's names (docs/guides/client-metrics.md)."""
         return admin_metrics(self._engine, self._clock.now_ms())
 
     async def close(self) -> None:
-        """End the connections; operations under way raise UsageError. A second call does nothing."""
+        """Close the connections; operations in flight raise UsageError. A second call has no effect."""
         if not self._closed:
             self._closed = True
             if self._driver is not None:
@@ -364,7 +361,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
 
 
 def _blocking(call: Callable[Concatenate[AsyncAdmin, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Admin, P], R]:
-    """Return the method of ``Admin`` for one of ``AsyncAdmin``: arguments, types and docstring are the same."""
+    """Return the method of ``Admin`` for a method of ``AsyncAdmin``, with the same arguments, types and docstring."""
 
     @wraps(call)
     def wait(admin: Admin, /, *args: P.args, **options: P.kwargs) -> R:
@@ -375,12 +372,11 @@ def _blocking(call: Callable[Concatenate[AsyncAdmin, P], Coroutine[Any, Any, R]]
 
 
 class Admin(OtherNames):
-    """The client for administration: ``Admin(bootstrap_servers="localhost:9092")``; usable in ``with``.
+    """Blocking admin client, usable in ``with``: ``Admin(bootstrap_servers="localhost:9092")``.
 
-    Its calls are those of ``AsyncAdmin``, and wait for their results, also for what they raise. It is safe to share
-    between threads. Raises ConfigError for an option that does not exist or has a value that is not allowed; besides
-    what ``AsyncAdmin`` says, a call raises UsageError in a callback on the I/O thread, and in a child process that has
-    the client by a fork.
+    Its calls are those of ``AsyncAdmin`` and wait for their results. Threads may share it. Raises ConfigError for an
+    unknown option or an invalid value. Calls raise UsageError also in a callback on the I/O thread, and in a child
+    process after ``fork()``.
     """
 
     other_names = OF_ADMINS
@@ -430,18 +426,18 @@ class Admin(OtherNames):
     alter_client_quotas = _blocking(AsyncAdmin.alter_client_quotas)
 
     def metrics(self) -> MetricsSnapshot:
-        """Return what this client counts of itself, as ``AsyncAdmin.metrics``."""
+        """Return the metrics of this client, as ``AsyncAdmin.metrics``."""
         return self._admin.metrics()
 
     def close(self) -> None:
-        """End the connections; in a child process that has it by a fork this does nothing."""
+        """Close the connections. Has no effect in a child process after ``fork()``."""
         if not self._io.is_here:
             return
         self._io.forget(self)
         self._io.call(self._admin.close)
 
-    def inherited(self) -> None:
-        """See ``Closeable``: it has no lock, and each of its calls is checked."""
+    def after_fork(self) -> None:
+        """Do nothing: each call checks the process, and the client has no lock."""
 
     def __enter__(self) -> Admin:
         return self

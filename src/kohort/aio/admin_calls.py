@@ -1,4 +1,4 @@
-"""Calls of the admin client by subject: positions of groups, transactions, security."""
+"""Calls of the admin clients about offsets, transactions and security."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Topics = Mapping[str, int] | Iterable[NewTopic | str]
 
 
 def new_topics(topics: Topics) -> list[NewTopic]:
-    """Return what to create. Raises UsageError for a bare string."""
+    """Convert topics in any form to ``NewTopic`` values. Raises UsageError for a bare string."""
     if isinstance(topics, Mapping):
         return [NewTopic(name, partitions) for name, partitions in topics.items()]
     if isinstance(topics, str):
@@ -50,7 +50,7 @@ def new_topics(topics: Topics) -> list[NewTopic]:
 
 
 def names_of(names: Iterable[str]) -> list[str]:
-    """Return a list of names. A bare string is refused: its letters are names too, and rarely meant."""
+    """Return a list of names. Raises UsageError for a bare string, whose characters would be names."""
     if isinstance(names, str):
         raise UsageError(f"names are a list; for one name: [{names!r}]")
     return list(names)
@@ -60,7 +60,7 @@ R = TypeVar("R")
 
 
 class PositionCalls:
-    """What ``AsyncAdmin`` can tell of where groups are, where logs begin and end, and when records were appended."""
+    """Calls of ``AsyncAdmin`` about committed offsets, log ends and record times."""
 
     _metadata: Metadata
 
@@ -70,9 +70,9 @@ class PositionCalls:
     async def list_offsets_of_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, Results[TopicPartition, OffsetAndMetadata | None]]:
-        """Return all that each of these groups has committed, by group id: many groups in a request (KIP-709).
+        """Return all committed offsets of groups, by group id; one request asks for many groups (KIP-709).
 
-        ``results[group]`` raises ApiError for a group that must not be described. Raises UsageError for a bare string.
+        ``results[group]`` raises ApiError if the group may not be described. Raises UsageError for a bare string.
         """
         if isinstance(groups, str):
             raise UsageError(f"names are a list; for one name: [{groups!r}]")
@@ -82,9 +82,9 @@ class PositionCalls:
     async def list_ends(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, LogEnds]:
-        """Return where the log of each partition begins, and where it ends for readers of both isolation levels.
+        """Return the log start of each partition, and its log end for both isolation levels.
 
-        ``results[partition]`` raises ApiError for a partition that does not exist.
+        ``results[partition]`` raises ApiError for a missing partition.
         """
         return await self._run("list_ends", offset_operations.list_ends(self._metadata, partitions), timeout_ms)
 
@@ -95,19 +95,18 @@ class PositionCalls:
         isolation_level: str = "read_committed",
         timeout_ms: int | None = None,
     ) -> Results[PartitionOffset, FirstRecord | None]:
-        """Return offset and time stamp of the first record at or after each place, read from the log; None where there
-        is none up to the end that readers of ``isolation_level`` see. What is no record is gone past: markers of
-        transactions, aborted records (but for read_uncommitted), and what compaction took out.
+        """Return offset and timestamp of the first record at or after each place, read from the log.
 
-        ``results[place]`` raises ApiError for a place that the log does not have (OFFSET_OUT_OF_RANGE), and
-        CorruptRecord where the batch there cannot be read.
+        None if no record follows before the end for ``isolation_level``. Transaction markers, aborted records (with
+        read_committed) and compacted records are skipped. ``results[place]`` raises ApiError for a place outside of the
+        log (OFFSET_OUT_OF_RANGE), and CorruptRecord for a damaged batch.
         """
         operation = first_record_operations.first_records(self._metadata, places, isolation_level=isolation_level)
         return await self._run("first_records", operation, timeout_ms)
 
 
 class TransactionCalls:
-    """What ``AsyncAdmin`` can tell of transactions, and how it ends them."""
+    """Calls of ``AsyncAdmin`` about transactions and producers."""
 
     _metadata: Metadata
 
@@ -117,7 +116,7 @@ class TransactionCalls:
     async def list_transactions(
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
     ) -> list[TransactionListing]:
-        """Return every transactional id of the cluster, or those in these states or of these producer ids (KIP-664).
+        """Return all transactional ids of the cluster, or those in ``states`` or of ``producer_ids`` (KIP-664).
 
         States have Kafka's names, such as ``"Ongoing"``.
         """
@@ -127,10 +126,10 @@ class TransactionCalls:
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, TransactionDescription]:
-        """Return the open transaction of each of these transactional ids: partitions, start, coordinator (KIP-664).
+        """Return the open transaction of each transactional id: partitions, start, coordinator (KIP-664).
 
-        ``results[id]`` raises ApiError (TRANSACTIONAL_ID_NOT_FOUND) for an id that no coordinator knows. Raises
-        UsageError for a bare string.
+        ``results[id]`` raises ApiError (TRANSACTIONAL_ID_NOT_FOUND) for an unknown id. Raises UsageError for a bare
+        string.
         """
         operation = transaction_operations.describe_transactions(self._metadata, names_of(transactional_ids))
         return await self._run("describe_transactions", operation, timeout_ms)
@@ -138,10 +137,9 @@ class TransactionCalls:
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
-        """Abort the open transactions of these transactional ids, and fence their producers: they can send no more.
+        """Abort the open transactions of transactional ids and fence their producers, which cannot send any more.
 
-        Raises ApiError for the first id that was refused, once all are done; with ``check=False`` the results hold the
-        errors instead. Raises UsageError for a bare string.
+        Raises ApiError for a refused id, and UsageError for a bare string.
         """
         operation = transaction_operations.fence_producers(self._metadata, names_of(transactional_ids))
         results = await self._run("fence_producers", operation, timeout_ms)
@@ -150,9 +148,9 @@ class TransactionCalls:
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, list[ProducerState]]:
-        """Return the producers that the leader of each partition knows, with what each has open there (KIP-664).
+        """Return the producers that the leader of each partition knows, with their open transactions (KIP-664).
 
-        ``results[partition]`` raises ApiError for a partition that does not exist or must not be read.
+        ``results[partition]`` raises ApiError for a missing or unauthorized partition.
         """
         operation = transaction_operations.describe_producers(self._metadata, partitions)
         return await self._run("describe_producers", operation, timeout_ms)
@@ -166,12 +164,12 @@ class TransactionCalls:
         *,
         timeout_ms: int | None = None,
     ) -> None:
-        """Abort what a producer has open in a partition, by a marker: for what no coordinator ends any more (KIP-664).
+        """Abort a hanging transaction in a partition by writing an abort marker, without its coordinator (KIP-664).
 
-        The numbers are those of ``describe_producers``; a coordinator's epoch of None or -1 counts as 0. No coordinator
-        is asked: what it still knows is better ended by ``fence_producers``, as it may commit what was aborted here.
-        Raises ApiError where the leader refuses it, such as INVALID_PRODUCER_EPOCH after a later epoch of the producer,
-        and UsageError for a number that is none.
+        Take the numbers from ``describe_producers``; a ``coordinator_epoch`` of None or -1 counts as 0. Use
+        ``fence_producers`` for a transaction that its coordinator still knows: the coordinator could commit it later.
+        Raises ApiError if the leader refuses, such as INVALID_PRODUCER_EPOCH after a later epoch, and UsageError for an
+        invalid number.
         """
         operation = transaction_operations.abort_transaction(
             self._metadata,
@@ -197,10 +195,10 @@ class SecurityCalls:
     async def describe_acls(
         self, wanted: AclBindingFilter | None = None, *, timeout_ms: int | None = None
     ) -> list[AclBinding]:
-        """Return the ACLs that a filter finds, sorted; without one, all (KIP-140).
+        """Return the ACLs that match a filter, sorted; without a filter all ACLs (KIP-140).
 
-        Raises ApiError: SECURITY_DISABLED where the brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED for who
-        may not see them.
+        Raises ApiError: SECURITY_DISABLED if the brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED without the
+        right.
         """
         operation = acl_operations.describe_acls(AclBindingFilter() if wanted is None else wanted)
         return await self._run("describe_acls", operation, timeout_ms)
@@ -208,10 +206,9 @@ class SecurityCalls:
     async def create_acls(
         self, bindings: Iterable[AclBinding], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[AclBinding, None]:
-        """Add ACLs (KIP-140); one that is there already stays as it is.
+        """Add ACLs; existing ones remain unchanged (KIP-140).
 
-        Raises ApiError for the first that was refused, such as SECURITY_DISABLED, once all are done; with
-        ``check=False`` the results hold the errors instead. Raises UsageError for anything but a list of ACLs.
+        Raises ApiError for a refused ACL, such as SECURITY_DISABLED, and UsageError for other values.
         """
         wanted = list(dict.fromkeys(_all_of(bindings, AclBinding)))
         results = await self._run("create_acls", acl_operations.create_acls(wanted), timeout_ms)
@@ -220,10 +217,9 @@ class SecurityCalls:
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter | AclBinding], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[AclBindingFilter, tuple[AclBinding, ...]]:
-        """Remove the ACLs that filters find, or these very ACLs; the results are what went, by filter (KIP-140).
+        """Delete the ACLs that match filters, or exactly these ACLs; return the deleted ACLs by filter (KIP-140).
 
-        A filter that finds none is no error. Raises ApiError for the first that was refused, once all are done; with
-        ``check=False`` the results hold the errors instead. Raises UsageError for anything but a list of them.
+        A filter without a match is no error. Raises ApiError for a refused filter, and UsageError for other values.
         """
         given = _all_of(filters, AclBindingFilter | AclBinding)
         wanted = list(dict.fromkeys(f.filter if isinstance(f, AclBinding) else f for f in given))
@@ -233,10 +229,10 @@ class SecurityCalls:
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
     ) -> Results[str, tuple[ScramCredentialInfo, ...]]:
-        """Return the SCRAM mechanisms that users have a password for, by name; None means all users (KIP-554).
+        """Return the SCRAM mechanisms with a password, by user; None means all users (KIP-554).
 
-        ``results[user]`` raises ApiError (RESOURCE_NOT_FOUND) for one that has none. Raises UsageError for a bare
-        string.
+        ``results[user]`` raises ApiError (RESOURCE_NOT_FOUND) for a user without a password. Raises UsageError for a
+        bare string.
         """
         if isinstance(users, str):
             raise UsageError(f"names are a list; for one name: [{users!r}]")
@@ -250,11 +246,10 @@ class SecurityCalls:
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[str, None]:
-        """Set and remove passwords of users for SCRAM; what is sent is a salt and a hash, never the password (KIP-554).
+        """Set and delete SCRAM passwords of users; the request has a salt and a hash, never the password (KIP-554).
 
-        Raises ApiError for the first user that was refused, such as RESOURCE_NOT_FOUND for a deletion of what is not
-        there, once all are done; with ``check=False`` the results hold the errors instead. Raises UsageError for
-        anything but a list of alterations.
+        Raises ApiError for a refused user, such as RESOURCE_NOT_FOUND when deleting a missing password, and UsageError
+        for other values.
         """
         given = _all_of(alterations, UserScramCredentialUpsertion | UserScramCredentialDeletion)
         deletions = [a for a in given if isinstance(a, UserScramCredentialDeletion)]
@@ -270,9 +265,9 @@ class SecurityCalls:
     async def describe_client_quotas(
         self, wanted: ClientQuotaEntity | None = None, *, strict: bool = False, timeout_ms: int | None = None
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
-        """Return quotas, by whose they are: all, or those of entities that have every part of ``wanted`` (KIP-546).
+        """Return quotas by entity: all, or those of entities that have every part of ``wanted`` (KIP-546).
 
-        ``strict`` leaves out entities that have other parts as well. Raises ApiError for what is no filter.
+        With ``strict`` entities with further parts are excluded. Raises ApiError for an invalid filter.
         """
         entity = ClientQuotaEntity() if wanted is None else wanted
         operation = quota_operations.describe_client_quotas(entity, strict=strict)
@@ -286,13 +281,12 @@ class SecurityCalls:
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[ClientQuotaEntity, None]:
-        """Set quotas of users, client ids and addresses; None removes one, the others stay (KIP-546)::
+        """Set quotas of users, client ids and addresses; None deletes a quota, others keep their values (KIP-546)::
 
             admin.alter_client_quotas({ClientQuotaEntity(user="alice"): {"producer_byte_rate": 1_000_000}})
 
-        ``validate_only`` has the broker check the request and change nothing. Raises ApiError for the first entity
-        that was refused, once all are done; with ``check=False`` the results hold the errors instead. Raises UsageError
-        for an entity that names no one.
+        With ``validate_only`` the broker checks the request and changes nothing. Raises ApiError for a refused entity,
+        and UsageError for an empty one.
         """
         operation = quota_operations.alter_client_quotas(self._metadata, changes, validate_only=validate_only)
         results = await self._run("alter_client_quotas", operation, timeout_ms)

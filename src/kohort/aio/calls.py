@@ -1,10 +1,9 @@
-"""Calls: methods of a client as generators of their waits, written once for threads and for tasks.
+"""Client methods as generators of their waits, written once for the blocking and the asyncio API.
 
-A call uses the machine, yields each wait, and goes on with its result: it reads from top to bottom like blocking code.
-``run_call`` waits in the caller's thread, ``run_call_async`` awaits. A consumer's waits are in ``waits.py``
-and ``async_waits.py``.
+A call yields each wait and continues with its result. ``run_call`` waits in the caller's thread, ``run_call_async``
+awaits. ``consuming/waits.py`` and ``consuming/async_waits.py`` implement a consumer's waits.
 
-No call yields while it holds the machine's guard: an interrupt (Ctrl-C) that ends a wait would leave it taken.
+No call yields while it holds the machine's lock: an interrupt (Ctrl-C) that ends a wait would leave the lock taken.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ W = TypeVar("W")
 
 
 def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
-    """Run ``call`` to its end, with a function that blocks for each of its waits. Return its result.
+    """Run ``call``, blocking for each of its waits with ``wait_out``. Return its result.
 
-    What a wait raises, an interrupt too, is raised at the ``yield``: the ``finally`` clauses of a call may wait.
+    An error of a wait, also an interrupt, is raised at the ``yield``, so that ``finally`` clauses of a call can wait.
     """
     failed: BaseException | None = None
     while True:
@@ -47,7 +46,7 @@ def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
 
 
 async def run_call_async(call: Generator[W, Any, R], wait_out: Callable[[W], Awaitable[Any]]) -> R:
-    """Run ``call`` to its end, with a coroutine for each of its waits. Return its result; errors as of ``run_call``."""
+    """Run ``call``, awaiting ``wait_out`` for each of its waits. Return its result; errors as in ``run_call``."""
     failed: BaseException | None = None
     while True:
         try:
@@ -63,7 +62,7 @@ async def run_call_async(call: Generator[W, Any, R], wait_out: Callable[[W], Awa
 
 
 def blocking(call: Callable[Concatenate[Any, P], Generator[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
-    """Return the method of a blocking face that runs ``call``: same arguments, types and docstring."""
+    """Return the blocking method that runs ``call``, with the same arguments, types and docstring."""
 
     @wraps(call)
     def wait(face: Any, /, *args: P.args, **options: P.kwargs) -> R:
@@ -75,7 +74,7 @@ def blocking(call: Callable[Concatenate[Any, P], Generator[Any, Any, R]]) -> Cal
 def awaiting(
     call: Callable[Concatenate[Any, P], Generator[Any, Any, R]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """Return the method of an asyncio face that runs ``call``: same arguments, types and docstring."""
+    """Return the coroutine method that runs ``call``, with the same arguments, types and docstring."""
 
     @wraps(call)
     async def wait(face: Any, /, *args: P.args, **options: P.kwargs) -> R:
@@ -85,7 +84,7 @@ def awaiting(
 
 
 def _with_result_type(method: R, call: Callable[..., Any]) -> R:
-    """Give a method the signature of its call, with the result in place of ``Call[...]``."""
+    """Copy the signature of a call to its method, with the result type in place of ``Call[...]``."""
     described = signature(call)
     result = str(described.return_annotation).removeprefix("Call[").removesuffix("]")
     vars(method)["__signature__"] = described.replace(return_annotation=result)
@@ -94,7 +93,7 @@ def _with_result_type(method: R, call: Callable[..., Any]) -> R:
 
 
 def documented_as(blocking_face: type) -> Callable[[F], F]:
-    """Give methods of an asyncio class that have no docstring the one of the blocking class."""
+    """Copy missing docstrings of an asyncio class from the blocking class."""
 
     def document(face: F) -> F:
         for name, method in vars(face).items():
@@ -108,9 +107,9 @@ def documented_as(blocking_face: type) -> Callable[[F], F]:
 
 @dataclass(slots=True)
 class WaitFor:
-    """Wait for the result of ``promise``, which is what came of it, or its error.
+    """Wait for the result or error of ``promise``.
 
-    ApiTimeout with the text ``too_late`` when time is up; with ``check`` also what failed in the background meanwhile.
+    Raises ApiTimeout with the message ``too_late`` after ``timeout_ms``; with ``check`` also errors of background work.
     """
 
     promise: Promise[Any]
@@ -121,9 +120,8 @@ class WaitFor:
 
 @dataclass(slots=True)
 class WaitUntil:
-    """Wait until ``ready``, called under the guard, returns something; None came of it when time is up.
-
-    Rebalances do not go on meanwhile.
+    """Wait until ``ready``, called under the lock, returns a value; None after ``timeout_ms``. Rebalances pause
+    meanwhile.
     """
 
     ready: Callable[[], Any]
@@ -132,7 +130,7 @@ class WaitUntil:
 
 @dataclass(slots=True)
 class WaitLast:
-    """Wait until ``promise`` has a result or an error, which is not raised, at most for ``close_timeout``."""
+    """Wait until ``promise`` is done, at most for ``close_timeout``; its error is not raised."""
 
     promise: Promise[Any]
     close_timeout: CloseTimeout
@@ -140,10 +138,10 @@ class WaitLast:
 
 @dataclass(slots=True)
 class PollUntil:
-    """Be in a poll until ``ready`` returns something; None came of it when time is up.
+    """Poll until ``ready`` returns a value; None after ``timeout_ms``.
 
-    The member counts as alive, rebalances go on, and the listener is told. ``ready`` is called without the guard,
-    again when ``has_work`` says so under it.
+    Meanwhile the member counts as alive, rebalances continue and the listener is called. ``ready`` is called without
+    the lock, after each ``has_work`` (under the lock) that returns True.
     """
 
     ready: Callable[[], Any]
@@ -153,7 +151,7 @@ class PollUntil:
 
 @dataclass(slots=True)
 class Run:
-    """Run what is the user's or the face's own; in tasks, what it returns is awaited if it can be."""
+    """Run user code or code of the API; the asyncio API awaits an awaitable result."""
 
     work: Callable[[], Any]
 
@@ -163,36 +161,35 @@ Call = Generator[Wait, Any, R]
 
 
 class Waits(Protocol):
-    """What calls need of the waits of a face, besides that these run them."""
+    """The waits of a consumer, as calls use them."""
 
     machine: ConsumerMachine
     listener: Any
 
     @property
     def guard(self) -> AbstractContextManager[Any]:
-        """Held while the machine is used."""
+        """Lock that is held while the machine is used."""
 
-    def now_ms(self) -> int:
-        """Return the time in milliseconds."""
+    def now_ms(self) -> int: ...
 
     def kick(self) -> None:
-        """Let the engine look at what changed."""
+        """Wake the engine after a change."""
 
-    def look_again(self) -> None:
-        """Let whoever waits look again."""
+    def wake_waiting(self) -> None:
+        """Wake the waiting calls, so that they check their conditions."""
 
-    def tell(self, callback: CallbackNeeded) -> Any:
-        """Run the listener, or return what has to be awaited for it. Its first error is kept."""
+    def run_listener(self, callback: CallbackNeeded) -> Any:
+        """Call the listener, or return the awaitable of its call; keep its first error."""
 
     def raise_listener_error(self) -> None:
-        """Raise the error that was kept."""
+        """Raise the kept error of the listener."""
 
     def run_anywhere(self, call: Call[Any]) -> Any:
-        """Run a call in whatever thread or task, or return what has to be awaited for it."""
+        """Run a call in the current thread or task, or return an awaitable for it."""
 
 
 class ListenerRuns:
-    """Runs of a consumer's listener, whose first error is kept: the rebalance has to go on."""
+    """Calls of a consumer's listener. Its first error is kept, because the rebalance must continue."""
 
     listener: Any
     machine: ConsumerMachine
@@ -204,7 +201,7 @@ class ListenerRuns:
 
     @contextmanager
     def _listening(self, callback: CallbackNeeded) -> Iterator[Callable[[list[TopicPartition]], Any]]:
-        """Give the listener's method. A listener that hangs in this block does not keep the member alive."""
+        """Yield the listener's method. A listener that hangs in this block does not keep the member alive."""
         with self.guard:
             called_at_ms = self.now_ms()
             self.machine.leave_poll(called_at_ms)
@@ -219,21 +216,20 @@ class ListenerRuns:
                 self.machine.resume_poll(now_ms)
 
     def raise_listener_error(self) -> None:
-        """Raise the first error of the listener that was kept, once."""
+        """Raise the kept error of the listener, once."""
         if self._listener_error is not None:
             error, self._listener_error = self._listener_error, None
             raise error
 
 
 def leave_group(waits: Waits, reason: str, close_timeout: CloseTimeout) -> Call[None]:
-    """Tell the listener, leave the group, and wait for the answer, but for no longer than ``close_timeout``.
-
-    Raises the listener's error.
+    """Call the listener, leave the group, and wait for the response until ``close_timeout``. Raises the listener's
+    error.
     """
     with waits.guard:
         callback = waits.machine.prepare_leave()
     if callback is not None:
-        yield Run(lambda: waits.tell(callback))
+        yield Run(lambda: waits.run_listener(callback))
     with waits.guard:
         promise = waits.machine.leave(reason)
     yield WaitLast(promise, close_timeout)

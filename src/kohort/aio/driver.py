@@ -1,7 +1,6 @@
-"""Drives an Engine over asyncio sockets: bytes in, bytes out, one timer, and a kick when the user wants something.
+"""Run an Engine on asyncio sockets: one event loop, one timer, and wake-ups by user calls.
 
-All of it runs on one loop. ``guard`` is held while the engine works, so that a blocking face may touch the same
-machines from its caller's thread.
+The engine runs under ``guard``, so that blocking clients can use the same machines from other threads.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
 
 
 def log_notes(notes: Notes, log: logging.Logger) -> None:
-    """Write down each note once. Nobody has to hold the machine's guard."""
+    """Log each note once. The caller need not hold the machine's lock."""
     if not notes:
         return
     for note in notes.take():
@@ -56,7 +55,7 @@ CLOSE_GRACE_S: Final = 1.0
 
 
 class _Link(asyncio.BufferedProtocol):
-    """One socket of one engine, read straight into the engine's buffers."""
+    """A plain socket of an engine, read directly into the engine's buffers."""
 
     def __init__(self, driver: Driver, connection: ConnectionId) -> None:
         self._driver = driver
@@ -64,7 +63,7 @@ class _Link(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's transport has no asyncio base class
         self._driver.linked(self._connection, self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # the protocol's signature
@@ -75,13 +74,13 @@ class _Link(asyncio.BufferedProtocol):
             self._driver.handle(FramesArrived(self._connection))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._driver.unlinked(self._connection, _how_lost(exc))
+        self._driver.unlinked(self._connection, _reason_of_loss(exc))
 
 
 class _TlsLink(AboveClient):
-    """The same over TLS: the filter writes plain bytes straight into the engine's buffers.
+    """A TLS connection of an engine, which decrypts directly into the engine's buffers.
 
-    Pauses of writing need nothing here: the engine bounds its requests.
+    Paused writing needs no handling: the engine bounds its requests.
     """
 
     def __init__(self, driver: Driver, connection: ConnectionId) -> None:
@@ -92,7 +91,7 @@ class _TlsLink(AboveClient):
     def opened(self, transport: TlsSocket) -> None:
         self.transport = transport
 
-    def secured(self, certificate: bytes | None) -> None:  # noqa: ARG002  # OpenSSL has judged it
+    def secured(self, certificate: bytes | None) -> None:  # noqa: ARG002  # OpenSSL has verified it
         self._driver.linked(self._connection, self)
 
     def plain_waits(self, read_into: ReadInto) -> None:
@@ -102,14 +101,14 @@ class _TlsLink(AboveClient):
                 self._driver.handle(FramesArrived(self._connection))
 
     def refused(self, refusal: TlsRefusal) -> None:
-        self._driver.unlinked(self._connection, refusal.words, is_refusal=refusal.is_lasting)
+        self._driver.unlinked(self._connection, refusal.message, is_refusal=refusal.is_lasting)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._driver.unlinked(self._connection, _how_lost(exc))
+        self._driver.unlinked(self._connection, _reason_of_loss(exc))
 
 
 class Driver:
-    """One engine, its sockets and its timer. Made and used on the loop it lives on, but for ``kick_soon``."""
+    """An engine, its sockets and its timer. Used only on its event loop, except ``kick_soon``."""
 
     def __init__(
         self,
@@ -136,7 +135,7 @@ class Driver:
         self._listeners: list[Callable[[], None]] = []
         self._drained = asyncio.Event()
         self.failure: KohortError | None = None
-        """Set when a machine failed in a way it should not: the client is of no more use."""
+        """Error after an internal failure of a machine; the client is unusable then."""
 
     def on_progress(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
@@ -156,23 +155,23 @@ class Driver:
         try:
             self._kicked = True
             self.loop.call_soon_threadsafe(self._on_kick)
-        except RuntimeError:  # the loop is closed: nothing is left to be kicked
+        except RuntimeError:  # the loop is closed
             pass
-        except BaseException:  # interrupted: perhaps before the loop was told
+        except BaseException:  # an interrupt, perhaps before the call was scheduled
             self._kicked = False
             raise
 
     async def until(self, ready: Callable[[], T | None], timeout_ms: int | None = None) -> T | None:
-        """Return what ``ready`` does once it is not None; it is asked now and after every step of the engine.
+        """Return the value of ``ready`` once it is not None; None after ``timeout_ms``. Raises errors of ``ready``.
 
-        Returns None when ``timeout_ms`` passed first. What ``ready`` raises is raised here.
+        ``ready`` is called now and after each step of the engine.
         """
         if self.failure is not None:
             raise self.failure
         try:
             value = ready()
         except Exception:
-            self.kick()  # whoever refuses may have asked the cluster once more, for the next call
+            self.kick()  # the error may have started a new request for the next call
             raise
         if value is not None or timeout_ms == 0:
             return value
@@ -242,7 +241,7 @@ class Driver:
 
     def unlinked(self, connection: ConnectionId, reason: str, *, is_refusal: bool = False) -> None:
         if self._links.pop(connection, None) is not None:
-            self._forget_login(connection)
+            self._cancel_login(connection)
             self.handle(Closed(connection, reason, is_refusal))
         if self._closed and not self._links:
             self._drained.set()
@@ -257,10 +256,10 @@ class Driver:
                 await self._tls.connect(host, port, _TlsLink(self, connection), limit_s)
         except TlsRefusal as refusal:
             self._connecting.pop(connection, None)
-            self.handle(Closed(connection, refusal.words, refusal.is_lasting))
+            self.handle(Closed(connection, refusal.message, refusal.is_lasting))
         except OSError as error:
             self._connecting.pop(connection, None)
-            self.handle(Closed(connection, _why(error)))
+            self.handle(Closed(connection, _message_of(error)))
         finally:
             self._connecting.pop(connection, None)
 
@@ -280,12 +279,12 @@ class Driver:
                 case Close(connection):
                     self._drop(connection)
 
-    def _forget_login(self, connection: ConnectionId) -> None:
+    def _cancel_login(self, connection: ConnectionId) -> None:
         if self._logins is not None:
             self._logins.forget(connection)
 
     def _drop(self, connection: ConnectionId) -> None:
-        self._forget_login(connection)
+        self._cancel_login(connection)
         task = self._connecting.pop(connection, None)
         if task is not None and connection not in self._links:
             task.cancel()
@@ -316,7 +315,7 @@ class Driver:
             delay_ms = max(0, at_ms - self.clock.now_ms())
             self._timer = self.loop.call_later(delay_ms / 1000, self._on_timer)
 
-    # Those who wait
+    # Waiting calls
 
     def _notify(self) -> None:
         for listener in self._listeners:
@@ -326,7 +325,7 @@ class Driver:
                 continue
             try:
                 value = ready()
-            except Exception as error:  # noqa: BLE001  # it belongs to whoever waits
+            except Exception as error:  # noqa: BLE001  # raised in the waiting call
                 self.kick()  # as in until()
                 future.set_exception(error)
             else:
@@ -334,8 +333,8 @@ class Driver:
                     future.set_result(value)
 
     def _fail(self, error: Exception) -> None:
-        """End after a defect in a machine: nobody waits for ever for what will not come, and nothing more is done."""
-        self.failure = KohortError(f"a defect in kohort ended this client: {type(error).__name__}: {error}")
+        """Close the client after an internal error of a machine, and fail all waiting calls."""
+        self.failure = KohortError(f"an internal error of kohort closed this client: {type(error).__name__}: {error}")
         for future in self._watchers.values():
             if not future.done():
                 future.set_exception(self.failure)
@@ -344,12 +343,12 @@ class Driver:
                 link.transport.abort()
 
 
-def _how_lost(error: Exception | None) -> str:
-    return f"the connection broke: {error}" if error else CLOSED_BY_BROKER
+def _reason_of_loss(error: Exception | None) -> str:
+    return f"the connection failed: {error}" if error else CLOSED_BY_BROKER
 
 
-def _why(error: OSError) -> str:
-    """Return the system's words for the error, which asyncio replaces by its own."""
+def _message_of(error: OSError) -> str:
+    """Return the system's message of an error; asyncio replaces it."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 

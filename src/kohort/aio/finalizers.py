@@ -1,10 +1,10 @@
-"""What happens to a client that was dropped without being closed: a warning, and an orderly end in the background.
+"""Clean up clients that were garbage-collected without ``close()``: warn, and close them in the background.
 
-A consumer leaves its group: otherwise its heartbeats would go on in the background, and its partitions would wait for a
-user who is gone, until ``max.poll.interval.ms`` is over. Nothing is committed, because it is not known how far the user
-came. A producer delivers what it was given; a transaction that it left open is aborted.
+A consumer leaves its group; otherwise its heartbeats continue, and its partitions stay assigned for
+``max.poll.interval.ms``. Nothing is committed, because the user's progress is unknown. A producer delivers its buffered
+records and aborts an open transaction.
 
-These are called by finalizers, in any thread: they only schedule work on the client's loop.
+Finalizers run in any thread, so they only schedule work on the client's loop.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from kohort.aio.driver import Driver
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.producer import ProducerMachine
 
-GOODBYE_MS: Final = 5000
+LEAVE_MS: Final = 5000
 REASON: Final = "the consumer was dropped without close()"
 Work = Callable[[], Coroutine[Any, Any, None]]
-_under_way: Final[set[object]] = set()
-"""Tasks are only held weakly by their loop."""
+_running: Final[set[object]] = set()
+"""References to running tasks: event loops keep only weak ones."""
 
 
-def say_goodbye(
+def leave_dropped(
     name: str,
     machine: ConsumerMachine,
     driver: Driver,
     guard: AbstractContextManager[Any],
     finish: Callable[[Work], None] | None = None,
 ) -> None:
-    """Leave the group and end the connections. ``finish``: how the loop is told; by default, as asyncio does."""
+    """Leave the group and close the connections. ``finish`` schedules the work; default: on the driver's loop."""
 
     async def leave() -> None:
         with guard:
-            machine.prepare_leave()  # there is no listener any more
+            machine.prepare_leave()  # the listener is not called
             promise = machine.leave(REASON)
             machine.stop_fetching()
-        await driver.until(lambda: True if promise.done else None, GOODBYE_MS)
+        await driver.until(lambda: True if promise.done else None, LEAVE_MS)
         await driver.close()
 
     _warn(name)
@@ -49,14 +49,14 @@ def say_goodbye(
         _on_loop(driver, leave)
 
 
-def deliver_rest(
+def deliver_dropped(
     name: str,
     machine: ProducerMachine,
     driver: Driver,
     guard: AbstractContextManager[Any],
     finish: Callable[[Work], None] | None = None,
 ) -> None:
-    """Deliver what is buffered, until ``delivery.timeout.ms`` ends that, and end the connections."""
+    """Deliver buffered records until ``delivery.timeout.ms``, then close the connections."""
 
     async def deliver() -> None:
         with guard:
@@ -79,8 +79,8 @@ def _warn(name: str) -> None:
 def _on_loop(driver: Driver, work: Work) -> None:
     def begin() -> None:
         task = driver.loop.create_task(work())
-        _under_way.add(task)
-        task.add_done_callback(_under_way.discard)
+        _running.add(task)
+        task.add_done_callback(_running.discard)
 
-    with suppress(RuntimeError):  # the loop has ended, and with it all of its connections
+    with suppress(RuntimeError):  # the loop has ended with its connections
         driver.loop.call_soon_threadsafe(begin)

@@ -1,7 +1,6 @@
-"""One background thread with one loop for the whole process: the home of every client that has a blocking face.
+"""The background thread with one event loop that all blocking clients of the process share.
 
-It is made on first use, again after a fork (threads do not cross one), and ends at exit after the clients still open
-have been closed, so that what they hold is not lost with the process.
+It starts on first use, again after a fork, and ends at exit, after closing all open clients.
 """
 
 from __future__ import annotations
@@ -22,32 +21,32 @@ from kohort.errors import KohortError, UsageError
 
 T = TypeVar("T")
 EXIT_GRACE_S: Final = 5.0
-"""How long the end of the process waits for each thing that was left open."""
+"""Time that the exit of the process waits for each open client, in seconds."""
 log = logging.getLogger(__name__)
 
 
 class Closeable(Protocol):
-    """A blocking face that must end before the process does."""
+    """A blocking client that must close before the process ends."""
 
     @property
     def close(self) -> Callable[..., None]: ...
 
-    def inherited(self) -> None:
-        """Get along after a fork, with locks as they were at that moment: let every use be an error, and none wait."""
+    def after_fork(self) -> None:
+        """Prepare for use after ``fork()``: replace locks, so that calls raise errors and never block."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """Return uvloop's loop where it is installed (half the cost of asyncio's), asyncio's elsewhere."""
+    """Return an uvloop event loop if installed (half the cost of asyncio's), else asyncio's."""
     try:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
 
     class Loop(uvloop.Loop):  # type: ignore[misc]  # uvloop has no types here
-        """uvloop's loop that survives a fork.
+        """An uvloop event loop that survives a fork.
 
-        uvloop resolves names on the thread pool of libuv, which ends with the process: a child that inherits the pool
-        has none of its threads, and crashes at its end.
+        uvloop resolves names on libuv's thread pool. A forked child inherits the pool without its threads, and crashes
+        at exit.
         """
 
         async def getaddrinfo(self, host: Any, port: Any, **hints: int) -> list[Any]:
@@ -58,9 +57,9 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def resolved(loop: asyncio.AbstractEventLoop, host: Any, port: Any, **hints: int) -> list[Any]:
-    """Resolve a literal address at once, and a name on a daemon thread, which no end of a process waits for.
+    """Resolve an IP address immediately, and a host name on a daemon thread, which does not delay the exit.
 
-    Raises OSError, or UnicodeError for what can be no name.
+    Raises OSError, or UnicodeError for an invalid host name.
     """
     with contextlib.suppress(socket.gaierror):
         return socket.getaddrinfo(host, port, **{**hints, "flags": hints.get("flags", 0) | socket.AI_NUMERICHOST})
@@ -88,13 +87,13 @@ async def resolved(loop: asyncio.AbstractEventLoop, host: Any, port: Any, **hint
 
 
 class IoThread:
-    """A daemon thread that runs a loop until the process ends."""
+    """A daemon thread that runs an event loop until the process ends."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = new_loop()
         self._open: weakref.WeakKeyDictionary[Closeable, dict[str, Any]] = weakref.WeakKeyDictionary()
-        self._last_words: set[asyncio.Task[None]] = set()
+        self._final_tasks: set[asyncio.Task[None]] = set()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kohort-io", daemon=True)
         self._thread.start()
@@ -102,7 +101,7 @@ class IoThread:
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the process that made it: what was inherited by a fork belongs to the parent."""
+        """True in the process that started the thread, False in a forked child."""
         return self.pid == os.getpid()
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -116,70 +115,72 @@ class IoThread:
             raise
 
     def call_now(self, work: Callable[[], T]) -> T:
-        """Run a plain function on the loop and wait for it: cheaper than ``call`` where nothing is awaited."""
+        """Run a plain function on the loop and wait for it: cheaper than ``call``."""
         self.check_thread()
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
         def run() -> None:
             try:
                 future.set_result(work())
-            except BaseException as error:  # noqa: BLE001  # it belongs to the caller
+            except BaseException as error:  # noqa: BLE001  # raised in the caller's thread
                 future.set_exception(error)
 
         self.loop.call_soon_threadsafe(run)
         return future.result()
 
     def check_thread(self) -> None:
-        """Raise UsageError where waiting would never end."""
+        """Raise UsageError on the I/O thread, where waiting would deadlock, and in a forked child."""
         if threading.get_ident() == self._thread.ident:
-            raise UsageError("a blocking call from a callback on kohort's I/O thread would wait for itself")
+            raise UsageError(
+                "blocking calls are not allowed in a callback on kohort's I/O thread: it would wait for itself"
+            )
         self.check_process()
 
     def check_process(self) -> None:
-        """Raise UsageError in a child of the process that this is of: what is given to it there goes nowhere."""
+        """Raise UsageError in a forked child, which has no I/O thread for this client."""
         if not self.is_here:
-            raise UsageError("this client was made before a fork; make a new one in the child process")
+            raise UsageError("this client was created before fork(); create a new one in the child process")
 
     def close_at_exit(self, client: Closeable, **options: Any) -> None:
-        """Call ``client.close(**options)`` when the process ends, unless it is gone before."""
+        """Call ``client.close(**options)`` when the process ends, unless the client is gone by then."""
         self._open[client] = options
 
     def forget(self, client: Closeable) -> None:
         self._open.pop(client, None)
 
     def finish(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run ``work`` some time soon, and before the process ends: last words of a client that is gone.
+        """Schedule ``work`` of a garbage-collected client; it finishes before the process ends.
 
-        Safe in finalizers, whatever thread they run in: it only leaves word.
+        Safe in finalizers of any thread: it does not wait.
         """
 
         def begin() -> None:
             task = self.loop.create_task(work())
-            self._last_words.add(task)
-            task.add_done_callback(self._last_words.discard)
+            self._final_tasks.add(task)
+            task.add_done_callback(self._final_tasks.discard)
 
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self.loop.call_soon_threadsafe(begin)
 
-    def disown(self) -> None:
-        """Tell the clients that were open in the parent of this process, from which it has them by a fork."""
+    def after_fork(self) -> None:
+        """Tell open clients of the parent process that they are in a forked child."""
         for client in list(self._open):
-            client.inherited()
+            client.after_fork()
 
     def stop(self) -> None:
-        """End the loop after the clients still open, and the last words of those that were dropped."""
+        """Close the open clients, wait for scheduled work, and end the loop."""
         for client, options in list(self._open.items()):
             try:
                 client.close(**options)
             except KohortError as error:
-                log.warning("a %s that was left open could not be closed: %s", type(client).__name__, error)
-        asyncio.run_coroutine_threadsafe(self._spoken(), self.loop).result()
+                log.warning("cannot close a %s that was left open: %s", type(client).__name__, error)
+        asyncio.run_coroutine_threadsafe(self._finish_tasks(), self.loop).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(EXIT_GRACE_S)
 
-    async def _spoken(self) -> None:
-        if self._last_words:
-            await asyncio.wait(self._last_words, timeout=EXIT_GRACE_S)
+    async def _finish_tasks(self) -> None:
+        if self._final_tasks:
+            await asyncio.wait(self._final_tasks, timeout=EXIT_GRACE_S)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -199,7 +200,7 @@ class IoThread:
 
 
 class _Process:
-    """What belongs to this process and to no child of it."""
+    """The I/O thread of this process; forked children get their own."""
 
     lock = threading.Lock()
     current: IoThread | None = None
@@ -216,7 +217,7 @@ def _after_fork() -> None:
     inherited, _Process.current = _Process.current, None
     _Process.lock = threading.Lock()
     if inherited is not None:
-        inherited.disown()
+        inherited.after_fork()
 
 
 def _at_exit() -> None:

@@ -1,4 +1,4 @@
-"""Calls of other clients, and what they are called here: for the text of an AttributeError."""
+"""Method names of other Kafka clients with their kohort counterparts, for the message of an AttributeError."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from kohort.config.other_names import PAGE
 OF_CONSUMERS: Final[Mapping[str, str]] = {
     "consume": "poll(timeout_ms, max_records=...)",
     "store_offsets": "commit(...), or mark_message() of a ConsumerGroup",
-    "incremental_assign": "nothing: what is assigned is taken by itself",
-    "incremental_unassign": "nothing: what is revoked is given up by itself",
+    "incremental_assign": "nothing: assigned partitions are added automatically",
+    "incremental_unassign": "nothing: revoked partitions are removed automatically",
     "get_watermark_offsets": "beginning_offsets([...]) and end_offsets([...])",
     "list_topics": "Admin(...).list_topics()",
     "partitions_for_topic": "partitions_for(topic)",
     "highwater": "lag()",
     "consumer_group_metadata": "group_metadata()",
-    "start": "nothing: it begins with the first call",
+    "start": "nothing: the first call starts the client",
     "stop": "close()",
 }
 OF_PRODUCERS: Final[Mapping[str, str]] = {
     "produce": "send(topic, value, key)",
-    "poll": "nothing: callbacks run by themselves",
+    "poll": "nothing: callbacks run automatically",
     "list_topics": "Admin(...).list_topics()",
     "send_and_wait": "send(...).result()",
-    "start": "nothing: it begins with the first call",
+    "start": "nothing: the first call starts the client",
     "stop": "close()",
 }
 OF_DELIVERIES: Final[Mapping[str, str]] = {
@@ -45,30 +45,29 @@ OF_ADMINS: Final[Mapping[str, str]] = {
     "alter_consumer_group_offsets": "alter_group_offsets(group, {...})",
     "remove_members_from_consumer_group": "remove_group_members(group, [...])",
     "incremental_alter_configs": "alter_configs({...})",
-    "poll": "nothing: each call waits for its answer",
+    "poll": "nothing: each call waits for its response",
 }
 
 
-class Elsewhere:
-    """A call of another client in a class that has none of the name: it is not there, and the error says what is."""
+class ForeignName:
+    """A method name of another client: reading it raises AttributeError with the counterpart."""
 
-    __slots__ = ("_called", "_name")
+    __slots__ = ("_counterpart", "_name")
 
-    def __init__(self, name: str, called: str) -> None:
+    def __init__(self, name: str, counterpart: str) -> None:
         self._name = name
-        self._called = called
+        self._counterpart = counterpart
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        who = f"type object {owner.__name__!r}" if instance is None else f"{owner.__name__!r} object"
-        text = f"{who} has no attribute {self._name!r}: here it is {self._called} ({PAGE})"
+        subject = f"type object {owner.__name__!r}" if instance is None else f"{owner.__name__!r} object"
+        text = f"{subject} has no attribute {self._name!r}: use {self._counterpart} ({PAGE})"
         raise AttributeError(text, name=self._name, obj=owner if instance is None else instance)
 
 
 class OtherNames:
-    """What a client is asked for under another client's name is refused with its own.
+    """Mixin: reading a method name of another client raises an error that names the counterpart.
 
-    By a descriptor for each name: with ``__getattr__`` Python would look up every attribute of a client the slow way,
-    the ones that are there too, which is a quarter of what ``send`` costs.
+    It uses descriptors, because ``__getattr__`` would slow down every attribute, by a quarter of the cost of ``send``.
     """
 
     __slots__ = ()
@@ -76,9 +75,9 @@ class OtherNames:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, called in cls.other_names.items():
+        for name, counterpart in cls.other_names.items():
             if not hasattr(cls, name):
-                setattr(cls, name, Elsewhere(name, called))
+                setattr(cls, name, ForeignName(name, counterpart))
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if not isinstance(vars(type(self)).get(name), Elsewhere)]
+        return [name for name in super().__dir__() if not isinstance(vars(type(self)).get(name), ForeignName)]

@@ -1,4 +1,4 @@
-"""The real clock and real random numbers: what every machine is given outside of tests."""
+"""The system's clocks, random numbers and threads, which machines get as arguments."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NS_PER_MS: Final = 1_000_000
 
 
 class SystemClock:
-    """The monotonic clock, counted from the wall clock at the start.
+    """The monotonic clock, in wall-clock time as of the start.
 
-    A wall clock that is set, or a machine that was suspended, moves no timer: only ``ahead_ms`` changes.
+    Adjusting the wall clock, or suspending the machine, changes ``ahead_ms`` but no timer.
     """
 
     __slots__ = ("_offset_ns",)
@@ -32,12 +32,12 @@ class SystemClock:
 
 
 def wall_ms() -> int:
-    """Return the machine's clock in milliseconds since the epoch: the time of a record. It may go back."""
+    """Return the wall clock in ms since 1970. It may go back."""
     return time.time_ns() // 1_000_000
 
 
 def system_rng() -> random.Random:
-    """Chance from the operating system: what was drawn tells nobody what will be, as nonces of logins need it."""
+    """Return the operating system's random numbers: nonces of logins must be unpredictable."""
     return random.SystemRandom()
 
 
@@ -45,19 +45,16 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T], name: str = "kohort-credentials") -> T:
-    """Return what ``work`` does, or raise what it raises; the loop goes on meanwhile.
-
-    The thread is a daemon: an identity provider that does not answer keeps no process from its end.
-    """
+    """Run ``work`` in a daemon thread, which does not delay the exit; return its result or raise its error."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
     def run() -> None:
         try:
             value = work()
-        except BaseException as error:  # noqa: BLE001  # it belongs to whoever waits
-            told = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
-            _call(loop, _settle, future, told, None)
+        except BaseException as error:  # noqa: BLE001  # raised in the waiting task
+            failure = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
+            _call(loop, _settle, future, failure, None)
         else:
             _call(loop, _settle, future, None, value)
 
@@ -67,9 +64,9 @@ async def in_thread(work: Callable[[], T], name: str = "kohort-credentials") -> 
 
 def _settle(future: asyncio.Future[T], error: Exception | None, value: T | None) -> None:
     if future.done():
-        return  # nobody waits any more
+        return  # the waiting task was cancelled
     if error is None:
-        future.set_result(value)  # type: ignore[arg-type]  # one of the two is given
+        future.set_result(value)  # type: ignore[arg-type]  # one of both is set
     else:
         future.set_exception(error)
 

@@ -34,7 +34,7 @@ class ConsoleLog:
 
     def write(self, note: Note) -> None:
         """Write a line, or count it where its kind had one within the last minute."""
-        self._lines.tell([note], _now_ms())
+        self._lines.write([note], _now_ms())
         self._write_counts_later()
 
     def end(self) -> None:
@@ -51,7 +51,7 @@ class ConsoleLog:
 
     def _write_counts(self) -> None:
         self._timer = None
-        self._lines.tell([], _now_ms())
+        self._lines.write([], _now_ms())
         self._write_counts_later()
 
 

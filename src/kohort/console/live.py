@@ -12,7 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kohort.aio.serving.garbage import put_off
+from kohort.aio.serving.garbage import postpone_collection
 from kohort.console.journal import MIB, ConsoleJournal, JournalThread, told_snapshot
 from kohort.console.lag_history import LagHistory, LagPoint
 from kohort.console.reachability import PULSE_MS, PULSE_S, ClusterUnreachable, Reachability, foreseen
@@ -187,7 +187,7 @@ class LiveSource:
 
     def _sample_in_time(self, admin: Admin) -> None:
         began_s = time.monotonic()
-        with put_off():
+        with postpone_collection():
             self._sample(admin)
         took_s = time.monotonic() - began_s
         wait_s = max(self._settings.interval_s - took_s, SHARE * took_s)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from kohort.aio.serving.cluster_server import ClusterServer
-from kohort.aio.serving.garbage import put_off
+from kohort.aio.serving.garbage import postpone_collection
 from kohort.aio.serving.server import Server
 from kohort.aio.system import wall_ms
 from kohort.config.broker import BrokerConfig
@@ -80,7 +80,7 @@ class BrokerPages:
 
     def make(self, form: str) -> tuple[bytes, str]:
         """Build a page in a format. Raises KohortError if the broker does not answer in time."""
-        with put_off():
+        with postpone_collection():
             page = self._page(self._snapshot())
             made = render_page(page, form, self._pauses)
             self._work_through(page.clear())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort.aio.serving.cluster_server import ClusterServer
-from kohort.aio.serving.pulse import LoopLag
+from kohort.aio.serving.loop_stalls import LoopLag
 from kohort.aio.serving.server import Server, address_of
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.placement import NO_LEADER, Placement

@@ -114,7 +114,7 @@ class StagedBroker(Broker):
     def _end_waits(self, served: Server | ClusterServer) -> None:
         """Complete parked fetches: with a frozen clock no fetch would ever time out."""
         for server in _servers_of(served).values():
-            server.give(EndWaits())
+            server.pass_event(EndWaits())
         self._next_end = asyncio.get_running_loop().call_later(LONG_POLL_S, self._end_waits, served)
 
     async def __aexit__(
@@ -232,7 +232,7 @@ class StagedBroker(Broker):
     def _cut(self, client_id: str | None) -> int:
         asked = {(one.node_id, one.connection) for one in self._script.requests(None, client_id)}
         servers = self._servers
-        return sum(servers[node_id].cut(connection) for node_id, connection in asked if node_id in servers)
+        return sum(servers[node_id].abort_connection(connection) for node_id, connection in asked if node_id in servers)
 
     def _release(self, hold: Hold) -> int:
         return self._on_loop(self._let_go, hold)
@@ -242,7 +242,7 @@ class StagedBroker(Broker):
         kept, hold.kept = hold.kept, []
         for node_id, request in kept:
             if (server := self._servers.get(node_id)) is not None:
-                server.give(Serve(request))
+                server.pass_event(Serve(request))
         return len(kept)
 
     def _too_late(self, done: Future[list[SeenRequest]], api: str, count: int, timeout_ms: int) -> ApiTimeout:

@@ -33,13 +33,13 @@ class StageWaits:
     def kick(self) -> None:
         self.kicks += 1
 
-    def look_again(self) -> None:
+    def wake_waiting(self) -> None:
         """Nobody waits in another thread."""
 
     def run_anywhere(self, call: Call[R]) -> R:
         return run_call(call, self._wait_out)
 
-    def tell(self, callback: CallbackNeeded) -> None:
+    def run_listener(self, callback: CallbackNeeded) -> None:
         if self.listener is not None:
             try:
                 getattr(self.listener, f"on_partitions_{callback.kind}")(list(callback.partitions))
@@ -77,7 +77,7 @@ class StageWaits:
 
     def _rebalanced(self, ready: Callable[[], Any]) -> Any:
         while (callback := self.machine.advance(self.now_ms())) is not None:
-            self.tell(callback)
+            self.run_listener(callback)
             self.machine.acknowledge(self.now_ms())
         self.raise_listener_error()
         return ready()

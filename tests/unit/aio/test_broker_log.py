@@ -26,16 +26,16 @@ def told(caplog):
 
 
 def test_each_note_is_a_line_of_its_level(told):
-    told.tell([info("began"), warning("lost 7 bytes"), warning("lost 7 bytes"), debug("nobody asked")], NOW)
+    told.write([info("began"), warning("lost 7 bytes"), warning("lost 7 bytes"), debug("nobody asked")], NOW)
 
     assert told.lines() == [("INFO", "began"), ("WARNING", "lost 7 bytes"), ("WARNING", "lost 7 bytes")]
     assert told.wake_at_ms is None
 
 
 def test_a_stranger_cannot_forge_a_line(told):
-    told.tell([warning("no topic 'x\n2026-11-22 19:00:00,000 INFO admin logged in\x1b[2J'")], NOW)
-    told.tell([warning("y" * 1_280_090, "flood")], NOW)
-    told.tell([warning("z\n" * 1_280_090, "flood")], NOW)
+    told.write([warning("no topic 'x\n2026-11-22 19:00:00,000 INFO admin logged in\x1b[2J'")], NOW)
+    told.write([warning("y" * 1_280_090, "flood")], NOW)
+    told.write([warning("z\n" * 1_280_090, "flood")], NOW)
     told.end()
 
     lines = told.lines()
@@ -45,15 +45,15 @@ def test_a_stranger_cannot_forge_a_line(told):
 
 def test_a_hundred_thousand_bad_connections_are_a_few_lines(told):
     for i in range(100_000):
-        told.tell([warning(f"malformed request {i}", "malformed").about("10.0.0.1")], NOW + i)
+        told.write([warning(f"malformed request {i}", "malformed").about("10.0.0.1")], NOW + i)
 
     assert told.lines() == [
         ("WARNING", "10.0.0.1: malformed request 0"),
-        ("WARNING", "10.0.0.1: malformed request 59999 (the last of 59,999 more like it within a minute)"),
+        ("WARNING", "10.0.0.1: malformed request 59999 (the last of 59,999 similar messages within a minute)"),
     ]
     told.end()
     assert told.lines() == [
-        ("WARNING", "10.0.0.1: malformed request 99999 (the last of 40,000 more like it within a minute)")
+        ("WARNING", "10.0.0.1: malformed request 99999 (the last of 40,000 similar messages within a minute)")
     ]
 
 
@@ -61,39 +61,39 @@ def test_another_host_or_another_reason_is_told_at_once(told):
     for host in ("10.0.0.1", "10.0.0.2"):
         for reason in ("malformed", "short"):
             for _ in range(3):
-                told.tell([warning(reason, reason).about(host)], NOW)
+                told.write([warning(reason, reason).about(host)], NOW)
 
     assert len(told.lines()) == 4
 
 
 def test_one_that_came_twice_is_told_twice(told):
-    told.tell([warning("first", "a")], NOW)
-    told.tell([warning("second", "a")], NOW + 1)
-    told.tell([], told.wake_at_ms - 1)
+    told.write([warning("first", "a")], NOW)
+    told.write([warning("second", "a")], NOW + 1)
+    told.write([], told.wake_at_ms - 1)
     assert told.lines() == [("WARNING", "first")]
 
-    told.tell([], told.wake_at_ms)
+    told.write([], told.wake_at_ms)
     assert told.lines() == [("WARNING", "second")]
 
-    told.tell([], told.wake_at_ms)
+    told.write([], told.wake_at_ms)
     assert told.wake_at_ms is None
-    told.tell([warning("third", "a")], NOW + 2 * WINDOW_MS + 1)
+    told.write([warning("third", "a")], NOW + 2 * WINDOW_MS + 1)
     assert told.lines() == [("WARNING", "third")]
 
 
 def test_a_thousand_hosts_are_a_hundred_lines_and_a_count(told):
     for i in range(1_000):
-        told.tell([warning("malformed", "malformed").about(f"10.0.{i // 256}.{i % 256}")], NOW)
+        told.write([warning("malformed", "malformed").about(f"10.0.{i // 256}.{i % 256}")], NOW)
     assert len(told.lines()) == KINDS_MAX + 1
 
-    told.tell([], NOW + WINDOW_MS)
+    told.write([], NOW + WINDOW_MS)
     assert told.lines() == [
-        ("WARNING", "10.0.3.231: malformed (the last of 899 more like it within a minute)"),
+        ("WARNING", "10.0.3.231: malformed (the last of 899 similar messages within a minute)"),
     ]
 
 
 def test_what_nobody_reads_takes_no_room(told):
-    told.tell([debug("idle", "idle").about(f"10.0.0.{i}") for i in range(200)], NOW)
+    told.write([debug("idle", "idle").about(f"10.0.0.{i}") for i in range(200)], NOW)
 
     assert told.wake_at_ms is None
 
@@ -111,7 +111,7 @@ def test_an_error_nobody_foresaw_shows_its_calls_and_no_forged_line(told):
         try:
             decode(3 * FRAMES_MAX)
         except ValueError as error:
-            told.tell_failure("an error in the broker, on Received", error, NOW)
+            told.write_failure("an error in the broker, on Received", error, NOW)
 
     [(level, text)] = told.lines()
     lines = text.split("\n")
@@ -122,4 +122,4 @@ def test_an_error_nobody_foresaw_shows_its_calls_and_no_forged_line(told):
     assert not any(line.startswith("2026") for line in lines)
     assert len(lines) < 5 * FRAMES_MAX
     told.end()
-    assert "the last of 2 more like it" in told.lines()[0][1]
+    assert "the last of 2 similar messages" in told.lines()[0][1]

@@ -178,7 +178,7 @@ def test_a_defect_in_a_machine_is_told_to_everybody_who_waits_now_or_later():
         return errors, steps
 
     errors, steps = run(story())
-    assert errors == ["a defect in kohort ended this client: ZeroDivisionError: planted"] * 2
+    assert errors == ["an internal error of kohort closed this client: ZeroDivisionError: planted"] * 2
     assert steps[0] is not None, "listeners hear of it too, so that they can fail what they hold"
 
 
@@ -194,4 +194,4 @@ def test_what_can_be_no_name_of_a_host_is_an_end_of_the_connection_that_says_so(
         await driver.close()
         return engine.told
 
-    assert Closed(7, "it is no name of a host") in run(story())
+    assert Closed(7, "invalid host name") in run(story())

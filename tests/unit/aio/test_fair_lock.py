@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from kohort.aio.producing import producer
-from kohort.aio.producing.producer import let_others_run
+from kohort.aio.producing.producer import acquire_with_retries
 
 
 def test_it_is_taken_once_who_was_inside_has_left(monkeypatch):
@@ -13,7 +13,7 @@ def test_it_is_taken_once_who_was_inside_has_left(monkeypatch):
     outer_lock.acquire()
     monkeypatch.setattr(producer.time, "sleep", lambda _seconds: outer_lock.locked() and outer_lock.release())
 
-    assert let_others_run(outer_lock)
+    assert acquire_with_retries(outer_lock)
     assert outer_lock.locked()
 
 
@@ -21,4 +21,4 @@ def test_one_that_was_left_locked_holds_nobody_up():
     outer_lock = threading.Lock()
     outer_lock.acquire()
 
-    assert not let_others_run(outer_lock)
+    assert not acquire_with_retries(outer_lock)

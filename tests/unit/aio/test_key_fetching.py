@@ -65,7 +65,7 @@ def test_nobody_there():
         pass
     found = fetched(url)
     assert found.content is None
-    assert "cannot be reached" in found.problem
+    assert "unreachable" in found.problem
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_nobody_there():
         (404, {}, "it answers 404 Not Found"),
         (500, {}, "it answers 500"),
         (302, {"Location": "file:///etc/passwd"}, "is not allowed"),
-        (302, {"Location": "ftp://127.0.0.1/x"}, "not safe"),
+        (302, {"Location": "ftp://127.0.0.1/x"}, "insecure"),
     ],
 )
 def test_an_answer_that_is_none(status, headers, words):
@@ -87,4 +87,4 @@ def test_an_answer_that_is_none(status, headers, words):
 def test_an_answer_without_end(monkeypatch):
     monkeypatch.setattr(key_fetching, "MAX_BYTES", 1000)
     with page(200, b"x" * 2000) as url:
-        assert fetched(url).problem == "it holds more than 1000 bytes"
+        assert fetched(url).problem == "it has more than 1000 bytes"

@@ -20,12 +20,12 @@ NOBODY = "127.0.0.1:1"
 @pytest.mark.parametrize(
     ("client", "name", "words"),
     [
-        (kohort.Consumer, "consume", r"here it is poll\(timeout_ms, max_records=...\) \(docs/guides/coming-from.md\)"),
-        (kohort.AsyncConsumer, "stop", r"here it is close\(\)"),
-        (kohort.Producer, "produce", r"here it is send\(topic, value, key\)"),
-        (kohort.AsyncProducer, "produce", r"here it is send\("),
-        (kohort.Admin, "create_topic", r"here it is create_topics\("),
-        (kohort.AsyncAdmin, "list_consumer_groups", r"here it is list_groups\(\)"),
+        (kohort.Consumer, "consume", r"use poll\(timeout_ms, max_records=...\) \(docs/guides/coming-from.md\)"),
+        (kohort.AsyncConsumer, "stop", r"use close\(\)"),
+        (kohort.Producer, "produce", r"use send\(topic, value, key\)"),
+        (kohort.AsyncProducer, "produce", r"use send\("),
+        (kohort.Admin, "create_topic", r"use create_topics\("),
+        (kohort.AsyncAdmin, "list_consumer_groups", r"use list_groups\(\)"),
     ],
 )
 def test_another_client_s_call_is_refused_with_ours(client, name, words):
@@ -76,7 +76,7 @@ def test_a_delivery_is_no_future_of_kafka_python():
     there = {name for name in dir(Delivery) if not name.startswith("_")}
     for name, text in OF_DELIVERIES.items():
         assert set(re.findall(r"(\w+)\(", text)) <= there
-        with pytest.raises(AttributeError, match="here it is"):
+        with pytest.raises(AttributeError, match="use"):
             getattr(Delivery.__new__(Delivery), name)
     assert not hasattr(Delivery.__new__(Delivery), "__dict__")  # a record costs three slots
 
@@ -88,5 +88,5 @@ def test_what_is_there_is_found_the_fast_way_and_nothing_else_is_listed(client):
 
 
 def test_a_class_is_asked_too():
-    with pytest.raises(AttributeError, match=r"^type object 'Producer' has no attribute 'produce': here it is send\("):
+    with pytest.raises(AttributeError, match=r"^type object 'Producer' has no attribute 'produce': use send\("):
         kohort.Producer.produce  # type: ignore[attr-defined]  # noqa: B018 - that is the question

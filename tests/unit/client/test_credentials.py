@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.aio.credentials.token_sources import claims_of, told, unsecured
+from kohort.aio.credentials.token_sources import claims_of, describe_token, unsecured
 from kohort.client.requests.credentials import Credentials, TokenMethod, credentials_of
 from kohort.config.client import AdminConfig, client_config
 from kohort.errors import ConfigError
@@ -175,8 +175,11 @@ def test_an_unsecured_token_has_the_claims_that_its_options_name():
 def test_a_token_is_told_by_whose_it_is_for_whom_and_until_when_and_never_itself():
     token = unsecured({"StringClaim_sub": "carol", "StringClaim_aud": "kafka"}, {}, NOW_MS)
 
-    assert told(token, NOW_MS) == "a token of 'carol', exp in 3600 s, aud='kafka'"
-    assert told(token, NOW_MS + 3_640_000) == "a token of 'carol', exp 40 s ago by this clock, aud='kafka'"
+    assert describe_token(token, NOW_MS) == "a token of 'carol', expires in 3600 s, aud='kafka'"
+    assert (
+        describe_token(token, NOW_MS + 3_640_000)
+        == "a token of 'carol', expired 40 s ago by this machine's clock, aud='kafka'"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "opaque", "a.b.c", "a.e30", "a.W10.c", "a.bnVsbA.c", "a.\xff.c"])

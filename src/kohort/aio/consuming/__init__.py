@@ -1,1 +1,1 @@
-"""The consumer as users call it, blocking and with asyncio."""
+"""The consumer, blocking and for asyncio."""

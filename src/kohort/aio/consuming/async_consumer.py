@@ -1,7 +1,7 @@
-"""The consumer of asyncio: the blocking one's calls as coroutines, on the user's own loop, without a thread.
+"""The consumer for asyncio: coroutines on the user's event loop, without a thread.
 
-Everything happens on that loop: heartbeats too. A task that keeps the loop busy for longer than ``session.timeout.ms``
-costs this consumer its membership; run work that takes so long with ``asyncio.to_thread``.
+Heartbeats run on the same event loop. A task that blocks the loop longer than ``session.timeout.ms`` costs the consumer
+its membership; run long work with ``asyncio.to_thread``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kohort.aio.calls import Call, awaiting, documented_as
 from kohort.aio.consuming.async_waits import AsyncConsumerWaits, AsyncRebalanceListener
 from kohort.aio.consuming.consumer import Consumer
-from kohort.aio.consuming.consumer_calls import ConsumerCalls, ImmediateCalls, checked_listener, poll_limits, topics_of
+from kohort.aio.consuming.consumer_calls import (
+    ConsumerCalls,
+    ImmediateCalls,
+    checked_listener,
+    checked_topics,
+    poll_limits,
+)
 from kohort.aio.consuming.record_reader import RecordReader, layout_of
-from kohort.aio.finalizers import say_goodbye
+from kohort.aio.finalizers import leave_dropped
 from kohort.aio.system import system_rng
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.membership import RebalanceListener
@@ -31,22 +37,21 @@ if TYPE_CHECKING:
     import pyarrow
 
 ARROW_BYTES: Final = 16 << 20
-"""How much ``poll_arrow`` takes at once, of what is buffered: other tasks wait for its decoding."""
+"""Maximum size of a ``poll_arrow`` table, in bytes as fetched: decoding blocks other tasks."""
 T = TypeVar("T")
 FOREVER_MS: Final = 3_600_000
 
 
 @documented_as(Consumer)
 class AsyncConsumer(ImmediateCalls):
-    """``async with AsyncConsumer(bootstrap_servers="localhost:9092", group_id="g") as consumer``; options by Kafka's
-    names, with underscores or in a mapping.
+    """``async with AsyncConsumer(bootstrap_servers="localhost:9092", group_id="g") as consumer``.
 
-    It lives on the loop it is first used on. One task at a time may poll (``poll``, ``getmany``, ``poll_arrow``,
-    ``async for``); the other verbs may be called by any task of that loop. Rebalances take effect, and listeners run,
-    inside a poll; a listener's methods may be coroutines. A call that is cancelled has read nothing. Raises ConfigError
-    for an unknown option or a value out of bounds.
+    Options have Kafka's names, with underscores or in a mapping. The consumer belongs to the event loop of its first
+    call. One task at a time may poll (``poll``, ``getmany``, ``poll_arrow``, ``async for``); any task of that loop may
+    call the other methods. Rebalances take effect, and listeners run, inside a poll; listener methods may be
+    coroutines. A cancelled call has consumed nothing. Raises ConfigError for an unknown option or an invalid value.
 
-    Its guide is docs/guides/async.md; for Arrow, docs/guides/arrow.md.
+    Guides: docs/guides/async.md; for Arrow, docs/guides/arrow.md.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
@@ -57,7 +62,7 @@ class AsyncConsumer(ImmediateCalls):
         self._calls = ConsumerCalls(self._waits, self._commits)
         self._reader = RecordReader(self._machine, nullcontext(), self._waits.kick)
 
-    # What to read, and offsets
+    # Subscription and offsets
 
     unsubscribe = awaiting(ConsumerCalls.unsubscribe)
     partitions_for = awaiting(ConsumerCalls.partitions_for)
@@ -73,22 +78,21 @@ class AsyncConsumer(ImmediateCalls):
         topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
         listener: AsyncRebalanceListener | RebalanceListener | None = None,
     ) -> None:
-        """Read topics, or every topic whose whole name matches a pattern, as a member of the group: a compiled one is
-        matched here, a ``SubscriptionPattern`` by the cluster (``group.protocol=consumer``).
+        """Subscribe to topics, or to all topics whose whole name matches a pattern, as a member of the group.
 
-        Replaces an earlier subscription. The group assigns partitions while this consumer polls, and ``listener`` is
-        told in these polls.
+        The client matches a compiled pattern, the cluster a ``SubscriptionPattern`` (``group.protocol=consumer``).
+        Replaces an earlier subscription. The group assigns partitions while this consumer polls; the polls call
+        ``listener``.
 
-        Raises UsageError without topics (leaving takes time, so ``await unsubscribe()`` does it), without a
-        ``group.id``, after ``assign`` (until ``unsubscribe``), and for anything else than topics, a pattern of bytes,
-        or a listener without the methods of one.
+        Raises UsageError without topics (use ``await unsubscribe()``), without a ``group.id``, after ``assign`` (until
+        ``unsubscribe``), for a pattern of bytes or other values, and for a listener with missing methods.
         """
-        wanted = topics_of(topics)
+        topics_or_pattern = checked_topics(topics)
         checked_listener(listener)
-        if not wanted:
-            raise UsageError("subscribe: no topics were given; `await unsubscribe()` leaves the group")
+        if not topics_or_pattern:
+            raise UsageError("subscribe: no topics; `await unsubscribe()` leaves the group")
         with self._use() as machine:
-            machine.subscribe(wanted)
+            machine.subscribe(topics_or_pattern)
             self._waits.listener = listener
 
     # Records
@@ -96,7 +100,7 @@ class AsyncConsumer(ImmediateCalls):
     async def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]:
         limit_ms, most = poll_limits(self.config, timeout_ms, max_records)
         with self._waits.polling():
-            self._commits.tell()
+            self._commits.run_due()
             return await self._waits.until(lambda: self._reader.records(most), limit_ms) or []
 
     async def getmany(
@@ -109,8 +113,9 @@ class AsyncConsumer(ImmediateCalls):
         return found
 
     async def getone(self) -> Record:
-        """Return the next record, however long it takes. Raises as ``poll``, and UsageError if the consumer is closed
-        meanwhile."""
+        """Wait for the next record and return it. Raises as ``poll``, and UsageError if the consumer is closed
+        meanwhile.
+        """
         while True:
             records = await self.poll(FOREVER_MS, max_records=1)
             if records:
@@ -132,14 +137,14 @@ class AsyncConsumer(ImmediateCalls):
         limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         with self._waits.polling():
-            self._commits.tell()
+            self._commits.run_due()
             batches = await self._waits.until(lambda: self._reader.batches(layout, most_bytes), limit_ms) or []
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         while not self._waits.closing:
             with self._waits.polling():
-                self._commits.tell()
+                self._commits.run_due()
                 fetched = await self._waits.until(self._reader.next_fetched, FOREVER_MS)
             if fetched is not None:
                 for record in self._reader.one_by_one(fetched, self.config.max_poll_records):
@@ -156,19 +161,17 @@ class AsyncConsumer(ImmediateCalls):
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         while not self._waits.closing:
             with self._waits.polling():
-                self._commits.tell()
+                self._commits.run_due()
                 batches = await self._waits.until(lambda: self._reader.batches(layout, 1), FOREVER_MS)
             for batch in batches or ():
                 yield batch
 
-    # The end
-
     async def close(self, *, timeout_ms: int | None = None) -> None:
-        """Commit if auto-commit is on, leave the group, and end the connections. A second call does nothing.
+        """Commit if auto-commit is on, leave the group, and close the connections. A second call has no effect.
 
-        Waits for the answers for ``timeout_ms`` milliseconds; by default for 30 s, but only for 2 s while no broker can
-        be reached. What was not committed then is read again, without an error. A task that polls meanwhile gets
-        nothing more, and an ``async for`` ends. Raises what the listener raised.
+        Waits up to ``timeout_ms`` milliseconds for responses; default 30 s, but 2 s while no broker is reachable.
+        Uncommitted records are read again later, without an error. A poll in flight returns nothing more, and an
+        ``async for`` ends. Raises the listener's error.
         """
         if self._waits.closing:
             return
@@ -187,8 +190,6 @@ class AsyncConsumer(ImmediateCalls):
     ) -> None:
         await self.close()
 
-    # Inside
-
     async def _run(self, call: Call[T]) -> T:
         return await self._waits.run(call)
 
@@ -201,4 +202,4 @@ class AsyncConsumer(ImmediateCalls):
     def __del__(self) -> None:
         waits: AsyncConsumerWaits | None = getattr(self, "_waits", None)
         if waits is not None and waits.running is not None and not waits.closing:
-            say_goodbye("an AsyncConsumer", self._machine, waits.running, nullcontext())
+            leave_dropped("an AsyncConsumer", self._machine, waits.running, nullcontext())

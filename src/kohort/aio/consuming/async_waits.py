@@ -1,7 +1,7 @@
-"""How asyncio tasks wait for one consumer, which lives on their loop: what ``waits.py`` is for threads.
+"""The waits of an asyncio consumer (``waits.py`` has those of the blocking one).
 
-Nothing needs a lock: the machine is only touched between two awaits. One task polls at a time; other tasks may seek,
-commit or ask for offsets meanwhile.
+No lock is needed: the machine is only used between two awaits. One task polls at a time; other tasks may seek, commit
+or query offsets meanwhile.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from kohort.errors import ApiTimeout, UsageError
 from kohort.model import TopicPartition
 
 T = TypeVar("T")
-LOOK_UP_MS: Final = 1000
-"""A waiting task looks up this often even if nothing happens."""
+WAIT_SLICE_MS: Final = 1000
+"""Longest sleep of a waiting task, in ms."""
 
 
 class AsyncRebalanceListener(Protocol):
-    """A listener of an ``AsyncConsumer``: its methods may be coroutines, awaited before the rebalance goes on."""
+    """A listener of an ``AsyncConsumer``. The rebalance waits for methods that are coroutines."""
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """Finish with ``partitions``, which are still owned, before somebody else gets them: commit here, too."""
+        """Handle the revocation of ``partitions``, which are owned until this returns. Commits are possible here."""
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """Prepare for ``partitions``, newly assigned, before they are fetched: seek here, too."""
+        """Prepare for newly assigned ``partitions`` before they are fetched. Seeks are possible here."""
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """Give up ``partitions``, which somebody else may own already: nothing can be committed for them."""
+        """Handle the loss of ``partitions``, which other members may own already. Commits are impossible."""
 
 
 class AsyncConsumerWaits(ListenerRuns):
-    """The waiting, the callbacks and the guard of one consumer of asyncio."""
+    """The waits and listener calls of an asyncio consumer."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
         self.listener: AsyncRebalanceListener | RebalanceListener | None = None
         self.closing = False
-        """Nobody may poll any more; the listener may still commit."""
+        """True once polls are refused; the listener may still commit."""
         self.closed = False
         self.machine = machine
         self.guard: AbstractContextManager[Any] = nullcontext()
@@ -60,7 +60,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
     @property
     def driver(self) -> Driver:
-        """Made when something is awaited first, on the loop that runs then."""
+        """The driver, created by the first await on its event loop."""
         if self._driver is None:
             self._driver = Driver(self.machine.engine, tls=self._tls, clock=self._clock)
             notes = self.machine.notes
@@ -75,7 +75,7 @@ class AsyncConsumerWaits(ListenerRuns):
         if self._driver is not None and not self._driver.loop.is_closed():
             self._driver.kick()
 
-    def look_again(self) -> None:
+    def wake_waiting(self) -> None:
         self.kick()
 
     async def end(self) -> None:
@@ -86,21 +86,19 @@ class AsyncConsumerWaits(ListenerRuns):
             if self._driver is not None:
                 await self._driver.close()
 
-    # One poller at a time
-
     def check_usable(self) -> None:
-        """Raise UsageError for a closed consumer, and anywhere but on its loop."""
+        """Raise UsageError if the consumer is closed, or outside of its event loop."""
         if self.closed:
             raise UsageError("the consumer is closed")
         if self._driver is not None and _running_loop() is not self._driver.loop:
             raise UsageError(
-                "an AsyncConsumer belongs to the loop that it was first used on, and to that loop's thread; "
-                "make one for each loop"
+                "an AsyncConsumer belongs to the event loop of its first call, and to that loop's thread; "
+                "create one for each loop"
             )
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Let the member count as alive for as long. Raises UsageError if another task polls, naming both."""
+        """Count the member as alive while the block runs. Raises UsageError if another task polls, with both names."""
         self.check_usable()
         if self.closing:
             raise UsageError("the consumer is being closed")
@@ -108,8 +106,8 @@ class AsyncConsumerWaits(ListenerRuns):
         assert me is not None
         if self._poller is not None:
             raise UsageError(
-                f"one task at a time may poll a consumer: {me.get_name()!r} does while {self._poller.get_name()!r} "
-                "waits in it; give each task a consumer of its own, or let one task read for all"
+                f"only one task may poll a consumer: {me.get_name()!r} polls while {self._poller.get_name()!r} polls; "
+                "create a consumer for each task, or let one task read for all"
             )
         self.machine.enter_poll(self.now_ms())
         self._poller = me
@@ -127,10 +125,8 @@ class AsyncConsumerWaits(ListenerRuns):
             self.driver.kick()
             await self.driver.until(lambda: True if self._poller is None else None, timeout_ms)
 
-    # Calls
-
     async def run(self, call: Call[T]) -> T:
-        """Run a call in any task of the loop. Raises UsageError for a closed consumer, and what the call raises."""
+        """Run a call in any task of the loop. Raises UsageError for a closed consumer, and errors of the call."""
         self.check_usable()
         return await run_call_async(call, self._wait_out)
 
@@ -152,15 +148,13 @@ class AsyncConsumerWaits(ListenerRuns):
                 answer = work()
                 return await answer if inspect.isawaitable(answer) else answer
 
-    # Waiting
-
     async def until(
         self, ready: Callable[[], T | None], timeout_ms: int, has_work: Callable[[], bool] | None = None
     ) -> T | None:
-        """Return what ``ready`` does once it is not None, with rebalances going on meanwhile; None when time is up.
+        """Return the value of ``ready`` once it is not None, while rebalances continue; None after ``timeout_ms``.
 
-        None also when the consumer is being closed. ``ready`` is asked again when ``has_work`` (by default: whether
-        there is data) says so. Raises whatever went wrong in the background.
+        Also None if the consumer is closed meanwhile. ``ready`` is called after each ``has_work`` (default: data is
+        buffered) that returns True. Raises errors of background work.
         """
         has_work = has_work or (lambda: self.machine.has_data)
 
@@ -169,7 +163,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
         driver = self.driver
         deadline_ms = self.now_ms() + timeout_ms
-        await asyncio.sleep(0)  # a loop of polls that always find something must let others run, the engine too
+        await asyncio.sleep(0)  # polls that always find data must let other tasks and the engine run
         while not self.closing:
             await self._rebalance()
             value = ready()
@@ -179,11 +173,11 @@ class AsyncConsumerWaits(ListenerRuns):
             driver.kick()
             if left_ms <= 0:
                 return None
-            await driver.until(has_work_now, min(left_ms, LOOK_UP_MS))
+            await driver.until(has_work_now, min(left_ms, WAIT_SLICE_MS))
         return None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Do as ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""
+        """Wait as ``until``, but without rebalances: for calls that are no polls, and inside listeners."""
 
         def checked() -> T | None:
             value = ready()
@@ -195,7 +189,8 @@ class AsyncConsumerWaits(ListenerRuns):
 
     async def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
         """Return the result of ``promise``. Raises its error, and ApiTimeout with ``too_late``; with ``check`` also
-        what failed in the background meanwhile."""
+        errors of background work.
+        """
 
         def done() -> bool | None:
             if promise.done:
@@ -208,15 +203,13 @@ class AsyncConsumerWaits(ListenerRuns):
             raise ApiTimeout(too_late)
         return promise.result()
 
-    # Listeners
-
     async def _rebalance(self) -> None:
         while (callback := self.machine.advance(self.now_ms())) is not None:
-            await self.tell(callback)
+            await self.run_listener(callback)
             self.machine.acknowledge(self.now_ms())
         self.raise_listener_error()
 
-    async def tell(self, callback: CallbackNeeded) -> None:
+    async def run_listener(self, callback: CallbackNeeded) -> None:
         if self.listener is not None:
             with self._listening(callback) as method:
                 self.kick()
@@ -226,7 +219,7 @@ class AsyncConsumerWaits(ListenerRuns):
 
     async def wait_last(self, promise: Promise[Any], close_timeout: CloseTimeout) -> None:
         while not promise.done and (left_ms := close_timeout.left_ms(self.now_ms())) > 0:
-            await self.driver.until(lambda: promise.done or None, min(left_ms, LOOK_UP_MS))
+            await self.driver.until(lambda: promise.done or None, min(left_ms, WAIT_SLICE_MS))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -1,7 +1,7 @@
-"""The blocking consumer: Kafka's calls in Python's spelling, on the one I/O thread of the process.
+"""The blocking consumer: Kafka's calls with Python's names, on the I/O thread of the process.
 
-The machine is shared with the I/O thread under one lock. What the user waits for is checked after every step of the
-engine; listeners run, and records are decoded, in the caller's thread and outside of the lock.
+The consumer shares its machine with the I/O thread under a lock. Waiting calls check their condition after each step of
+the engine. Listeners run, and records are decoded, in the caller's thread without the lock.
 """
 
 from __future__ import annotations
@@ -15,11 +15,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.aio.calls import Call, blocking
-from kohort.aio.consuming.consumer_calls import ConsumerCalls, ImmediateCalls, checked_listener, poll_limits, topics_of
+from kohort.aio.consuming.consumer_calls import (
+    ConsumerCalls,
+    ImmediateCalls,
+    checked_listener,
+    checked_topics,
+    poll_limits,
+)
 from kohort.aio.consuming.record_reader import RecordReader, layout_of
 from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.driver import Driver
-from kohort.aio.finalizers import say_goodbye
+from kohort.aio.finalizers import leave_dropped
 from kohort.aio.io_thread import io_thread
 from kohort.aio.system import system_rng
 from kohort.aio.tls.contexts import tls_of
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 ARROW_BYTES: Final = 64 << 20
-"""How much ``poll_arrow`` takes at once, of what is buffered."""
+"""Maximum size of a ``poll_arrow`` table, in bytes as fetched."""
 T = TypeVar("T")
 FOREVER_MS: Final = 3_600_000
 
@@ -43,11 +49,11 @@ class Consumer(ImmediateCalls):
     """``Consumer(bootstrap_servers="localhost:9092", group_id="g")``; options by Kafka's names, with underscores or in
     a mapping.
 
-    One thread at a time may use it, but for ``wakeup``: a call that waits raises Wakeup then. Membership is kept up in
+    One thread at a time may use it, except ``wakeup``, which makes a waiting call raise Wakeup. Heartbeats are sent in
     the background; rebalances take effect, and listeners run, inside ``poll``. Raises ConfigError for an unknown option
-    or a value out of bounds.
+    or an invalid value.
 
-    Its guide is docs/guides/consumer.md; for Arrow, docs/guides/arrow.md.
+    Guides: docs/guides/consumer.md; for Arrow, docs/guides/arrow.md.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
@@ -63,7 +69,7 @@ class Consumer(ImmediateCalls):
         self._reader = RecordReader(self._machine, self._lock, self._driver.kick_soon)
         io.close_at_exit(self)
 
-    # What to read, and offsets
+    # Subscription and offsets
 
     unsubscribe = blocking(ConsumerCalls.unsubscribe)
     partitions_for = blocking(ConsumerCalls.partitions_for)
@@ -79,39 +85,37 @@ class Consumer(ImmediateCalls):
         topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read topics, or every topic whose whole name matches a pattern, as a member of the group: a compiled one is
-        matched here, a ``SubscriptionPattern`` by the cluster (``group.protocol=consumer``).
+        """Subscribe to topics, or to all topics whose whole name matches a pattern, as a member of the group.
 
+        The client matches a compiled pattern, the cluster a ``SubscriptionPattern`` (``group.protocol=consumer``).
         Replaces an earlier subscription; without topics it is ``unsubscribe``. The group assigns partitions while this
-        consumer polls, and ``listener`` is told in these polls.
+        consumer polls; the polls call ``listener``.
 
-        Raises UsageError without a ``group.id``, after ``assign`` (until ``unsubscribe``), and for anything else than
-        topics, a pattern of bytes, or a listener without the methods of one.
+        Raises UsageError without a ``group.id``, after ``assign`` (until ``unsubscribe``), for a pattern of bytes or
+        other values, and for a listener with missing methods.
         """
-        wanted = topics_of(topics)
+        topics_or_pattern = checked_topics(topics)
         checked_listener(listener)
-        if not wanted:
+        if not topics_or_pattern:
             self.unsubscribe()
             return
         with self._use() as machine, self._held:
-            machine.subscribe(wanted)
+            machine.subscribe(topics_or_pattern)
             self._waits.listener = listener
 
-    # Records
-
     def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]:
-        """Return records of the assigned partitions, at most ``max.poll.records``; none if the time passes without any.
+        """Return records of the assigned partitions, at most ``max.poll.records``; an empty list after ``timeout_ms``
+        ms.
 
-        Waits for ``timeout_ms`` milliseconds. Must be called again within ``max.poll.interval.ms``, or the group goes
-        on without this member.
+        Call it again within ``max.poll.interval.ms``, or the group rebalances without this member.
 
-        Raises UsageError if there is nothing to poll or another thread or task polls; CorruptRecord where nothing
-        precedes the damage; NoOffsetForPartition and LogTruncated if ``auto.offset.reset`` is none; ApiError for what
-        the cluster refuses for good; and the first error of a listener or of a callback of ``commit_async``.
+        Raises UsageError without a subscription or assignment, or if another thread or task polls; CorruptRecord if the
+        next record is damaged; NoOffsetForPartition and LogTruncated if ``auto.offset.reset`` is none; ApiError if the
+        cluster refuses permanently; and the first error of a listener or of a ``commit_async`` callback.
         """
         limit_ms, most = poll_limits(self.config, timeout_ms, max_records)
         with self._waits.polling():
-            self._commits.tell()
+            self._commits.run_due()
             return self._waits.until(partial(self._reader.records, most), limit_ms) or []
 
     def poll_arrow(
@@ -124,41 +128,41 @@ class Consumer(ImmediateCalls):
         json_errors: bool = False,
         max_bytes: int = ARROW_BYTES,
     ) -> pyarrow.Table:
-        """Return everything buffered as an Arrow table: whole fetched batches, decoded without an object per record.
+        """Return all buffered records as an Arrow table, decoded without an object per record.
 
-        Waits for ``timeout_ms`` milliseconds; the table is empty if these pass without records. It holds about
-        ``max_bytes`` as they were fetched, and all of it counts as read. The columns, all of them but the headers
-        unless ``columns`` names others:
+        Waits up to ``timeout_ms`` milliseconds for data; then the table is empty. It has whole fetched batches of about
+        ``max_bytes`` bytes as fetched, and all its records count as consumed. Columns (all but headers, or those in
+        ``columns``):
 
         - ``topic``: string; ``partition``: int32; ``offset``: int64
-        - ``timestamp``: timestamp[ms, UTC], null where there is none; ``timestamp_type``: int32, 0 of the producer and
-          1 of the broker
-        - ``key``, ``value``: binary, null where there is none
+        - ``timestamp``: timestamp[ms, UTC] or null; ``timestamp_type``: int32, 0 of the producer and 1 of the broker
+        - ``key``, ``value``: binary or null
         - ``headers``: list<struct<key: string, value: binary>>
 
-        ``schema`` names them with other types: string, large_binary or large_string, a dictionary for the topic, int64
-        or another unit for the time. ``json`` is the schema of values that are JSON objects: its fields become columns
-        in place of ``value``. With ``json_errors`` a value that is not such an object is a row of nulls, and the
-        column ``json_error`` has the reason.
+        ``schema`` names columns with other types: string, large_binary or large_string, a dictionary for the topic,
+        int64 or another unit for the time. ``json`` is the schema of values that are JSON objects: its fields become
+        columns in place of ``value``. With ``json_errors`` an invalid value is a row of nulls, with the reason in the
+        column ``json_error``.
 
-        Raises as ``poll``; UsageError for an unknown column or type; UndecodableValue for a value that is
-        not such an object, in the call after the one that returned what comes before it. Needs ``kohort[arrow]``, or
-        raises MissingExtra.
+        Raises as ``poll``; UsageError for an unknown column or type; UndecodableValue for an invalid JSON value, after
+        a call that returns the records before it. Needs ``kohort[arrow]``, else raises MissingExtra.
         """
         with needs("arrow", "poll_arrow"):
             import pyarrow
         limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         with self._waits.polling():
-            self._commits.tell()
+            self._commits.run_due()
             batches = self._waits.until(lambda: self._reader.batches(layout, most_bytes), limit_ms) or []
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield records one by one until the consumer is closed; only these count as read. Raises as ``poll``."""
+        """Yield records one by one until the consumer is closed; each counts as consumed when yielded. Raises as
+        ``poll``.
+        """
         while not self._waits.closing:
             with self._waits.polling():
-                self._commits.tell()
+                self._commits.run_due()
                 fetched = self._waits.until(self._reader.next_fetched, FOREVER_MS)
             if fetched is not None:
                 yield from self._reader.one_by_one(fetched, self.config.max_poll_records)
@@ -171,32 +175,28 @@ class Consumer(ImmediateCalls):
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield Arrow batches as they were fetched, until the consumer is closed; columns, types and options of
-        ``poll_arrow``.
+        """Yield fetched Arrow batches until the consumer is closed; columns, types and options as in ``poll_arrow``.
 
-        A batch counts as read when it is yielded. Where one fetched piece is so large that it comes in several batches,
-        all of them count as read with the first. Raises as ``poll_arrow``.
+        A batch counts as consumed when yielded. If large fetched data makes several batches, all count with the first.
+        Raises as ``poll_arrow``.
         """
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         while not self._waits.closing:
             with self._waits.polling():
-                self._commits.tell()
+                self._commits.run_due()
                 batches = self._waits.until(lambda: self._reader.batches(layout, 1), FOREVER_MS)
             yield from batches or ()
 
-    # The end
-
     def wakeup(self) -> None:
-        """Make the call that waits, or the next one that would, raise Wakeup; not ``close``. Safe from any thread."""
+        """Make the waiting call, or the next one that waits, raise Wakeup; except ``close``. Safe from any thread."""
         self._waits.wakeup()
 
     def close(self, *, timeout_ms: int | None = None) -> None:
-        """Commit if auto-commit is on, leave the group, and end the connections. A second call does nothing,
-        nor does one in a child process that has it by a fork.
+        """Commit if auto-commit is on, leave the group, and close the connections.
 
-        Waits for the answers for ``timeout_ms`` milliseconds; by default for 30 s, but only for 2 s while no broker can
-        be reached. What was not committed then is read again, without an error. Raises UsageError if another thread
-        uses the consumer, and what the listener raised.
+        Waits up to ``timeout_ms`` milliseconds for responses; default 30 s, but 2 s while no broker is reachable.
+        Uncommitted records are read again later, without an error. A second call, and a call in a child process after
+        ``fork()``, has no effect. Raises UsageError if another thread uses the consumer, and the listener's error.
         """
         if not self._waits.is_usable_here:
             return
@@ -208,17 +208,15 @@ class Consumer(ImmediateCalls):
             finally:
                 self._waits.end(self)
 
-    def inherited(self) -> None:
-        """Get along after a fork: see ``Closeable``."""
-        self._waits.inherited()
+    def after_fork(self) -> None:
+        """Replace the lock in a child process after ``fork()``."""
+        self._waits.after_fork()
 
     def __enter__(self) -> Consumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-    # Inside
 
     def _run(self, call: Call[T]) -> T:
         return self._waits.run(call)
@@ -232,4 +230,4 @@ class Consumer(ImmediateCalls):
     def __del__(self) -> None:
         waits: ConsumerWaits | None = getattr(self, "_waits", None)
         if waits is not None and waits.is_usable_here:
-            say_goodbye("a Consumer", self._machine, self._driver, self._lock, waits.io.finish)
+            leave_dropped("a Consumer", self._machine, self._driver, self._lock, waits.io.finish)

@@ -1,7 +1,7 @@
-"""Methods of a consumer that stand once for both faces: those that answer at once, and calls that wait for the cluster.
+"""Consumer methods that the blocking and the asyncio API share: immediate ones, and calls that wait for the cluster.
 
-Each call is a generator of its waits (``calls.py``), from which ``blocking`` and ``awaiting`` make the methods of the
-faces. ``poll`` and the iterations are the faces' own: two generators more would slow them down.
+Each waiting call is a generator of its waits (``calls.py``); ``blocking`` and ``awaiting`` turn it into a method.
+``poll`` and the iterators are separate in each API: two more generators would slow them down.
 """
 
 from __future__ import annotations
@@ -40,23 +40,22 @@ class CommitCallbacks:
     def promises(self) -> list[Promise[Offsets]]:
         return [promise for promise, _ in self._waiting]
 
-    def tell(self) -> None:
-        """Tell the callbacks of what is done, in this thread. Raises what a callback raises."""
+    def run_due(self) -> None:
+        """Run the callbacks of finished commits in this thread. Raises errors of callbacks."""
         while self._waiting and self._waiting[0][0].done:
             promise, callback = self._waiting.popleft()
             if callback is not None:
                 callback({} if promise.error is not None else promise.result(), promise.error)
 
 
-LISTENS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
+LISTENER_METHODS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
 
 
 class ImmediateCalls(OtherNames, ABC):
-    """The verbs of one consumer that wait for nobody. All raise UsageError for a closed consumer. ``_use`` is the
-    face's way to its machine, still while ``held``.
+    """Methods of a consumer that do not wait. All raise UsageError for a closed consumer.
 
-    The two are entered one by one: a lock taken inside of ``_use`` would stay taken for as long as the traceback of an
-    interrupt (Ctrl-C) that came on the way out of its ``__enter__``.
+    Methods enter ``_use`` and the lock ``_held`` separately: an interrupt (Ctrl-C) inside of ``_use`` could leave a
+    lock taken until its traceback is freed.
     """
 
     other_names = OF_CONSUMERS
@@ -69,7 +68,7 @@ class ImmediateCalls(OtherNames, ABC):
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[ConsumerMachine]:
-        """Give the machine to whoever may use it now; the engine looks at what changed afterwards."""
+        """Yield the machine to the one allowed caller; then wake the engine."""
 
     def metrics(self) -> MetricsSnapshot:
         """Return the metrics of this consumer by Kafka's names (docs/guides/client-metrics.md).
@@ -79,50 +78,46 @@ class ImmediateCalls(OtherNames, ABC):
         with self._waits.guard:
             return consumer_metrics(self._machine, self._waits.now_ms())
 
-    # What is read
-
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, outside of group management. Replaces an earlier assignment.
+        """Consume these partitions without group management. Replaces an earlier assignment.
 
-        Raises UsageError after ``subscribe`` (until ``unsubscribe``), and for anything else than partitions.
+        Raises UsageError after ``subscribe`` (until ``unsubscribe``), and for other values than partitions.
         """
         with self._use() as machine, self._held:
             machine.assign(partitions)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return who this member is: what a coordinator checks, and what logs should name. With the group protocol
-        consumer ``generation_id`` is the member epoch (KIP-848).
+        """Return the identity of this member for transactions and logs (KIP-447).
 
-        ``generation_id`` is -1 and ``member_id`` empty before the first assignment. A member that has lost its group is
-        still named, until its next assignment: a coordinator then refuses what was done under it (KIP-447). Raises
-        UsageError without a ``group.id``.
+        ``generation_id`` is the member epoch with the group protocol consumer (KIP-848); it is -1, and ``member_id``
+        empty, before the first assignment. A member that was removed keeps its last identity until the next assignment,
+        and coordinators reject it. Raises UsageError without a ``group.id``.
         """
         with self._use() as machine, self._held:
             return machine.group_metadata()
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Rejoin the group at the next poll, as when what an assignor looks at has changed. The group hears ``reason``.
+        """Rejoin the group at the next poll, for example if data that the assignor uses has changed. ``reason`` goes to
+        the broker.
 
-        Raises UsageError unless topics or a pattern are subscribed to, and with the group protocol consumer, where no
-        member can ask for a rebalance.
+        Raises UsageError without a subscription, and with the group protocol consumer, where members cannot request a
+        rebalance.
         """
         with self._use() as machine, self._held:
             machine.enforce_rebalance(reason)
 
     def subscription(self) -> set[str]:
-        """Return the topics subscribed to, or matched by the pattern so far."""
+        """Return the subscribed topics; with a pattern, the topics that match so far."""
         with self._use() as machine, self._held:
             return set(machine.subscription.topics) if machine.subscription.mode.is_group else set()
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions that this consumer has now."""
+        """Return the partitions that are assigned to this consumer."""
         with self._use() as machine, self._held:
             return set(machine.subscription.assigned)
 
-    # Where it is read
-
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on reading ``partition`` at ``offset``; with OffsetAndMetadata, its leader epoch is checked (KIP-320).
+        """Continue to read ``partition`` at ``offset``; the leader epoch of an OffsetAndMetadata is checked (KIP-320).
 
         Raises UsageError if ``partition`` is not assigned, and for a negative offset.
         """
@@ -133,23 +128,21 @@ class ImmediateCalls(OtherNames, ABC):
             machine.subscription.seek(place, position)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Go to the first offset there is; in all assigned partitions where none is named.
-
-        Raises UsageError for a partition that is not assigned.
+        """Move to the first offset of ``partitions``, or of all assigned ones. Raises UsageError if one is not
+        assigned.
         """
         with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, Reset.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Go behind the last record; in all assigned partitions where none is named.
-
-        Raises UsageError for a partition that is not assigned.
+        """Move behind the last record of ``partitions``, or of all assigned ones. Raises UsageError if one is not
+        assigned.
         """
         with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, Reset.LATEST)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return nothing of these partitions until ``resume``; membership is not touched, what is buffered stays.
+        """Return no records of these partitions until ``resume``; buffered records remain, the membership too.
 
         Raises UsageError for a partition that is not assigned.
         """
@@ -157,7 +150,7 @@ class ImmediateCalls(OtherNames, ABC):
             machine.subscription.set_paused(partitions, paused=True)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with partitions that were paused. Raises UsageError for a partition that is not assigned."""
+        """Resume paused partitions. Raises UsageError for a partition that is not assigned."""
         with self._use() as machine, self._held:
             machine.subscription.set_paused(partitions, paused=False)
 
@@ -167,14 +160,9 @@ class ImmediateCalls(OtherNames, ABC):
             return {p for p, state in machine.subscription.assigned.items() if state.paused}
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return how many offsets each partition is behind its end, as the last fetch told it.
-
-        A partition is in it after its first fetch.
-        """
+        """Return the lag of each partition, in offsets, as of its last fetch; none before the first fetch."""
         with self._use() as machine, self._held:
             return machine.lag()
-
-    # Commits that nobody waits for
 
     def commit_async(
         self,
@@ -183,25 +171,22 @@ class ImmediateCalls(OtherNames, ABC):
     ) -> None:
         """Commit without waiting and without retries; ``callback(offsets, error)`` runs in a later poll or commit.
 
-        Callbacks run in the order of their commits, and before a later ``commit`` returns. ``error`` is None, or what
-        ``commit`` would raise, and ``offsets`` is empty then. Raises UsageError without a ``group.id``, and for
-        anything else than offsets.
+        Callbacks run in the order of their commits, and before a later ``commit`` returns. ``error`` is None, or the
+        error that ``commit`` would raise, with empty ``offsets``. Raises UsageError without a ``group.id``, and for
+        other values than offsets.
         """
         with self._use() as machine, self._held:
             self._commits.add(machine.commit(offsets, None), callback)
-            self._commits.tell()
+            self._commits.run_due()
 
 
-def topics_of(
+def checked_topics(
     topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
 ) -> list[str] | re.Pattern[str] | SubscriptionPattern:
-    """Return what ``subscribe`` was given, as names or a pattern; no names mean that nothing is wanted any more.
-
-    Raises UsageError for what is neither.
-    """
+    """Check the argument of ``subscribe``; return names (none: unsubscribe) or a pattern. Raises UsageError."""
     if isinstance(topics, re.Pattern):
         if not isinstance(topics.pattern, str):
-            raise UsageError("subscribe: the pattern is of bytes; topics have names of text")
+            raise UsageError("subscribe: the pattern has bytes; topic names are text")
         return topics
     if isinstance(topics, SubscriptionPattern):
         return topics
@@ -215,7 +200,7 @@ def topics_of(
 
 
 def poll_limits(config: ConsumerConfig, timeout_ms: int, max_records: int | None) -> tuple[int, int]:
-    """Return for how many milliseconds a poll waits, and for how many records. Raises UsageError."""
+    """Return the timeout in ms and the maximum of records of a poll. Raises UsageError."""
     limit_ms = checked_ms("timeout_ms", timeout_ms)
     most = config.max_poll_records if max_records is None else whole_number("max_records", max_records)
     if most < 1:
@@ -224,8 +209,8 @@ def poll_limits(config: ConsumerConfig, timeout_ms: int, max_records: int | None
 
 
 def checked_listener(listener: object) -> None:
-    """Raise UsageError for a listener that could not be told of a rebalance."""
-    missing = [name for name in LISTENS if not callable(getattr(listener, name, None))]
+    """Raise UsageError for a listener with missing methods."""
+    missing = [name for name in LISTENER_METHODS if not callable(getattr(listener, name, None))]
     if listener is not None and missing:
         raise UsageError(f"subscribe: the listener {listener!r} has no {missing[0]}; derive it from RebalanceListener")
 
@@ -235,7 +220,7 @@ COMMIT_TOO_LATE: Final = "the commit was not answered in time"
 
 
 class ConsumerCalls:
-    """The calls of one consumer. A ``timeout_ms`` of None stands for ``default.api.timeout.ms``."""
+    """The waiting calls of a consumer. ``timeout_ms=None`` means ``default.api.timeout.ms``."""
 
     def __init__(self, waits: Waits, callbacks: CommitCallbacks) -> None:
         self._waits = waits
@@ -243,53 +228,46 @@ class ConsumerCalls:
         self._callbacks = callbacks
         self._config = waits.machine.config
 
-    # What is read, and where
-
     def unsubscribe(self) -> Call[None]:
-        """Leave the group and read nothing. The listener hears of it as of any revocation.
+        """Leave the group and stop reading. The listener is called as for any revocation.
 
-        Waits for the group's answer as ``close`` does. Raises UsageError for a closed consumer, and what the listener
-        raised.
+        Waits for the response as ``close`` does. Raises UsageError for a closed consumer, and the listener's error.
         """
         yield from leave_group(
             self._waits, "the consumer unsubscribed from all topics", self.close_timeout(self._limit(None))
         )
 
     def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> Call[int]:
-        """Return how many partitions ``topic`` has, asked of the cluster if need be.
+        """Return the number of partitions of ``topic``, from the cluster if unknown.
 
-        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, ApiError for a topic that the cluster refuses, UsageError for a name that no topic can have.
+        Raises ApiTimeout after ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), ApiError if the
+        cluster refuses the topic, UsageError for an invalid topic name.
         """
         found: int | None = yield WaitUntil(lambda: self._machine.partitions(topic), self._limit(timeout_ms))
         if found is None:
-            raise ApiTimeout(f"the partitions of {topic!r} were not found in time; is there such a topic?")
+            raise ApiTimeout(f"the partitions of {topic!r} were not found in time; does the topic exist?")
         return found
 
     def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> Call[int]:
-        """Return the offset of the next record of ``partition``, looked up first if need be.
+        """Return the offset of the next record of ``partition``, from the cluster if unknown.
 
-        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, UsageError if ``partition`` is not assigned, NoOffsetForPartition and LogTruncated if
-        ``auto.offset.reset`` is none.
+        Raises ApiTimeout after ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), UsageError if
+        ``partition`` is not assigned, NoOffsetForPartition and LogTruncated if ``auto.offset.reset`` is none.
         """
         found: int | None = yield WaitUntil(lambda: self._machine.position(partition), self._limit(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the position of {TopicPartition(*partition)} was not found in time")
         return found
 
-    # Offsets
-
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, *, timeout_ms: int | None = None
     ) -> Call[None]:
-        """Commit ``offsets``, or the positions of all assigned partitions, and wait until that is written.
+        """Commit ``offsets``, or the positions of all assigned partitions, and wait until the commit is persisted.
 
-        A bare number is an offset without metadata, as in ``send_offsets_to_transaction``.
-
-        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``; for earlier commits, too. Raises
-        CommitFailed if the group has gone on without this member, ApiTimeout when the time is over, ApiError for what
-        the coordinator refuses, UsageError without a ``group.id`` and for anything else than offsets.
+        A bare number is an offset without metadata. Waits for earlier ``commit_async`` calls, too. Raises CommitFailed
+        if the group has rebalanced without this member, ApiTimeout after ``timeout_ms`` milliseconds (default:
+        ``default.api.timeout.ms``), ApiError if the coordinator refuses, UsageError without a ``group.id`` and for
+        other values than offsets.
         """
         limit_ms = self._limit(timeout_ms)
         with self._waits.guard:
@@ -297,17 +275,17 @@ class ConsumerCalls:
             promise = self._machine.commit(offsets, self._waits.now_ms() + limit_ms)
         yield from self._timed("commit", WaitFor(promise, limit_ms, COMMIT_TOO_LATE))
         for before in earlier:
-            with suppress(KohortError):  # its callback is told
+            with suppress(KohortError):  # its callback gets the error
                 yield WaitFor(before, limit_ms, "an earlier commit was not answered in time", check=False)
-        self._callbacks.tell()
+        self._callbacks.run_due()
 
     def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Return what the group committed last for each partition; None where nothing.
+        """Return the last committed offset of the group for each partition; None without a commit.
 
-        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, ApiError for what the coordinator refuses, UsageError without a ``group.id``.
+        Raises ApiTimeout after ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), ApiError if the
+        coordinator refuses, UsageError without a ``group.id``.
         """
         limit_ms = self._limit(timeout_ms)
         with self._waits.guard:
@@ -318,38 +296,38 @@ class ConsumerCalls:
         )
         return found
 
-    def _timed(self, what: str, wait: WaitFor) -> Call[Any]:
+    def _timed(self, call: str, wait: WaitFor) -> Call[Any]:
         began_ms = self._waits.now_ms()
         try:
             return (yield wait)
         finally:
-            self._machine.metrics.blocked_ms[what] += self._waits.now_ms() - began_ms
+            self._machine.metrics.blocked_ms[call] += self._waits.now_ms() - began_ms
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, int]]:
         """Return the first offset of each partition.
 
-        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, ApiError for what the cluster refuses, UsageError for anything else than partitions.
+        Raises ApiTimeout after ``timeout_ms`` milliseconds (default: ``default.api.timeout.ms``), ApiError if the
+        cluster refuses, UsageError for other values than partitions.
         """
         return self._offsets_at(partitions, EARLIEST, timeout_ms)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, int]]:
-        """Return the offset behind the last record of each partition that can be read (``isolation.level``).
+        """Return the offset behind the last readable record of each partition (``isolation.level``).
 
-        Waits, and raises, as ``beginning_offsets``.
+        Timeout and errors as ``beginning_offsets``.
         """
         return self._offsets_at(partitions, LATEST, timeout_ms)
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> Call[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Return the first record at or after each time (milliseconds since the epoch); None where there is none.
+        """Return the first record at or after each time (ms since 1970); None without one.
 
-        Waits, and raises, as ``beginning_offsets``; UsageError for a negative time, too.
+        Timeout and errors as ``beginning_offsets``; UsageError for a negative time.
         """
         return self._list_offsets(checked_times(timestamps), timeout_ms)
 
@@ -367,10 +345,8 @@ class ConsumerCalls:
         found: Listed = yield WaitFor(promise, limit_ms, "the offsets were not found in time")
         return found
 
-    # The end
-
     def close_timeout(self, timeout_ms: int | None) -> CloseTimeout:
-        """Return the time that the end of the consumer may take, from now. Raises UsageError for what is no time."""
+        """Return the deadline of closing the consumer, from now. Raises UsageError for an invalid time."""
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         return CloseTimeout(self._machine.engine, self._waits.now_ms(), limit_ms)
 
@@ -380,9 +356,9 @@ class ConsumerCalls:
         if self._config.enable_auto_commit:
             with self._waits.guard:
                 left.append(self._machine.commit(None, close_timeout.deadline_ms, before_revocation=True))
-        for promise in left:  # what is not committed is read again: that is the promise of auto-commit
+        for promise in left:  # a failed commit is no error: auto-commit promises at least once
             yield WaitLast(promise, close_timeout)
-        self._callbacks.tell()
+        self._callbacks.run_due()
         try:
             yield from leave_group(self._waits, "the consumer is being closed", close_timeout)
         finally:
@@ -395,7 +371,7 @@ class ConsumerCalls:
 
 
 def checked_times(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return times that may be asked for. Raises UsageError for a negative one: these mean something else."""
+    """Check timestamps of a query. Raises UsageError for a negative one: Kafka gives these a special meaning."""
     found: dict[TopicPartition, int] = {}
     for partition, timestamp in timestamps.items():
         place = checked_partition("offsets_for_times", partition)

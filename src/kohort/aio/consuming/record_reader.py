@@ -1,7 +1,7 @@
-"""From what was fetched to what the user gets: records one by one or in lists, and Arrow batches.
+"""Turn fetched data into records and Arrow batches, for both consumer APIs.
 
-Shared by both faces. The guard is held only while the machine is asked; decoding happens outside of it, in the thread
-of the caller, after the next fetch was let go.
+The lock is held only while the machine is used. Decoding runs in the caller's thread without it, after the next fetch
+was sent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RecordReader:
         self._check_crcs = machine.config.check_crcs
 
     def records(self, most: int) -> list[Record] | None:
-        """Return up to ``most`` records, or None. Raises CorruptRecord where nothing precedes the damage."""
+        """Return up to ``most`` records, or None. Raises CorruptRecord if the next record is damaged."""
         out: list[Record] = []
         while len(out) < most:
             fetched = self.next_fetched(may_raise=not out)
@@ -42,14 +42,14 @@ class RecordReader:
         return out or None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Return records of ``fetched``, which count as read; none of them if the partition went meanwhile."""
+        """Return records of ``fetched``, which count as consumed; none if the partition was revoked meanwhile."""
         with self._guard:
             return self._machine.take_records(fetched, most)
 
     def one_by_one(self, fetched: Fetched, most: int) -> Iterator[Record]:
-        """Yield up to ``most`` records of ``fetched``; fewer if the partition goes meanwhile.
+        """Yield up to ``most`` records of ``fetched``; end early if the partition is revoked.
 
-        Each counts as read when it is taken.
+        Each record counts as consumed when it is yielded.
         """
         guard, hand_out_one = self._guard, self._machine.take_record
         for _ in range(most):
@@ -60,13 +60,13 @@ class RecordReader:
             yield record
 
     def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
-        """Return decoded data with records left. Raises CorruptRecord where there are none before the damage."""
+        """Return decoded data with remaining records. Raises CorruptRecord if the next record is damaged."""
         while True:
             with self._guard:
                 fetched, is_new = self._machine.open_batch()
                 may_fetch = is_new and self._machine.may_fetch
             if may_fetch:
-                self._kick()  # the next fetch leaves before these are decoded
+                self._kick()  # send the next fetch before decoding
             if fetched is None:
                 return None
             records = fetched.decode_records(check_crcs=self._check_crcs)
@@ -81,27 +81,27 @@ class RecordReader:
                 if may_raise:
                     raise fetched.error
                 return None
-            self.hand_out(fetched, 0)  # control records and gaps only: step over them
+            self.hand_out(fetched, 0)  # only control records and gaps: skip them
 
     def take_batches(self, max_bytes: int) -> list[Fetched] | None:
-        """Take what is buffered, up to ``max_bytes`` but at least one piece, or None. It counts as read."""
+        """Take buffered data of up to ``max_bytes``, at least one batch, or None. Its records count as consumed."""
         with self._guard:
             taken = self._machine.take_batches(max_bytes)
             may_fetch = taken and self._machine.may_fetch
         if may_fetch:
-            self._kick()  # the next fetch leaves before these are decoded
+            self._kick()  # send the next fetch before decoding
         return taken or None
 
     def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        """Return what ``take_batches`` takes as Arrow batches, which count as read; None if there is no record.
+        """Return buffered data as Arrow batches, which count as consumed; None without records.
 
-        Raises CorruptRecord where nothing precedes the damage.
+        Raises CorruptRecord if the next record is damaged.
         """
         taken = self.take_batches(max_bytes)
         return self._decoded(taken, layout) or None if taken else None
 
     def _decoded(self, taken: list[Fetched], layout: Layout) -> list[pyarrow.RecordBatch]:
-        """Decode what was taken; what lies behind damage is kept. Raises CorruptRecord where nothing precedes it."""
+        """Decode taken data; keep the data behind a damage. Raises CorruptRecord if the first record is damaged."""
         batches: list[pyarrow.RecordBatch] = []
         for i, fetched in enumerate(taken):
             decoded = fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
@@ -127,7 +127,7 @@ def layout_of(
     *,
     json_errors: bool = False,
 ) -> Layout:
-    """Return the layout that the options of ``poll_arrow`` and ``iter_arrow`` ask for. Needs ``kohort[arrow]``.
+    """Return the layout for the options of ``poll_arrow`` and ``iter_arrow``. Needs ``kohort[arrow]``.
 
     Raises UsageError for an unknown column or type.
     """

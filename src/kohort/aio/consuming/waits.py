@@ -1,7 +1,7 @@
-"""How threads wait for one consumer, whose machine they share with the I/O thread under one lock.
+"""The waits of a blocking consumer, whose machine is shared with the I/O thread under one lock.
 
-The user's thread waits on that lock and is woken after each step of the engine; it runs what only it may run
-(listeners), and no second thread gets in between.
+The caller's thread waits on that lock and wakes after each step of the engine. Listeners run in the caller's thread; a
+second thread is refused.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from kohort.errors import ApiTimeout, UsageError, Wakeup
 
 T = TypeVar("T")
 LONGEST_WAIT_S: Final = 1.0
-"""A waiting thread looks up this often even if nothing happens, so that Ctrl-C is heard on every platform."""
+"""Longest sleep of a waiting thread, so that Ctrl-C works on every platform."""
 
 
 class ConsumerWaits(ListenerRuns):
-    """The waiting, the callbacks and the guard of one blocking consumer."""
+    """The waits, listener calls and lock of a blocking consumer."""
 
     def __init__(self, machine: ConsumerMachine, driver: Driver, guard: threading.RLock, io: IoThread) -> None:
         self.listener: RebalanceListener | None = None
         self.closing = False
-        """Nobody may close it again; the listener may still commit."""
+        """True once another ``close()`` has no effect; the listener may still commit."""
         self.machine = machine
         self.driver = driver
         self.guard = guard
         self.io = io
         self._closed = False
         self._step = threading.Condition(guard)
-        """Always entered as ``guard``: an interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken, which
-        nobody would give back then, and the I/O thread would stand still for ever."""
+        """Always entered as ``guard``: an interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken, and
+        then the I/O thread would block for ever.
+        """
         self._waiting = 0
         self._woken = False
         self._user: threading.Thread | None = None
@@ -50,9 +51,9 @@ class ConsumerWaits(ListenerRuns):
     def _on_progress(self) -> None:
         log_notes(self.machine.notes, CONSUMER_LOG)
         if self._waiting:
-            self.look_again()
+            self.wake_waiting()
 
-    def look_again(self) -> None:
+    def wake_waiting(self) -> None:
         with self.guard:
             self._step.notify_all()
 
@@ -60,7 +61,7 @@ class ConsumerWaits(ListenerRuns):
         self.driver.kick_soon()
 
     def wakeup(self) -> None:
-        """Make the call that waits, or the next one that would, raise Wakeup."""
+        """Make the waiting call, or the next one that waits, raise Wakeup."""
         with self.guard:
             self._woken = True
             self._step.notify_all()
@@ -70,8 +71,8 @@ class ConsumerWaits(ListenerRuns):
         """False after ``close()``, and in a child process after ``fork()``."""
         return not self.closing and self.io.is_here
 
-    def inherited(self) -> None:
-        """Get along after a fork: the lock may have been taken by a thread that is not there."""
+    def after_fork(self) -> None:
+        """Replace the lock after ``fork()``: a thread of the parent may have held it."""
         self.guard = threading.RLock()
 
     def end(self, client: Closeable) -> None:
@@ -79,11 +80,12 @@ class ConsumerWaits(ListenerRuns):
         self.io.forget(client)
         self.io.call(self.driver.close)
 
-    # One thread at a time
-
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Keep other threads out. Raises UsageError if another one is in here, naming both, or if all is closed."""
+        """Exclude other threads while the block runs.
+
+        Raises UsageError if another thread uses the consumer, with both names, or if it is closed.
+        """
         with self.guard:
             self._user = self._checked_thread()
             self._depth += 1
@@ -96,9 +98,9 @@ class ConsumerWaits(ListenerRuns):
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """Do as ``using``, and let the member count as alive for as long.
+        """Exclude other threads and count the member as alive while the block runs.
 
-        Not made of it: two generators cost much of a poll that finds one record.
+        It does not call ``using``: a second generator would cost much of a poll that returns one record.
         """
         with self.guard:
             me = self._checked_thread()
@@ -123,21 +125,21 @@ class ConsumerWaits(ListenerRuns):
             raise UsageError("the consumer is closed")
         if self._user is not None and self._user is not me:
             raise UsageError(
-                f"a consumer is for one thread at a time: {me.name!r} called it while {self._user.name!r} uses it; "
-                "give each thread a consumer of its own (only wakeup() is safe)"
+                f"only one thread may use a consumer: {me.name!r} called it while {self._user.name!r} uses it; "
+                "create a consumer for each thread (only wakeup() is safe)"
             )
         self.io.check_thread()
         return me
 
-    # Calls
-
     def run(self, call: Call[T]) -> T:
-        """Run a call in the user's thread. Raises UsageError if another thread is in here, and what the call raises."""
+        """Run a call in the caller's thread. Raises UsageError if another thread uses the consumer, and errors of the
+        call.
+        """
         with self.using():
             return run_call(call, self._wait_out)
 
     def run_anywhere(self, call: Call[T]) -> T:
-        """Run a call in whatever thread, also while another one polls."""
+        """Run a call in any thread, also while another thread polls."""
         return run_call(call, self._wait_out)
 
     def _wait_out(self, wait: Wait) -> Any:
@@ -154,15 +156,13 @@ class ConsumerWaits(ListenerRuns):
             case Run(work):
                 return work()
 
-    # Waiting
-
     def until(
         self, ready: Callable[[], T | None], timeout_ms: int, has_work: Callable[[], bool] | None = None
     ) -> T | None:
-        """Return what ``ready`` does once it is not None, with rebalances going on meanwhile; None when time is up.
+        """Return the value of ``ready`` once it is not None, while rebalances continue; None after ``timeout_ms``.
 
-        ``ready`` is called without the lock, again when ``has_work`` (by default: whether there is data) says so under
-        the lock. Raises Wakeup, and whatever went wrong in the background.
+        ``ready`` is called without the lock, after each ``has_work`` (default: data is buffered; under the lock) that
+        returns True. Raises Wakeup, and errors of background work.
         """
         machine = self.machine
         has_work = has_work or (lambda: machine.has_data)
@@ -175,7 +175,7 @@ class ConsumerWaits(ListenerRuns):
                     self._rebalance()
                 value = ready()
             except Exception:
-                self.driver.kick_soon()  # once the user is told, the cluster is asked again, and heartbeats go on
+                self.driver.kick_soon()  # the engine retries and sends heartbeats while the user handles the error
                 raise
             if value is not None:
                 return value
@@ -190,13 +190,13 @@ class ConsumerWaits(ListenerRuns):
                     self._sleep(deadline_ms - now_ms)
                 is_due = machine.needs_user
                 if is_due:
-                    kicked = False  # the engine may have to hear of what it does next
-                may_advance = is_due or not machine.is_stable  # what is under way goes on by the clock, too
-        time.sleep(0)  # lets go of the GIL: a user who asks without waiting, again and again, would keep the I/O out
+                    kicked = False  # the engine may need to see the effects of the next callback
+                may_advance = is_due or not machine.is_stable  # a rebalance in flight also has deadlines
+        time.sleep(0)  # releases the GIL: a loop of polls without a timeout would block the I/O thread
         return None
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Do as ``until``, without going on with rebalances: for calls that are not polls, and inside listeners.
+        """Wait as ``until``, but without rebalances: for calls that are no polls, and inside listeners.
 
         ``ready`` is called under the lock.
         """
@@ -216,7 +216,8 @@ class ConsumerWaits(ListenerRuns):
 
     def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
         """Return the result of ``promise``. Raises its error, ApiTimeout with ``too_late``, and with ``check`` Wakeup
-        and what failed in the background meanwhile."""
+        and errors of background work.
+        """
         deadline_ms = self.now_ms() + timeout_ms
         with self.guard:
             self.driver.kick_soon()
@@ -251,20 +252,18 @@ class ConsumerWaits(ListenerRuns):
             self._woken = False
             raise Wakeup("the call was interrupted by wakeup()")
 
-    # Listeners
-
     def _rebalance(self) -> None:
         while True:
             with self.guard:
                 callback = self.machine.advance(self.now_ms())
             if callback is None:
                 break
-            self.tell(callback)
+            self.run_listener(callback)
             with self.guard:
                 self.machine.acknowledge(self.now_ms())
         self.raise_listener_error()
 
-    def tell(self, callback: CallbackNeeded) -> None:
+    def run_listener(self, callback: CallbackNeeded) -> None:
         if self.listener is not None:
             with self._listening(callback) as method:
                 method(list(callback.partitions))

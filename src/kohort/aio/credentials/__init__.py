@@ -1,1 +1,1 @@
-"""Where a client's tokens come from, and logins that take more than bytes: slow work, the network, users' code."""
+"""Logins of clients that need slow computation, the network or user code; sources of tokens."""

@@ -1,7 +1,7 @@
-"""GSSAPI (RFC 4752): a login with a Kerberos ticket, by the package gssapi, which ``kohort[kerberos]`` brings.
+"""GSSAPI (RFC 4752): login with a Kerberos ticket, by the package gssapi (``kohort[kerberos]``).
 
-Its steps may ask a key distribution centre, so they run in a thread. No data is signed or sealed after the login, as
-in Kafka.
+The steps may wait for a KDC, so they run in a thread. As in Kafka, data after the login is neither signed nor
+encrypted.
 """
 
 from __future__ import annotations
@@ -19,38 +19,36 @@ from kohort.extras import needs
 from kohort.security.sasl.exchange import ClientExchange
 
 NO_LAYER: Final = b"\x01\x00\x00\x00"
-"""The answer to what a broker offers: no security layer, and so no size of buffers."""
+"""The client's choice of a security layer: none, with buffers of size 0."""
 OFFERS_BYTES: Final = 4
 _KRB5: Final = -1765328384 & 0xFFFFFFFF
-"""Where MIT's numbers of errors begin."""
+"""First of MIT's error numbers."""
 _NEW_TICKET: Final = "get a ticket with kinit, or set sasl.kerberos.keytab and sasl.kerberos.principal"
 _CONFIG: Final = "$KRB5_CONFIG (default: /etc/krb5.conf)"
 ADVICE: Final[Mapping[int, str]] = MappingProxyType(
     {
-        _KRB5 + 6: "sasl.kerberos.principal names somebody whom it does not know",
-        _KRB5 + 7: "sasl.kerberos.service.name and sasl.kerberos.domain.name (default: the broker's host) name it",
-        _KRB5
-        + 24: "the key in sasl.kerberos.keytab is not, or no longer, the principal's: write it anew (kadmin ktadd)",
-        _KRB5
-        + 31: "the key in sasl.kerberos.keytab is not, or no longer, the principal's: write it anew (kadmin ktadd)",
+        _KRB5 + 6: "the KDC does not know sasl.kerberos.principal",
+        _KRB5 + 7: "check sasl.kerberos.service.name and sasl.kerberos.domain.name (default: the broker's host)",
+        _KRB5 + 24: "the key in sasl.kerberos.keytab is not the principal's current one: write it again (kadmin ktadd)",
+        _KRB5 + 31: "the key in sasl.kerberos.keytab is not the principal's current one: write it again (kadmin ktadd)",
         _KRB5 + 32: _NEW_TICKET,
-        _KRB5 + 37: "set the clocks of this machine and of the KDC right",
+        _KRB5 + 37: "synchronize the clocks of this machine and of the KDC",
         _KRB5 + 141: _NEW_TICKET,
-        _KRB5 + 154: f"{_CONFIG} names the KDC of a realm",
-        _KRB5 + 156: f"is it up, and is {_CONFIG} right about it?",
+        _KRB5 + 154: f"{_CONFIG} must name a KDC of the realm",
+        _KRB5 + 156: f"is the KDC up, and its address in {_CONFIG} right?",
         _KRB5 + 195: _NEW_TICKET,
-        _KRB5 + 224: f"is {_CONFIG} there?",
+        _KRB5 + 224: f"does {_CONFIG} exist?",
     }
 )
 
 
 class KerberosClient(ClientExchange):
-    """A client's half. Every step may take its time."""
+    """The client's side of a GSSAPI login. Each step may block."""
 
     mechanism = "GSSAPI"
 
     def __init__(self, credentials: Credentials, host: str) -> None:
-        """Take the principal of the broker, and the client's own. Raises AuthenticationFailed, MissingExtra."""
+        """Prepare a login. Raises MissingExtra without gssapi."""
         with needs("kerberos", "sasl.mechanism=GSSAPI"):
             import gssapi
             from gssapi.raw.misc import GSSError
@@ -59,7 +57,7 @@ class KerberosClient(ClientExchange):
         self._service = f"{credentials.service}/{host}"
         self._credentials = credentials
         self._context: Any = None
-        self._said_all = False
+        self._layer_chosen = False
 
     def first(self) -> bytes:
         gssapi, own = self._gssapi, self._credentials
@@ -68,11 +66,11 @@ class KerberosClient(ClientExchange):
             mech = gssapi.MechType.kerberos
             mine = None
             if own.principal or own.keytab:
-                who = gssapi.Name(own.principal, gssapi.NameType.kerberos_principal) if own.principal else None
-                # Tickets of a keytab have a cache of their own: the user's may be somebody else's.
+                principal = gssapi.Name(own.principal, gssapi.NameType.kerberos_principal) if own.principal else None
+                # a keytab has its own ticket cache: the default one may be another user's
                 cache = f"MEMORY:kohort-{zlib.crc32(f'{own.principal} {own.keytab}'.encode()):x}"
                 store = {"client_keytab": own.keytab, "ccache": cache} if own.keytab else None
-                mine = gssapi.Credentials(name=who, usage="initiate", mechs=[mech], store=store)
+                mine = gssapi.Credentials(name=principal, usage="initiate", mechs=[mech], store=store)
             flags = (gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.out_of_sequence_detection)
             self._context = gssapi.SecurityContext(name=name, creds=mine, usage="initiate", mech=mech, flags=flags)
             return bytes(self._context.step() or b"")
@@ -81,48 +79,50 @@ class KerberosClient(ClientExchange):
 
     def next(self, challenge: bytes) -> bytes | None:
         try:
-            if self._said_all:
+            if self._layer_chosen:
                 self.is_complete = True
                 return None
             if not self._context.complete:
                 return bytes(self._context.step(challenge) or b"")
             offers = bytes(self._context.unwrap(challenge).message)
             if len(offers) != OFFERS_BYTES or not offers[0] & 1:
-                raise AuthenticationFailed(f"GSSAPI: {self._service} wants a security layer, which Kafka has not")
-            self._said_all = True
+                raise AuthenticationFailed(
+                    f"GSSAPI: {self._service} requires a security layer, which Kafka does not support"
+                )
+            self._layer_chosen = True
             user = str(self._context.initiator_name).encode()
             return bytes(self._context.wrap(NO_LAYER + user, False).message)
         except self._error as error:
             raise self._failure(error) from None
 
     def _failure(self, error: Any) -> AuthenticationFailed:
-        beginning = f"Kerberos does not let this client talk to {self._service}"
+        prefix = f"Kerberos login at {self._service} failed"
         if problem := self._keytab_problem():
-            return AuthenticationFailed(f"{beginning}: {problem}")
-        words = self._words(error)
+            return AuthenticationFailed(f"{prefix}: {problem}")
+        message = self._message(error)
         advice = ADVICE.get(error.min_code & 0xFFFFFFFF)
-        return AuthenticationFailed(f"{beginning}: {words}" + (f"; {advice}" if advice else ""))
+        return AuthenticationFailed(f"{prefix}: {message}" + (f"; {advice}" if advice else ""))
 
-    def _words(self, error: Any) -> str:
-        told = error.get_all_statuses(error.min_code, False) if error.min_code else []
-        return " ".join(" ".join(told or error.get_all_statuses(error.maj_code, True)).split())
+    def _message(self, error: Any) -> str:
+        texts = error.get_all_statuses(error.min_code, False) if error.min_code else []
+        return " ".join(" ".join(texts or error.get_all_statuses(error.maj_code, True)).split())
 
     def _keytab_problem(self) -> str | None:
-        """Return what is wrong with the keytab itself: that it cannot be used the library tells as "no credentials"."""
+        """Return a problem of the keytab file; the library reports all of them as "no credentials"."""
         own = self._credentials
         if not own.keytab:
             return None
         path = Path(own.keytab.removeprefix("FILE:"))
         if not path.is_file():
-            return f"sasl.kerberos.keytab: there is no file {path}"
+            return f"sasl.kerberos.keytab: file {path} is missing"
         if not os.access(path, os.R_OK):
-            return f"sasl.kerberos.keytab: {path} is not for this user to read"
+            return f"sasl.kerberos.keytab: no permission to read {path}"
         kinds = self._gssapi.NameType.kerberos_principal
-        who = self._gssapi.Name(own.principal, kinds) if own.principal else None
+        principal = self._gssapi.Name(own.principal, kinds) if own.principal else None
         try:
-            self._gssapi.Credentials(name=who, usage="accept", store={"keytab": own.keytab})
+            self._gssapi.Credentials(name=principal, usage="accept", store={"keytab": own.keytab})
         except self._error as error:
             if error.min_code & 0xFFFFFFFF == _KRB5 + 181:
-                return f"sasl.kerberos.keytab: {path} is no keytab, or an empty one"
-            return f"sasl.kerberos.keytab: {path}: {self._words(error)}"
+                return f"sasl.kerberos.keytab: {path} is empty or not a keytab"
+            return f"sasl.kerberos.keytab: {path}: {self._message(error)}"
         return None

@@ -1,4 +1,4 @@
-"""The logins of one client's connections: works out each token that its engine wants, without holding up the loop."""
+"""SASL logins of a client's connections: compute each token for the engine without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kohort.aio.credentials.kerberos import KerberosClient
-from kohort.aio.credentials.token_sources import Token, TokenSource, token_source, told
+from kohort.aio.credentials.token_sources import Token, TokenSource, describe_token, token_source
 from kohort.aio.system import in_thread, wall_ms
 from kohort.client.requests.credentials import Credentials, TokenMethod, exchange_by_password
 from kohort.client.requests.io import ConnectionId, RequestToken, TokenReady
@@ -19,15 +19,15 @@ from kohort.security.sasl.exchange import ClientExchange, Derivation
 from kohort.security.sasl.oauthbearer import OAuthBearerClient
 from kohort.security.sasl.scram import DerivedPasswords
 
-LOOK_AGAIN_S = 60.0
-"""A sleep is never longer than this: machines sleep too, and their clocks are put right."""
+LONGEST_SLEEP_S = 60.0
+"""Longest sleep until a renewal, in seconds: suspended machines and corrected clocks shift the time."""
 
 
 def renewed_at_ms(config: ClientConfig, token: Token, now_ms: int, chance: float) -> int | None:
-    """Return when a token that was had at ``now_ms`` is to be replaced; None where nobody knows when it expires.
+    """Return the time to renew a token that was fetched at ``now_ms``; None if its expiry is unknown.
 
-    That is at the refresh window's part of its life, not before the shortest period and not within the buffer; where
-    these two are longer than its life, they do not count (KIP-255).
+    That is at the refresh window's share of its life, after the minimum period and before the buffer. Both are ignored
+    if they are longer than its life (KIP-255).
     """
     if token.expires_ms is None:
         return None
@@ -42,7 +42,7 @@ def renewed_at_ms(config: ClientConfig, token: Token, now_ms: int, chance: float
 
 
 class TokenCache:
-    """One token for each broker's host that its source tells apart; ``per_host`` for such a source."""
+    """Cached tokens: one, or one for each broker's host with ``per_host``."""
 
     def __init__(self, config: ClientConfig, source: TokenSource, *, per_host: bool = False) -> None:
         self._config = config
@@ -53,13 +53,13 @@ class TokenCache:
         self._renewing: dict[str, asyncio.Task[None]] = {}
 
     async def token(self, host: str) -> Token:
-        """Return a token that is good, fetched if need be. Raises KohortError where none can be had."""
+        """Return a valid token, fetched if necessary. Raises KohortError if fetching fails."""
         key = host if self._per_host else ""
-        held = self._tokens.get(key)
+        cached = self._tokens.get(key)
         now_ms = wall_ms()
-        if held is None:
+        if cached is None:
             return await self._fetch(key)
-        token, renew_at_ms = held
+        token, renew_at_ms = cached
         is_good = token.expires_ms is not None and now_ms < token.expires_ms
         if is_good and (now_ms < renew_at_ms or key in self._fetching):
             return token
@@ -67,7 +67,7 @@ class TokenCache:
             return await self._fetch(key)
         except KohortError:
             if is_good:
-                return token  # it is tried again in the background
+                return token  # the background renewal tries again
             raise
 
     def reject(self, host: str) -> None:
@@ -91,29 +91,29 @@ class TokenCache:
         now_ms = wall_ms()
         if token.expires_ms is not None and token.expires_ms <= now_ms:
             ago_s = (now_ms - token.expires_ms) / 1000
-            raise AuthenticationFailed(f"the token that was had expired {ago_s:.0f} s ago by this clock")
-        at_ms = renewed_at_ms(self._config, token, now_ms, random.random())  # no secret
+            raise AuthenticationFailed(f"the fetched token expired {ago_s:.0f} s ago by this machine's clock")
+        at_ms = renewed_at_ms(self._config, token, now_ms, random.random())  # not a secret
         if at_ms is None:
-            return token  # whose end nobody knows: each login asks for one
+            return token  # unknown expiry: each login fetches a token
         self._tokens[key] = (token, at_ms)
         if key not in self._renewing:
             self._renewing[key] = asyncio.create_task(self._renew(key))
         return token
 
     async def _renew(self, key: str) -> None:
-        """Have a new token before the old one is over. What fails is tried again, and told by the next login."""
+        """Renew the token before it expires. After an error try again later; the next login reports it."""
         try:
-            while (held := self._tokens.get(key)) is not None:
-                token, at_ms = held
+            while (cached := self._tokens.get(key)) is not None:
+                token, at_ms = cached
                 if token.expires_ms is None or token.expires_ms <= wall_ms():
                     return
                 left_s = (at_ms - wall_ms()) / 1000
                 if left_s > 0:
-                    await asyncio.sleep(min(left_s, LOOK_AGAIN_S))
+                    await asyncio.sleep(min(left_s, LONGEST_SLEEP_S))
                     continue
                 with contextlib.suppress(KohortError):
                     await self._fetch(key)
-                if self._tokens.get(key) is held:
+                if self._tokens.get(key) is cached:
                     await asyncio.sleep(self._config.sasl_login_retry_backoff_max_ms / 1000)
         finally:
             self._renewing.pop(key, None)
@@ -122,7 +122,7 @@ class TokenCache:
 GSSAPI: Final = "GSSAPI"
 
 
-class _UnderWay:
+class _LoginInFlight:
     def __init__(self, exchange: ClientExchange, who: str) -> None:
         self.exchange = exchange
         self.who = who
@@ -135,7 +135,7 @@ class Logins:
         self._config = config
         self._credentials = credentials
         self._answer = answer
-        self._under_way: dict[ConnectionId, _UnderWay] = {}
+        self._in_flight: dict[ConnectionId, _LoginInFlight] = {}
         self._tasks: dict[ConnectionId, asyncio.Task[None]] = {}
         self._rng = random.SystemRandom()
         self._derived = DerivedPasswords()
@@ -144,47 +144,47 @@ class Logins:
             per_host = credentials.method is TokenMethod.MSK
             self._tokens = TokenCache(config, token_source(config, credentials), per_host=per_host)
 
-    def want(self, wanted: RequestToken) -> None:
-        self._tasks[wanted.connection] = asyncio.get_running_loop().create_task(self._work(wanted))
+    def want(self, request: RequestToken) -> None:
+        self._tasks[request.connection] = asyncio.get_running_loop().create_task(self._work(request))
 
     def forget(self, connection: ConnectionId) -> None:
-        self._under_way.pop(connection, None)
+        self._in_flight.pop(connection, None)
         task = self._tasks.pop(connection, None)
         if task is not None:
             task.cancel()
 
     def close(self) -> None:
-        for connection in [*self._tasks, *self._under_way]:
+        for connection in [*self._tasks, *self._in_flight]:
             self.forget(connection)
         if self._tokens is not None:
             self._tokens.close()
 
-    async def _work(self, wanted: RequestToken) -> None:
-        connection = wanted.connection
+    async def _work(self, request: RequestToken) -> None:
+        connection = request.connection
         try:
-            ready = TokenReady(connection, await self._token(wanted), self._who(connection))
+            ready = TokenReady(connection, await self._token(request), self._who(connection))
         except KohortError as error:
             ready = TokenReady(connection, error, self._who(connection))
         except Exception as error:  # noqa: BLE001  # a client must not wait for ever, nor end, for a login's defect
-            words = f"a defect in kohort ended the login: {type(error).__name__}"
-            ready = TokenReady(connection, AuthenticationFailed(words), self._who(connection))
+            message = f"an internal error of kohort ended the login: {type(error).__name__}"
+            ready = TokenReady(connection, AuthenticationFailed(message), self._who(connection))
         self._tasks.pop(connection, None)
         if ready.token is None or isinstance(ready.token, KohortError):
-            self._under_way.pop(connection, None)
+            self._in_flight.pop(connection, None)
         self._answer(ready)
 
     def _who(self, connection: ConnectionId) -> str:
-        found = self._under_way.get(connection)
+        found = self._in_flight.get(connection)
         return "" if found is None else found.who
 
-    async def _token(self, wanted: RequestToken) -> bytes | None:
-        if wanted.challenge is None:
-            started = await self._begin(wanted.host)
-            self._under_way[wanted.connection] = started
+    async def _token(self, request: RequestToken) -> bytes | None:
+        if request.challenge is None:
+            started = await self._begin(request.host)
+            self._in_flight[request.connection] = started
             exchange = started.exchange
             return await in_thread(exchange.first) if exchange.mechanism == GSSAPI else exchange.first()
-        exchange = self._under_way[wanted.connection].exchange
-        challenge = wanted.challenge
+        exchange = self._in_flight[request.connection].exchange
+        challenge = request.challenge
         if exchange.mechanism == GSSAPI:
             step = await in_thread(lambda: exchange.next(challenge))
         else:
@@ -193,15 +193,15 @@ class Logins:
             derivation = step
             step = exchange.derived(await in_thread(derivation.derive))
         if isinstance(exchange, OAuthBearerClient) and exchange.problem and self._tokens is not None:
-            self._tokens.reject(wanted.host)
+            self._tokens.reject(request.host)
         return step
 
-    async def _begin(self, host: str) -> _UnderWay:
+    async def _begin(self, host: str) -> _LoginInFlight:
         own = self._credentials
         if self._tokens is not None:
             token = await self._tokens.token(host)
-            return _UnderWay(OAuthBearerClient(token.text, token.extensions), told(token, wall_ms()))
+            return _LoginInFlight(OAuthBearerClient(token.text, token.extensions), describe_token(token, wall_ms()))
         if own.mechanism == GSSAPI:
             service = self._config.sasl_kerberos_domain_name or host
-            return _UnderWay(KerberosClient(own, service), own.identity)
-        return _UnderWay(exchange_by_password(own, self._rng, self._derived), own.identity)
+            return _LoginInFlight(KerberosClient(own, service), own.identity)
+        return _LoginInFlight(exchange_by_password(own, self._rng, self._derived), own.identity)

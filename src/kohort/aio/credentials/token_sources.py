@@ -1,4 +1,4 @@
-"""Where a token is had from: the user's function, a file, an identity provider, Amazon's signer; or it is made here."""
+"""Sources of OAuth tokens: a callback, a file, an identity provider (OIDC), Amazon's signer, or an unsecured token."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kohort.secret import Secret
 
 
 class Token(NamedTuple):
-    """A token, and what the client was told about it; ``expires_ms`` None: nobody said when."""
+    """A token and its properties. ``expires_ms`` is None if the expiry is unknown."""
 
     text: Secret
     expires_ms: int | None
@@ -41,7 +41,7 @@ class Token(NamedTuple):
 
 
 def claims_of(token: str) -> Mapping[str, Any]:
-    """Return what a JWT says; nothing where it is none. Its signature is not looked at: it is the client's own."""
+    """Return the claims of a JWT without checking its signature; empty for other tokens."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
@@ -57,22 +57,24 @@ def expiry_ms(token: str) -> int | None:
     return int(at * 1000) if isinstance(at, int | float) and not isinstance(at, bool) else None
 
 
-def told(token: Token, now_ms: int) -> str:
-    """Say whose token it is, for whom and until when: what may be wrong with it, and nothing that is secret."""
+def describe_token(token: Token, now_ms: int) -> str:
+    """Describe a token for error messages: principal, expiry, audience, issuer; nothing secret."""
     claims = claims_of(token.text.reveal())
     name = token.principal or claims.get("sub")
-    words = [f"a token of {name!r}" if name else "a token"]
+    details = [f"a token of {name!r}" if name else "a token"]
     if token.expires_ms is not None:
         left_s = (token.expires_ms - now_ms) / 1000
-        words.append(f"exp in {left_s:.0f} s" if left_s > 0 else f"exp {-left_s:.0f} s ago by this clock")
-    words += [f"{key}={claims[key]!r}" for key in ("aud", "iss") if key in claims]
-    return ", ".join(words)
+        details.append(
+            f"expires in {left_s:.0f} s" if left_s > 0 else f"expired {-left_s:.0f} s ago by this machine's clock"
+        )
+    details += [f"{key}={claims[key]!r}" for key in ("aud", "iss") if key in claims]
+    return ", ".join(details)
 
 
 def unsecured(options: Mapping[str, str], extensions: Mapping[str, str], now_ms: int) -> Token:
-    """Make a token without a signature, of the claims that Java's ``unsecuredLogin`` options name (KIP-255).
+    """Make an unsigned token with the claims of Java's ``unsecuredLogin`` options (KIP-255).
 
-    A list's first character is what stands between its items.
+    The first character of a list is its separator.
     """
     claims: dict[str, Any] = {}
     for key, text in options.items():
@@ -95,28 +97,29 @@ def _part(value: Mapping[str, Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).rstrip(b"=").decode()
 
 
-ANSWER_MAX_BYTES: Final = 1 << 20
-WORDS_MAX_CHARS: Final = 300
-TRIES_MOST: Final = 4
-"""Then the login fails as a lost connection does, and is tried again as one."""
+RESPONSE_MAX_BYTES: Final = 1 << 20
+ERROR_MAX_CHARS: Final = 300
+ATTEMPTS_MOST: Final = 4
+"""Attempts to fetch a token; afterwards the connection counts as lost and is retried."""
 NO_TIMEOUT_MS: Final = 30_000
-"""Where no timeout is set: a thread shall not wait for ever."""
-LASTING: Final = frozenset({*range(400, 408), *range(409, 416), 501, 505})
-"""Answers of HTTP that another try would not change, as in Kafka's client."""
+"""Timeout if none is configured, in ms."""
+PERMANENT: Final = frozenset({*range(400, 408), *range(409, 416), 501, 505})
+"""HTTP statuses that are not retried, as in Kafka's client."""
 
 
 async def fetch_token(config: ClientConfig, credentials: Credentials) -> Token:
-    """Request a token of the identity provider: OIDC with a client secret (KIP-768) or an assertion (KIP-1139).
+    """Request a token from the identity provider with a client secret (KIP-768) or an assertion (KIP-1139).
 
-    Raises AuthenticationFailed for a lasting refusal such as a wrong secret, ConnectionFailed after some tries.
+    Raises AuthenticationFailed for a permanent refusal, such as a wrong secret; ConnectionFailed after
+    ``ATTEMPTS_MOST`` attempts.
     """
     rng = random.Random()
     backoff = Backoff(config.sasl_login_retry_backoff_ms, config.sasl_login_retry_backoff_max_ms, rng)
-    for attempt in range(1, TRIES_MOST + 1):
+    for attempt in range(1, ATTEMPTS_MOST + 1):
         try:
             return await in_thread(lambda: _ask(config, credentials))
         except ConnectionFailed:
-            if attempt == TRIES_MOST:
+            if attempt == ATTEMPTS_MOST:
                 raise
             await asyncio.sleep(backoff.delay_ms(attempt) / 1000)
     raise AssertionError("the last try returns or raises")
@@ -129,33 +132,34 @@ def _ask(config: ClientConfig, credentials: Credentials) -> Token:
     opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=https_context(config)), _NoRedirects())
     try:
         with opener.open(_request(config, credentials, url), timeout=timeout_ms / 1000) as answer:
-            return _token_in(answer.read(ANSWER_MAX_BYTES), where, credentials)
+            return _token_in(answer.read(RESPONSE_MAX_BYTES), where, credentials)
     except urllib.error.HTTPError as error:
-        words = f"{where} answers {error.code} {error.reason}{_said(error.read(ANSWER_MAX_BYTES))}"
-        if error.code in LASTING or error.code in range(300, 400):
-            raise AuthenticationFailed(words) from None
-        raise ConnectionFailed(words) from None
+        details = f"{where} answers {error.code} {error.reason}{_error_text(error.read(RESPONSE_MAX_BYTES))}"
+        if error.code in PERMANENT or error.code in range(300, 400):
+            raise AuthenticationFailed(details) from None
+        raise ConnectionFailed(details) from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, ssl.SSLCertVerificationError):
-            told = error.reason.verify_message
-            raise AuthenticationFailed(
-                f"{where} is not trusted: {told}; its authority is for https.ca.location"
-            ) from None
-        raise ConnectionFailed(f"{where} cannot be reached: {error.reason}") from None
+            reason = error.reason.verify_message
+            raise AuthenticationFailed(f"{where} is not trusted: {reason}; add its CA to https.ca.location") from None
+        raise ConnectionFailed(f"{where} is unreachable: {error.reason}") from None
     except (OSError, HTTPException) as error:
-        raise ConnectionFailed(f"{where} cannot be reached: {error or type(error).__name__}") from None
+        raise ConnectionFailed(f"{where} is unreachable: {error or type(error).__name__}") from None
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A secret goes where the user said, and nowhere else."""
+    """Refuses redirects: the client's secret goes only to the configured URL."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def https_context(config: ClientConfig) -> ssl.SSLContext:
-    """Return how an identity provider is judged: by the system's authorities, those of ``https.ca.location``, and
-    those of the brokers where they are PEM. Raises AuthenticationFailed for a file that cannot be read."""
+    """Return the TLS context for identity providers.
+
+    It trusts the system's CAs, ``https.ca.location``, and the brokers' CAs if they are PEM. Raises AuthenticationFailed
+    for an unreadable file.
+    """
     context = ssl.create_default_context()
     for location in (config.https_ca_location, config.ssl_ca_location):
         if location is None:
@@ -167,7 +171,7 @@ def https_context(config: ClientConfig) -> ssl.SSLContext:
             else:
                 context.load_verify_locations(cafile=str(path))
         except (OSError, ssl.SSLError) as error:
-            raise AuthenticationFailed(f"the authorities in {path} cannot be read: {error}") from None
+            raise AuthenticationFailed(f"cannot read the CA certificates in {path}: {error}") from None
     for text in (config.https_ca_pem, config.ssl_ca_pem):
         if text is not None:
             context.load_verify_locations(cadata=text)
@@ -205,13 +209,13 @@ def _token_in(body: bytes, where: str, credentials: Credentials) -> Token:
     return Token(Secret(text), expires_ms, credentials.extensions)
 
 
-def _said(body: bytes) -> str:
+def _error_text(body: bytes) -> str:
     try:
         said = json.loads(body)
-        words = ": ".join(str(said[key]) for key in ("error", "error_description") if said.get(key))
+        details = ": ".join(str(said[key]) for key in ("error", "error_description") if said.get(key))
     except (ValueError, AttributeError):
         return ""
-    return f" ({one_line(words, WORDS_MAX_CHARS)})" if words else ""
+    return f" ({one_line(details, ERROR_MAX_CHARS)})" if details else ""
 
 
 def _assertion(config: ClientConfig) -> str:
@@ -255,54 +259,55 @@ def _read(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise AuthenticationFailed(f"{path} cannot be read: {why}") from None
+        why = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise AuthenticationFailed(f"cannot read {path}: {why}") from None
 
 
 MILLISECONDS_FROM: Final = 100_000_000_000
-"""A time of expiry above this is in milliseconds, as Amazon's signer has it: in seconds it would be the year 5138."""
+"""Expiry times above this are in milliseconds, as Amazon's signer returns them; as seconds it is the year 5138."""
 MSK_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
 TokenSource = Callable[[str], Awaitable[Token]]
-"""Gets a token for a broker's host. Raises AuthenticationFailed where another try would not mend it, and another
-KohortError where it might."""
+"""Returns a token for a broker's host. Raises AuthenticationFailed for permanent errors, other KohortErrors for
+temporary ones.
+"""
 
 
 def token_source(config: ClientConfig, credentials: Credentials) -> TokenSource:
 
-    async def called(_host: str) -> Token:
+    async def from_callback(_host: str) -> Token:
         return await _from_callback(config, credentials.extensions)
 
-    async def asked(_host: str) -> Token:
+    async def from_provider(_host: str) -> Token:
         return await fetch_token(config, credentials)
 
-    async def read(_host: str) -> Token:
+    async def from_file(_host: str) -> Token:
         return await in_thread(lambda: _from_file(config.sasl_oauthbearer_token_endpoint_url or "", credentials))
 
-    async def made(_host: str) -> Token:
+    async def unsigned(_host: str) -> Token:
         return unsecured(credentials.options, credentials.extensions, wall_ms())
 
-    async def signed(host: str) -> Token:
+    async def from_amazon(host: str) -> Token:
         region = config.sasl_aws_region or _region_of(host)
         return await in_thread(lambda: _signed_by_amazon(region, credentials))
 
     return {
-        TokenMethod.CALLBACK: called,
-        TokenMethod.OIDC: asked,
-        TokenMethod.FILE: read,
-        TokenMethod.UNSECURED: made,
-        TokenMethod.MSK: signed,
+        TokenMethod.CALLBACK: from_callback,
+        TokenMethod.OIDC: from_provider,
+        TokenMethod.FILE: from_file,
+        TokenMethod.UNSECURED: unsigned,
+        TokenMethod.MSK: from_amazon,
     }[credentials.method or TokenMethod.CALLBACK]
 
 
 async def _from_callback(config: ClientConfig, extensions: Mapping[str, str]) -> Token:
-    """Call the user's function: with ``sasl.oauthbearer.config`` where it takes an argument, as librdkafka's do."""
+    """Call the user's function, with ``sasl.oauthbearer.config`` if it takes an argument, as in librdkafka."""
     provider = config.sasl_oauth_token_provider
     function = getattr(provider, "token", None) if not callable(provider) else provider
     assert function is not None, "credentials_of has checked it"
     args = (config.sasl_oauthbearer_config or "",) if _takes_argument(function) else ()
     try:
         is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004  # an object whose call is a coroutine
+            getattr(function, "__call__", None)  # noqa: B004  # an object with a coroutine ``__call__``
         )
         given = function(*args) if is_coroutine else await in_thread(lambda: function(*args))
         if inspect.isawaitable(given):
@@ -323,20 +328,20 @@ def _takes_argument(function: Callable[..., Any]) -> bool:
 
 
 def _token_of(given: Any, extensions: Mapping[str, str]) -> Token:
-    """Take a text, or (token, expiry in seconds[, principal[, extensions]])."""
+    """Convert a string, or (token, expiry in seconds[, principal[, extensions]])."""
     parts = given if isinstance(given, tuple | list) else (given,)
     text = parts[0] if parts else None
     text = text.reveal() if isinstance(text, Secret) else text
     if not isinstance(text, str) or not text:
         raise AuthenticationFailed(
             f"sasl.oauth.token.provider returned {type(given).__name__}: expected a token, or "
-            "(token, time of expiry in seconds)"
+            "(token, expiry time in seconds since 1970)"
         )
     expires_ms = expiry_ms(text)
     if len(parts) > 1 and parts[1] is not None:
         if isinstance(parts[1], bool) or not isinstance(parts[1], int | float):
             raise AuthenticationFailed(
-                f"sasl.oauth.token.provider returned {type(parts[1]).__name__} as the time of expiry: expected seconds "
+                f"sasl.oauth.token.provider returned {type(parts[1]).__name__} as the expiry time: expected seconds "
                 "since 1970"
             )
         expires_ms = int(parts[1] if parts[1] >= MILLISECONDS_FROM else parts[1] * 1000)
@@ -350,10 +355,10 @@ def _from_file(url: str, credentials: Credentials) -> Token:
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise AuthenticationFailed(f"the file with the token, {path}, cannot be read: {why}") from None
+        why = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise AuthenticationFailed(f"the token file {path} cannot be read: {why}") from None
     if not text:
-        raise AuthenticationFailed(f"the file with the token, {path}, is empty")
+        raise AuthenticationFailed(f"the token file {path} is empty")
     return Token(Secret(text), expiry_ms(text), credentials.extensions)
 
 
@@ -367,7 +372,7 @@ def _signed_by_amazon(region: str | None, credentials: Credentials) -> Token:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
     options = credentials.options
     if region is None:
-        raise AuthenticationFailed("the broker's name does not say its region of AWS: set sasl.aws.region")
+        raise AuthenticationFailed("the broker's host name has no AWS region: set sasl.aws.region")
     try:
         if profile := options.get("awsProfileName"):
             text, expires = Signer.generate_auth_token_from_profile(region, profile)
@@ -377,5 +382,5 @@ def _signed_by_amazon(region: str | None, credentials: Credentials) -> Token:
         else:
             text, expires = Signer.generate_auth_token(region)
     except Exception as error:
-        raise AuthenticationFailed(f"no token for MSK: {type(error).__name__}: {error}") from error
+        raise AuthenticationFailed(f"cannot create a token for MSK: {type(error).__name__}: {error}") from error
     return _token_of((text, expires), credentials.extensions)

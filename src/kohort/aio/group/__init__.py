@@ -1,1 +1,1 @@
-"""Handlers that a group calls for each partition, in threads and in tasks."""
+"""Consumer groups that call a handler for each partition, in threads or asyncio tasks."""

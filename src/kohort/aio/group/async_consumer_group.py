@@ -1,7 +1,7 @@
-"""Consumer groups by handlers, in tasks: what ``consumer_group.py`` is for threads, on the user's own loop.
+"""Consumer groups with handlers for asyncio (``consumer_group.py`` has those for threads).
 
-The task that awaits ``run`` polls, rebalances and feeds; each claimed partition is handled in a task of its own. When a
-session is over, handlers have ``max.poll.interval.ms`` to return; then they are cancelled.
+The task that awaits ``run`` polls, rebalances and distributes records; each claimed partition has a handler task. After
+a session handlers have ``max.poll.interval.ms`` to return; then they are cancelled.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kohort.aio.calls import documented_as
 from kohort.aio.consuming.async_waits import AsyncConsumerWaits
-from kohort.aio.consuming.consumer_calls import topics_of
+from kohort.aio.consuming.consumer_calls import checked_topics
 from kohort.aio.consuming.record_reader import layout_of
-from kohort.aio.finalizers import say_goodbye
+from kohort.aio.finalizers import leave_dropped
 from kohort.aio.group.consumer_group import Claim, ConsumerGroup, GroupSession
-from kohort.aio.group.group_calls import GroupCalls, GroupOptions, session_goes_on
+from kohort.aio.group.group_calls import GroupCalls, GroupOptions, handlers_running_error
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS, Session, SessionClaim, SessionState
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import consumer_metrics
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 @documented_as(GroupSession)
 class AsyncGroupSession(Session):
-    """One membership of one generation, from ``setup`` to ``cleanup``, of a group in tasks.
+    """A member's time with one assignment, from ``setup`` to ``cleanup``, in asyncio.
 
-    ``member_id`` and ``generation_id`` are the group's names for it, ``partitions`` what it claims, and ``claims``
-    these partitions with their records.
+    ``member_id`` and ``generation_id`` identify the member, ``partitions`` are its assignment, ``claims`` the same with
+    records.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -51,9 +51,9 @@ class AsyncGroupSession(Session):
 
 @documented_as(Claim)
 class AsyncClaim(SessionClaim):
-    """One partition during one session. ``async for`` gives its records until the session ends.
+    """A partition during a session; ``async for`` yields its records until the session ends.
 
-    ``topic`` and ``partition`` name it; ``initial_offset`` is where the session began to read it.
+    ``topic`` and ``partition`` identify it; ``initial_offset`` is the first offset that the session reads.
     """
 
     def __init__(self, session: SessionState, state: ClaimState) -> None:
@@ -93,14 +93,14 @@ class AsyncClaim(SessionClaim):
             self._session.check_damage(self._state, fetched)
 
     async def _take(self) -> Fetched | None:
-        await asyncio.sleep(0)  # a handler that never waits must let others run, the heartbeats too
+        await asyncio.sleep(0)  # a handler that never waits must let other tasks run, also heartbeats
         while not (self._state.inbox or self._session.ending):
             self._changed.clear()
             await self._changed.wait()
         if self._session.ending:
             return None
         fetched = self._state.inbox.popleft()
-        self._session.waits.look_again()
+        self._session.waits.wake_waiting()
         return fetched
 
 
@@ -119,63 +119,65 @@ class HandlerTasks:
         try:
             await handler.consume_claim(self.session, claim)
         except asyncio.CancelledError as error:
-            if not self.state.ending:  # by somebody else than this session, which would end for no known reason
+            if not self.state.ending:  # cancelled by other code than this session
                 self.state.fail(state, error)
             raise
-        except BaseException as error:  # noqa: BLE001  # the task that runs the group raises it
+        except BaseException as error:  # noqa: BLE001  # raised in the task that runs the group
             self.state.fail(state, error)
         finally:
             self.state.end()
 
-    def have_me(self) -> bool:
+    def is_current(self) -> bool:
         return asyncio.current_task() in self._tasks
 
     async def join(self, patience_ms: int) -> None:
-        """Wait until every handler has returned; those that have not in time are cancelled."""
+        """Wait until all handlers have returned; cancel the late ones."""
         if not self._tasks:
             return
         _, late = await asyncio.wait(self._tasks, timeout=patience_ms / 1000)
         for task in late:
-            task.cancel(f"the session was over for {patience_ms} ms")
+            task.cancel(f"the session ended {patience_ms} ms ago")
         if late:
             await asyncio.wait(late)
 
 
 class AsyncHandler(Protocol):
-    """What ``AsyncConsumerGroup.run`` takes; ``AsyncGroupHandler`` needs no ``setup`` and ``cleanup``."""
+    """The handler of ``AsyncConsumerGroup.run``; derive it from ``AsyncGroupHandler`` to omit ``setup`` and
+    ``cleanup``.
+    """
 
     async def setup(self, session: AsyncGroupSession) -> None:  # noqa: ARG002
-        """Prepare for a session, before its claims are handled."""
-        return  # a body: subclasses inherit the method, which is not abstract
+        """Prepare a session before its claims are handled."""
+        return  # after_fork by subclasses, so not abstract
 
     async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:
-        """Handle one partition; return when the claim's iteration ends."""
+        """Handle a partition; return when the iteration over the claim ends."""
 
     async def cleanup(self, session: AsyncGroupSession) -> None:  # noqa: ARG002
-        """Finish a session, after every claim was handled and before the last commit."""
-        return  # a body: subclasses inherit the method, which is not abstract
+        """Finish a session after all claims were handled, before the last commit."""
+        return  # after_fork by subclasses, so not abstract
 
 
 class AsyncGroupHandler(ABC):
-    """A handler of which only ``consume_claim`` has to be written."""
+    """Base class of handlers: only ``consume_claim`` is required."""
 
-    async def setup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """Prepare for a session, before its claims are handled."""
+    async def setup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # optional
+        """Prepare a session before its claims are handled."""
 
-    async def cleanup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """Finish a session, after every claim was handled and before the last commit."""
+    async def cleanup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # optional
+        """Finish a session after all claims were handled, before the last commit."""
 
     @abstractmethod
     async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:
-        """Handle one partition, in a task of its own; return when the claim's iteration ends."""
+        """Handle a partition in its own task; return when the iteration over the claim ends."""
 
 
 @documented_as(ConsumerGroup)
 class AsyncConsumerGroup:
     """``await AsyncConsumerGroup(bootstrap_servers="localhost:9092", group_id="g").run("t", handler)``.
 
-    Options, sessions, marks, back-pressure and errors as with ``ConsumerGroup``; the handler's methods are coroutines.
-    Its guide is docs/guides/consumer-group.md.
+    Options, sessions, marks, back-pressure and errors are those of ``ConsumerGroup``; handler methods are coroutines.
+    Guide: docs/guides/consumer-group.md.
     """
 
     def __init__(
@@ -197,24 +199,24 @@ class AsyncConsumerGroup:
     async def run(
         self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: AsyncHandler
     ) -> None:
-        """Consume session after session, until ``stop`` or cancellation. Raises as ``consume``."""
-        wanted = topics_of(topics)
+        """Run sessions until ``stop`` or cancellation. Raises as ``consume``."""
+        checked = checked_topics(topics)
         while not self._calls.stopping:
-            await self.consume(wanted, handler)
+            await self.consume(checked, handler)
 
     async def consume(
         self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: AsyncHandler
     ) -> None:
-        """Run one session, from joining to its end. The member stays in the group until ``close``: call again within
-        ``max.poll.interval.ms``.
+        """Run one session, from the join to its end. Call it again within ``max.poll.interval.ms``: the member stays in
+        the group.
 
-        Raises HandlerFailed for what ``consume_claim`` raised; what ``setup`` and ``cleanup`` raise, as it is;
-        UsageError if another task runs the group and for anything else than topics, and what no retry can mend, as
-        ``Consumer.poll`` does: NoOffsetForPartition, LogTruncated, ApiError.
+        Raises HandlerFailed for an error of ``consume_claim``; errors of ``setup`` and ``cleanup`` unchanged;
+        UsageError if another task runs the group, and for other values than topics; and permanent errors of
+        ``Consumer.poll``: NoOffsetForPartition, LogTruncated, ApiError.
         """
         self._waits.check_usable()
         if self._runner is not None:
-            raise UsageError(f"the group is run by {self._runner.get_name()!r} already")
+            raise UsageError(f"task {self._runner.get_name()!r} already runs the group")
         self._runner = asyncio.current_task()
         self._idle.clear()
         try:
@@ -228,14 +230,14 @@ class AsyncConsumerGroup:
             return consumer_metrics(self._machine, self._waits.now_ms())
 
     def stop(self) -> None:
-        """Let ``run`` return after the session's end. To be called on the loop, by handlers or signal handlers too."""
+        """End the session and let ``run`` return. Call it on the loop; handlers and signal handlers may."""
         self._calls.stop()
 
     async def close(self, *, timeout_ms: int | None = None) -> None:
-        """Stop, wait for the session to end, leave the group and end the connections. A second call does nothing.
+        """Stop, wait for the session's end, leave the group and close the connections. A second call has no effect.
 
-        Waits for ``timeout_ms`` milliseconds; by default for 30 s, but for answers only 2 s while no broker can be
-        reached. Raises ApiTimeout if the handlers have not returned then, and UsageError in a handler.
+        Waits up to ``timeout_ms`` milliseconds (default 30 s), for responses only 2 s while no broker is reachable.
+        Raises ApiTimeout if handlers have not returned by then, and UsageError in a handler.
         """
         if self._waits.closed:
             return
@@ -244,7 +246,7 @@ class AsyncConsumerGroup:
             try:
                 await asyncio.wait_for(self._idle.wait(), close_timeout.most_ms / 1000)
             except TimeoutError:
-                raise session_goes_on(close_timeout) from None
+                raise handlers_running_error(close_timeout) from None
         self._waits.closing = True
         try:
             await self._waits.run_anywhere(self._calls.finish(close_timeout))
@@ -262,4 +264,4 @@ class AsyncConsumerGroup:
     def __del__(self) -> None:
         waits: AsyncConsumerWaits | None = getattr(self, "_waits", None)
         if waits is not None and waits.running is not None and not waits.closed:
-            say_goodbye("an AsyncConsumerGroup", self._machine, waits.running, nullcontext())
+            leave_dropped("an AsyncConsumerGroup", self._machine, waits.running, nullcontext())

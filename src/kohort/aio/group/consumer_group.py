@@ -1,11 +1,11 @@
-"""Consumer groups by handlers, in threads: the style of sarama's ConsumerGroup, over the same machine as ``Consumer``.
+"""Consumer groups with handlers in threads, in the style of sarama's ConsumerGroup.
 
-The thread that calls ``run`` polls, rebalances and feeds; each claimed partition is handled in a thread of its own.
+The thread that calls ``run`` polls, rebalances and distributes records; each claimed partition has a handler thread.
 
-    setup(session) ─▶ consume_claim(session, claim), a thread each ─▶ cleanup(session) ─▶ commit ─▶ the next
+    setup(session) ─▶ consume_claim(session, claim), a thread each ─▶ cleanup(session) ─▶ commit ─▶ next session
 
-A session ends when the group rebalances partitions away from this member or to it, when the first ``consume_claim``
-returns or raises, and on ``stop``. Rebalances that leave this member's partitions alone (cooperative) do not end it.
+A session ends when a rebalance changes this member's partitions, when the first ``consume_claim`` returns or raises,
+and on ``stop``. A cooperative rebalance that keeps this member's partitions does not end it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kohort.aio.consuming.consumer_calls import topics_of
+from kohort.aio.consuming.consumer_calls import checked_topics
 from kohort.aio.consuming.record_reader import layout_of
 from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.driver import Driver
-from kohort.aio.finalizers import say_goodbye
-from kohort.aio.group.group_calls import GroupCalls, GroupOptions, session_goes_on
+from kohort.aio.finalizers import leave_dropped
+from kohort.aio.group.group_calls import GroupCalls, GroupOptions, handlers_running_error
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS, Session, SessionClaim, SessionState
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.tls.contexts import tls_of
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-LOOK_UP_S: Final = 1.0
+WAIT_SLICE_S: Final = 1.0
 log = logging.getLogger(__name__)
 
 
 class GroupSession(Session):
-    """One membership of one generation, from ``setup`` to ``cleanup``. Its methods may be called by any thread.
+    """A member's time with one assignment, from ``setup`` to ``cleanup``. Methods may be called from any thread.
 
-    ``member_id`` and ``generation_id`` are the group's names for it, ``partitions`` what it claims, and ``claims``
-    these partitions with their records.
+    ``member_id`` and ``generation_id`` identify the member, ``partitions`` are its assignment, ``claims`` the same with
+    records.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -54,19 +54,18 @@ class GroupSession(Session):
         self.claims = tuple(Claim(state, claim) for claim in state.claims.by_partition.values())
 
     def commit(self, *, timeout_ms: int | None = None) -> None:
-        """Commit what is marked, and wait until that is written: for ``timeout_ms`` milliseconds, by default
-        ``default.api.timeout.ms``.
+        """Commit the marked offsets and wait until the commit is persisted.
 
-        Raises CommitFailed if the group has gone on without this member, ApiTimeout when the time is over, ApiError for
-        what the coordinator refuses.
+        Raises CommitFailed if the group has rebalanced without this member, ApiTimeout after ``timeout_ms``
+        milliseconds (default: ``default.api.timeout.ms``), ApiError if the coordinator refuses.
         """
         self._state.waits.run_anywhere(self._state.commit(timeout_ms))
 
 
 class Claim(SessionClaim):
-    """One partition during one session. Iterating gives its records until the session ends.
+    """A partition during a session; iterating yields its records until the session ends.
 
-    ``topic`` and ``partition`` name it; ``initial_offset`` is where the session began to read it.
+    ``topic`` and ``partition`` identify it; ``initial_offset`` is the first offset that the session reads.
     """
 
     def __init__(self, session: SessionState, state: ClaimState) -> None:
@@ -75,7 +74,7 @@ class Claim(SessionClaim):
         session.wake_by(state, self._changed.notify_all)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield records one by one, until the session ends. Raises CorruptRecord where the log is damaged."""
+        """Yield records one by one until the session ends. Raises CorruptRecord if the log is damaged."""
         for records in self.batches():
             for record in records:
                 if self._session.ending:
@@ -83,7 +82,7 @@ class Claim(SessionClaim):
                 yield record
 
     def batches(self) -> Iterator[list[Record]]:
-        """Yield records as they were fetched, in lists, until the session ends. Raises as iterating does."""
+        """Yield fetched records in lists until the session ends. Raises as iterating does."""
         while (fetched := self._take()) is not None:
             records = fetched.decode_records(check_crcs=self._session.check_crcs)
             if records:
@@ -99,11 +98,10 @@ class Claim(SessionClaim):
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield Arrow batches as they were fetched, until the session ends; columns, types and options of
-        ``Consumer.poll_arrow``. Mark them with ``mark_offset``.
+        """Yield fetched Arrow batches until the session ends; columns, types and options as in ``Consumer.poll_arrow``.
 
-        Raises CorruptRecord where the log is damaged, UndecodableValue for a value that is not as ``json`` says,
-        UsageError for an unknown column or type.
+        Mark them with ``mark_offset``. Raises CorruptRecord if the log is damaged, UndecodableValue for a value that
+        does not match ``json``, UsageError for an unknown column or type.
         """
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         while (fetched := self._take()) is not None:
@@ -115,11 +113,11 @@ class Claim(SessionClaim):
     def _take(self) -> Fetched | None:
         with self._changed:
             while not (self._state.inbox or self._session.ending):
-                self._changed.wait(LOOK_UP_S)
+                self._changed.wait(WAIT_SLICE_S)
             if self._session.ending:
                 return None
             fetched = self._state.inbox.popleft()
-        self._session.waits.look_again()
+        self._session.waits.wake_waiting()
         return fetched
 
 
@@ -139,64 +137,66 @@ class HandlerThreads:
     def _handle(self, handler: Handler, claim: Claim, state: ClaimState) -> None:
         try:
             handler.consume_claim(self.session, claim)
-        except BaseException as error:  # noqa: BLE001  # the thread that runs the group raises it
+        except BaseException as error:  # noqa: BLE001  # raised in the thread that runs the group
             self.state.fail(state, error)
         finally:
             self.state.end()
 
-    def have_me(self) -> bool:
+    def is_current(self) -> bool:
         return threading.current_thread() in self._threads
 
     def join(self, patience_ms: int) -> None:
-        """Wait until every handler has returned, and say who makes the group wait for too long."""
+        """Wait until all handlers have returned; warn of a late one."""
         now_ms = self.state.waits.now_ms
         deadline_ms = now_ms() + patience_ms
         warned = False
         for thread in self._threads:
             while thread.is_alive():
-                thread.join(LOOK_UP_S)
+                thread.join(WAIT_SLICE_S)
                 if thread.is_alive() and not warned and now_ms() > deadline_ms:
                     warned = True
-                    log.warning("the session is over for %d ms, but %s has not returned", patience_ms, thread.name)
+                    log.warning(
+                        "the session ended %d ms ago, but handler %s has not returned", patience_ms, thread.name
+                    )
 
 
 class Handler(Protocol):
-    """What ``ConsumerGroup.run`` takes; ``GroupHandler`` needs no ``setup`` and ``cleanup``."""
+    """The handler of ``ConsumerGroup.run``; derive it from ``GroupHandler`` to omit ``setup`` and ``cleanup``."""
 
     def setup(self, session: GroupSession) -> None:  # noqa: ARG002
-        """Prepare for a session, before its claims are handled."""
-        return  # a body: subclasses inherit the method, which is not abstract
+        """Prepare a session before its claims are handled."""
+        return  # after_fork by subclasses, so not abstract
 
     def consume_claim(self, session: GroupSession, claim: Claim) -> None:
-        """Handle one partition; return when the claim's iteration ends."""
+        """Handle a partition; return when the iteration over the claim ends."""
 
     def cleanup(self, session: GroupSession) -> None:  # noqa: ARG002
-        """Finish a session, after every claim was handled and before the last commit."""
-        return  # a body: subclasses inherit the method, which is not abstract
+        """Finish a session after all claims were handled, before the last commit."""
+        return  # after_fork by subclasses, so not abstract
 
 
 class GroupHandler(ABC):
-    """A handler of which only ``consume_claim`` has to be written."""
+    """Base class of handlers: only ``consume_claim`` is required."""
 
-    def setup(self, session: GroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """Prepare for a session in the thread of ``run``, before its claims are handled."""
+    def setup(self, session: GroupSession) -> None:  # noqa: B027  # optional
+        """Prepare a session before its claims are handled, in the thread of ``run``."""
 
-    def cleanup(self, session: GroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """Finish a session in the thread of ``run``, after every claim was handled and before the last commit."""
+    def cleanup(self, session: GroupSession) -> None:  # noqa: B027  # optional
+        """Finish a session after all claims were handled, before the last commit, in the thread of ``run``."""
 
     @abstractmethod
     def consume_claim(self, session: GroupSession, claim: Claim) -> None:
-        """Handle one partition, in a thread of its own; return when the claim's iteration ends."""
+        """Handle a partition in its own thread; return when the iteration over the claim ends."""
 
 
 class ConsumerGroup:
     """``ConsumerGroup(bootstrap_servers="localhost:9092", group_id="g").run("t", handler)``; options as ``Consumer``'s.
 
-    With ``enable.auto.commit`` (the default) what is marked is committed by the clock and at the end of each session.
-    ``max_processing_time_ms``: a claim that takes nothing for so many milliseconds is not fetched for until it does.
-    Raises ConfigError for an unknown option or a value out of bounds, and UsageError without a ``group.id``.
+    With ``enable.auto.commit`` (default) marked offsets are committed regularly and at the end of each session.
+    Fetching pauses for a claim whose handler takes no records for ``max_processing_time_ms`` milliseconds. Raises
+    ConfigError for an unknown option or an invalid value, and UsageError without a ``group.id``.
 
-    Its guide is docs/guides/consumer-group.md.
+    Guide: docs/guides/consumer-group.md.
     """
 
     def __init__(
@@ -222,22 +222,22 @@ class ConsumerGroup:
         io.close_at_exit(self, timeout_ms=int(EXIT_GRACE_S * 1000))
 
     def run(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Handler) -> None:
-        """Consume session after session, until ``stop``. Raises as ``consume``."""
-        wanted = topics_of(topics)
+        """Run sessions until ``stop``. Raises as ``consume``."""
+        checked = checked_topics(topics)
         while not self._calls.stopping:
-            self.consume(wanted, handler)
+            self.consume(checked, handler)
 
     def consume(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Handler) -> None:
-        """Run one session, from joining to its end. The member stays in the group until ``close``: call again within
-        ``max.poll.interval.ms``.
+        """Run one session, from the join to its end. Call it again within ``max.poll.interval.ms``: the member stays in
+        the group.
 
-        Raises HandlerFailed for what ``consume_claim`` raised; what ``setup`` and ``cleanup`` raise, as it is;
-        UsageError in a handler and for anything else than topics, and what no retry can mend, as ``Consumer.poll``
-        does: NoOffsetForPartition, LogTruncated, ApiError.
+        Raises HandlerFailed for an error of ``consume_claim``; errors of ``setup`` and ``cleanup`` unchanged;
+        UsageError in a handler and for other values than topics; and permanent errors of ``Consumer.poll``:
+        NoOffsetForPartition, LogTruncated, ApiError.
         """
         with self._waits.using():
             if self._runner is not None:
-                raise UsageError("consume() was called from within its own handler")
+                raise UsageError("consume() was called inside a handler of the same group")
             self._runner = threading.current_thread()
             self._idle.clear()
             try:
@@ -247,29 +247,29 @@ class ConsumerGroup:
                 self._idle.set()
 
     def metrics(self) -> MetricsSnapshot:
-        """Return what this group's member counts of itself, by Kafka's names (docs/guides/client-metrics.md).
+        """Return the metrics of this member by Kafka's names (docs/guides/client-metrics.md).
 
-        It takes no request, and may be called from any thread, also after ``close``.
+        Sends no request. May be called from any thread, also after ``close``.
         """
         with self._waits.guard:
             return consumer_metrics(self._machine, self._waits.now_ms())
 
     def stop(self) -> None:
-        """Let ``run`` return after the session's end. Safe from any thread, handlers and signal handlers included."""
+        """End the session and let ``run`` return. Safe from any thread, handlers and signal handlers."""
         self._calls.stop()
 
     def close(self, *, timeout_ms: int | None = None) -> None:
-        """Stop, wait for the session to end, leave the group and end the connections. A second call does nothing,
-        nor does one in a child process that has it by a fork.
+        """Stop, wait for the session's end, leave the group and close the connections.
 
-        Waits for ``timeout_ms`` milliseconds; by default for 30 s, but for answers only 2 s while no broker can be
-        reached. Raises ApiTimeout if the handlers have not returned then, and UsageError in a handler.
+        Waits up to ``timeout_ms`` milliseconds (default 30 s), for responses only 2 s while no broker is reachable. A
+        second call, and a call in a child process after ``fork()``, has no effect. Raises ApiTimeout if handlers have
+        not returned by then, and UsageError in a handler.
         """
         if not self._waits.is_usable_here:
             return
         close_timeout = self._calls.begin_close(timeout_ms, is_runner=threading.current_thread() is self._runner)
         if not self._idle.wait(close_timeout.most_ms / 1000):
-            raise session_goes_on(close_timeout)
+            raise handlers_running_error(close_timeout)
         with self._waits.using():
             self._waits.closing = True
             try:
@@ -277,9 +277,9 @@ class ConsumerGroup:
             finally:
                 self._waits.end(self)
 
-    def inherited(self) -> None:
-        """Get along after a fork: see ``Closeable``."""
-        self._waits.inherited()
+    def after_fork(self) -> None:
+        """Replace the lock in a child process after ``fork()``."""
+        self._waits.after_fork()
 
     def __enter__(self) -> ConsumerGroup:
         return self
@@ -290,4 +290,4 @@ class ConsumerGroup:
     def __del__(self) -> None:
         waits: ConsumerWaits | None = getattr(self, "_waits", None)
         if waits is not None and waits.is_usable_here:
-            say_goodbye("a ConsumerGroup", self._machine, self._driver, self._lock, waits.io.finish)
+            leave_dropped("a ConsumerGroup", self._machine, self._driver, self._lock, waits.io.finish)

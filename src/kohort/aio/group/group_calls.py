@@ -1,7 +1,6 @@
-"""What a group of handlers does, in threads and in tasks: session after session, and the end.
+"""The sessions of a consumer group with handlers, for threads and asyncio.
 
-Each call is a generator of its waits (``calls.py``); the faces run them. What handles the claims of a session, threads
-or tasks, is behind ``Workers``.
+Each call is a generator of its waits (``calls.py``). ``Workers`` hides whether threads or tasks handle the claims.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from kohort.aio.calls import Call, PollUntil, Run, Waits, leave_group
-from kohort.aio.consuming.consumer_calls import topics_of
+from kohort.aio.consuming.consumer_calls import checked_topics
 from kohort.aio.group.session_state import SessionState
 from kohort.aio.system import system_rng
 from kohort.client.consumer import CloseTimeout, ConsumerMachine
@@ -31,21 +30,21 @@ class Workers(Protocol):
 
     @property
     def session(self) -> Any:
-        """What the handlers are given of the session."""
+        """The session object for the handlers."""
 
     def start(self, handler: Any) -> None:
-        """Begin to handle each claim."""
+        """Start a handler for each claim."""
 
     def join(self, patience_ms: int) -> Any:
-        """Wait until every handler has returned, or return what has to be awaited for it."""
+        """Wait until all handlers have returned, or return an awaitable for that."""
 
-    def have_me(self) -> bool:
-        """Tell whether this is called in one of them."""
+    def is_current(self) -> bool:
+        """Return True if called inside a handler."""
 
 
 @dataclasses.dataclass(slots=True)
 class GroupOptions:
-    """What a group was configured with. Raises ConfigError for an unknown option or a value out of bounds."""
+    """Checked options of a group. Raises ConfigError for an unknown option or a value out of bounds."""
 
     config: ConsumerConfig
     max_processing_time_ms: int
@@ -54,21 +53,20 @@ class GroupOptions:
     def of(
         cls, config: Mapping[str, Any] | None, options: Mapping[str, Any], max_processing_time_ms: int
     ) -> GroupOptions:
-        """Check what the user gave."""
         if whole_number("max_processing_time_ms", max_processing_time_ms) < 0:
             raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected at least 0")
         return cls(client_config(ConsumerConfig, config, options), max_processing_time_ms)
 
     def new_machine(self) -> ConsumerMachine:
-        """Return the machine of the group. Raises UsageError without a ``group.id``."""
-        by_hand = dataclasses.replace(self.config, enable_auto_commit=False)  # only what is marked is committed
+        """Return the group's machine. Raises UsageError without a ``group.id``."""
+        by_hand = dataclasses.replace(self.config, enable_auto_commit=False)  # only marked offsets are committed
         machine = ConsumerMachine(by_hand, system_rng())
         machine.group  # noqa: B018  # raises without a group.id
         return machine
 
 
 class GroupCalls:
-    """The calls of one group, and its session while there is one."""
+    """The calls of a group, and its current session."""
 
     def __init__(
         self,
@@ -86,15 +84,13 @@ class GroupCalls:
         self._workers: Workers | None = None
         self._handler: Any = None
 
-    # Sessions
-
     def consume(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Any) -> Call[None]:
-        """Run one session, from joining to its end."""
+        """Run one session, from the join to its end."""
         self._handler = handler
         self._waits.listener = _SessionEnder(self, self._waits)
         try:
             with self._waits.guard:
-                self._machine.subscribe(topics_of(topics))
+                self._machine.subscribe(checked_topics(topics))
             yield from self._one_session(handler)
         finally:
             try:
@@ -121,16 +117,16 @@ class GroupCalls:
             raise state.failure
 
     def _is_assigned(self) -> bool | None:
-        """Return True when the group has agreed and every position is found, or the wait is over."""
+        """Return True when the group is stable and all positions are known, or the wait must end."""
         with self._waits.guard:
             settled = self._machine.group.rebalance.is_stable
             known = all(s.has_position for s in self._machine.subscription.assigned.values())
         return True if self.stopping or (settled and known) else None
 
     def end_session(self, *, commit: bool, is_last: bool = False) -> Call[None]:
-        """Let the handlers return, clean up, commit, and stand where they left off. Nothing if there is no session.
+        """End the session: wait for the handlers, clean up, commit, and reset positions to the marks.
 
-        The commit of the last one does not wait for a broker that cannot be reached.
+        The commit of the last session does not wait for unreachable brokers.
         """
         workers, self._workers = self._workers, None
         if workers is None:
@@ -145,25 +141,23 @@ class GroupCalls:
                 try:
                     yield from (state.commit_last() if is_last else state.commit(before_revocation=True))
                 except KohortError as error:
-                    state.warn_of_lost_marks(error)
+                    state.warn_of_uncommitted_marks(error)
             with self._waits.guard:
                 state.claims.put_back()
             self._waits.kick()
 
-    # The end
-
     def stop(self) -> None:
-        """Let the session end, and no other one begin."""
+        """End the session, and start no other."""
         self.stopping = True
         workers = self._workers
         if workers is not None:
             workers.state.end()
-        self._waits.look_again()
+        self._waits.wake_waiting()
 
     def begin_close(self, timeout_ms: int | None, *, is_runner: bool) -> CloseTimeout:
-        """Stop, and return the time that the end may take. Raises UsageError for who would wait for their own end."""
+        """Stop, and return the deadline of closing. Raises UsageError in a handler, which would wait for itself."""
         workers = self._workers
-        if is_runner or (workers is not None and workers.have_me()):
+        if is_runner or (workers is not None and workers.is_current()):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         close_timeout = CloseTimeout(self._machine.engine, self._waits.now_ms(), limit_ms)
@@ -179,13 +173,13 @@ class GroupCalls:
         self._waits.kick()
 
 
-def session_goes_on(close_timeout: CloseTimeout) -> ApiTimeout:
-    """Return the error for a session that did not end in the time there was."""
-    return ApiTimeout(f"the session has not ended after {close_timeout.most_ms} ms: its handlers have not returned")
+def handlers_running_error(close_timeout: CloseTimeout) -> ApiTimeout:
+    """Return the error for handlers that do not return in time."""
+    return ApiTimeout(f"handlers of the session have not returned after {close_timeout.most_ms} ms")
 
 
 class _SessionEnder:
-    """A listener that ends the session before its partitions go, and before others are added."""
+    """A listener that ends the session before its partitions change."""
 
     def __init__(self, calls: GroupCalls, waits: Waits) -> None:
         self._calls = calls

@@ -1,6 +1,6 @@
-"""What a group knows of one session: its claims' data, who failed, and the commits of what was marked.
+"""State of a session of a consumer group with handlers: data of its claims, its failure, and commits of marks.
 
-The users' handlers hold a ``GroupSession`` or an ``AsyncGroupSession``, which show of it what is theirs.
+Handlers see it as ``GroupSession`` or ``AsyncGroupSession``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 log = logging.getLogger(__name__)
 MAX_PROCESSING_TIME_MS: Final = 100
-"""How long a claim may take nothing before its partition is fetched no more (sarama's default)."""
+"""Time after which an idle claim is not fetched any more, in ms (sarama's default)."""
 
 
 class SessionState:
-    """One membership of one generation, from ``setup`` to ``cleanup``. Made under the guard.
+    """State of a session, from ``setup`` to ``cleanup``. Created under the lock.
 
-    ``new_guard`` makes what is held to mark a claim.
+    ``new_guard`` creates the lock of a claim's mark.
     """
 
     def __init__(
@@ -53,13 +53,11 @@ class SessionState:
         self._wake: dict[ClaimState, Callable[[], None]] = {}
 
     def wake_by(self, claim: ClaimState, wake: Callable[[], None]) -> None:
-        """Call ``wake``, under the guard, whenever the claim's inbox was filled, and when the session is over."""
+        """Call ``wake``, under the lock, when the claim has new data, and at the session's end."""
         self._wake[claim] = wake
 
-    # Data
-
     def feed(self) -> bool | None:
-        """Hand on to the claims what came. Returns True when the session is over."""
+        """Distribute fetched data to the claims. Return True when the session is over."""
         if self.ending:
             return True
         with self.waits.guard:
@@ -73,22 +71,22 @@ class SessionState:
         return None
 
     def has_work(self) -> bool:
-        """Tell whether ``feed`` would do something now."""
+        """Return True if ``feed`` has work."""
         return self.ending or self.claims.has_work()
 
     def wait_ms(self, most_ms: int) -> int:
-        """Return for how long nothing has to be done, as far as the clock is concerned."""
+        """Return the time until the next timer, in ms, at most ``most_ms``."""
         now_ms = self.waits.now_ms()
         times = [t for t in (self.claims.wake_at_ms, self._auto_at_ms) if t is not None]
         return max(0, min([*(t - now_ms for t in times), most_ms]))
 
     def count(self, fetched: Fetched, records: int) -> None:
-        """Note that a handler was given so many records of ``fetched``."""
+        """Count records of ``fetched`` as consumed by a handler."""
         with self.waits.guard:
             self.waits.machine.count_records(fetched, records)
 
     def check_damage(self, claim: ClaimState, fetched: Fetched) -> None:
-        """Raise CorruptRecord for damage that is there when it is fetched once more, too."""
+        """Fetch damaged data again; raise CorruptRecord if it stays damaged."""
         if fetched.error is None:
             return
         with self.waits.guard:
@@ -97,18 +95,16 @@ class SessionState:
             raise fetched.error
         self.waits.kick()
 
-    # The end
-
     def end(self) -> None:
-        """Stop the claims' iterations."""
+        """End the iteration of all claims."""
         with self.waits.guard:
             self.ending = True
             for wake in self._wake.values():
                 wake()
-        self.waits.look_again()
+        self.waits.wake_waiting()
 
     def fail(self, claim: ClaimState, error: BaseException) -> None:
-        """Keep what the handler of this claim raised. The first error is told; the others are notes on it."""
+        """Keep an error of a claim's handler. The first is raised; later ones are notes on it."""
         failed = HandlerFailed(str(claim.partition), error)
         failed.__cause__ = error
         if self.failure is None:
@@ -116,10 +112,8 @@ class SessionState:
         else:
             self.failure.add_note(str(failed))
 
-    # Commits of what was marked
-
     def commit(self, timeout_ms: int | None = None, *, before_revocation: bool = False) -> Call[None]:
-        """Commit the marked offsets, and wait for the answer."""
+        """Commit the marked offsets and wait for the response."""
         limit_ms = self._commit_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         with self.waits.guard:
             deadline_ms = self.waits.now_ms() + limit_ms
@@ -129,7 +123,7 @@ class SessionState:
         self.claims.committed(offsets)
 
     def commit_last(self) -> Call[None]:
-        """Do as ``commit``, but without waiting for a broker that cannot be reached: the session is the last one."""
+        """Commit as ``commit``, without waiting for unreachable brokers."""
         close_timeout = CloseTimeout(self.waits.machine.engine, self.waits.now_ms(), most_ms=self._commit_ms)
         with self.waits.guard:
             offsets, promise = self._begin_commit(close_timeout.deadline_ms, before_revocation=True)
@@ -140,20 +134,20 @@ class SessionState:
         promise.result()
         self.claims.committed(offsets)
 
-    def warn_of_lost_marks(self, error: KohortError) -> None:
-        """Say that the last commit failed: what was handled will be handled again, here or elsewhere."""
+    def warn_of_uncommitted_marks(self, error: KohortError) -> None:
+        """Warn that the last commit failed: another member will handle these records again."""
         names = ", ".join(f"{p} up to {o.offset}" for p, o in self.claims.to_commit().items())
-        log.warning("what was handled of %s could not be committed: %s", names, error)
+        log.warning("cannot commit the handled records of %s: %s", names, error)
 
     def _begin_commit(
         self, deadline_ms: int | None, *, before_revocation: bool = False
     ) -> tuple[Offsets, Promise[Offsets]]:
-        """Send the marked offsets, under the guard; return them with their promise."""
+        """Send the marked offsets, under the lock; return them with their promise."""
         offsets = self.claims.to_commit()
         return offsets, self.waits.machine.commit(offsets, deadline_ms, before_revocation=before_revocation)
 
     def _commit_by_clock(self, now_ms: int) -> None:
-        """Commit what is marked whenever ``auto.commit.interval.ms`` is over, under the guard, without waiting."""
+        """Commit marked offsets every ``auto.commit.interval.ms``, under the lock, without waiting."""
         if self._auto_ms is None:
             return
         if self._auto is not None and self._auto.done:
@@ -161,7 +155,7 @@ class SessionState:
                 self.claims.committed(self._auto.result())
             else:
                 member_id = self.generation.member_id
-                log.warning("the marks of %s were not committed yet: %s", member_id, self._auto.error)
+                log.warning("cannot commit the marks of %s: %s; the next attempt follows", member_id, self._auto.error)
             self._auto = None
         if self._auto_at_ms is None:
             self._auto_at_ms = now_ms + self._auto_ms
@@ -172,10 +166,7 @@ class SessionState:
 
 
 class Session:
-    """One membership of one generation, from ``setup`` to ``cleanup``.
-
-    ``member_id`` and ``generation_id`` are the group's names for it, ``partitions`` what it claims.
-    """
+    """A member's time with one assignment, from ``setup`` to ``cleanup``."""
 
     def __init__(self, state: SessionState) -> None:
         self.member_id = state.generation.member_id
@@ -186,31 +177,31 @@ class Session:
 
     @property
     def ending(self) -> bool:
-        """True once the session is over: a handler of long work should check it now and then."""
+        """True once the session is over; check it during long work."""
         return self._state.ending
 
     def mark_message(self, record: Record, metadata: str = "") -> None:
-        """Say that ``record``, and all before it in its partition, is handled: what a commit tells the group.
+        """Mark ``record`` and all before it in its partition as handled; commits send the marks.
 
-        A mark never goes back. ``metadata`` is a text that is committed with it. Raises UsageError for a partition that
-        the session does not claim, and for metadata that is no text.
+        A mark never moves back. ``metadata`` is committed with it. Raises UsageError for a partition outside of the
+        session, and for metadata that is no string.
         """
         self._marks.mark_record(record, metadata)
 
     def mark_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
-        """Say that everything before ``offset`` is handled: it is the next one to read.
+        """Mark all records before ``offset`` as handled; it is the next one to read.
 
-        A mark never goes back. Raises as ``mark_message``, and UsageError for a negative offset.
+        A mark never moves back. Raises as ``mark_message``, and UsageError for a negative offset.
         """
         self._marks.mark(partition, OffsetAndMetadata(offset, metadata))
 
     def reset_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
-        """Let the next session begin at ``offset``, also where the mark is behind it. Raises as ``mark_offset``."""
+        """Let the next session start at ``offset``, even if the mark moves back. Raises as ``mark_offset``."""
         self._marks.reset(partition, OffsetAndMetadata(offset, metadata))
 
 
 class SessionClaim:
-    """One partition during one session: ``topic``, ``partition``, and where the session began, ``initial_offset``."""
+    """A partition during a session; ``initial_offset`` is the first offset that the session reads."""
 
     def __init__(self, session: SessionState, state: ClaimState) -> None:
         self.topic = state.partition.topic
@@ -226,5 +217,5 @@ class SessionClaim:
 
     @property
     def high_watermark(self) -> int | None:
-        """The offset behind the last record of the log, as the last fetch told it; None before."""
+        """Offset behind the last record of the log, as of the last fetch; None before."""
         return self._state.state.high_watermark

@@ -1,1 +1,1 @@
-"""The producer as users call it, blocking and with asyncio."""
+"""The producer, blocking and for asyncio."""

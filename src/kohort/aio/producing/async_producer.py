@@ -1,4 +1,4 @@
-"""The producer for asyncio: the calls of ``Producer`` as coroutines, over the same machine, on the caller's loop."""
+"""The producer for asyncio: the calls of ``Producer`` as coroutines on the caller's event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.aio.calls import awaiting, documented_as, run_call_async
 from kohort.aio.driver import Driver
-from kohort.aio.finalizers import deliver_rest
+from kohort.aio.finalizers import deliver_dropped
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.producer import Producer
@@ -35,13 +35,13 @@ CLOSE_MS: Final = 30_000
 
 @documented_as(Producer)
 class AsyncProducer(OtherNames):
-    """The client that writes records under asyncio; usable in ``async with``::
+    """Producer for asyncio, usable in ``async with``::
 
         async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
             delivery = await producer.send("orders", b"value")
 
-    Options, errors and what becomes of records are as with ``Producer``; a delivery can be awaited. All calls belong to
-    one event loop, where tasks may share the producer.
+    Options, errors and delivery are those of ``Producer``; a ``Delivery`` can be awaited. All calls belong to one event
+    loop, whose tasks may share the producer.
     """
 
     other_names = OF_PRODUCERS
@@ -62,7 +62,9 @@ class AsyncProducer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Hand over one record; await the Delivery to know what became of it. Takes and raises as ``Producer.send``."""
+        """Buffer a record for sending; await the returned Delivery for the outcome. Arguments and errors as
+        ``Producer.send``.
+        """
         at_ms = time_of_record(timestamp_ms)
         value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
         pairs = to_headers(headers) if headers else ()
@@ -91,23 +93,25 @@ class AsyncProducer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Hand over one record, wait until it is written, and return where. Raises as ``send``, or why it failed."""
+        """Send a record, wait until it is written, and return its position. Raises as ``send`` and
+        ``Delivery.result``.
+        """
         delivery = await self.send(topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
         return await delivery
 
     async def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
-        """Hand over many records for one partition, as ``Producer.send_batch``.
+        """Buffer many records of one partition, as ``Producer.send_batch``.
 
-        Returns a delivery for each batch that they fell into, which is that of all their records in it.
-        Cancelled, it may have handed over some of them. Raises as ``send``.
+        Returns a delivery for each batch with these records. If cancelled, some records may be buffered already. Raises
+        as ``send``.
         """
         self._calls.may_send()
         return await self._run(self._calls.send_batch(topic, partition, records))
 
     async def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Delivery:
-        """Hand over one whole record batch (format 2) as bytes, as ``Producer.send_prebuilt``.
+        """Buffer a complete record batch (format 2), as ``Producer.send_prebuilt``.
 
-        Returns the delivery of all its records. Raises as ``send``, and CorruptRecord for bytes that are no batch.
+        Returns one delivery for all its records. Raises as ``send``, and CorruptRecord for an invalid batch.
         """
         self._calls.may_send()
         return await self._run(self._calls.send_prebuilt(topic, partition, batch))
@@ -123,10 +127,10 @@ class AsyncProducer(OtherNames):
         timestamp: str | None = "timestamp",
         partition: str | None = "partition",
     ) -> list[Delivery]:
-        """Hand over the rows of an Arrow table, as ``Producer.send_arrow``; a thread encodes, so that the loop goes on.
+        """Buffer the rows of an Arrow table, as ``Producer.send_arrow``; a thread encodes them.
 
-        Returns a delivery for all rows of each batch. Cancelled, it may have handed over some of the rows. Raises
-        as ``Producer.send_arrow``.
+        Returns a delivery for each batch. If cancelled, some rows may be buffered already. Raises as
+        ``Producer.send_arrow``.
         """
         rows = ArrowRows(table, value, key, headers, timestamp, partition)
         batches = await self._run(self._calls.encoded(topic, rows))
@@ -158,7 +162,7 @@ class AsyncProducer(OtherNames):
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Open a transaction for a block: ``async with producer.transaction(): ...``, as ``Producer.transaction``."""
+        """Run a block in a transaction: ``async with producer.transaction(): ...``, as ``Producer.transaction``."""
         self.begin_transaction()
         try:
             yield
@@ -172,9 +176,10 @@ class AsyncProducer(OtherNames):
             raise
 
     async def close(self, timeout_ms: int = CLOSE_MS) -> None:
-        """Deliver what was handed over, for at most ``timeout_ms``, then end the connections. What is left fails.
+        """Deliver buffered records for at most ``timeout_ms`` ms, then close the connections; the remaining deliveries
+        fail.
 
-        A transaction that is open is aborted. Raises ApiTimeout if something was left. A second call does nothing.
+        Aborts an open transaction. Raises ApiTimeout if records remained. A second call has no effect.
         """
         limit_ms = checked_ms("timeout_ms", timeout_ms)
         calls = self._calls
@@ -201,7 +206,7 @@ class AsyncProducer(OtherNames):
     def __del__(self) -> None:
         calls: ProducerCalls | None = getattr(self, "_calls", None)
         if calls is not None and calls.driver is not None and not calls.closed:
-            deliver_rest("an AsyncProducer", self._machine, calls.driver, contextlib.nullcontext())
+            deliver_dropped("an AsyncProducer", self._machine, calls.driver, contextlib.nullcontext())
 
     async def _run(self, call: Call[R]) -> R:
         async def until(wait: Wait) -> Any:

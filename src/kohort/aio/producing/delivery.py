@@ -1,4 +1,4 @@
-"""What became of a record: the result of ``send``, which can be looked at, waited for, or given a callback."""
+"""The outcome of sending a record: the result of ``send``, to query, to wait for, or with a callback."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 
 
 class Delivery(OtherNames, msgspec.Struct, eq=False):
-    """The answer to ``send``: whether a record is delivered, and where it was written.
+    """The outcome of ``send``: whether the record was written, and where.
 
-    ``send_batch``, ``send_prebuilt`` and ``send_arrow`` return one for all their records of a batch: it is delivered
-    when all are, its error is the first of any, and its place is that of the last record.
+    ``send_batch``, ``send_prebuilt`` and ``send_arrow`` return one per batch: it is delivered when all records are; its
+    error is the first one; its position is that of the last record.
 
-    It can be asked (``done``), waited for (``result``, or ``await``), or told to call back. Where ``acks=0`` asks for
-    no answer, a record counts as delivered once it was sent.
+    Query it with ``done``, wait with ``result`` or ``await``, or add a callback. With ``acks=0`` a record counts as
+    delivered once it was sent.
     """
 
     other_names = OF_DELIVERIES
@@ -36,20 +36,20 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
     _index: int
     _owner: Owner
     _first: int | None = None
-    """First record that it stands for, where that is not the record at ``_index`` alone."""
+    """Index of the first record, if the delivery stands for several."""
 
     @property
     def topic(self) -> str:
-        """The topic of the record."""
+        """Topic of the record."""
         return self._batch.topic
 
     @property
     def partition(self) -> int:
-        """The partition of the record."""
+        """Partition of the record."""
         return self._batch.partition
 
     def _parts(self) -> Iterator[ProduceBatch]:
-        """Yield the batches that its records are in: a batch that a broker finds too large is divided."""
+        """Yield the batches of its records: a batch that is too large for a broker is split."""
         index = self._index if self._first is None else self._first
         while index <= self._index:
             part, at = resolve(self._batch, index)
@@ -57,33 +57,32 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
             index += part.count - at
 
     def _unfinished(self) -> ProduceBatch | None:
-        """Return the first unfinished batch of its records; None if all are finished."""
         return next((part for part in self._parts() if not part.done), None)
 
     def done(self) -> bool:
-        """Tell whether the record is delivered or failed."""
+        """Return True if the record was delivered or failed."""
         return self._unfinished() is None
 
     def exception(self) -> KohortError | None:
-        """Return why the record failed; None if it is delivered, or not done yet. Does not wait."""
+        """Return the error of a failed record, without waiting; None if it is delivered or in flight."""
         if self._first is not None:
             errors = (next(iter(part.refused.values()), part.error) for part in self._parts())
             return next((error for error in errors if error is not None), None)
         batch, index = resolve(self._batch, self._index)
         return batch.error_of(index)
 
-    def _place(self) -> RecordMetadata:
+    def _position(self) -> RecordMetadata:
         error = self.exception()
         if error is not None:
             raise error
         return record_metadata(self._batch, self._index)
 
     def result(self, timeout_ms: int | None = None) -> RecordMetadata:
-        """Wait for the record to be delivered, and return where it was written.
+        """Wait until the record is written, and return its position.
 
-        Raises ApiTimeout after ``timeout_ms`` (None: ``delivery.timeout.ms`` is the limit); it is still tried then.
-        Raises why the record failed: ApiError for a broker's refusal, RecordsRefused for one of its batch's records
-        (KIP-467), ConnectionFailed, ApiTimeout or TransactionFailed. Raises UsageError on the I/O thread.
+        Raises ApiTimeout after ``timeout_ms`` ms (None: ``delivery.timeout.ms``), while sending continues. Raises the
+        error of a failed record: ApiError if a broker refused it, RecordsRefused if it refused another record of the
+        batch (KIP-467), ConnectionFailed, ApiTimeout or TransactionFailed. Raises UsageError on the I/O thread.
         """
         timeout_s = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms) / 1000
         while (batch := self._unfinished()) is not None:
@@ -93,20 +92,19 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
             if not event.wait(timeout_s):
                 why = f" (attempt {batch.attempts}; the last failed: {batch.last_error})" if batch.last_error else ""
                 raise ApiTimeout(
-                    f"no answer for {batch.topic}-{batch.partition} after {timeout_ms} ms; it is still tried{why}"
+                    f"no response for {batch.topic}-{batch.partition} after {timeout_ms} ms; sending continues{why}"
                 )
-        return self._place()
+        return self._position()
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call ``callback`` with this delivery once it is done, or at once if it is.
+        """Call ``callback`` with this delivery when it is done; immediately if it is done already.
 
-        It runs on the I/O thread (of an ``AsyncProducer``: on its loop), and must be quick and not block. What it
-        raises is logged.
+        It runs on the I/O thread (``AsyncProducer``: on the event loop) and must not block. Its errors are logged.
         """
         batch = self._unfinished() or self._batch
 
         def run() -> None:
-            if not self.done():  # the batch was divided, or another part of it is not done
+            if not self.done():  # the batch was split, or another part is not done
                 self.add_done_callback(callback)
                 return
             try:
@@ -126,18 +124,18 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
 
             self._owner.call_when_done(batch, wake)
             yield from future.__await__()
-        return self._place()
+        return self._position()
 
     def __repr__(self) -> str:
         if not self.done():
             state = "in flight"
         else:
-            state = str(error) if (error := self.exception()) else f"offset {self._place().offset}"
+            state = str(error) if (error := self.exception()) else f"offset {self._position().offset}"
         return f"<Delivery to {self.topic}-{self.partition}: {state}>"
 
 
 class Owner:
-    """What deliveries need of their producer: the lock under which batches get done, and who may wait for that."""
+    """Access of deliveries to their producer: its lock, and checks of the calling thread and process."""
 
     def __init__(
         self,
@@ -148,12 +146,12 @@ class Owner:
     ) -> None:
         self.guard = guard
         self.check_thread = check_thread
-        """Raises UsageError where waiting would never end."""
+        """Raises UsageError on the I/O thread, where waiting would deadlock."""
         self.check_process = check_process
-        """Raises UsageError in a child process that has the producer by a fork."""
+        """Raises UsageError in a forked child."""
 
     def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
-        """Call ``callback`` once ``batch`` is done: now, if it is."""
+        """Call ``callback`` when ``batch`` is done; immediately if it is done already."""
         with self.guard:
             done = batch.done
             if not done:
@@ -167,8 +165,8 @@ def _set_done(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def call_back(machine: ProducerMachine, driver: Driver, guard: AbstractContextManager[Any]) -> None:
-    """Tell those who wait for batches that are done, and the log; callbacks run without the lock."""
+def run_callbacks(machine: ProducerMachine, driver: Driver, guard: AbstractContextManager[Any]) -> None:
+    """Run the callbacks of finished batches without the lock, and log notes."""
     log_notes(machine.notes, PRODUCER_LOG)
     if driver.failure is not None:
         with guard:

@@ -1,4 +1,4 @@
-"""The producer for ordinary code: it hands records to the machine, which the I/O thread keeps going."""
+"""The blocking producer: it adds records to the machine, which the I/O thread runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.aio.calls import blocking, run_call
 from kohort.aio.driver import Driver
-from kohort.aio.finalizers import deliver_rest
+from kohort.aio.finalizers import deliver_dropped
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.delivery import Delivery, Owner
@@ -32,39 +32,37 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 REFILL_AT: Final = 0.75
-"""A full buffer takes records again once it is filled to this share, so that senders do not wake for each batch."""
+"""A full buffer accepts records below this share of ``buffer.memory``, so that senders do not wake for each batch."""
 CLOSE_MS: Final = 30_000
 TRIES: Final = 4
 
 
-def let_others_run(outer_lock: threading.Lock) -> bool:
-    """Try a locked ``outer_lock`` a few times more; return whether it was taken.
+def acquire_with_retries(outer_lock: threading.Lock) -> bool:
+    """Retry a locked ``outer_lock`` a few times, yielding the GIL; return True if it was acquired.
 
-    Without an outer lock, a thread that blocks on the inner one gets it while another thread runs, and waits for the
-    GIL with the lock taken. The running thread then blocks on the lock in the same way. Each use costs two switches of
-    threads: several threads do a quarter of the work of one. So a thread tries the outer lock first, and yields the GIL
-    while that is taken.
+    Without the outer lock, a thread that blocks on the inner lock gets it while another thread runs, then waits for the
+    GIL with the lock held. The running thread then blocks on the lock the same way. Each use costs two thread switches:
+    several threads do a quarter of the work of one.
 
-    Only the inner lock protects the producer. The outer one may stay locked by an interrupted thread, and a signal
-    handler that runs inside it must not wait for itself.
+    Only the inner lock protects the producer. An interrupted thread may leave the outer lock locked, and a signal
+    handler that runs inside it must not wait for it.
     """
     for _ in range(TRIES):
-        time.sleep(0)  # lets go of the GIL
+        time.sleep(0)  # releases the GIL
         if outer_lock.acquire(blocking=False):
             return True
     return False
 
 
 class Producer(OtherNames):
-    """The client that writes records: ``Producer(bootstrap_servers="localhost:9092")``; usable in ``with``.
+    """Producer, usable in ``with``: ``Producer(bootstrap_servers="localhost:9092")``.
 
-    Options are those of Kafka's producer, by their names with underscores, or with dots in a mapping. Safe to share
-    between threads. ``send`` returns at once unless it must wait for metadata or for room in the buffer
-    (``max.block.ms``); what became of the record is told by the ``Delivery`` that it returns.
+    Options are those of Kafka's producer, with underscores, or with dots in a mapping. Threads may share it. ``send``
+    returns at once, unless it waits for metadata or free ``buffer.memory`` (up to ``max.block.ms``); the returned
+    ``Delivery`` has the outcome.
 
-    Raises ConfigError for an option that does not exist or has a value that is not allowed. Every call raises
-    UsageError once the producer is closed, in a child process that has it by a fork, and, where it has to wait, in a
-    callback on the I/O thread.
+    Raises ConfigError for an unknown option or an invalid value. Every call raises UsageError if the producer is
+    closed, in a child process after ``fork()``, and, if it has to wait, in a callback on the I/O thread.
     """
 
     other_names = OF_PRODUCERS
@@ -94,13 +92,14 @@ class Producer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Hand over one record. Without ``partition`` its key decides, or without a key the producer does (KIP-794).
+        """Buffer a record for sending. Without ``partition`` its key selects one; without a key the producer does
+        (KIP-794).
 
-        Text goes as UTF-8. ``headers`` are pairs (name, value) or a mapping; ``timestamp_ms`` counts from 1970, and is
-        now by default. Raises ApiTimeout if the topic's partitions are not known, or the buffer has no room, within
-        ``max.block.ms``; ApiError for a topic that cannot be written, or MESSAGE_TOO_LARGE; UsageError for what cannot
-        be a record. With a ``transactional.id`` it raises UsageError outside of a transaction, TransactionFailed in one
-        that can only be aborted, and ProducerFenced.
+        Strings are sent as UTF-8. ``headers``: pairs (name, value) or a mapping. ``timestamp_ms``: ms since 1970,
+        default now. Raises ApiTimeout if the topic's partitions are unknown, or the buffer full, for ``max.block.ms``;
+        ApiError for a topic that cannot be written, or MESSAGE_TOO_LARGE; UsageError for an invalid record. With a
+        ``transactional.id`` it raises UsageError outside of a transaction, TransactionFailed if the transaction must be
+        aborted, and ProducerFenced.
         """
         if value is not None and type(value) is not bytes:
             value = to_bytes("value", value)
@@ -115,7 +114,7 @@ class Producer(OtherNames):
             self._run(self._calls.room())
         at_ms = wall_ms() if timestamp_ms is None else time_of_record(timestamp_ms)
         outer_lock, driver = self._outer_lock, self._driver
-        is_first = outer_lock.acquire(False) or let_others_run(outer_lock)
+        is_first = outer_lock.acquire(False) or acquire_with_retries(outer_lock)
         try:
             with self._lock:
                 if self._calls.closed or self._transactions is not None or driver.failure is not None:
@@ -128,12 +127,12 @@ class Producer(OtherNames):
                     size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
                     partition = self._machine.choose(topic, key, size, partitions)
                 append = self._accumulator.append
-                placed = append(topic, partition, key, value, headers, at_ms, None)  # type: ignore[arg-type]  # checked pairs by now
+                placed = append(topic, partition, key, value, headers, at_ms, None)  # type: ignore[arg-type]  # checked above
                 if placed is None:
-                    record = NewRecord(key, value, headers, at_ms)  # type: ignore[arg-type]  # they too
+                    record = NewRecord(key, value, headers, at_ms)  # type: ignore[arg-type]  # checked above
                     batch, index, wake = self._machine.add(topic, partition, record, self._now_ms())
                 else:
-                    batch, index, wake = placed  # it woke nobody but when it filled the batch
+                    batch, index, wake = placed  # append() wakes the sender only for a full batch
         finally:
             if is_first:
                 outer_lock.release()
@@ -142,17 +141,17 @@ class Producer(OtherNames):
         return Delivery(batch, index, self._owner)
 
     def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
-        """Hand over many records for one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
+        """Buffer many records of one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
 
-        Returns a delivery for each batch that they fell into, which is that of all their records in it.
-        Raises as ``send``; the records before the one that it was raised for may have been handed over.
+        Returns a delivery for each batch with these records. Raises as ``send``; the records before the failed one may
+        be buffered already.
         """
         return self._run(self._calls.send_batch(topic, partition, records))
 
     def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Delivery:
-        """Hand over one whole record batch (format 2) as bytes; its records are passed on untouched.
+        """Buffer a complete record batch (format 2) as bytes, which are sent unchanged.
 
-        Returns the delivery of all its records. Raises as ``send``, and CorruptRecord for bytes that are no batch.
+        Returns one delivery for all its records. Raises as ``send``, and CorruptRecord for an invalid batch.
         """
         return self._run(self._calls.send_prebuilt(topic, partition, batch))
 
@@ -167,32 +166,32 @@ class Producer(OtherNames):
         timestamp: str | None = "timestamp",
         partition: str | None = "partition",
     ) -> list[Delivery]:
-        """Hand over the rows of an Arrow table, encoded column by column (extra ``kohort[arrow]``).
+        """Buffer the rows of an Arrow table, encoded column by column (``kohort[arrow]``).
 
-        ``table``: a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame with ``__arrow_c_stream__``.
-        Each option names the column to take; only the value's must be there. Rows go by their partition, else by their
-        key as ``send`` does. Returns a delivery for all rows of each batch. Raises as ``send``, UsageError for a
-        column that is not there or has another type, and MissingExtra without pyarrow.
+        ``table``: a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame with ``__arrow_c_stream__``. Each
+        option names a column; only the value's column is required. The partition column selects the partition, else the
+        key as in ``send``. Returns a delivery for each batch. Raises as ``send``, UsageError for a missing column or a
+        wrong type, and MissingExtra without pyarrow.
         """
         rows = ArrowRows(table, value, key, headers, timestamp, partition)
         batches = self._run(self._calls.encoded(topic, rows))
         return [self.send_prebuilt(topic, batch.partition, batch.data) for batch in batches]
 
     def partitions_for(self, topic: str) -> int:
-        """Return how many partitions ``topic`` has, asked of the cluster if need be.
+        """Return the number of partitions of ``topic``, from the cluster if unknown.
 
-        Raises ApiTimeout if that is not known within ``max.block.ms``, and ApiError for a topic that cannot be had.
+        Raises ApiTimeout after ``max.block.ms``, and ApiError for an unavailable topic.
         """
         return self._run(self._calls.partitions_for(topic))
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_ms``."""
+        """Wait until all buffered records are delivered or failed. Raises ApiTimeout after ``timeout_ms`` ms."""
         self._run(self._calls.flush(timeout_ms))
 
     def metrics(self) -> MetricsSnapshot:
-        """Return what this producer counts of itself, by Kafka's names (docs/guides/client-metrics.md).
+        """Return the metrics of this producer by Kafka's names (docs/guides/client-metrics.md).
 
-        It takes no request, and may be called from any thread, also after ``close``.
+        Sends no request. May be called from any thread, also after ``close``.
         """
         with self._lock:
             return producer_metrics(self._machine, self._now_ms())
@@ -205,7 +204,7 @@ class Producer(OtherNames):
     abort_transaction = blocking(ProducerCalls.abort_transaction)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: what is sent from now on counts together, once it is committed, or not at all.
+        """Begin a transaction: its records become visible together on commit, or never.
 
         Raises UsageError before ``init_transactions`` and while a transaction is open, and ProducerFenced.
         """
@@ -213,9 +212,9 @@ class Producer(OtherNames):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Open a transaction for a block: ``with producer.transaction(): ...``.
+        """Run a block in a transaction: ``with producer.transaction(): ...``.
 
-        It is committed at the end of the block, and aborted if anything was raised within, which is then raised here.
+        Commits at the end of the block; after an error in the block aborts and raises it.
         Raises as ``begin_transaction`` and ``commit_transaction``.
         """
         self.begin_transaction()
@@ -231,10 +230,11 @@ class Producer(OtherNames):
             raise
 
     def close(self, timeout_ms: int = CLOSE_MS) -> None:
-        """Deliver what was handed over, for at most ``timeout_ms``, then end the connections. What is left fails.
+        """Deliver buffered records for at most ``timeout_ms`` ms, then close the connections; the remaining deliveries
+        fail.
 
-        A transaction that is open is aborted. Raises ApiTimeout if something was left. A second call does nothing, nor
-        does one in a child process that has the producer by a fork.
+        Aborts an open transaction. Raises ApiTimeout if records remained. A second call, and a call in a child process
+        after ``fork()``, has no effect.
         """
         limit_ms = checked_ms("timeout_ms", timeout_ms)
         if not self._io.is_here:
@@ -252,8 +252,8 @@ class Producer(OtherNames):
                 self._machine.sender.abort(ConnectionFailed("the producer was closed before the record was delivered"))
             self._io.call(self._driver.close)
 
-    def inherited(self) -> None:
-        """See ``Closeable``."""
+    def after_fork(self) -> None:
+        """Replace the locks in a child process after ``fork()``, and close the producer there."""
         self._lock = self._owner.guard = threading.RLock()
         self._outer_lock = threading.Lock()
         self._calls.closed = True
@@ -269,7 +269,7 @@ class Producer(OtherNames):
     def __del__(self) -> None:
         driver: Driver | None = getattr(self, "_driver", None)
         if driver is not None and not self._calls.closed and self._io.is_here:
-            deliver_rest("a Producer", self._machine, driver, self._lock, self._io.finish)
+            deliver_dropped("a Producer", self._machine, driver, self._lock, self._io.finish)
 
     def _run(self, call: Call[R]) -> R:
         driver = self._driver

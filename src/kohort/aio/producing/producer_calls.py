@@ -1,4 +1,4 @@
-"""The calls of a producer, written once for both of its faces; only ``send`` is written by each for itself."""
+"""Calls of a producer, shared by the blocking and the asyncio API; ``send`` is separate in each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kohort.aio.driver import Driver
-from kohort.aio.producing.delivery import Delivery, Owner, call_back
+from kohort.aio.producing.delivery import Delivery, Owner, run_callbacks
 from kohort.aio.producing.record_forms import ArrowRows, RecordLike, checked_lots
 from kohort.aio.system import SystemClock, wall_ms
 from kohort.aio.tls.contexts import tls_of
@@ -25,21 +25,21 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 
 class Wait(NamedTuple):
-    """Until ``ready`` returns something other than None, or ``timeout_ms`` is over (None: no limit)."""
+    """Wait until ``ready`` returns a value, at most ``timeout_ms`` (None: no limit)."""
 
     ready: Callable[[], Any]
     timeout_ms: int | None
 
 
 Call = Generator[Wait, Any, R]
-"""A call under way. It is sent what ``ready`` returned, or None after ``timeout_ms``."""
+"""A running call. It receives the value of ``ready``, or None after ``timeout_ms``."""
 
 
 class ProducerCalls:
-    """What both faces of a producer do, under the guard of its deliveries.
+    """Calls of both producer APIs, under the lock of the deliveries.
 
-    ``kick`` wakes the driver from where the face is. ``refill_at`` is the share of ``buffer.memory`` to which a full
-    buffer has to drain before it takes records again.
+    ``kick`` wakes the driver from the API's thread. A full buffer accepts records again below the share ``refill_at``
+    of ``buffer.memory``.
     """
 
     def __init__(
@@ -56,10 +56,9 @@ class ProducerCalls:
         self._first_unkeyed = 0
 
     def running(self) -> Driver:
-        """Return the driver, made by the first call where the face has not made it.
+        """Return the driver, created if necessary.
 
-        Raises UsageError once the producer is closed, and in a child process that has it by a fork; and the error that
-        ended the driver.
+        Raises UsageError if the producer is closed, and in a forked child; and the error of a failed driver.
         """
         self._owner.check_process()
         if self.closed:
@@ -71,20 +70,20 @@ class ProducerCalls:
         return self.driver
 
     def new_driver(self) -> Driver:
-        """Return a driver, which tells those who wait for deliveries. Called on its loop."""
+        """Create a driver that notifies waiting deliveries. Call it on the driver's loop."""
         machine, guard = self.machine, self._owner.guard
         driver = Driver(machine.engine, tls=self.tls, clock=self.clock, guard=guard)
-        driver.on_progress(lambda: call_back(machine, driver, guard))  # not holding the producer itself
+        driver.on_progress(lambda: run_callbacks(machine, driver, guard))  # the driver must not reference the producer
         return driver
 
     def may_send(self) -> Driver:
-        """Return the driver. Raises as ``running``, and why nothing can be sent, such as outside of a transaction."""
+        """Return the driver. Raises as ``running``, and if sending is not allowed, such as outside of a transaction."""
         driver = self.running()
         self.machine.check_may_send()
         return driver
 
     def partitions_for(self, topic: str) -> Call[int]:
-        """Return how many partitions ``topic`` has. Raises ApiTimeout after ``max.block.ms``, and ApiError."""
+        """Return the number of partitions of ``topic``. Raises ApiTimeout after ``max.block.ms``, and ApiError."""
         found = self.machine.metadata.partition_count(topic)
         if found is None:
             self.running()
@@ -95,7 +94,7 @@ class ProducerCalls:
         return found
 
     def room(self) -> Call[None]:
-        """Wait until the buffer takes records. Raises ApiTimeout after ``max.block.ms``."""
+        """Wait until the buffer has room. Raises ApiTimeout after ``max.block.ms``."""
         buffer = self.machine.accumulator
         if not buffer.full:
             return
@@ -132,7 +131,7 @@ class ProducerCalls:
         return Delivery(batch, batch.count - 1, self._owner, 0)
 
     def encoded(self, topic: str, rows: ArrowRows) -> Call[Iterator[EncodedBatch]]:
-        """Return the rows as record batches, which are encoded one by one as they are taken."""
+        """Return the rows as record batches, encoded one by one when taken."""
         now_ms = self.running().clock.now_ms()
         partitions = yield from self.partitions_for(topic)
         batches = rows.encoded(self.machine.config, partitions, now_ms, self._first_unkeyed)
@@ -140,7 +139,7 @@ class ProducerCalls:
         return batches
 
     def flush(self, timeout_ms: int | None) -> Call[None]:
-        """Wait until everything is delivered or failed. Raises ApiTimeout."""
+        """Wait until all records are delivered or failed. Raises ApiTimeout."""
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         machine = self.machine
         with self._owner.guard:
@@ -149,13 +148,13 @@ class ProducerCalls:
             raise machine.not_delivered_error(limit_ms)
 
     def init_transactions(self, timeout_ms: int | None = None) -> Call[None]:
-        """Take over the ``transactional.id``: once, before the first transaction (KIP-98).
+        """Register the ``transactional.id``, once before the first transaction (KIP-98).
 
-        An earlier producer of that name is fenced, what it left open is aborted. Raises ApiTimeout when the coordinator
-        has not answered after ``timeout_ms`` (default: ``max.block.ms``), UsageError without a ``transactional.id``,
-        and ApiError for what the coordinator refuses.
+        Fences an earlier producer with that id and aborts its open transaction. Raises ApiTimeout without a response
+        after ``timeout_ms`` ms (default: ``max.block.ms``), UsageError without a ``transactional.id``, and ApiError if
+        the coordinator refuses.
         """
-        return self._ask_coordinator("init_transactions()", lambda: self.machine.transactional().init(), timeout_ms)
+        return self._request_coordinator("init_transactions()", lambda: self.machine.transactional().init(), timeout_ms)
 
     def begin_transaction(self) -> None:
         with self._owner.guard:
@@ -165,40 +164,41 @@ class ProducerCalls:
     def send_offsets_to_transaction(
         self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None = None
     ) -> Call[None]:
-        """Commit a group's offsets with the transaction (KIP-447): ``group`` is of ``consumer.group_metadata()``.
+        """Commit a group's offsets with the transaction (KIP-447); ``group`` is ``consumer.group_metadata()``.
 
-        A bare number is an offset without metadata. Raises TransactionFailed if the member is not in its group any
-        more: abort then, and poll. Raises ProducerFenced, ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``),
-        and UsageError outside of a transaction.
+        A bare number is an offset without metadata. Raises TransactionFailed if the member has left its group: abort
+        then, and poll. Raises ProducerFenced, ApiTimeout after ``timeout_ms`` ms (default: ``max.block.ms``), and
+        UsageError outside of a transaction.
         """
         checked = offsets_to_commit("send_offsets_to_transaction", offsets)
         what = "send_offsets_to_transaction()"
-        return self._ask_coordinator(
+        return self._request_coordinator(
             what, lambda: self.machine.transactional().send_offsets(checked, group), timeout_ms
         )
 
     def commit_transaction(self, timeout_ms: int | None = None) -> Call[None]:
-        """Deliver what was sent, then make it count.
+        """Deliver all records of the transaction, then commit it.
 
-        Raises TransactionFailed if something was lost (abort then), ProducerFenced if the transactional id was,
-        UsageError outside of a transaction, and ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``): it may be
-        committed by now, so call this again.
+        Raises TransactionFailed if a record failed (abort then), ProducerFenced, UsageError outside of a transaction,
+        and ApiTimeout after ``timeout_ms`` ms (default: ``max.block.ms``): the commit may have succeeded, so call this
+        again.
         """
-        return self._ask_coordinator("commit_transaction()", self.machine.commit_transaction, timeout_ms)
+        return self._request_coordinator("commit_transaction()", self.machine.commit_transaction, timeout_ms)
 
     def abort_transaction(self, timeout_ms: int | None = None) -> Call[None]:
-        """Abort: nothing that was sent in this transaction counts, and what was not delivered yet fails.
+        """Abort the transaction: its records never become visible, and undelivered ones fail with TransactionFailed.
 
-        Such deliveries raise TransactionFailed. Raises ProducerFenced, UsageError outside of a transaction, and
-        ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``): call this again then.
+        Raises ProducerFenced, UsageError outside of a transaction, and ApiTimeout after ``timeout_ms`` ms (default:
+        ``max.block.ms``): call this again then.
         """
-        return self._ask_coordinator("abort_transaction()", lambda: self.machine.transactional().abort(), timeout_ms)
+        return self._request_coordinator(
+            "abort_transaction()", lambda: self.machine.transactional().abort(), timeout_ms
+        )
 
     def abort_after(self, error: BaseException) -> Call[None]:
         """Abort the transaction in which ``error`` was raised.
 
-        Raises ProducerFenced where ``error`` is but a sign of it: brokers do not know the owner of an id, its
-        coordinator does.
+        Raises ProducerFenced if that explains ``error``: only the coordinator knows the current owner of an id.
         """
         try:
             yield from self.abort_transaction(None)
@@ -206,18 +206,21 @@ class ProducerCalls:
             if isinstance(error, TransactionFailed | ApiError):
                 raise fenced from error
         except KohortError:
-            pass  # what was raised first says more
+            pass  # the first error says more
 
-    def _timed(self, what: str, wait: Wait) -> Call[Any]:
+    def _timed(self, call: str, wait: Wait) -> Call[Any]:
         began_ms = self.clock.now_ms()
         try:
             return (yield wait)
         finally:
-            self.machine.sender.metrics.blocked_ms[what] += self.clock.now_ms() - began_ms
+            self.machine.sender.metrics.blocked_ms[call] += self.clock.now_ms() - began_ms
 
-    def _ask_coordinator(self, name: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> Call[None]:
-        """Ask, and wait for the answer. Raises what it is, ApiTimeout after ``timeout_ms`` (``max.block.ms``), and
-        AuthenticationFailed while no broker lets the client in: then it is still tried, as after a timeout."""
+    def _request_coordinator(self, name: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> Call[None]:
+        """Send a request to the coordinator and wait for the response.
+
+        Raises its error, ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``), and AuthenticationFailed while
+        all brokers refuse the login; retries continue after both.
+        """
         limit_ms = self.machine.config.max_block_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         with self._owner.guard:
             self.running()
@@ -231,6 +234,6 @@ class ProducerCalls:
 
         if not (yield from self._timed(name, Wait(answered, limit_ms))):
             why = self.machine.engine.describe_addresses(limit_ms)
-            text = f"{name} was not answered within {limit_ms} ms; it is still tried: call it again"
+            text = f"no response to {name} within {limit_ms} ms; retries continue: call it again"
             raise ApiTimeout(f"{text}; failed so far: {why}" if why else text)
         promise.result()

@@ -1,4 +1,4 @@
-"""What users hand a producer, in its short forms, and how it is checked."""
+"""Convert and check records in the short forms that producers accept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCH_BYTES: Final = 1_000_000
 
 
 class ArrowRows:
-    """The columns that ``send_arrow`` takes. Raises UsageError for a missing value column, MissingExtra."""
+    """Columns for ``send_arrow``. Raises UsageError for a missing value column, MissingExtra."""
 
     def __init__(
         self, table: Any, value: str, key: str | None, headers: str | None, timestamp: str | None, partition: str | None
@@ -36,7 +36,7 @@ class ArrowRows:
         table = _as_table(table)
         names = set(table.schema.names)
         if value not in names:
-            raise UsageError(f"there is no column {value!r} for the value; there are {', '.join(table.schema.names)}")
+            raise UsageError(f"the value column {value!r} is missing; the columns are {', '.join(table.schema.names)}")
         wanted = (key, value, timestamp, headers)
         self._columns = [table.column(name) if name in names else None for name in wanted]
         self._partition = table.column(partition) if partition in names else None
@@ -44,9 +44,9 @@ class ArrowRows:
     def encoded(
         self, config: ProducerConfig, partitions: int, now_ms: int, first_unkeyed: int
     ) -> Iterator[EncodedBatch]:
-        """Return the record batches, one after the other. Rows without a timestamp get ``now_ms``.
+        """Yield record batches. Rows without a timestamp get ``now_ms``.
 
-        Raises UsageError for a column of another type, and MissingExtra.
+        Raises UsageError for a wrong column type, and MissingExtra.
         """
         with needs("arrow", "send_arrow"):
             from kohort.columns.encode import RecordColumns, encode_partitions
@@ -62,9 +62,9 @@ class ArrowRows:
 
 
 def _as_table(given: Any) -> pyarrow.Table | pyarrow.RecordBatch:
-    """Return a table, batch, reader or data frame as a table or a batch. Raises UsageError for anything else.
+    """Convert a table, batch, reader or data frame. Raises UsageError for other values.
 
-    Views of text and bytes, as Polars exports them, become columns that the encoder takes.
+    Columns of string or binary views, as Polars exports them, are cast for the encoder.
     """
     with needs("arrow", "send_arrow"):
         import pyarrow
@@ -91,9 +91,9 @@ BLOBS: Final = {bytes, NoneType}
 def checked_lots(
     records: Iterable[RecordLike], now_ms: Callable[[], int], size: int = CHUNK
 ) -> Iterator[RecordColumns]:
-    """Return records in lots small enough to be added at one go; ``now_ms`` tells the time of those without one.
+    """Yield records in lots of ``size``; ``now_ms`` is the time of records without a timestamp.
 
-    Raises UsageError for what is no record.
+    Raises UsageError for an invalid record.
     """
     given = iter(records)
     while chunk := list(islice(given, size)):
@@ -102,9 +102,8 @@ def checked_lots(
 
 
 def _plain_lot(records: list[Any], now_ms: int) -> RecordColumns | None:
-    """Return the lot, if all records are values, or all are pairs, of bytes and None; otherwise None.
-
-    These can be checked without a look at each of them.
+    """Return a lot of values, or of (key, value) pairs, of bytes and None, without checking each; None for other
+    records.
     """
     kinds = set(map(type, records))
     keys: Sequence[bytes | None] = [None] * len(records)
@@ -116,7 +115,7 @@ def _plain_lot(records: list[Any], now_ms: int) -> RecordColumns | None:
 
 
 def time_of_record(given: int | None) -> int:
-    """Return the timestamp that a record goes with: the one it was given, or the wall's. Raises UsageError."""
+    """Return a record's timestamp in ms, by default the wall clock. Raises UsageError for an invalid one."""
     if given is None or (at_ms := checked_timestamp(given)) < 0:
         return wall_ms()
     return at_ms
@@ -129,7 +128,7 @@ def _lot(records: list[RecordLike], now_ms: int) -> RecordColumns:
 
 
 def _checked(record: RecordLike) -> tuple[bytes | None, bytes | None, int, Sequence[Header]]:
-    """Return key, value, timestamp (-1 for none) and headers. Raises UsageError for what is no record."""
+    """Return key, value, timestamp (-1: none) and headers. Raises UsageError for an invalid record."""
     if not isinstance(record, tuple):
         return None, to_bytes("value", record), -1, ()
     if not 2 <= len(record) <= 4:

@@ -1,1 +1,1 @@
-"""Host the broker: sockets, files, its log, one process or several nodes in it."""
+"""Run brokers: sockets, files, log, one or several nodes in a process."""

@@ -1,7 +1,7 @@
-"""Where the lines of a broker's log are written: one line per note, harmless to read, and not too many of a kind.
+"""Write the log of a broker: one sanitized line per note, with a limit for repeated notes.
 
-A client that sends thousands of bad requests would fill the disk with lines about them. So the first note of a kind is
-written at once; those that follow within a minute are counted, and the last of them is written with their number.
+The first note of a kind is written immediately. Later ones within a minute are counted, and the last of them is written
+with their number. Otherwise thousands of bad requests could fill the disk.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from kohort.notes import Level, Note, one_line
 
 WINDOW_MS: Final = 60_000
 KINDS_MAX: Final = 100
-"""How many kinds are counted apart; all others together are one more."""
+"""Maximum of kinds with own counts; further kinds share one."""
 OTHER_KINDS: Final = "other kinds"
 FRAMES_MAX: Final = 30
-"""How many calls are shown of where an error came from."""
+"""Maximum of stack frames in the log of an error."""
 
 
 @dataclass(slots=True)
 class _Kind:
-    """What was held back of one kind since it was last written."""
+    """Suppressed notes of a kind since the last written one."""
 
     until_ms: int
     held: int = 0
@@ -32,26 +32,26 @@ class _Kind:
 
 
 class BrokerLog:
-    """The log of the brokers of one process. ``now_ms`` is their clock's."""
+    """The log of the brokers of a process. ``now_ms`` arguments are in the brokers' clock."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._kinds: dict[Hashable, _Kind] = {}
-        """The one whose minute ends first is the first."""
+        """Kinds in the order of their minutes' ends."""
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When a minute ends in which something may have been counted: call ``tell`` then, if with nothing."""
+        """End of the first minute with a kind; call ``write`` then, even without notes."""
         return next((kind.until_ms for kind in self._kinds.values()), None)
 
-    def tell(self, notes: Iterable[Note], now_ms: int) -> None:
-        """Write the notes, but only count those of a kind that was written within the last minute."""
+    def write(self, notes: Iterable[Note], now_ms: int) -> None:
+        """Write notes; count those of a kind that was written within the last minute."""
         self._end_minutes(now_ms)
         for note in notes:
             if self._log.isEnabledFor(note.level) and self._is_due(note, now_ms):
                 self._log.log(note.level, "%s", one_line(note.text))
 
-    def tell_failure(self, what: str, error: Exception, now_ms: int) -> None:
+    def write_failure(self, what: str, error: Exception, now_ms: int) -> None:
         self._end_minutes(now_ms)
         trace = TracebackException.from_exception(error, limit=-FRAMES_MAX)
         place = trace.stack[-1].filename, trace.stack[-1].lineno
@@ -87,14 +87,13 @@ class BrokerLog:
             return False
         text = one_line(kind.last.text)
         if kind.held > 1:
-            text += f" (the last of {kind.held:,} more like it within a minute)"
+            text += f" (the last of {kind.held:,} similar messages within a minute)"
         self._log.log(kind.last.level, "%s", text)
         return True
 
 
 def _stacks(trace: TracebackException | None) -> list[str]:
-    """Return where an error and those that led to it came from: code, and no words of strangers but in one line
-    each."""
+    """Return the stacks of an error and its causes; their messages take one line each."""
     if trace is None:
         return []
     cause = trace.__cause__ or (None if trace.__suppress_context__ else trace.__context__)

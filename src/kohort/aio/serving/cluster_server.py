@@ -1,8 +1,8 @@
-"""Several brokers of one process, each on a port of its own, over one storage; and how a process of brokers is run.
+"""Several brokers (nodes) of one process, each on its own port, with one storage and one event loop.
 
-One loop serves them all. After an event the nodes that were told something get a turn at once, and the set of servers
-is made what the cluster wants: a node that was stopped loses its port and its connections, one that was started gets
-them back. Nothing is decided here.
+After an event, nodes with messages from other nodes run. Then the set of servers is reconciled with the cluster's
+target: a stopped node loses its port and connections, a started one gets its port. The cluster decides; the server only
+executes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from kohort.log.storage import Storage
 from kohort.notes import Note, info, warning
 
 PORT_RETRY_S: Final = 1.0
-"""How long a node waits that is to be started while another program has its port."""
+"""Delay before a node retries a port that is used by another program, in seconds."""
 PORT_MAX: Final = 65535
 
 
 class ClusterServer:
-    """The nodes of one process. Make it with ``await ClusterServer.start(...)``, end it with ``await stop()``."""
+    """The nodes of a process. Create it with ``await ClusterServer.start(...)``, end it with ``await stop()``."""
 
     def __init__(
         self, cluster: Cluster, configs: dict[int, BrokerConfig], clock: Clock, rng: Rng, intercept: Intercept | None
@@ -69,25 +69,25 @@ class ClusterServer:
         rng: Rng | None = None,
         intercept: Intercept | None = None,
     ) -> ClusterServer:
-        """Bind every node's port, recover, serve. Ids and ports count up from those of ``config``.
+        """Bind the port of every node, recover, and serve. Ids and ports count up from those of ``config``.
 
-        Raises ConfigError for an address that cannot be listened on, StorageError for data that cannot be used.
+        Raises ConfigError for an unusable address, StorageError for unusable data.
         """
         clock, rng = clock or SystemClock(), rng or system_rng()
         with ExitStack() as resources:
             configs: dict[int, BrokerConfig] = {}
             listening: dict[int, Bound] = {}
-            for wanted in node_configs(config, count):
-                bound = listening[wanted.node_id] = bind(wanted)
+            for node_config in node_configs(config, count):
+                bound = listening[node_config.node_id] = bind(node_config)
                 resources.callback(bound.close)
-                configs[wanted.node_id] = bound.config
+                configs[node_config.node_id] = bound.config
             storage = resources.enter_context(open_storage())
             nodes = [node_of(one, node_id) for node_id, one in configs.items()]
             cluster = Cluster(config, storage, rng, clock.now_ms(), nodes)
             cluster.nodes_are_up(configs)
             self = cls(cluster, configs, clock, rng, intercept)
             self.flushes = flushes_of(storage)
-            self._log.tell([*cluster.topics.recovery_notes, *cluster.transactions.notes], clock.now_ms())
+            self._log.write([*cluster.topics.recovery_notes, *cluster.transactions.notes], clock.now_ms())
             for node_id, bound in listening.items():
                 self.servers[node_id] = self._server(node_id)
                 await self.servers[node_id].listen(bound.listeners)
@@ -136,15 +136,15 @@ class ClusterServer:
                 await server.stop()
             self.servers.clear()
             problems = [warning(f"not closed cleanly: {problem}") for problem in self.cluster.close()]
-            self._log.tell(problems, self._clock.now_ms())
+            self._log.write(problems, self._clock.now_ms())
 
-    def _tell(self, note: Note) -> None:
-        self._log.tell([note], self._clock.now_ms())
-
-    # ------------------------------------------------------------ nodes that come and go
+    def _log_note(self, note: Note) -> None:
+        self._log.write([note], self._clock.now_ms())
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node; others lead what it led. Raises ApiError for one that is unknown, or the last."""
+        """Stop a node; other nodes become leaders of its partitions. Raises ApiError for an unknown or the last
+        node.
+        """
         self.cluster.want(node_id, up=False)
         self.reconcile()
 
@@ -165,12 +165,12 @@ class ClusterServer:
         return self.cluster.has_messages or self.cluster.wanted != self.servers.keys()
 
     def reconcile(self) -> None:
-        """Give the nodes that were told something a turn, and see that those are up that shall be."""
+        """Run nodes with messages, then start and stop nodes until the running ones are the wanted ones."""
         self._will_reconcile = False
         if self._stopped:
             return
         for node_id in [n for n in self.servers if n not in self.cluster.wanted]:
-            self._tell(info(f"stopping node {node_id}"))
+            self._log_note(info(f"stopping node {node_id}"))
             self.servers.pop(node_id).end()
         for node_id in self.cluster.wanted - self.servers.keys() - self._starting.keys():
             self._starting[node_id] = self._loop.create_task(self._start_node(node_id))
@@ -183,13 +183,13 @@ class ClusterServer:
                 try:
                     bound = bind(self._configs[node_id])
                 except ConfigError as error:
-                    self._tell(warning(f"node {node_id} cannot be started yet: {error}", ("port", node_id)))
+                    self._log_note(warning(f"node {node_id} cannot start yet: {error}", ("port", node_id)))
                     await asyncio.sleep(PORT_RETRY_S)
                     continue
                 self.servers[node_id] = self._server(node_id)
                 await self.servers[node_id].listen(bound.listeners)
                 self.cluster.nodes_are_up([node_id])
-                self._tell(info(f"node {node_id} serves again"))
+                self._log_note(info(f"node {node_id} serves again"))
                 break
         finally:
             del self._starting[node_id]
@@ -200,20 +200,22 @@ Beside = Callable[[Server | ClusterServer], AbstractContextManager[object]]
 
 
 def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
-    """Return the options of each node: its id and the ports of its listeners count up from those given; port 0 takes a
-    free one each. Raises ConfigError where ports would not do."""
-    given, told = listeners_of(config), advertised_of(config) if config.advertised_listeners else []
+    """Return the options of each node: id and ports count up from ``config``; port 0 takes any free port.
+
+    Raises ConfigError if the ports collide or are too large.
+    """
+    own, advertised_listeners = listeners_of(config), advertised_of(config) if config.advertised_listeners else []
     configs: list[BrokerConfig] = []
     taken: dict[int, Listener] = {}
     for i in range(count):
-        ports = [listener.port + i if listener.port else 0 for listener in given]
-        for listener, port in zip(given, ports, strict=True):
+        ports = [listener.port + i if listener.port else 0 for listener in own]
+        for listener, port in zip(own, ports, strict=True):
             other = taken.setdefault(port, listener) if port else listener
             if port > PORT_MAX:
-                raise ConfigError(f"{count} brokers from port {listener.port} on: there is no port {port}")
+                raise ConfigError(f"{count} brokers from port {listener.port} on: port {port} exceeds 65535")
             if other.port != listener.port:
                 raise ConfigError(f"{count} brokers: {other} and {listener} need {count} ports each, and share {port}")
-        advertised = [str(listener.at(listener.host, listener.port + i)) for listener in told]
+        advertised = [str(listener.at(listener.host, listener.port + i)) for listener in advertised_listeners]
         one = replace(config, node_id=config.node_id + i, advertised_listeners=advertised)
         configs.append(with_ports(one, ports))
     return configs
@@ -232,7 +234,7 @@ async def start_brokers(
     return await ClusterServer.start(config, count, storage_in(data_dir), clock=clock, intercept=intercept)
 
 
-def nothing(_server: Server | ClusterServer) -> AbstractContextManager[object]:
+def no_context(_server: Server | ClusterServer) -> AbstractContextManager[object]:
     return nullcontext()
 
 
@@ -241,10 +243,12 @@ async def run(
     count: int,
     data_dir: Path | None,
     ready: Callable[[Mapping[str, str], str], None],
-    beside: Beside = nothing,
+    beside: Beside = no_context,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; ``ready`` is told the addresses of the listeners and the cluster's id. ``beside``
-    is entered before that, and left before the brokers end."""
+    """Serve until SIGTERM or SIGINT. ``ready`` gets the addresses of the listeners and the cluster id.
+
+    The context ``beside`` is entered before ``ready`` and left before the brokers stop.
+    """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

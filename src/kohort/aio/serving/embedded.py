@@ -3,8 +3,8 @@
     with kohort.Broker() as broker:
         producer = kohort.Producer(bootstrap_servers=broker.bootstrap)
 
-It listens on a free port of 127.0.0.1 and keeps everything in memory unless told otherwise. ``with`` runs it on a
-thread of its own; ``async with`` runs it on the loop of the caller.
+By default it listens on a free port of 127.0.0.1 and keeps all data in memory. ``with`` runs it on its own thread,
+``async with`` on the caller's event loop.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from kohort.security.sasl.exchange import Derivation
 from kohort.security.sasl.scram import HASHES, ITERATIONS_LOW, SALT_BYTES
 
 LISTENER: Final = "SASL_PLAINTEXT"
-"""The listener of a broker with users that is told of no other."""
+"""Listener of a broker with ``users``, by default."""
 
 
 def options_for(users: Mapping[str, str | Secret], address: str) -> dict[str, Any]:
-    """Return the options of a broker at ``address`` on which these users log in by SCRAM. Raises ConfigError."""
+    """Return options of a broker at ``address`` with SCRAM logins of these users. Raises ConfigError."""
     if not users:
         raise ConfigError("users={}: expected names and their passwords")
     lines = [_line(mechanism, name, users[name]) for name in users for mechanism in HASHES]
@@ -60,23 +60,23 @@ def _line(mechanism: str, name: str, password: str | Secret) -> str:
 R = TypeVar("R")
 
 EMBEDDED_DEFAULTS: Final[Mapping[str, Any]] = {"port": 0, "group.initial.rebalance.delay.ms": 0}
-"""Where an embedded broker differs from Kafka's defaults: a free port, and no wait for a group's first members."""
+"""Differences from Kafka's defaults: a free port, and no delay of a group's first rebalance."""
 LOOPBACK: Final = "127.0.0.1"
-_INHERITED: Final = (
-    "the broker runs in process {}, from which this one was forked: call it there, or make a Broker in this process"
+_FORKED: Final = (
+    "the broker runs in process {}, the parent before fork(): call it there, or create a Broker in this process"
 )
 LISTS: Final = ("listeners", "advertised.listeners")
-"""Options that may be a list, which are read as in a server.properties."""
+"""Options that accept a list besides Kafka's comma-separated text."""
 
 
 class Broker:
-    """A broker inside this process: in memory unless told otherwise, on a free port of 127.0.0.1.
+    """A broker inside this process, by default in memory and on a free port of 127.0.0.1.
 
-    ``with Broker() as broker:`` runs it on a thread of its own, ``async with`` on the loop of the caller; ``start`` and
-    ``stop`` do the same as ``with``. Clients connect to ``broker.bootstrap``. The methods may be called by any thread.
+    ``with Broker() as broker:`` runs it on its own thread, ``async with`` on the caller's event loop; ``start`` and
+    ``stop`` do the same as ``with``. Clients connect to ``broker.bootstrap``. Any thread may call the methods.
 
-    A child process that is forked meanwhile has the addresses of the broker, for its clients. There ``stop`` does
-    nothing, and every other call raises UsageError.
+    A child process after ``fork()`` can read the broker's addresses, for its clients. There ``stop`` has no effect, and
+    all other calls raise UsageError.
     """
 
     def __init__(
@@ -89,20 +89,20 @@ class Broker:
         users: Mapping[str, str | Secret] | None = None,
         **words: Any,
     ) -> None:
-        """Set up a broker, which does not run yet.
+        """Configure a broker; ``start()`` or ``with`` runs it.
 
-        ``options`` are Kafka's options of brokers by their names (``{"num.partitions": 6}``); the same can be given as
-        keyword arguments, with underscores: ``num_partitions=6``. ``data_dir`` keeps the data in Kafka's format on
-        disk. ``listen`` is ``HOST:PORT``, the short way for one plaintext listener; the option ``listeners`` has
-        several, as a list or as Kafka writes them. ``nodes`` makes it a cluster of so many brokers, each on ports of
-        its own, whose leaders and group coordinators can be moved, and which can be stopped and started one by one.
-        ``users`` are names and passwords: clients then log in, by SCRAM, on the listener SASL_PLAINTEXT unless the
-        option ``listeners`` has others. Users that the data folder knows already stay as they are.
+        ``options``: Kafka's broker options by name (``{"num.partitions": 6}``), or as keyword arguments with
+        underscores (``num_partitions=6``). ``data_dir``: folder for the data, in Kafka's format. ``listen``:
+        ``HOST:PORT`` of a plaintext listener; for several listeners use the option ``listeners``, as a list or in
+        Kafka's syntax. ``nodes``: number of brokers of the cluster, each on its own ports; leaders and coordinators can
+        be moved, nodes stopped and started. ``users``: passwords by user name; clients then log in with SCRAM, on the
+        listener SASL_PLAINTEXT unless ``listeners`` has others. Users that the data folder already has keep their
+        passwords.
 
-        Raises ConfigError for an option that does not exist or has a value that is not allowed.
+        Raises ConfigError for an unknown option or an invalid value.
         """
         if nodes < 1:
-            raise ConfigError(f"nodes={nodes}: at least one is needed")
+            raise ConfigError(f"nodes={nodes}: expected at least 1")
         self._nodes = nodes
         given = dict(EMBEDDED_DEFAULTS)
         if listen is not None:
@@ -110,7 +110,7 @@ class Broker:
             given |= {"host.name": host, "port": port}
         if users is not None:
             given |= options_for(users, address_text(given.get("host.name", LOOPBACK), given["port"]))
-        given |= _in_our_terms({**(options or {}), **words})
+        given |= _config_options({**(options or {}), **words})
         self._config = parse_config(BrokerConfig, with_mechanisms(given))
         check_listeners(self._config)
         self._data_dir = Path(data_dir) if data_dir is not None else None
@@ -121,33 +121,32 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """The address for any client's ``bootstrap.servers``: ``host:port``, of several nodes with commas between.
+        """Address for ``bootstrap.servers``: ``host:port``, of several nodes comma-separated; of the first listener.
 
-        Of several listeners it is the first. Raises UsageError while the broker does not run, as everything does that
-        asks about a running one.
+        Raises UsageError if the broker is not running, as do all properties of a running broker.
         """
         return self._started().bootstrap
 
     def bootstrap_of(self, listener: str) -> str:
-        """Return ``bootstrap`` of one listener, by its name. Raises UsageError for one that clients are not told of."""
+        """Return ``bootstrap`` of a listener, by its name. Raises UsageError for a listener that is not advertised."""
         addresses = self._started().addresses
         if listener.upper() not in addresses:
-            raise UsageError(f"no listener {listener!r} is advertised, only {', '.join(addresses)}")
+            raise UsageError(f"listener {listener!r} is not advertised; the advertised ones are {', '.join(addresses)}")
         return addresses[listener.upper()]
 
     @property
     def port(self) -> int:
-        """The port that the broker listens on; with several nodes, that of the first."""
+        """Port of the (first) broker."""
         return int(self.bootstrap.split(",")[0].rpartition(":")[2])
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster: 22 letters, kept with the data."""
+        """Cluster id: 22 characters, persisted with the data."""
         return self._started().cluster_id
 
     @property
     def failed_handshakes(self) -> int:
-        """How many connections to listeners with TLS have failed since the broker began; the log says why each did."""
+        """Number of failed TLS handshakes since the start; the log has the reasons."""
         return self._running().failed_handshakes
 
     def _started(self) -> Server | ClusterServer:
@@ -157,43 +156,41 @@ class Broker:
 
     def _running(self) -> Server | ClusterServer:
         server = self._started()
-        if self._is_inherited:
-            raise UsageError(_INHERITED.format(self._pid))
+        if self._is_forked:
+            raise UsageError(_FORKED.format(self._pid))
         return server
 
     @property
-    def _is_inherited(self) -> bool:
+    def _is_forked(self) -> bool:
         """True in a forked child: the broker runs in the parent process."""
         return self._server is not None and self._pid != os.getpid()
 
     def _check_stopped(self) -> None:
-        if self._is_inherited:
-            raise UsageError(_INHERITED.format(self._pid))
+        if self._is_forked:
+            raise UsageError(_FORKED.format(self._pid))
         if self._server is not None:
             raise UsageError("the broker is running")
         self._pid = os.getpid()
 
-    # ------------------------------------------------------------ the nodes of several
-
     @property
     def nodes(self) -> dict[int, str]:
-        """The address (``host:port``) of every node that is up, by its id."""
+        """Address (``host:port``) of every running node, by node id."""
         cluster = self._cluster
         return {node_id: address_of(cluster.nodes[node_id].first) for node_id in sorted(cluster.live)}
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node: its connections end, and others lead what it led.
+        """Stop a node: its connections close, and other nodes become leaders of its partitions.
 
-        Raises ApiError for the last one that is up, and UsageError for a broker that is one node.
+        Raises ApiError for the last running node, and UsageError for a broker with one node.
         """
-        self._on_loop(self._several().stop_node, node_id)
+        self._on_loop(self._cluster_server().stop_node, node_id)
 
     def start_node(self, node_id: int) -> None:
-        """Start a node that was stopped. It serves when this returns; within ``async with``, soon after.
+        """Start a stopped node. It serves when this returns; inside ``async with`` soon afterwards.
 
-        Raises UsageError for a broker that is one node, and ApiError for a node that does not exist.
+        Raises UsageError for a broker with one node, and ApiError for an unknown node.
         """
-        server = self._several()
+        server = self._cluster_server()
         if self._loop is None:
             server.cluster.want(node_id, up=True)
             server.reconcile()
@@ -201,29 +198,28 @@ class Broker:
             asyncio.run_coroutine_threadsafe(server.start_node(node_id), self._loop).result()
 
     def leader_of(self, topic: str, partition: int) -> int:
-        """Return the id of the node that leads a partition; -1 while none is up that could.
+        """Return the node id of a partition's leader; -1 while no replica is up.
 
-        Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a partition that does not exist.
+        Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a missing partition.
         """
         return self._on_loop(self._cluster.leader_of, self._topic(topic, partition), partition)
 
     def coordinator_of(self, group_id: str) -> int:
-        """Return the id of the node that coordinates a group; -1 while none is up that could.
+        """Return the node id of a group's coordinator; -1 while no replica is up.
 
-        Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) as long as there is no ``__consumer_offsets``.
+        Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) before ``__consumer_offsets`` exists.
         """
         return self.leader_of(OFFSETS_TOPIC, self._partition_of(group_id))
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
-        """Make a node lead a partition from now on.
+        """Make a node the leader of a partition.
 
-        Raises ApiError for a node that is not up and a partition that does not exist, and UsageError for a broker that
-        is one node.
+        Raises ApiError for a stopped node or a missing partition, and UsageError for a broker with one node.
         """
         self._on_loop(self._lead, self._topic(topic, partition), partition, node_id)
 
     def move_coordinator(self, group_id: str, node_id: int) -> None:
-        """Make a node coordinate a group, and the others of its partition, from now on. Raises as ``move_leader``."""
+        """Make a node the coordinator of a group, and of all groups in its partition. Raises as ``move_leader``."""
         self.move_leader(OFFSETS_TOPIC, self._partition_of(group_id), node_id)
 
     @property
@@ -231,21 +227,21 @@ class Broker:
         server = self._running()
         return server.cluster if isinstance(server, ClusterServer) else server.broker.state.cluster
 
-    def _several(self) -> ClusterServer:
+    def _cluster_server(self) -> ClusterServer:
         server = self._running()
         if not isinstance(server, ClusterServer):
-            raise UsageError("this broker is one node: make it with Broker(nodes=3) to stop and start some")
+            raise UsageError("this broker has one node: create it with Broker(nodes=3) to stop, start and move nodes")
         return server
 
     def _lead(self, topic: Topic, partition: int, node_id: int) -> None:
-        server = self._several()
+        server = self._cluster_server()
         server.cluster.lead(topic, partition, node_id)
         server.reconcile()
 
     def _topic(self, name: str, partition: int) -> Topic:
         topic = self._cluster.topics.get(name)
         if topic is None or not 0 <= partition < len(topic.partitions):
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{partition}")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {name}-{partition} does not exist")
         return topic
 
     def _partition_of(self, group_id: str) -> int:
@@ -253,21 +249,19 @@ class Broker:
         return partition_of(group_id, len(topic.partitions))
 
     def _on_loop(self, action: Callable[..., R], *given: Any) -> R:
-        """Call ``action`` on the loop of the brokers, and return its result."""
+        """Call ``action`` on the brokers' event loop and return its result."""
         if self._loop is None:
             return action(*given)
 
-        async def there() -> R:
+        async def call() -> R:
             return action(*given)
 
-        return asyncio.run_coroutine_threadsafe(there(), self._loop).result()
-
-    # ------------------------------------------------------------ on a thread of its own
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result()
 
     def start(self) -> Broker:
-        """Start on a thread of its own, and return when it serves.
+        """Start on a new thread, and return when it serves.
 
-        Raises UsageError if it runs already, ConfigError or StorageError where it cannot, such as DataDirInUse.
+        Raises UsageError if it runs already, ConfigError or StorageError if it cannot start, such as DataDirInUse.
         """
         self._check_stopped()
         loop = new_loop()
@@ -282,11 +276,11 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Write what is to be written, end all connections and the thread.
+        """Persist all data, close the connections and end the thread.
 
-        Does nothing if the broker is not running, or runs in the parent of this process, which was forked.
+        Has no effect if the broker is not running, and in a forked child.
         """
-        if self._is_inherited:
+        if self._is_forked:
             return
         server, self._server = self._server, None
         if server is None or self._loop is None:
@@ -312,8 +306,6 @@ class Broker:
     ) -> None:
         self.stop()
 
-    # ------------------------------------------------------------ on the caller's loop
-
     async def __aenter__(self) -> Self:
         self._check_stopped()
         self._server = await self._serve()
@@ -322,7 +314,7 @@ class Broker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._is_inherited:
+        if self._is_forked:
             return
         server, self._server = self._server, None
         if server is not None:
@@ -332,18 +324,17 @@ class Broker:
         return await start_brokers(self._config, self._nodes, self._data_dir)
 
 
-def _in_our_terms(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as BrokerConfig has them; what is text by one of Kafka's names may be any option of a
-    server.properties."""
+def _config_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert user options to BrokerConfig's: a string under Kafka's name may be any option of server.properties."""
     kafkas = {
         name: ",".join(value) if name in LISTS and isinstance(value, list | tuple) else value
         for name, value in given.items()
         if name in LISTS or name.startswith(PREFIX) or ("." in name and isinstance(value, str))
     }
-    said = understand(kafkas)
-    if said.data_dir is not None:
+    understood = understand(kafkas)
+    if understood.data_dir is not None:
         raise ConfigError("log.dirs: use data_dir=")
-    return said.options | {name: value for name, value in given.items() if name not in kafkas}
+    return understood.options | {name: value for name, value in given.items() if name not in kafkas}
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

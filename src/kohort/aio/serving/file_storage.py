@@ -1,12 +1,11 @@
-"""Logs on real files: the Storage of ``kohort serve --data DIR``.
+"""Logs in files: the Storage of ``kohort serve --data DIR``.
 
-Appends go to the page cache with ``pwritev`` and outlive the process; ``flush`` takes them to the disk. ``start_flush``
-hands that to one thread, so that ending a segment of a gigabyte does not hold up the broker; another thread removes
-what is large (``start_delete``, ``start_delete_folder``). The folder is locked while it is open, with the lock that
-Kafka takes, so neither a second broker nor a Kafka uses it by mistake.
+Appends go to the page cache with ``pwritev``, which survives the process; ``flush`` writes them to the disk.
+``start_flush`` does it on a thread, because flushing a segment of a gigabyte would block the broker; another thread
+deletes large files. The open folder has Kafka's lock file, so that no second broker and no Kafka can use it.
 
-What is made is for the owner, and for the owner's group as far as the umask lets it; for nobody else. Secrets are for
-the owner alone. A folder that is there already keeps its mode: whoever made it chose it.
+New files are accessible to the owner, and to the owner's group if the umask allows; secrets to the owner only. An
+existing folder keeps its mode.
 """
 
 from __future__ import annotations
@@ -30,27 +29,27 @@ from kohort.wire.codec import Buffer
 
 LOCK_FILE: Final = ".lock"
 REPLACEMENT: Final = ".tmp"
-LEAVING: Final = ".deleted"
-"""What a file is called between its removal from the log and its own end; a start removes what is left of that name."""
+DELETED: Final = ".deleted"
+"""Suffix of a file between its removal from the log and its deletion; a start deletes leftovers."""
 IOV_MAX: Final = 1024
 FOLDER_MODE: Final = 0o770
 FILE_MODE: Final = 0o640
 SECRET_MODE: Final = 0o600
 
 _open_here: set[Path] = set()
-"""Folders open in this process: POSIX locks do not keep a process from itself."""
+"""Folders open in this process: POSIX locks do not exclude the same process."""
 
 
 @contextlib.contextmanager
-def _saying(what: str) -> Iterator[None]:
+def _storage_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(f"cannot {what}: {error.strerror or error}") from error
+        raise StorageError(f"cannot {action}: {error.strerror or error}") from error
 
 
 class RealFile:
-    """One open file. Its size is what was appended whole: a write that fails half-way is cut off again."""
+    """An open file. Its size is that of complete appends: a partial write is truncated."""
 
     def __init__(
         self, path: Path, flusher: ThreadPoolExecutor, buffers: Buffers, flushes: Durations, *, sync: bool
@@ -60,7 +59,7 @@ class RealFile:
         self._buffers = buffers
         self._flushes = flushes
         self._sync = sync
-        with _saying(f"open {path}"):
+        with _storage_errors(f"open {path}"):
             try:
                 self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 self._new = False
@@ -70,7 +69,7 @@ class RealFile:
             self._size = os.fstat(self._fd).st_size
         self._flushed = 0
         self._flushes_begun = 0
-        """Counted by who begins them; those ended are counted on the flusher's thread."""
+        """Incremented by the broker's thread; ``_flushes_ended`` by the flusher's thread."""
         self._flushes_ended = 0
 
     @property
@@ -96,7 +95,7 @@ class RealFile:
         return at
 
     def _write_rest(self, buffers: Sequence[Buffer], at: int, done: int, total: int) -> None:
-        """Go on where a write ended that was cut short (a signal, a disk nearly full)."""
+        """Continue a partial write (after a signal, or on a nearly full disk)."""
         with memoryview(b"".join(buffers)) as rest:
             while done < total:
                 done += os.pwrite(self._fd, rest[done:], at + done)
@@ -118,7 +117,7 @@ class RealFile:
         if size < LENT_FROM:
             return self.read(at, size)
         lent = self._buffers.take(size)
-        with _saying(f"read {self._path} at {at}"):
+        with _storage_errors(f"read {self._path} at {at}"):
             done = os.preadv(self._fd, [lent], at)
             while done < size:
                 more = os.preadv(self._fd, [lent[done:]], at + done)
@@ -128,26 +127,26 @@ class RealFile:
         return lent[:done]
 
     def overwrite(self, at: int, data: Buffer) -> None:
-        with _saying(f"write {len(data)} bytes to {self._path} at {at}"):
+        with _storage_errors(f"write {len(data)} bytes to {self._path} at {at}"):
             os.pwrite(self._fd, data, at)
         self._flushed = min(self._flushed, at)
 
     def truncate(self, size: int) -> None:
-        with _saying(f"cut {self._path} to {size} bytes"):
+        with _storage_errors(f"cut {self._path} to {size} bytes"):
             os.ftruncate(self._fd, size)
         self._size = size
         self._flushed = min(self._flushed, size)
 
     def flush(self) -> None:
         size = self._size
-        with _saying(f"flush {self._path}"):
+        with _storage_errors(f"flush {self._path}"):
             if self._sync:
                 _fsync_file(self._fd, self._path, self._new)
         self._new = False
         self._flushed = size
 
     def start_flush(self) -> None:
-        with _saying(f"flush {self._path}"):
+        with _storage_errors(f"flush {self._path}"):
             self._flusher.submit(self._flush_copy, os.dup(self._fd), self._size)
         self._flushes_begun += 1
 
@@ -156,9 +155,9 @@ class RealFile:
         return self._flushes_ended < self._flushes_begun
 
     def _flush_copy(self, fd: int, size: int) -> None:
-        """Flush on the flusher's thread, with a handle of its own: the file may be closed meanwhile.
+        """Flush on the flusher's thread, through a duplicate handle: the file may be closed meanwhile.
 
-        If it fails, the size stays unflushed, and whoever needs it on the disk flushes again and meets the error.
+        After an error the size stays unflushed; the next required flush meets the error.
         """
         try:
             if self._sync:
@@ -174,26 +173,26 @@ class RealFile:
 
     def close(self) -> None:
         if self._fd >= 0:
-            with _saying(f"close {self._path}"):
+            with _storage_errors(f"close {self._path}"):
                 fd, self._fd = self._fd, -1
                 os.close(fd)
 
 
 class FileStorage:
-    """The files below one folder, which is made if it is missing and stays locked until ``close``.
+    """Files of a folder, which is created if missing and locked until ``close``.
 
-    ``sync=False`` leaves out every fsync: for tests, and for who can do without the last seconds before a power cut.
+    ``sync=False`` skips all fsyncs: for tests, or if a power cut may lose the last seconds.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, sync: bool = True) -> None:
         self._root = Path(root).resolve()
         self._sync = sync
-        with _saying(f"make the data folder {self._root}"):
+        with _storage_errors(f"make the data folder {self._root}"):
             self._root.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         self._lock = self._take_lock()
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="kohort-flush")
         self.flushes = Durations()
-        """How long the flushes beside the broker took; counted on the flusher's thread alone."""
+        """Durations of background flushes, updated on the flusher's thread only."""
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="kohort-remove")
         self._buffers = Buffers(LENT_MOST)
 
@@ -215,16 +214,16 @@ class FileStorage:
     def _take_lock(self) -> int:
         if self._root in _open_here:
             raise DataDirInUse(f"the data folder {self._root} is in use by another broker of this process")
-        with _saying(f"lock the data folder {self._root}"):
+        with _storage_errors(f"lock the data folder {self._root}"):
             fd = os.open(self._root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
             try:
                 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except (BlockingIOError, PermissionError):
                 owner = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
                 os.close(fd)
-                who = f"process {owner}" if owner else "another process"
+                owner_name = f"process {owner}" if owner else "another process"
                 raise DataDirInUse(
-                    f"the data folder {self._root} is in use by {who}; stop it, or use another folder"
+                    f"the data folder {self._root} is in use by {owner_name}; stop it, or use another folder"
                 ) from None
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -232,7 +231,7 @@ class FileStorage:
         return fd
 
     def close(self) -> None:
-        """Wait for flushes under way and give the folder free. Open files stay the caller's to close."""
+        """Wait for flushes in flight and unlock the folder. The caller closes open files."""
         if self._lock >= 0:
             self._flusher.shutdown()
             self._remover.shutdown()
@@ -242,25 +241,23 @@ class FileStorage:
             self._lock = -1
             _open_here.discard(self._root)
 
-    # ---------------------------------------------------------------- folders
-
     @property
     def place(self) -> str:
         return str(self._root)
 
     def disk_space(self) -> DiskSpace:
-        with _saying(f"ask for the room on the disk of {self._root}"):
+        with _storage_errors(f"read the free space of the disk of {self._root}"):
             disk = os.statvfs(self._root)
         return DiskSpace(disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize)
 
     def folders(self) -> list[str]:
-        with _saying(f"list {self._root}"), os.scandir(self._root) as entries:
+        with _storage_errors(f"list {self._root}"), os.scandir(self._root) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
     def files(self, folder: str = "") -> dict[str, int]:
         path = self._root / folder
         try:
-            with _saying(f"list {path}"), os.scandir(path) as entries:
+            with _storage_errors(f"list {path}"), os.scandir(path) as entries:
                 found = {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
         except StorageError as error:
             if isinstance(error.__cause__, FileNotFoundError):
@@ -269,30 +266,28 @@ class FileStorage:
         return dict(sorted(found.items()))
 
     def make_folder(self, folder: str) -> None:
-        with _saying(f"make the folder {folder}"):
+        with _storage_errors(f"make the folder {folder}"):
             (self._root / folder).mkdir(FOLDER_MODE, exist_ok=True)
 
     def rename_folder(self, folder: str, new: str) -> None:
-        with _saying(f"rename the folder {folder} to {new}"):
+        with _storage_errors(f"rename the folder {folder} to {new}"):
             (self._root / folder).rename(self._root / new)
 
     def delete_folder(self, folder: str) -> None:
         if not folder:
             return
-        with _saying(f"remove the folder {folder}"), contextlib.suppress(FileNotFoundError):
+        with _storage_errors(f"remove the folder {folder}"), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._root / folder)
 
     def start_delete_folder(self, folder: str) -> None:
         if folder:
             self._remover.submit(shutil.rmtree, self._root / folder, ignore_errors=True)
 
-    # ---------------------------------------------------------------- files
-
     def open(self, name: str) -> RealFile:
         return RealFile(self._root / name, self._flusher, self._buffers, self.flushes, sync=self._sync)
 
     def read(self, name: str) -> bytes | None:
-        with _saying(f"read {name}"):
+        with _storage_errors(f"read {name}"):
             try:
                 return (self._root / name).read_bytes()
             except FileNotFoundError:
@@ -302,10 +297,10 @@ class FileStorage:
         path = self._root / name
         making = path.with_name(path.name + REPLACEMENT)
         mode = SECRET_MODE if private else FILE_MODE
-        with _saying(f"write {name}"):
+        with _storage_errors(f"write {name}"):
             fd = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
             try:
-                if private:  # what is left of an earlier try may be for all
+                if private:  # a leftover of a failed attempt may be readable for all
                     os.fchmod(fd, mode)
                 rest = memoryview(content)
                 while rest:
@@ -313,7 +308,7 @@ class FileStorage:
                 if durable and self._sync:
                     os.fsync(fd)
             except OSError:
-                making.unlink(missing_ok=True)  # a full disk gets its room back
+                making.unlink(missing_ok=True)  # frees space on a full disk
                 raise
             finally:
                 os.close(fd)
@@ -322,23 +317,23 @@ class FileStorage:
                 _fsync_folder(path.parent)
 
     def rename(self, name: str, new: str) -> None:
-        with _saying(f"rename {name} to {new}"):
+        with _storage_errors(f"rename {name} to {new}"):
             (self._root / name).replace(self._root / new)
 
     def delete(self, name: str) -> None:
-        with _saying(f"remove {name}"):
+        with _storage_errors(f"remove {name}"):
             (self._root / name).unlink(missing_ok=True)
 
     def start_delete(self, name: str) -> None:
         path = self._root / name
-        leaving = path.with_name(path.name + LEAVING)
-        with _saying(f"remove {name}"), contextlib.suppress(FileNotFoundError):
-            path.replace(leaving)
-            self._remover.submit(leaving.unlink, missing_ok=True)
+        deleted = path.with_name(path.name + DELETED)
+        with _storage_errors(f"remove {name}"), contextlib.suppress(FileNotFoundError):
+            path.replace(deleted)
+            self._remover.submit(deleted.unlink, missing_ok=True)
 
 
 def _fsync_file(fd: int, path: Path, new: bool) -> None:
-    """Take a file to the disk; if it is new, its name in the folder and the folder's name too."""
+    """Sync a file to the disk; for a new file also its folder and the parent folder."""
     os.fsync(fd)
     if new:
         _fsync_folder(path.parent)

@@ -1,8 +1,8 @@
-"""Python's collector of cycles, kept short while a long request is served.
+"""Postpone Python's garbage collector during long requests.
 
-The objects of one request may be a million. The collector looks at all objects whenever their number has grown by a
-quarter, which takes a tenth of a second then, and finds nothing: the request is let go of step by step. So it looks at
-young objects only until that is done.
+A request may create a million objects. The collector scans all objects whenever their number has grown by a quarter,
+which blocks for a tenth of a second and frees nothing: the request frees its objects itself. So only young generations
+are scanned until the request is done.
 """
 
 from __future__ import annotations
@@ -12,41 +12,43 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 YOUNG = 1
-"""The generations that are looked at: these and younger."""
+"""Oldest generation that is scanned during a long request."""
 
 
 @contextmanager
-def put_off() -> Iterator[None]:
-    """Have nothing collected while the block runs, which makes very many objects and lets go of them itself: the
-    collector would look at all of them again and again, while everybody waits. What is left then counts as old."""
+def postpone_collection() -> Iterator[None]:
+    """Disable the collector while the block runs, which creates and frees very many objects.
+
+    The objects that remain count as old afterwards.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        gc.unfreeze()  # both together make everything old, and look at nothing
+        gc.unfreeze()  # both together move all objects to the oldest generation without a scan
         if enabled:
             gc.enable()
 
 
 class ShortCollections:
-    """Tell it after each event whether a long request is being served."""
+    """Restricts the collector during long requests; call it after each event."""
 
     def __init__(self) -> None:
-        self._instead = False
+        self._is_restricted = False
 
     def after_event(self, *, in_long_work: bool) -> None:
         if in_long_work:
-            if not self._instead and gc.isenabled():
-                self._instead = True
+            if not self._is_restricted and gc.isenabled():
+                self._is_restricted = True
                 gc.disable()
-            if self._instead:
+            if self._is_restricted:
                 gc.collect(YOUNG)
         else:
             self.end()
 
     def end(self) -> None:
-        if self._instead:
-            self._instead = False
+        if self._is_restricted:
+            self._is_restricted = False
             gc.enable()

@@ -1,4 +1,4 @@
-"""Fetches the keys with which tokens are signed, in a thread: the loop goes on (protocol/security.md#tokens)."""
+"""Fetch the public keys of token issuers in a thread (protocol/security.md#tokens)."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from kohort.broker.io import KeysFetched
 
 TIMEOUT_S: Final = 10.0
 MAX_BYTES: Final = 1 << 20
-"""A set of keys has a few kilobytes; nobody's answer fills the memory."""
+"""Maximum size of a key set, which usually has a few kilobytes."""
 PIECE_BYTES: Final = 1 << 16
 
 
 class _CannotFetch(Exception):
-    """Why, in words."""
+    """The message is the reason."""
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but none from TLS to what has none, nor to a file."""
+    """Follows redirects, except from https to http, and to files."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
         schemes = {"https"} if urlsplit(req.full_url).scheme == "https" else {"http", "https"}
         if urlsplit(newurl).scheme not in schemes:
-            raise _CannotFetch("it redirects to an address that is not safe")
+            raise _CannotFetch("it redirects to an insecure address")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 async def fetch_keys(url: str) -> KeysFetched:
-    """Fetch what an address holds; never raises for what is wrong there."""
+    """Fetch a key set from a URL. Errors are part of the result."""
     try:
         return KeysFetched(url, await in_thread(lambda: _content_of(url), "kohort-keys"))
     except _CannotFetch as error:
@@ -50,9 +50,9 @@ def _content_of(url: str) -> bytes:
     except urllib.error.HTTPError as error:
         raise _CannotFetch(f"it answers {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
-        raise _CannotFetch(f"it cannot be reached: {error.reason}") from None
+        raise _CannotFetch(f"it is unreachable: {error.reason}") from None
     except (OSError, HTTPException, ValueError) as error:
-        raise _CannotFetch(f"it cannot be read: {error or type(error).__name__}") from None
+        raise _CannotFetch(f"reading failed: {error or type(error).__name__}") from None
 
 
 def _file(url: str) -> bytes:
@@ -68,11 +68,11 @@ def _page(url: str) -> bytes:
         while len(content) <= MAX_BYTES and (piece := answer.read1(PIECE_BYTES)):
             content += piece
             if time.monotonic() > until:
-                raise _CannotFetch(f"it takes more than {TIMEOUT_S:.0f} s")
+                raise _CannotFetch(f"fetching takes more than {TIMEOUT_S:.0f} s")
     return _checked(content)
 
 
 def _checked(content: bytes) -> bytes:
     if len(content) > MAX_BYTES:
-        raise _CannotFetch(f"it holds more than {MAX_BYTES} bytes")
+        raise _CannotFetch(f"it has more than {MAX_BYTES} bytes")
     return content

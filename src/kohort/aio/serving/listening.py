@@ -1,4 +1,4 @@
-"""The sockets of a broker's listeners: bound before anything else is touched, all of them or none."""
+"""Bind the sockets of a broker's listeners before the start touches its data."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ from kohort.config.listeners import (
 from kohort.errors import ConfigError
 
 RESERVED: Final = 64
-"""File handles of the process that connections leave to the logs.
+"""File handles of the process that are reserved for logs.
 
-At the limit, accept fails almost silently in uvloop and asyncio, and logs can be neither opened nor written.
+Without handles uvloop and asyncio accept no connections almost silently, and logs can be neither opened nor written.
 """
 
 
 def is_reserved(handle: int) -> bool:
-    """Tell whether a connection got one of the last handles of the process: the system gives the lowest that is
-    free."""
+    """Return True if a connection got a reserved file handle: the system assigns the lowest free one."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and handle >= limit - min(RESERVED, limit // 4)
 
@@ -56,25 +55,25 @@ class Bound(NamedTuple):
 
 
 def bind(config: BrokerConfig) -> Bound:
-    """Listen on every listener's address.
+    """Listen on the address of every listener.
 
-    Raises ConfigError, in words, where an address cannot be had, or nobody could be told of it, or a certificate cannot
-    be used; MissingExtra where only another package could read it.
+    Raises ConfigError if an address is unusable, cannot be advertised, or a certificate is unusable; MissingExtra if
+    reading a certificate needs another package.
     """
     check_listeners(config)
     for listener in listeners_of(config):
         if listener.protocol.uses_tls:
             check_tls(config, listener)
-    told = {listener.name for listener in advertised_of(config)} if config.advertised_listeners else set()
+    advertised = {listener.name for listener in advertised_of(config)} if config.advertised_listeners else set()
     with ExitStack() as sockets:
         found = []
         for listener in listeners_of(config):
             if not config.allow_anyone:
                 _check_reach(config, listener)
-            if listener.host in EVERY_ADDRESS and listener.name not in told:
+            if listener.host in EVERY_ADDRESS and listener.name not in advertised:
                 raise ConfigError(
-                    f"listening on every address ({address_text(listener.host or '0.0.0.0', listener.port)}): say "
-                    "which one clients shall connect to, with advertised.listeners="
+                    f"listening on every address ({address_text(listener.host or '0.0.0.0', listener.port)}): set the "
+                    "address for clients with advertised.listeners="
                     f"{listener.name}://HOST:{listener.port or 'PORT'}"
                 )
             found.append(sockets.enter_context(listen_on(listener.host, listener.port)))
@@ -84,28 +83,27 @@ def bind(config: BrokerConfig) -> Bound:
 
 
 def _check_reach(config: BrokerConfig, listener: Listener) -> None:
-    """Raise ConfigError for a listener that other computers may reach without TLS and logins, or with logins that
-    anybody has."""
+    """Raise ConfigError for a listener on a public address without TLS and logins, or with unverified logins."""
     if is_loopback(listener.host):
         return
     if listener.protocol.uses_sasl and believes_every_token(config, listener.name):
         raise ConfigError(
-            f"{listener} may be reached from other computers, and believes every token (OAUTHBEARER, unsecured): "
-            "whoever reaches it may be anyone. Set sasl.oauthbearer.jwks.endpoint.url, or take OAUTHBEARER out of "
-            "sasl.enabled.mechanisms; or say --allow-anyone (kohort.allow.anyone=true)"
+            f"{listener} is reachable from other computers and accepts unsigned tokens (OAUTHBEARER): clients can "
+            "log in as any user. Set sasl.oauthbearer.jwks.endpoint.url, or remove OAUTHBEARER from "
+            "sasl.enabled.mechanisms; or allow it with --allow-anyone (kohort.allow.anyone=true)"
         )
     if listener.protocol is SecurityProtocol.PLAINTEXT:
         raise ConfigError(
-            f"{listener} may be reached from other computers, without TLS and without logins: whoever reaches it may "
-            "read and change everything. Listen on 127.0.0.1; or have clients log in: kohort serve --listen "
+            f"{listener} is reachable from other computers without TLS and logins: any client can read and change "
+            "all data. Listen on 127.0.0.1; or require logins: kohort serve --listen "
             f"SASL_PLAINTEXT://{address_text(listener.host, listener.port)} --add-scram "
-            "'SCRAM-SHA-256=[name=alice,password=...]', or SASL_SSL:// with a certificate; or say --allow-anyone "
-            "(kohort.allow.anyone=true)"
+            "'SCRAM-SHA-256=[name=alice,password=...]', or SASL_SSL:// with a certificate; or allow it with "
+            "--allow-anyone (kohort.allow.anyone=true)"
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this computer reaches an address; of a name that is unknown nobody does."""
+    """Return True if only this computer can reach an address; also for an unknown host name."""
     if host in EVERY_ADDRESS:
         return False
     try:
@@ -116,18 +114,18 @@ def is_loopback(host: str) -> bool:
 
 
 def listen_on(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address. Raises ConfigError, in words, where it cannot be had."""
+    """Return a listening socket. Raises ConfigError for an unusable address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except socket.gaierror as error:
         raise ConfigError(f"cannot listen on {host}:{port}: no such host ({error.strerror})") from None
     except (ValueError, TypeError):
-        raise ConfigError(f"cannot listen on {host!r}:{port}: that is no name of a host") from None
+        raise ConfigError(f"cannot listen on {host!r}:{port}: invalid host name") from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
-                f"port {port} on {host or '0.0.0.0'} is in use by another program: stop it, or listen elsewhere "
+                f"port {port} on {host or '0.0.0.0'} is in use by another program: stop it, or choose another port "
                 "(port 0 takes a free one)"
             ) from None
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None

@@ -1,8 +1,8 @@
-"""A broker on a socket: bytes from connections to the machine and back, and one timer.
+"""A broker on sockets: pass bytes between connections and the broker's machine, with one timer.
 
-``Server.start`` binds first, so that a port in use is found before the data folder is touched; then it recovers, then
-it serves. Nothing is decided here. A connection is not read while the broker says so (``Pause``) or while its peer
-leaves what was sent unread, so memory per connection stays bounded.
+``Server.start`` binds first, so that a used port is found before the data folder is opened; then it recovers and
+serves. The machine decides; the server only executes. A connection is not read while the broker pauses it (``Pause``)
+or its client does not read its responses, so its memory is bounded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kohort.aio.serving.file_storage import FileStorage
 from kohort.aio.serving.garbage import ShortCollections
 from kohort.aio.serving.key_fetching import fetch_keys
 from kohort.aio.serving.listening import BACKLOG, BoundListener, bind, is_reserved
-from kohort.aio.serving.pulse import Pulse
+from kohort.aio.serving.loop_stalls import StallDetector
 from kohort.aio.system import SystemClock, system_rng
 from kohort.aio.tls.contexts import tls_listener
 from kohort.aio.tls.server_side import TlsListener
@@ -56,14 +56,14 @@ from kohort.notes import Note, warning
 LOGGER: Final = logging.getLogger("kohort.server")
 
 WRITE_HIGH_BYTES: Final = 1 << 16
-"""More than this unread by a peer, beside what the system holds for it, and it is sent no more."""
+"""Limit of unsent bytes of a connection, beyond the socket's buffer; above it sending pauses."""
 LONGEST_SLEEP_MS: Final = 60_000
 WALL_SET_MS: Final = 100
-"""A wall clock that differs by less was not set: reading both clocks takes time."""
+"""Shortest reported change of the wall clock, in ms: reading both clocks takes time."""
 
 
 class Server:
-    """One served broker. Make it with ``await Server.start(...)``, end it with ``await server.stop()``."""
+    """A served broker. Create it with ``await Server.start(...)``, end it with ``await server.stop()``."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Server:
         after_event: Callable[[], None] | None = None,
         broker_log: BrokerLog | None = None,
     ) -> None:
-        """``broker_log`` is given where several brokers of a process write one."""
+        """Several brokers of a process share a ``broker_log``."""
         self.broker = broker
         broker.state.counters.time_ns = time.perf_counter_ns
         self.flushes: Durations | None = None
@@ -82,13 +82,13 @@ class Server:
         self._clock = clock
         self._after_event = after_event
         self._loop = asyncio.get_running_loop()
-        self._pulse = Pulse(self._loop, clock.now_ms, self._look_at_clocks, broker.state.counters.late.add)
+        self._stalls = StallDetector(self._loop, clock.now_ms, self._check_clocks, broker.state.counters.late.add)
         self._servers: list[asyncio.Server] = []
         self._tls_listeners: list[TlsListener] = []
         self._peers: dict[ConnectionId, Peer] = {}
-        self._losing: set[ConnectionId] = set()
+        self._dropping_response: set[ConnectionId] = set()
         self._congested: list[ConnectionId] = []
-        """Who does not read what was just written, until the broker is told."""
+        """Connections that stopped reading, until the broker gets the event."""
         self._fetches: set[asyncio.Task[None]] = set()
         self._last_connection = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -105,8 +105,11 @@ class Server:
         rng: Rng | None = None,
         intercept: Intercept | None = None,
     ) -> Server:
-        """Bind, recover, serve. Raises ConfigError for an address that cannot be listened on, StorageError for data
-        that cannot be used (DataDirInUse where another broker owns it)."""
+        """Bind, recover, serve.
+
+        Raises ConfigError for an unusable address, StorageError for unusable data (DataDirInUse if another broker uses
+        it).
+        """
         clock = clock or SystemClock()
         with ExitStack() as resources:
             bound = bind(config)
@@ -121,20 +124,19 @@ class Server:
         return server
 
     async def listen(self, listeners: Sequence[BoundListener]) -> None:
-        """Serve on sockets that are bound. Raises ConfigError for a listener that cannot be served."""
-        self._tell_notes()
+        """Serve on bound sockets. Raises ConfigError for an unusable listener."""
+        self._log_notes()
         for listener, listening in listeners:
             accept = self.protocol_for(listener)
             self._servers.append(await self._loop.create_server(accept, sock=listening, backlog=BACKLOG))
         self.arm()
 
     def protocol_for(self, listener: Listener) -> Callable[[], asyncio.Protocol]:
-        """Return what makes the protocol of each connection to a listener. Raises ConfigError for one that cannot be
-        served."""
+        """Return the protocol factory of a listener. Raises ConfigError for an unusable listener."""
         accept = partial(self._accept, listener.name)
         if not listener.protocol.uses_tls:
             return accept
-        tls = tls_listener(self.broker.state.config, listener, self._tell)
+        tls = tls_listener(self.broker.state.config, listener, self._log_note)
         self._tls_listeners.append(tls)
         return lambda: tls.serve(accept())
 
@@ -161,7 +163,7 @@ class Server:
         if self._stopped:
             return
         self._stopped = True
-        self._pulse.end()
+        self._stalls.end()
         self._collections.end()
         if self._timer is not None:
             self._timer.cancel()
@@ -174,10 +176,8 @@ class Server:
         self._peers.clear()
         with self._resources:
             self.broker.close(self._clock.now_ms())
-            self._tell_notes()
+            self._log_notes()
             self._log.end()
-
-    # ------------------------------------------------------------ between the sockets and the machine
 
     def _accept(self, listener: str) -> Peer:
         self._last_connection += 1
@@ -188,77 +188,77 @@ class Server:
             peer.transport.abort()
             return
         if is_reserved(peer.transport.get_extra_info("socket").fileno()):
-            problem = "refused a connection, as the last file handles are for the logs: raise the limit (ulimit -n)"
-            self._log.tell([warning(problem, "handles").about(host)], self._clock.now_ms())
+            problem = "refused a connection: the last file handles are reserved for logs; raise the limit (ulimit -n)"
+            self._log.write([warning(problem, "handles").about(host)], self._clock.now_ms())
             peer.transport.close()
             return
         self._peers[peer.connection] = peer
-        self.give(Connected(peer.connection, host, peer.listener, port))
+        self.pass_event(Connected(peer.connection, host, peer.listener, port))
 
     def lost(self, peer: Peer) -> None:
-        self._losing.discard(peer.connection)
+        self._dropping_response.discard(peer.connection)
         if self._peers.pop(peer.connection, None) is not None:
-            self.give(Disconnected(peer.connection))
+            self.pass_event(Disconnected(peer.connection))
 
-    def give(self, event: Input) -> None:
-        """Hand one event to the broker and do what it says. An error in the broker costs the connection that caused it,
-        not the others."""
+    def pass_event(self, event: Input) -> None:
+        """Pass an event to the broker and execute its outputs. An error closes only the event's connection."""
         if self._stopped:
             return
-        self._look_at_clocks()
+        self._check_clocks()
         try:
             outputs = self.broker.handle(event, self._clock.now_ms())
-        except Exception as error:  # noqa: BLE001 - whatever it is, the others are served
-            self._log.tell_failure(f"an error in the broker, on {type(event).__name__}", error, self._clock.now_ms())
-            self.cut(getattr(event, "connection", -1))
+        except Exception as error:  # noqa: BLE001 - the other connections are served
+            self._log.write_failure(
+                f"internal error of the broker, on {type(event).__name__}", error, self._clock.now_ms()
+            )
+            self.abort_connection(getattr(event, "connection", -1))
             return
-        self._follow(outputs)
+        self._execute(outputs)
 
-    def _look_at_clocks(self) -> None:
+    def _check_clocks(self) -> None:
         now_ms, ahead_ms = self._clock.now_ms(), self._clock.ahead_ms()
         if abs(ahead_ms - self.broker.state.cluster.wall.ahead_ms) >= WALL_SET_MS and not self._stopped:
-            self._follow(self.broker.handle(WallClockSet(ahead_ms), now_ms))
-        since_ms = self._pulse.stood_since(now_ms)
+            self._execute(self.broker.handle(WallClockSet(ahead_ms), now_ms))
+        since_ms = self._stalls.stall_start_ms(now_ms)
         if since_ms is not None and not self._stopped:
-            self._follow(self.broker.handle(Stalled(since_ms), now_ms))
+            self._execute(self.broker.handle(Stalled(since_ms), now_ms))
 
-    def cut(self, connection: ConnectionId) -> bool:
-        """End a connection at once; whether it was open."""
+    def abort_connection(self, connection: ConnectionId) -> bool:
+        """Abort a connection; return True if it was open."""
         peer = self._peers.get(connection)
         if peer is not None:
             peer.transport.abort()
         return peer is not None
 
     def lose_answer(self, connection: ConnectionId) -> None:
-        """End a connection instead of sending its next answer."""
-        self._losing.add(connection)
+        """Abort a connection instead of sending its next response."""
+        self._dropping_response.add(connection)
 
-    def _follow(self, outputs: Sequence[Output]) -> None:
+    def _execute(self, outputs: Sequence[Output]) -> None:
         if outputs:
             self._do(outputs)
-            self.tell_congested()
-        self._tell_notes()
+            self.pass_congested()
+        self._log_notes()
         self.arm()
         self._collections.after_event(in_long_work=bool(self.broker.long_work))
         if self._after_event is not None:
             self._after_event()
 
-    def give_soon(self, event: Input) -> None:
-        """Hand over an event from within a write, which itself happens while an event is being handled."""
-        self._loop.call_soon(self.give, event)
+    def pass_soon(self, event: Input) -> None:
+        """Pass an event later: a write happens while another event is handled."""
+        self._loop.call_soon(self.pass_event, event)
 
     def congested(self, connection: ConnectionId) -> None:
-        """Take note of it from within a write: the broker hears of it once all that follows from an event is
-        written."""
+        """Note a stalled write; the broker gets the event after the outputs of the current one."""
         self._congested.append(connection)
-        self._loop.call_soon(self.tell_congested)
+        self._loop.call_soon(self.pass_congested)
 
-    def tell_congested(self) -> None:
+    def pass_congested(self) -> None:
         while self._congested:
-            self.give(Congested(self._congested.pop()))
+            self.pass_event(Congested(self._congested.pop()))
 
     async def _fetch_keys(self, url: str) -> None:
-        self.give(await fetch_keys(url))
+        self.pass_event(await fetch_keys(url))
 
     def _do(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
@@ -271,12 +271,12 @@ class Server:
                 continue
             match output:
                 case Send(buffers=buffers):
-                    if output.connection in self._losing:
+                    if output.connection in self._dropping_response:
                         peer.transport.abort()
                     else:
                         peer.transport.writelines(buffers)
                 case Close(note=note, at_once=at_once):
-                    self._log.tell([note.about("closed a connection")], self._clock.now_ms())
+                    self._log.write([note.about("closed a connection")], self._clock.now_ms())
                     del self._peers[output.connection]
                     if at_once:
                         peer.transport.abort()
@@ -287,17 +287,15 @@ class Server:
                 case Resume():
                     peer.set_paused(by_broker=False)
 
-    def _tell(self, note: Note) -> None:
-        self._log.tell([note], self._clock.now_ms())
+    def _log_note(self, note: Note) -> None:
+        self._log.write([note], self._clock.now_ms())
         self.arm()
 
-    def _tell_notes(self) -> None:
-        self._log.tell(self.broker.take_notes(), self._clock.now_ms())
-
-    # ------------------------------------------------------------ time
+    def _log_notes(self) -> None:
+        self._log.write(self.broker.take_notes(), self._clock.now_ms())
 
     def arm(self) -> None:
-        """Set the one timer, moved only when it must be earlier: one that fires too soon costs a look."""
+        """Set the timer. It is only moved to an earlier time: a premature timer is cheap."""
         if self._stopped:
             return
         wake_at_ms = earliest(self.broker.wake_at_ms, self._log.wake_at_ms)
@@ -306,22 +304,24 @@ class Server:
         now_ms = self._clock.now_ms()
         delay_ms = min(max(wake_at_ms - now_ms, 0), LONGEST_SLEEP_MS)
         if self._timer is not None:
-            if self._timer_at_ms <= now_ms + delay_ms:  # one that is overdue is left to fire, however busy the loop is
+            if (
+                self._timer_at_ms <= now_ms + delay_ms
+            ):  # an overdue timer stays, or a busy loop would postpone it again and again
                 return
             self._timer.cancel()
         self._timer_at_ms = now_ms + delay_ms
         self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
 
     def clock_moved(self) -> None:
-        """See at once to what is due by now: the clock was set ahead."""
-        self._pulse.set_on()
+        """Handle due timers now: a test has moved the clock forward."""
+        self._stalls.restart()
         if self._timer is not None:
             self._timer.cancel()
         self._tick()
 
     def _tick(self) -> None:
         self._timer = None
-        self.give(Tick())
+        self.pass_event(Tick())
         self.arm()
 
 
@@ -345,16 +345,16 @@ class Peer(asyncio.Protocol):
         self._server.opened(self, host, port)
 
     def secured(self, name: str | None) -> None:
-        self._server.give(Secured(self.connection, name))
+        self._server.pass_event(Secured(self.connection, name))
 
     def data_received(self, data: bytes) -> None:
-        self._server.give(Received(self.connection, bytes(data)))
+        self._server.pass_event(Received(self.connection, bytes(data)))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self._server.lost(self)
 
     def pause_writing(self) -> None:
-        """Take note that the peer does not read: its requests wait, and it is not read either."""
+        """Pause reading from a client that does not read its responses."""
         self._by_peer = True
         self._apply()
         self._server.congested(self.connection)
@@ -362,7 +362,7 @@ class Peer(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._by_peer = False
         self._apply()
-        self._server.give_soon(Drained(self.connection))
+        self._server.pass_soon(Drained(self.connection))
 
     def set_paused(self, *, by_broker: bool) -> None:
         self._by_broker = by_broker
@@ -384,7 +384,7 @@ def storage_in(data_dir: Path | None) -> Callable[[], AbstractContextManager[Sto
 
 
 def flushes_of(storage: Storage) -> Durations | None:
-    """Return how long the flushes of a storage took, where it has a disk."""
+    """Return the flush durations of a storage on disk; None for memory."""
     return storage.flushes if isinstance(storage, FileStorage) else None
 
 

@@ -1,1 +1,1 @@
-"""TLS on both sides of a connection: between the sockets and the machines, which see plain bytes alone."""
+"""TLS of clients and brokers, between the sockets and the machines, which see decrypted bytes."""

@@ -1,4 +1,4 @@
-"""A client's connections with TLS; one that fails says why, with what the broker's certificate says."""
+"""TLS connections of clients; errors explain the cause, with details of the broker's certificate."""
 
 from __future__ import annotations
 
@@ -9,95 +9,101 @@ from collections.abc import Callable
 from typing import Final
 
 from kohort.aio.addresses import connect_to
-from kohort.aio.tls.failures import WANTS_CERTIFICATE, BrokerAsked, TlsRefusal, of_broker, speaks_no_tls
+from kohort.aio.tls.failures import WANTS_CERTIFICATE, TlsRefusal, TlsTarget, no_tls_error, of_broker
 from kohort.aio.tls.tls_socket import ALERT_RECORD, HANDSHAKE_RECORD, Above, TlsFilter, TlsSocket
 
-LOOK_S: Final = 3.0
-"""How long it may take to look who is there, for the words."""
+PROBE_TIMEOUT_S: Final = 3.0
+"""Timeout of the connection that finds the cause of a failure, in seconds."""
 LIMIT_S: Final = 10.0
 VERSIONS_REQUEST: Final = bytes.fromhex("0000000a 0012 0000 6b6f686f ffff")
-"""ApiVersions 0, which whoever speaks Kafka's protocol answers."""
+"""ApiVersions 0, which every Kafka broker answers."""
 LENGTH_BYTES: Final = 4
 CORRELATION_BYTES: Final = 4
 
 
 class AboveClient(Above):
-    """Protocol over a client's connection."""
+    """Protocol above a client's TLS connection."""
 
     def opened(self, transport: TlsSocket) -> None:
-        """Hear that the socket stands; the handshake is still to be done."""
+        """Handle the connected socket; the handshake follows."""
 
     def refused(self, refusal: TlsRefusal) -> None:
-        """Hear that TLS ended the connection after the handshake was done."""
+        """TLS ended the connection after the handshake."""
 
 
 class TlsClient:
     def __init__(self, context: Callable[[], ssl.SSLContext], authorities: str, *, has_certificate: bool) -> None:
-        """``context`` is asked at each connection, as files may have changed; ``authorities`` says where they are
-        from."""
+        """``context`` is called for each connection, because files may change; ``authorities`` names the source of the
+        CAs.
+        """
         self._context = context
         self._authorities = authorities
         self._has_certificate = has_certificate
 
     async def connect(self, host: str, port: int, link: AboveClient, limit_s: float = LIMIT_S) -> None:
-        """Connect ``link``; done when the handshake is. The host's addresses share ``limit_s`` seconds.
+        """Connect ``link`` and complete the handshake. The host's addresses share ``limit_s`` seconds.
 
-        Raises OSError, and TlsRefusal in words.
+        Raises OSError, and TlsRefusal with the cause.
         """
-        asked = BrokerAsked(host, port, self._authorities, self._has_certificate)
+        target = TlsTarget(host, port, self._authorities, self._has_certificate)
         try:
-            await _connect(self._context(), asked, link, limit_s)
+            await _connect(self._context(), target, link, limit_s)
         except ssl.SSLCertVerificationError as error:
-            raise of_broker(error, asked, await _certificate_at(asked)) from None
+            raise of_broker(error, target, await _certificate_at(target)) from None
         except ssl.SSLError as error:
-            raise of_broker(error, asked) from None
+            raise of_broker(error, target) from None
         except _SilentlyClosed:
-            if await _answers_in_plaintext(asked):
-                raise speaks_no_tls(", but Kafka's protocol in plaintext") from None
-            raise speaks_no_tls(" (it closed the connection at the first bytes of TLS)", is_lasting=False) from None
+            if await _answers_in_plaintext(target):
+                raise no_tls_error(", but Kafka's protocol without TLS") from None
+            raise no_tls_error(" (it closed the connection at the first bytes of TLS)", is_lasting=False) from None
 
 
-async def _connect(context: ssl.SSLContext, asked: BrokerAsked, link: AboveClient, limit_s: float = LOOK_S) -> None:
+async def _connect(
+    context: ssl.SSLContext, target: TlsTarget, link: AboveClient, limit_s: float = PROBE_TIMEOUT_S
+) -> None:
     loop = asyncio.get_running_loop()
     try:
-        tls = TlsFilter(context, server_side=False, server_hostname=asked.host)
+        tls = TlsFilter(context, server_side=False, server_hostname=target.host)
     except ValueError as error:
-        raise TlsRefusal(f"{asked.host!r} is no name that a certificate can be for: {error}", is_lasting=True) from None
-    shaken: asyncio.Future[None] = loop.create_future()
-    socket = _ClientSocket(tls, link, asked, shaken)
-    connected = await connect_to(asked.host, asked.port, limit_s)
+        raise TlsRefusal(f"{target.host!r} cannot be a host name of a certificate: {error}", is_lasting=True) from None
+    handshaken: asyncio.Future[None] = loop.create_future()
+    socket = _ClientSocket(tls, link, target, handshaken)
+    connected = await connect_to(target.host, target.port, limit_s)
     await loop.create_connection(lambda: socket, sock=connected)
     try:
-        await shaken
+        await handshaken
     except BaseException:
         socket.abort()
         raise
 
 
-async def _certificate_at(asked: BrokerAsked) -> bytes | None:
-    """Return the certificate that is shown there, from another handshake that believes everything and says nothing: of
-    the one that it refuses OpenSSL tells no more than a number."""
+async def _certificate_at(target: TlsTarget) -> bytes | None:
+    """Fetch the broker's certificate in a second handshake without verification: OpenSSL does not return a rejected
+    one.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    look = _Look()
+    probe = _CertificateProbe()
     with contextlib.suppress(OSError, TlsRefusal, TimeoutError):
-        await asyncio.wait_for(_connect(context, asked, look), LOOK_S)
-    if look.transport is not None:
-        look.transport.abort()
-    return look.certificate
+        await asyncio.wait_for(_connect(context, target, probe), PROBE_TIMEOUT_S)
+    if probe.transport is not None:
+        probe.transport.abort()
+    return probe.certificate
 
 
-async def _answers_in_plaintext(asked: BrokerAsked) -> bool:
-    """Tell whether who closes a connection at the first bytes of TLS answers Kafka's first question without it: a
-    broker that is about to end does not."""
+async def _answers_in_plaintext(target: TlsTarget) -> bool:
+    """Return True if the server answers a plaintext Kafka request after closing a TLS connection.
+
+    A broker that is shutting down does not.
+    """
     with contextlib.suppress(OSError, TimeoutError, EOFError):
-        return await asyncio.wait_for(_ask_versions(asked), LOOK_S)
+        return await asyncio.wait_for(_ask_versions(target), PROBE_TIMEOUT_S)
     return False
 
 
-async def _ask_versions(asked: BrokerAsked) -> bool:
-    reader, writer = await asyncio.open_connection(sock=await connect_to(asked.host, asked.port, LOOK_S))
+async def _ask_versions(target: TlsTarget) -> bool:
+    reader, writer = await asyncio.open_connection(sock=await connect_to(target.host, target.port, PROBE_TIMEOUT_S))
     try:
         writer.write(VERSIONS_REQUEST)
         answer = await reader.readexactly(LENGTH_BYTES + CORRELATION_BYTES)
@@ -107,11 +113,11 @@ async def _ask_versions(asked: BrokerAsked) -> bool:
 
 
 class _SilentlyClosed(Exception):
-    """The other side closed the connection at the first bytes of TLS, without a word."""
+    """The server closed the connection at the first bytes of TLS, without an alert."""
 
 
-class _Look(AboveClient):
-    """Looks at a certificate."""
+class _CertificateProbe(AboveClient):
+    """Fetches a certificate."""
 
     def __init__(self) -> None:
         self.certificate: bytes | None = None
@@ -125,12 +131,12 @@ class _Look(AboveClient):
 
 
 class _ClientSocket(TlsSocket):
-    def __init__(self, tls: TlsFilter, link: AboveClient, asked: BrokerAsked, shaken: asyncio.Future[None]) -> None:
+    def __init__(self, tls: TlsFilter, link: AboveClient, target: TlsTarget, handshaken: asyncio.Future[None]) -> None:
         super().__init__(tls, link)
         self._opened = link.opened
         self._refused = link.refused
-        self._asked = asked
-        self._shaken = shaken
+        self._target = target
+        self._handshaken = handshaken
         self._has_read = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -141,16 +147,16 @@ class _ClientSocket(TlsSocket):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._is_closing:
-            self._tell_loss()
+            self._report_loss()
         del self._opened, self._refused
         super().connection_lost(exc)
-        if not self._shaken.done():
-            self._shaken.set_exception(TlsRefusal("the connection was closed", is_lasting=False))
+        if not self._handshaken.done():
+            self._handshaken.set_exception(TlsRefusal("the connection was closed", is_lasting=False))
 
     def _shake(self) -> bool:
         is_open = super()._shake()
-        if is_open and not self._shaken.done():
-            self._shaken.set_result(None)
+        if is_open and not self._handshaken.done():
+            self._handshaken.set_result(None)
         return is_open
 
     def _read_into(self, room: memoryview) -> int:
@@ -161,30 +167,30 @@ class _ClientSocket(TlsSocket):
     def _refuse_beginning(self, data: bytes) -> bool:
         if data[0] in (HANDSHAKE_RECORD, ALERT_RECORD):
             return False
-        self._end(speaks_no_tls())
+        self._end(no_tls_error())
         return True
 
     def _failed(self, error: ssl.SSLError) -> None:
         self._end(error)
 
     def _too_much(self) -> None:
-        self._end(TlsRefusal("the broker sends much, and no TLS handshake", is_lasting=False))
+        self._end(TlsRefusal("the broker sends too much before the end of the TLS handshake", is_lasting=False))
 
     def _end(self, error: ssl.SSLError | TlsRefusal) -> None:
         self._is_closing = True
         self._raw.close()
-        if not self._shaken.done():
-            self._shaken.set_exception(error)
+        if not self._handshaken.done():
+            self._handshaken.set_exception(error)
         elif self._tls.is_open:
-            self._refused(error if isinstance(error, TlsRefusal) else of_broker(error, self._asked))
+            self._refused(error if isinstance(error, TlsRefusal) else of_broker(error, self._target))
 
-    def _tell_loss(self) -> None:
-        if not self._shaken.done():
+    def _report_loss(self) -> None:
+        if not self._handshaken.done():
             if self._arrived_bytes:
                 why = "the broker closed the connection in the middle of the TLS handshake"
-                self._shaken.set_exception(TlsRefusal(why, is_lasting=False))
+                self._handshaken.set_exception(TlsRefusal(why, is_lasting=False))
             else:
-                self._shaken.set_exception(_SilentlyClosed())
-        elif not (self._has_read or self._asked.has_certificate):
-            why = f"the broker closed the connection right after the TLS handshake; it may be that {WANTS_CERTIFICATE}"
+                self._handshaken.set_exception(_SilentlyClosed())
+        elif not (self._has_read or self._target.has_certificate):
+            why = f"the broker closed the connection right after the TLS handshake; perhaps {WANTS_CERTIFICATE}"
             self._refused(TlsRefusal(why, is_lasting=False))

@@ -1,4 +1,4 @@
-"""What OpenSSL is told, from the options of a listener or of a client."""
+"""OpenSSL contexts from the options of a listener or of a client."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Final
 
 from kohort.aio.tls.client_side import TlsClient
 from kohort.aio.tls.key_stores import (
-    Given,
     Identity,
+    StoreContent,
     authorities_in,
     identity_in,
     pem_certificates,
@@ -33,14 +33,14 @@ from kohort.security.certificates import check_reader
 
 OPTION: Final = "ssl.cipher.suites"
 TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""What TLS 1.3 has, by one name for all. OpenSSL takes all three, and Python's ``ssl`` cannot have it take fewer."""
+"""Cipher suites of TLS 1.3. OpenSSL and Java use the same names; Python's ``ssl`` cannot disable any of them."""
 _JAVA: Final = re.compile(
     r"TLS_(?:(ECDHE|DHE)_)?(RSA|ECDSA)_WITH_(?:AES_(128|256)_(GCM|CBC)_(SHA(?:256|384)?)|CHACHA20_POLY1305_SHA256)"
 )
 
 
 def openssl_name(name: str) -> str:
-    """Return OpenSSL's name of a cipher that may be given by Java's."""
+    """Return OpenSSL's name of a cipher suite that may have Java's name."""
     found = _JAVA.fullmatch(name)
     if found is None:
         return name
@@ -54,20 +54,22 @@ def openssl_name(name: str) -> str:
 
 
 def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
-    """Let a context take these ciphers only. Raises ConfigError for what OpenSSL has none of.
+    """Restrict a context to these cipher suites. Raises ConfigError for an unknown one.
 
-    Where none of them is of TLS 1.3, or all are, only one version of TLS is left, as in Java.
+    As in Java, only suites of TLS 1.3, or none of them, restrict the TLS version too.
     """
     if not names:
         return
     older = [openssl_name(name) for name in names if name not in TLS13]
-    if len(older) == len(names) and all("-" in name for name in older):  # HIGH, @SECLEVEL=1 and the like say nothing
+    if len(older) == len(names) and all(
+        "-" in name for name in older
+    ):  # HIGH, @SECLEVEL=1 and the like belong to no version
         context.maximum_version = min(context.maximum_version, ssl.TLSVersion.TLSv1_2, key=_place)
     if not older:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     if _place(context.minimum_version) > _place(context.maximum_version):
-        raise ConfigError(f"{OPTION}={','.join(names)}: none of a version in ssl.enabled.protocols")
-    for name in older:  # OpenSSL passes over those that it does not know, if there is one that it does
+        raise ConfigError(f"{OPTION}={','.join(names)}: no cipher suite of a version in ssl.enabled.protocols")
+    for name in older:  # one by one, because OpenSSL ignores unknown names in a list
         _set(context, name)
     if older:
         _set(context, ":".join(older))
@@ -78,48 +80,49 @@ def _set(context: ssl.SSLContext, ciphers: str) -> None:
         context.set_ciphers(ciphers)
     except ssl.SSLError:
         if not ciphers.startswith(("!", "-", "+", "@")):
-            raise ConfigError(f"{OPTION}: OpenSSL knows no cipher {ciphers!r}") from None
+            raise ConfigError(f"{OPTION}: unknown cipher suite {ciphers!r}") from None
 
 
 def _place(version: int) -> int:
-    """Order versions, of which OpenSSL's highest is a negative number."""
+    """Return a sort key of a TLS version: OpenSSL's highest is negative."""
     return 1 << 20 if version == ssl.TLSVersion.MAXIMUM_SUPPORTED else version
 
 
-LOOK_EVERY_S: Final = 1.0
+CHECK_INTERVAL_S: Final = 1.0
 
-Seen = tuple[object, ...]
+FileStates = tuple[object, ...]
 
 
 class Reloading:
-    """TLS context of one listener or client that follows its files: certificates are renewed without a restart.
+    """TLS context of a listener or client that follows its files: certificates are renewed without a restart.
 
-    A new connection looks for changed files, at most once a second. Standing connections keep their context. Unusable
-    files are logged, and the old context stays. Raises ConfigError, MissingExtra if the first context cannot be made.
+    New connections check the files, at most once a second; open connections keep their context. If changed files are
+    unusable, the error is logged and the old context stays. Raises ConfigError, MissingExtra if the first context
+    cannot be made.
     """
 
     def __init__(
         self,
         make: Callable[[], ssl.SSLContext],
         files: Sequence[str],
-        tell: Callable[[Note], None] | None = None,
+        log_note: Callable[[Note], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._make = make
         self._files = [Path(path).expanduser() for path in files]
-        self._tell = tell
+        self._log_note = log_note
         self._clock = clock
-        self._seen = self._look()
-        self._looked_s = clock()
+        self._states = self._file_states()
+        self._checked_s = clock()
         self._context = make()
 
     def current(self) -> ssl.SSLContext:
         now_s = self._clock()
-        if now_s - self._looked_s >= LOOK_EVERY_S:
-            self._looked_s = now_s
-            seen = self._look()
-            if seen != self._seen:
-                self._seen = seen
+        if now_s - self._checked_s >= CHECK_INTERVAL_S:
+            self._checked_s = now_s
+            seen = self._file_states()
+            if seen != self._states:
+                self._states = seen
                 self._renew()
         return self._context
 
@@ -127,16 +130,16 @@ class Reloading:
         try:
             self._context = self._make()
         except (ConfigError, MissingExtra) as error:
-            self._say(warning(f"the certificates that were there before stay in use: {error}", "certificates"))
+            self._log(warning(f"cannot reload certificates, the old ones stay in use: {error}", "certificates"))
         else:
             names = ", ".join(str(path) for path in self._files)
-            self._say(info(f"certificates were read again: {names}"))
+            self._log(info(f"reloaded certificates: {names}"))
 
-    def _say(self, note: Note) -> None:
-        if self._tell is not None:
-            self._tell(note)
+    def _log(self, note: Note) -> None:
+        if self._log_note is not None:
+            self._log_note(note)
 
-    def _look(self) -> Seen:
+    def _file_states(self) -> FileStates:
         return tuple(_state(path) for path in self._files)
 
 
@@ -154,27 +157,24 @@ VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.
 CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 NO_HOST_CHECK: Final = frozenset({"", "none"})
 PROBE: Final = "probe"
-"""librdkafka's word for the system's authorities."""
+"""librdkafka's name for the system's CAs."""
 SYSTEM: Final = "the system"
 NO_CERTIFICATE: Final = (
-    "a broker with TLS has a certificate: set ssl.keystore.location, or ssl.keystore.certificate.chain and"
+    "a TLS listener needs a certificate: set ssl.keystore.location, or ssl.keystore.certificate.chain and"
     " ssl.keystore.key"
 )
-AUTHORITY_FILES: Final = frozenset({".pem", ".crt", ".cer", ".cert", ".0"})
+CA_FILE_SUFFIXES: Final = frozenset({".pem", ".crt", ".cer", ".cert", ".0"})
 
 
-# ------------------------------------------------------------ the broker
-
-
-def tls_listener(config: BrokerConfig, listener: Listener, tell: Callable[[Note], None]) -> TlsListener:
-    """Return what serves the connections of a listener with TLS. Raises ConfigError, MissingExtra."""
+def tls_listener(config: BrokerConfig, listener: Listener, log_note: Callable[[Note], None]) -> TlsListener:
+    """Return the TLS part of a listener. Raises ConfigError, MissingExtra."""
     own = listener_config(config, listener.name)
-    contexts = Reloading(lambda: server_context(own), server_files(own), lambda note: tell(note.about(listener)))
-    return TlsListener(listener.name, contexts.current, tell)
+    contexts = Reloading(lambda: server_context(own), server_files(own), lambda note: log_note(note.about(listener)))
+    return TlsListener(listener.name, contexts.current, log_note)
 
 
 def check_tls(config: BrokerConfig, listener: Listener) -> None:
-    """Raise ConfigError or MissingExtra for what keeps a listener from serving TLS, before anything is begun."""
+    """Raise ConfigError or MissingExtra if a listener cannot serve TLS."""
     own = listener_config(config, listener.name)
     try:
         server_context(own)
@@ -184,9 +184,9 @@ def check_tls(config: BrokerConfig, listener: Listener) -> None:
 
 
 def server_context(config: ListenerConfig) -> ssl.SSLContext:
-    """Make the context of a listener, from its files as they are now. Raises ConfigError, MissingExtra."""
+    """Create the context of a listener from its current files. Raises ConfigError, MissingExtra."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _common(context, config.ssl_enabled_protocols, config.ssl_cipher_suites)
+    _set_versions_and_ciphers(context, config.ssl_enabled_protocols, config.ssl_cipher_suites)
     use_identity(context, _server_identity(config))
     context.verify_mode = CLIENT_AUTH[config.ssl_client_auth]
     if context.verify_mode is not ssl.CERT_NONE:
@@ -194,8 +194,8 @@ def server_context(config: ListenerConfig) -> ssl.SSLContext:
         authorities = _truststore(config)
         if authorities is None and config.ssl_truststore_certificates is not None:
             text = config.ssl_truststore_certificates.encode()
-            authorities = authorities_in(Given(text, "ssl.truststore.certificates"))
-        _believe(context, authorities, ssl.Purpose.CLIENT_AUTH)
+            authorities = authorities_in(StoreContent(text, "ssl.truststore.certificates"))
+        _trust(context, authorities, ssl.Purpose.CLIENT_AUTH)
     return context
 
 
@@ -216,13 +216,10 @@ def _server_identity(config: ListenerConfig) -> Identity:
     )
 
 
-# ------------------------------------------------------------ the client
-
-
 def tls_of(config: ClientSecurityConfig) -> TlsClient | None:
-    """Return how a client makes its connections where ``security.protocol`` wants TLS, else None.
+    """Return the TLS part of a client; None unless ``security.protocol`` requires TLS.
 
-    Raises ConfigError, MissingExtra for what its contexts cannot be made of.
+    Raises ConfigError, MissingExtra if its context cannot be created.
     """
     if not SecurityProtocol(config.security_protocol).uses_tls:
         return None
@@ -232,9 +229,9 @@ def tls_of(config: ClientSecurityConfig) -> TlsClient | None:
 
 
 def client_context(config: ClientSecurityConfig) -> ssl.SSLContext:
-    """Make the context of a client, from its files as they are now. Raises ConfigError, MissingExtra."""
+    """Create the context of a client from its current files. Raises ConfigError, MissingExtra."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _common(context, config.ssl_enabled_protocols, config.ssl_cipher_suites)
+    _set_versions_and_ciphers(context, config.ssl_enabled_protocols, config.ssl_cipher_suites)
     identity = _client_identity(config)
     if identity is not None:
         use_identity(context, identity)
@@ -243,7 +240,7 @@ def client_context(config: ClientSecurityConfig) -> ssl.SSLContext:
     if not config.enable_ssl_certificate_verification:
         context.verify_mode = ssl.CERT_NONE
     else:
-        _believe(context, _client_authorities(config), ssl.Purpose.SERVER_AUTH)
+        _trust(context, _client_authorities(config), ssl.Purpose.SERVER_AUTH)
     return context
 
 
@@ -270,23 +267,23 @@ def _client_authorities(config: ClientSecurityConfig) -> list[bytes] | None:
     if location and location != PROBE:
         return _authorities_at("ssl.ca.location", location)
     if config.ssl_ca_pem is not None:
-        return authorities_in(Given(config.ssl_ca_pem.encode(), "ssl.ca.pem"))
+        return authorities_in(StoreContent(config.ssl_ca_pem.encode(), "ssl.ca.pem"))
     return _truststore(config)
 
 
 def _authorities_at(option: str, location: str) -> list[bytes]:
     folder = Path(location).expanduser()
     if not folder.is_dir():
-        return authorities_in(Given(read_file(option, location), f"{option}={location}"))
+        return authorities_in(StoreContent(read_file(option, location), f"{option}={location}"))
     found = []
     for path in sorted(folder.iterdir()):
-        if path.suffix in AUTHORITY_FILES and path.is_file():
+        if path.suffix in CA_FILE_SUFFIXES and path.is_file():
             data = read_file(option, str(path))
             if pem_certificates(data):
-                found += authorities_in(Given(data, f"{option}={path}"))
+                found += authorities_in(StoreContent(data, f"{option}={path}"))
     if not found:
-        kinds = ", ".join(sorted(AUTHORITY_FILES))
-        raise ConfigError(f"{option}={location}: there is no certificate in the folder (files with PEM: {kinds})")
+        kinds = ", ".join(sorted(CA_FILE_SUFFIXES))
+        raise ConfigError(f"{option}={location}: no certificate in the folder (PEM files: {kinds})")
     return found
 
 
@@ -306,17 +303,14 @@ def _client_identity(config: ClientSecurityConfig) -> Identity | None:
     return _identity_of_texts(chain, key, config.ssl_key_password)
 
 
-# ------------------------------------------------------------ both
-
-
-def _common(context: ssl.SSLContext, versions: Sequence[str], ciphers: Sequence[str]) -> None:
-    wanted = [VERSIONS[version] for version in versions] or list(VERSIONS.values())
-    context.minimum_version, context.maximum_version = min(wanted), max(wanted)
+def _set_versions_and_ciphers(context: ssl.SSLContext, versions: Sequence[str], ciphers: Sequence[str]) -> None:
+    enabled = [VERSIONS[version] for version in versions] or list(VERSIONS.values())
+    context.minimum_version, context.maximum_version = min(enabled), max(enabled)
     context.options |= ssl.OP_NO_RENEGOTIATION
     use_ciphers(context, ciphers)
 
 
-def _believe(context: ssl.SSLContext, authorities: Sequence[bytes] | None, purpose: ssl.Purpose) -> None:
+def _trust(context: ssl.SSLContext, authorities: Sequence[bytes] | None, purpose: ssl.Purpose) -> None:
     if authorities is None:
         context.load_default_certs(purpose)
         return
@@ -325,9 +319,11 @@ def _believe(context: ssl.SSLContext, authorities: Sequence[bytes] | None, purpo
         context.load_verify_locations(cadata=certificate)
 
 
-def _keystore(config: ListenerConfig | ClientSecurityConfig) -> Given:
+def _keystore(config: ListenerConfig | ClientSecurityConfig) -> StoreContent:
     option, path = "ssl.keystore.location", config.ssl_keystore_location or ""
-    return Given(read_file(option, path), f"{option}={path}", config.ssl_keystore_password, "ssl.keystore.password")
+    return StoreContent(
+        read_file(option, path), f"{option}={path}", config.ssl_keystore_password, "ssl.keystore.password"
+    )
 
 
 def _truststore(config: ListenerConfig | ClientSecurityConfig) -> list[bytes] | None:
@@ -335,7 +331,7 @@ def _truststore(config: ListenerConfig | ClientSecurityConfig) -> list[bytes] | 
     if not path:
         return None
     data, password = read_file(option, path), config.ssl_truststore_password
-    return authorities_in(Given(data, f"{option}={path}", password, "ssl.truststore.password"))
+    return authorities_in(StoreContent(data, f"{option}={path}", password, "ssl.truststore.password"))
 
 
 def _text_or_file(text: tuple[str, str | None], file: tuple[str, str | None]) -> tuple[str, bytes | None]:
@@ -351,5 +347,5 @@ def _identity_of_texts(
 ) -> Identity:
     if chain[1] is None:
         raise ConfigError(f"{key[0]} is the key of a certificate: set {chain[0]} too")
-    found = identity_in(Given(chain[1] + b"\n" + (key[1] or b""), chain[0]), password)
+    found = identity_in(StoreContent(chain[1] + b"\n" + (key[1] or b""), chain[0]), password)
     return found if key[1] is None else found._replace(where=f"{chain[0]}, {key[0]}")

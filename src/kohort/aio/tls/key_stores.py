@@ -1,6 +1,6 @@
-"""Certificates and keys from what people have them in: PEM, PKCS12, JKS. What it is, is seen in its bytes.
+"""Read certificates and keys from PEM, PKCS12 and JKS, recognized by content.
 
-Whatever cannot be read is a ConfigError that names the option and the file.
+Unreadable input raises ConfigError with the option and the file.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ TO_PKCS12: Final = "keytool -importkeystore -srckeystore FILE -destkeystore FILE
 EXTRA: Final = "security"
 
 
-class Given(NamedTuple):
-    """Bytes of a store, and where they are from: ``ssl.keystore.location=/etc/broker.p12``."""
+class StoreContent(NamedTuple):
+    """Content of a key store and its source, such as ``ssl.keystore.location=/etc/broker.p12``."""
 
     data: bytes
     where: str
@@ -42,7 +42,7 @@ class Given(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """A certificate with those that signed it, and its private key, both as PEM; ``password`` opens the key."""
+    """A certificate with its chain, and its private key, as PEM; ``password`` decrypts the key."""
 
     chain: bytes
     key: bytes
@@ -51,15 +51,14 @@ class Identity(NamedTuple):
 
 
 def read_file(option: str, path: str) -> bytes:
-    """Return what is in a file. Raises ConfigError."""
     try:
         return Path(path).expanduser().read_bytes()
     except OSError as error:
-        raise ConfigError(f"{option}={path}: cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{option}={path}: cannot read it: {error.strerror}") from None
 
 
-def identity_in(store: Given, key_password: Secret | None) -> Identity:
-    """Return the certificate and the key of a store of either kind. Raises ConfigError, MissingExtra."""
+def identity_in(store: StoreContent, key_password: Secret | None) -> Identity:
+    """Return certificate and key of a key store. Raises ConfigError, MissingExtra."""
     if store.data.startswith(JKS):
         return _of_jks(store, key_password)
     if store.data.startswith(DER):
@@ -68,14 +67,14 @@ def identity_in(store: Given, key_password: Secret | None) -> Identity:
     if not chain and not key:
         raise _unknown(store)
     if not chain:
-        raise ConfigError(f"{store.where}: there is no certificate in it")
+        raise ConfigError(f"{store.where}: it has no certificate")
     if key is None:
-        raise ConfigError(f"{store.where}: there is no private key in it")
+        raise ConfigError(f"{store.where}: it has no private key")
     return Identity(b"\n".join(chain), key[0], _revealed(key_password or store.password), store.where)
 
 
-def authorities_in(store: Given) -> list[bytes]:
-    """Return the certificates (DER) that a store has one believe. Raises ConfigError, MissingExtra."""
+def authorities_in(store: StoreContent) -> list[bytes]:
+    """Return the CA certificates (DER) of a trust store. Raises ConfigError, MissingExtra."""
     if store.data.startswith(JKS):
         keys = _jks(store)
         found = [entry.cert for entry in keys.certs.values()]
@@ -87,7 +86,7 @@ def authorities_in(store: Given) -> list[bytes]:
         if not found:
             raise _unknown(store)
     if not found:
-        raise ConfigError(f"{store.where}: there is no certificate in it")
+        raise ConfigError(f"{store.where}: it has no certificate")
     return found
 
 
@@ -96,9 +95,9 @@ def pem_certificates(data: bytes) -> list[bytes]:
 
 
 def use_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Have a context show a certificate. Raises ConfigError, also for one that has expired."""
+    """Load a certificate and key into a context. Raises ConfigError, also for an expired certificate."""
     der = _der(pem_certificates(identity.chain)[0], identity.where)
-    with suppress(MissingExtra):  # without the extra the peer rejects the certificate, in the same words
+    with suppress(MissingExtra):  # without the extra the peer rejects an expired certificate
         _check_dates(der, identity.where)
     if b"ENCRYPTED" in identity.key and identity.password is None:
         raise ConfigError(f"{identity.where}: the private key is encrypted: set ssl.key.password")
@@ -112,7 +111,7 @@ def use_identity(context: ssl.SSLContext, identity: Identity) -> None:
         try:
             context.load_cert_chain(path, password=password)
         except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"{identity.where}: {_why_not(error, was_asked=bool(asked))}") from None
+            raise ConfigError(f"{identity.where}: {_load_error(error, was_asked=bool(asked))}") from None
 
 
 def _check_dates(der: bytes, where: str) -> None:
@@ -126,19 +125,19 @@ def _check_dates(der: bytes, where: str) -> None:
         )
 
 
-def _why_not(error: Exception, *, was_asked: bool) -> str:
+def _load_error(error: Exception, *, was_asked: bool) -> str:
     reason = getattr(error, "reason", None) or ""
     if "MISMATCH" in reason:
-        return "the private key is not that of the certificate"
+        return "the private key does not belong to the certificate"
     if was_asked:
-        return "ssl.key.password does not open the private key"
-    return f"certificate and key are not to be used: {reason.lower().replace('_', ' ') or error}"
+        return "ssl.key.password does not decrypt the private key"
+    return f"certificate and key are unusable: {reason.lower().replace('_', ' ') or error}"
 
 
 @contextmanager
 def _file_of(data: bytes) -> Iterator[str]:
-    """Keep bytes in a file for a moment, for nobody else to read: OpenSSL takes keys from files alone."""
-    handle, path = tempfile.mkstemp(prefix="kohort-", suffix=".pem")  # for its owner alone
+    """Write a key to a private temporary file while the block runs: OpenSSL only reads keys from files."""
+    handle, path = tempfile.mkstemp(prefix="kohort-", suffix=".pem")  # readable for the owner only
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -147,23 +146,20 @@ def _file_of(data: bytes) -> Iterator[str]:
         Path(path).unlink()
 
 
-# PKCS12
-
-
-def _of_pkcs12(store: Given) -> Identity:
+def _of_pkcs12(store: StoreContent) -> Identity:
     with needs(EXTRA, f"{store.where}: PKCS12"):
         from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
     found = _pkcs12(store)
     if found.key is None or found.cert is None:
-        raise ConfigError(f"{store.where}: there is no private key with a certificate in it")
-    password = secrets.token_hex(32)  # it is encrypted where it lies in a file
+        raise ConfigError(f"{store.where}: it has no private key with a certificate")
+    password = secrets.token_hex(32)  # encrypts the key in its temporary file
     encryption = BestAvailableEncryption(password.encode())
     key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
     chain = [found.cert, *found.additional_certs]
     return Identity(b"".join(each.certificate.public_bytes(Encoding.PEM) for each in chain), key, password, store.where)
 
 
-def _pkcs12_authorities(store: Given) -> list[bytes]:
+def _pkcs12_authorities(store: StoreContent) -> list[bytes]:
     found = _pkcs12(store)
     with needs(EXTRA, f"{store.where}: PKCS12"):
         from cryptography.hazmat.primitives.serialization import Encoding
@@ -171,7 +167,7 @@ def _pkcs12_authorities(store: Given) -> list[bytes]:
     return [certificate.public_bytes(Encoding.DER) for certificate in certificates]
 
 
-def _pkcs12(store: Given):  # type: ignore[no-untyped-def]  # its type is in a package that may not be there
+def _pkcs12(store: StoreContent):  # type: ignore[no-untyped-def]  # the type's package is optional
     with needs(EXTRA, f"{store.where}: PKCS12"):
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     password = _revealed(store.password)
@@ -179,30 +175,27 @@ def _pkcs12(store: Given):  # type: ignore[no-untyped-def]  # its type is in a p
         return load_pkcs12(store.data, None if password is None else password.encode())
     except ValueError as error:
         if "password" not in str(error).lower():
-            raise ConfigError(f"{store.where}: this is no PKCS12 that can be read: {error}") from None
+            raise ConfigError(f"{store.where}: invalid PKCS12: {error}") from None
         raise _locked(store) from None
 
 
-# JKS
-
-
-def _of_jks(store: Given, key_password: Secret | None) -> Identity:
+def _of_jks(store: StoreContent, key_password: Secret | None) -> Identity:
     keys = _jks(store)
     entry = next(iter(keys.private_keys.values()), None)
     if entry is None:
-        raise ConfigError(f"{store.where}: there is no private key in it")
+        raise ConfigError(f"{store.where}: it has no private key")
     password = _revealed(key_password or store.password) or ""
     try:
         if not entry.is_decrypted():
             entry.decrypt(password)
-    except Exception:  # noqa: BLE001  # of one package or of another, by how the key was encrypted
-        raise ConfigError(f"{store.where}: ssl.key.password does not open the private key") from None
+    except Exception:  # noqa: BLE001  # depends on the key's encryption
+        raise ConfigError(f"{store.where}: ssl.key.password does not decrypt the private key") from None
     key = _pem("PRIVATE KEY", entry.pkey_pkcs8)
     chain = b"".join(_pem("CERTIFICATE", certificate) for _, certificate in entry.cert_chain)
     return Identity(chain, key, None, store.where)
 
 
-def _jks(store: Given):  # type: ignore[no-untyped-def]  # its package has no types
+def _jks(store: StoreContent):  # type: ignore[no-untyped-def]  # its package has no types
     with needs(EXTRA, f"{store.where}: JKS"):
         import jks
     if store.password is None:
@@ -211,16 +204,13 @@ def _jks(store: Given):  # type: ignore[no-untyped-def]  # its package has no ty
         return jks.KeyStore.loads(store.data, store.password.reveal(), try_decrypt_keys=False)
     except jks.util.KeystoreSignatureException:
         raise _locked(store) from None
-    except Exception as error:  # noqa: BLE001  # of a file that is cut off, say: whatever unpacking it raises
-        raise ConfigError(f"{store.where}: this is no JKS that can be read: {type(error).__name__}") from None
+    except Exception as error:  # noqa: BLE001  # a truncated file raises various errors
+        raise ConfigError(f"{store.where}: invalid JKS: {type(error).__name__}") from None
 
 
-def _pem(what: str, der: bytes) -> bytes:
+def _pem(label: str, der: bytes) -> bytes:
     text = ssl.DER_cert_to_PEM_cert(der)
-    return text.replace("CERTIFICATE", what).encode()
-
-
-# Words
+    return text.replace("CERTIFICATE", label).encode()
 
 
 def _is_certificate(data: bytes) -> bool:
@@ -243,19 +233,19 @@ def _der(pem: bytes, where: str) -> bytes:
 
 
 def _damaged(where: str, problem: object) -> ConfigError:
-    return ConfigError(f"{where}: there is a damaged certificate in it ({problem})")
+    return ConfigError(f"{where}: it has a damaged certificate ({problem})")
 
 
-def _locked(store: Given) -> ConfigError:
+def _locked(store: StoreContent) -> ConfigError:
     if store.password is None:
-        return ConfigError(f"{store.where}: it has a password: set {store.password_option}")
-    return ConfigError(f"{store.where}: {store.password_option} does not open it")
+        return ConfigError(f"{store.where}: it is encrypted: set {store.password_option}")
+    return ConfigError(f"{store.where}: {store.password_option} is wrong")
 
 
-def _unknown(store: Given) -> ConfigError:
+def _unknown(store: StoreContent) -> ConfigError:
     if store.data.startswith(JCEKS):
-        return ConfigError(f"{store.where}: this is JCEKS, which is not read here: make a PKCS12 of it ({TO_PKCS12})")
-    return ConfigError(f"{store.where}: there is neither PEM, PKCS12 nor JKS in it")
+        return ConfigError(f"{store.where}: JCEKS is not supported: convert it to PKCS12 ({TO_PKCS12})")
+    return ConfigError(f"{store.where}: it is neither PEM, PKCS12 nor JKS")
 
 
 def _revealed(secret: Secret | None) -> str | None:

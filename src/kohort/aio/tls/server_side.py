@@ -1,4 +1,4 @@
-"""A listener with TLS: handshakes that fail are told in words and counted, and cost nobody else anything."""
+"""TLS listeners: failed handshakes are logged with their cause and counted, and do not disturb other connections."""
 
 from __future__ import annotations
 
@@ -14,58 +14,58 @@ from kohort.notes import Note, info, warning
 from kohort.security.certificates import subject_name
 
 HANDSHAKE_S: Final = 10.0
-"""How long a handshake may take; what connects and says nothing may not stay either."""
+"""Timeout of a handshake, in seconds; also for connections that send nothing."""
 READ_BYTES: Final = 256 << 10
-OTHERS: Final = ((b"GET ", "HTTP"), (b"POST", "HTTP"), (b"HEAD", "HTTP"), (b"PUT ", "HTTP"), (b"SSH-", "SSH"))
-"""How other protocols begin than Kafka's, which begins with a length."""
+OTHER_PROTOCOLS: Final = ((b"GET ", "HTTP"), (b"POST", "HTTP"), (b"HEAD", "HTTP"), (b"PUT ", "HTTP"), (b"SSH-", "SSH"))
+"""First bytes of other protocols; Kafka's starts with a length."""
 
 
 class Served(Protocol):
     def connection_made(self, transport: Any) -> None:
-        """Hear of the connection, at once."""
+        """Handle the open connection; the handshake follows."""
 
     def secured(self, name: str | None) -> None:
-        """Hear that the handshake is done, and the subject of the client's certificate, if it showed one."""
+        """Handle the finished handshake; ``name`` is the subject of the client's certificate."""
 
     def data_received(self, data: bytes) -> None:
-        """Take plain bytes."""
+        """Handle decrypted bytes."""
 
     def pause_writing(self) -> None:
-        """Hear that the client does not read."""
+        """Handle a client that does not read its responses."""
 
     def resume_writing(self) -> None:
-        """Hear that it has read all."""
+        """Handle a client that has read all responses."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Hear that the connection is gone."""
+        """Handle the closed connection."""
 
 
 class TlsListener:
-    """What the connections of one listener have in common."""
+    """Shared state of a listener's connections."""
 
-    def __init__(self, name: str, context: Callable[[], ssl.SSLContext], tell: Callable[[Note], None]) -> None:
-        """``context`` is asked at each connection, as files may have changed; it may raise ConfigError."""
+    def __init__(self, name: str, context: Callable[[], ssl.SSLContext], log_note: Callable[[Note], None]) -> None:
+        """``context`` is called for each connection, because files may change; it may raise ConfigError."""
         self.name = name
         self._context = context
-        self._tell = tell
+        self._log_note = log_note
         self.failed_handshakes = 0
         self.handshake_s = HANDSHAKE_S
         self._room = memoryview(bytearray(READ_BYTES))
-        """Where plain bytes are written first, of all connections: one after the other is served."""
+        """Buffer for decrypted bytes, shared by all connections, which are served one at a time."""
 
     def serve(self, served: Served) -> asyncio.Protocol:
         return _ServerSocket(self, served, self._context())
 
     def failed(self, host: str, why: str) -> None:
         self.failed_handshakes += 1
-        self._tell(warning(f"{why} (listener {self.name})", ("tls", why)).about(host))
+        self._log_note(warning(f"{why} (listener {self.name})", ("tls", why)).about(host))
 
-    def torn(self, host: str) -> None:
+    def interrupted(self, host: str) -> None:
         self.failed_handshakes += 1
-        self._tell(info(f"gone in the middle of the TLS handshake (listener {self.name})", "tls").about(host))
+        self._log_note(info(f"connection closed during the TLS handshake (listener {self.name})", "tls").about(host))
 
     def read(self, read_into: ReadInto) -> bytes:
-        """Return plain bytes of one connection, a buffer full at most."""
+        """Return decrypted bytes of a connection, at most one buffer."""
         count = read_into(self._room)
         return bytes(self._room[:count])
 
@@ -111,7 +111,7 @@ class _ServerSocket(TlsSocket):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._arrived_bytes and not (self._tls.is_open or self._is_closing):
-            self._listener.torn(self._host)
+            self._listener.interrupted(self._host)
         self._end_timer()
         del self._begin
         super().connection_lost(exc)
@@ -119,8 +119,8 @@ class _ServerSocket(TlsSocket):
     def _shake(self) -> bool:
         try:
             is_open = super()._shake()
-        except ProtocolError as error:  # OpenSSL took a certificate that cannot be read here
-            self._give_up(f"the client's {error}")
+        except ProtocolError as error:  # OpenSSL accepted a certificate that kohort cannot parse
+            self._reject(f"the client's {error}")
             return False
         if is_open:
             self._end_timer()
@@ -129,32 +129,34 @@ class _ServerSocket(TlsSocket):
     def _refuse_beginning(self, data: bytes) -> bool:
         if data[0] == HANDSHAKE_RECORD:
             return False
-        protocol = next((name for beginning, name in OTHERS if data.startswith(beginning)), "plaintext")
+        protocol = next((name for beginning, name in OTHER_PROTOCOLS if data.startswith(beginning)), "plaintext")
         advice = (
-            "" if protocol != "plaintext" else ": set security.protocol=SSL or SASL_SSL there, or take another port"
+            ""
+            if protocol != "plaintext"
+            else ": set security.protocol=SSL or SASL_SSL in the client, or use another port"
         )
-        self._give_up(f"speaks {protocol} to a TLS listener{advice}", FATAL_INTERNAL_ERROR)
+        self._reject(f"sends {protocol} to a TLS listener{advice}", FATAL_INTERNAL_ERROR)
         return True
 
     def _failed(self, error: ssl.SSLError) -> None:
         if self._tls.is_open:
-            self._listener.failed(self._host, f"its TLS connection broke: {of_client(error)}")
+            self._listener.failed(self._host, f"its TLS connection failed: {of_client(error)}")
             self.abort()
         else:
-            self._give_up(of_client(error))
+            self._reject(of_client(error))
 
     def _too_much(self) -> None:
-        self._give_up("sends much, and no TLS handshake")
+        self._reject("sends too much before the end of the TLS handshake")
 
     def _too_slow(self) -> None:
         self._timer = None
         if not (self._tls.is_open or self._is_closing):
-            self._give_up(f"the TLS handshake was not done within {self._listener.handshake_s:g} s")
+            self._reject(f"the TLS handshake took longer than {self._listener.handshake_s:g} s")
 
-    def _give_up(self, why: str, last_words: bytes = b"") -> None:
+    def _reject(self, why: str, alert: bytes = b"") -> None:
         self._end_timer()
         self._listener.failed(self._host, why)
-        self._refuse(last_words)
+        self._refuse(alert)
 
     def _end_timer(self) -> None:
         if self._timer is not None:

@@ -1,7 +1,7 @@
-"""Between a socket and the protocol above it: TLS by a TlsFilter, with the same backpressure as without.
+"""TLS between a socket and the protocol above it, with the backpressure of a plain connection.
 
-Plain bytes are encrypted a piece at a time and only as long as the socket takes them; what waits is kept as it was
-given. To the socket this is a protocol, to the protocol above it is the transport.
+Plain bytes are encrypted in pieces, only as long as the socket accepts them; waiting buffers are not copied. For the
+socket this is a protocol, for the protocol above it is the transport.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from typing import Any, Final
 from kohort.wire.codec import Buffer
 
 RECORD_BYTES: Final = 16 << 10
-"""What one TLS record holds at most; and what OpenSSL returns at once."""
+"""Maximum size of a TLS record, and of one read from OpenSSL."""
 PIECE_BYTES: Final = 64 << 10
-"""As much is encrypted or decrypted at once: OpenSSL's memory grows to what it was given once, and stays so."""
+"""Bytes that are encrypted or decrypted at once: OpenSSL never shrinks its memory."""
 NOTHING: Final = memoryview(b"")
 ALERT: Final = b"\x15\x03\x03\x00\x02"
 FATAL_INTERNAL_ERROR: Final = ALERT + b"\x02\x50"
-"""What Java answers to who speaks no TLS, and OpenSSL does not: the only hint that a plaintext client can read
-(protocol/security.md#plaintext-at-a-tls-listener)."""
+"""Java's alert to a client that does not use TLS: the only hint that a plaintext client can read
+(protocol/security.md#plaintext-at-a-tls-listener).
+"""
 HANDSHAKE_RECORD: Final = 0x16
 ALERT_RECORD: Final = 0x15
 
 
 class TlsFilter:
-    """TLS of one connection in memory: ``feed`` takes bytes of the network, ``take`` returns bytes to send.
+    """TLS of a connection in memory: ``feed`` takes received bytes, ``take`` returns bytes to send.
 
-    A failure is raised as ssl.SSLError, and ``take`` then returns OpenSSL's alert for the other side. asyncio's own TLS
-    drops that alert (ADR 20). The first bytes can be inspected before OpenSSL takes them.
+    A failure raises ssl.SSLError, and ``take`` then returns OpenSSL's alert for the peer. asyncio's own TLS drops that
+    alert (ADR 20). The first bytes can be inspected before OpenSSL gets them.
     """
 
     def __init__(self, context: ssl.SSLContext, *, server_side: bool, server_hostname: str | None = None) -> None:
@@ -45,7 +46,7 @@ class TlsFilter:
         self._failure: ssl.SSLError | None = None
         self.is_open = False
         self.has_ended = False
-        """Whether the other side has said, or shown, that nothing more comes."""
+        """True after the peer's close_notify or end of stream."""
 
     def feed(self, data: Buffer) -> None:
         self._unread = memoryview(bytes(self._unread) + data if self._unread else data)
@@ -62,13 +63,13 @@ class TlsFilter:
                 return True
 
     def read_into(self, room: memoryview) -> int:
-        """Write plain bytes into ``room`` and return their number; 0 if there are none now."""
+        """Decrypt bytes into ``room`` and return their number; 0 if none are available."""
         if self._failure is not None:
             raise self._failure
         read = 0
         while read < len(room) and not self.has_ended:
             if not (self._incoming.pending or self._object.pending() or self._pass_on()):
-                break  # OpenSSL would say so by an error, which costs more
+                break  # cheaper than the exception of OpenSSL
             try:
                 count = int(self._object.read(len(room) - read, room[read:]))
             except ssl.SSLWantReadError:
@@ -79,7 +80,7 @@ class TlsFilter:
             except ssl.SSLError as error:
                 if not read:
                     raise
-                self._failure = error  # told once what came before is taken
+                self._failure = error  # raised after the bytes before it are read
                 break
             else:
                 self.has_ended = not count
@@ -94,8 +95,8 @@ class TlsFilter:
     def take(self) -> bytes:
         return self._outgoing.read() if self._outgoing.pending else b""
 
-    def say_goodbye(self) -> None:
-        with contextlib.suppress(ssl.SSLError):  # its own is not waited for; and after a failure there is no goodbye
+    def close_notify(self) -> None:
+        with contextlib.suppress(ssl.SSLError):  # the peer's close_notify is not awaited; after a failure none is sent
             self._object.unwrap()
 
     def drop(self) -> None:
@@ -105,7 +106,7 @@ class TlsFilter:
         if self._unread:
             self._incoming.write(self._unread[:PIECE_BYTES])
             rest = self._unread[PIECE_BYTES:]
-            self._unread = rest or NOTHING  # an empty view would keep all of it in memory
+            self._unread = rest or NOTHING  # an empty view would keep the buffer in memory
             return True
         return False
 
@@ -115,10 +116,10 @@ class TlsFilter:
 
 
 class PlainQueue:
-    """Plain bytes that wait to be encrypted, in order.
+    """Plain bytes that wait for encryption, in order.
 
-    Each write is a TLS record at least, so small buffers are joined; large ones are taken a piece at a time, as they
-    are.
+    Each write makes at least one TLS record, so small buffers are joined; large ones are taken in pieces without a
+    copy.
     """
 
     def __init__(self) -> None:
@@ -127,12 +128,12 @@ class PlainQueue:
         self.waiting_bytes = 0
 
     def add(self, buffers: Sequence[Buffer]) -> None:
-        """Let buffers wait; they are not copied."""
+        """Append buffers without copying."""
         self._buffers.extend(buffers)
         self.waiting_bytes += sum(map(len, buffers))
 
     def take(self) -> Buffer:
-        """Return the next bytes for one write, PIECE_BYTES at most; none if there are none."""
+        """Return the next bytes to encrypt, at most PIECE_BYTES; empty if none wait."""
         small: list[Buffer] = []
         size = 0
         while self._buffers:
@@ -161,40 +162,42 @@ class PlainQueue:
 
 
 HANDSHAKE_MAX_BYTES: Final = 128 << 10
-"""What may come before the handshake is done: OpenSSL takes 100 KiB of certificates."""
+"""Maximum of bytes before the end of the handshake: OpenSSL accepts 100 KiB of certificates."""
 LINGER_S: Final = 1.0
-"""How long what still comes is passed over after a refusal: a socket closed upon unread bytes resets the connection,
-and the other side never reads why."""
+"""Time in which received bytes are discarded after a refusal, in seconds.
+
+Closing a socket with unread bytes resets the connection, and the peer never reads the alert.
+"""
 LINGER_MAX_BYTES: Final = 1 << 20
 
 ReadInto = Callable[[memoryview], int]
-"""Writes plain bytes and says how many; 0: there are none now."""
+"""Decrypts bytes into a buffer and returns their number; 0 if none are available."""
 
 
 class Above:
-    """Protocol over TLS; it overrides the events that it needs."""
+    """Protocol above TLS; subclasses override events."""
 
     def secured(self, certificate: bytes | None) -> None:
-        """Hear that the handshake is done, and which certificate (DER) the other side showed."""
+        """Handle the finished handshake; ``certificate`` (DER) is the peer's."""
 
     def plain_waits(self, read_into: ReadInto) -> None:
-        """Take the plain bytes that came."""
+        """Read decrypted bytes."""
 
     def pause_writing(self) -> None:
-        """Hear that the other side does not read."""
+        """Handle a peer that does not read."""
 
     def resume_writing(self) -> None:
-        """Hear that it has read all."""
+        """Handle a peer that has read everything."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Hear that the connection is gone."""
+        """Handle the closed connection."""
 
 
-NOBODY: Final = Above()
+NO_PROTOCOL: Final = Above()
 
 
 class TlsSocket(asyncio.Protocol):
-    """One connection. What differs between the two sides is in the classes made of it."""
+    """A TLS connection. Subclasses implement the client's and the server's side."""
 
     def __init__(self, tls: TlsFilter, above: Above) -> None:
         self._tls = tls
@@ -202,27 +205,23 @@ class TlsSocket(asyncio.Protocol):
         self._raw: Any = None  # asyncio.Transport or uvloop's
         self._queue = PlainQueue()
         self._is_full = False
-        self._told_full = False
+        self._reported_full = False
         self._is_closing = False
         self._is_refused = False
         self._arrived_bytes = 0
         self._linger: asyncio.TimerHandle | None = None
 
-    # ------------------------------------------------------------ what differs
-
     def _refuse_beginning(self, data: bytes) -> bool:
-        """Inspect the first bytes; return True, and end the connection, if they are no TLS."""
+        """Inspect the first bytes; if they are not TLS, end the connection and return True."""
         raise NotImplementedError
 
     def _failed(self, error: ssl.SSLError) -> None:
-        """Handle an error of OpenSSL, whose alert is sent."""
+        """Handle an error of OpenSSL, whose alert was sent."""
         raise NotImplementedError
 
     def _too_much(self) -> None:
-        """Handle a peer that sends more than a handshake takes."""
+        """Handle a peer that exceeds the size of a handshake."""
         raise NotImplementedError
-
-    # ------------------------------------------------------------ from the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = transport
@@ -239,7 +238,7 @@ class TlsSocket(asyncio.Protocol):
         try:
             if self._tls.is_open or self._shake():
                 self._above.plain_waits(self._read_into)
-            self._send()  # a handshake's next step, or OpenSSL's answer to the other side's
+            self._send()  # the next step of a handshake, or OpenSSL's response
         except ssl.SSLError as error:
             self._tls.drop()
             self._send()
@@ -251,19 +250,19 @@ class TlsSocket(asyncio.Protocol):
                 self._too_much()
 
     def eof_received(self) -> bool:
-        return False  # the socket is closed
+        return False  # closes the socket
 
     def pause_writing(self) -> None:
         self._is_full = True
-        if self._tls.is_open and not (self._told_full or self._is_closing):
-            self._told_full = True
+        if self._tls.is_open and not (self._reported_full or self._is_closing):
+            self._reported_full = True
             self._above.pause_writing()
 
     def resume_writing(self) -> None:
         self._is_full = False
         self._write_on()
-        if self._told_full and not (self._is_full or self._is_closing):
-            self._told_full = False
+        if self._reported_full and not (self._is_full or self._is_closing):
+            self._reported_full = False
             self._above.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -272,10 +271,8 @@ class TlsSocket(asyncio.Protocol):
         self._queue.clear()
         if self._linger is not None:
             self._linger.cancel()
-        above, self._above = self._above, NOBODY  # or both would be a cycle, and stay until the collector comes by
+        above, self._above = self._above, NO_PROTOCOL  # breaks a reference cycle
         above.connection_lost(exc)
-
-    # ------------------------------------------------------------ from above
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._raw.get_extra_info(name, default)
@@ -298,7 +295,7 @@ class TlsSocket(asyncio.Protocol):
         return self._is_closing or self._raw.is_closing()
 
     def close(self) -> None:
-        """End the connection once what was given is sent."""
+        """Close the connection after sending the waiting bytes."""
         if self._is_refused:
             self._raw.abort()
         if self.is_closing():
@@ -313,8 +310,6 @@ class TlsSocket(asyncio.Protocol):
         self._tls.drop()
         self._queue.clear()
         self._raw.abort()
-
-    # ------------------------------------------------------------ between both
 
     def _shake(self) -> bool:
         if not self._tls.shake():
@@ -346,16 +341,16 @@ class TlsSocket(asyncio.Protocol):
         if self._queue.waiting_bytes or self._raw.is_closing():
             return
         if self._tls.is_open:
-            self._tls.say_goodbye()
+            self._tls.close_notify()
             self._send()
         self._raw.close()
 
-    def _refuse(self, last_words: bytes = b"") -> None:
+    def _refuse(self, alert: bytes = b"") -> None:
         if self._raw.is_closing():
             return
         self._is_closing = self._is_refused = True
-        if last_words:
-            self._raw.write(last_words)
+        if alert:
+            self._raw.write(alert)
         self._raw.resume_reading()
         self._raw.write_eof()
         self._linger = asyncio.get_running_loop().call_later(LINGER_S, self._raw.abort)

@@ -224,10 +224,12 @@ def test_ciphers_have_the_names_of_java_too():
 
 def test_ciphers_that_cannot_be_are_told(certificates):
     assert refused(serve, certificates=certificates, ssl_cipher_suites=["NO-SUCH"]) == (
-        "ssl.cipher.suites: OpenSSL knows no cipher 'NO-SUCH'"
+        "ssl.cipher.suites: unknown cipher suite 'NO-SUCH'"
     )
     only_older = {"ssl_cipher_suites": ["ECDHE-RSA-AES256-GCM-SHA384"], "ssl_enabled_protocols": ["TLSv1.3"]}
-    assert "none of a version in ssl.enabled.protocols" in refused(serve, certificates=certificates, **only_older)
+    assert "no cipher suite of a version in ssl.enabled.protocols" in refused(
+        serve, certificates=certificates, **only_older
+    )
 
 
 def test_a_listener_without_a_certificate_is_told_what_to_set():
@@ -236,7 +238,7 @@ def test_a_listener_without_a_certificate_is_told_what_to_set():
 
 def test_a_file_that_is_not_there_is_told_with_its_option(tmp_path):
     gone = str(tmp_path / "gone.p12")
-    said = f"ssl.keystore.location={gone}: cannot be read: No such file or directory"
+    said = f"ssl.keystore.location={gone}: cannot read it: No such file or directory"
     assert refused(listener, ssl_keystore_location=gone) == said
     assert refused(client, ssl_ca_location=gone) == said.replace("keystore", "ca")
     words = refused(client, ssl_certificate_location=__file__, ssl_key_location=gone)
@@ -248,23 +250,21 @@ def test_a_file_that_is_not_there_is_told_with_its_option(tmp_path):
 def test_a_password_that_is_wrong_or_missing_is_told_with_its_option(certificates, tmp_path, kind, password):
     store = certificates.server.store if kind == "pkcs12" else jks_store(certificates.server, tmp_path / "own.jks")
     given = {} if password is None else {"ssl_keystore_password": password}
-    ending = (
-        "it has a password: set ssl.keystore.password" if password is None else "ssl.keystore.password does not open it"
-    )
+    ending = "it is encrypted: set ssl.keystore.password" if password is None else "ssl.keystore.password is wrong"
     assert refused(listener, ssl_keystore_location=str(store), **given) == f"ssl.keystore.location={store}: {ending}"
 
 
 def test_the_password_of_a_trust_store_has_an_option_of_its_own(certificates, tmp_path):
     for store in (certificates.authority.store, jks_trust(certificates.authority, tmp_path / "trust.jks")):
         words = refused(client, ssl_truststore_location=str(store), ssl_truststore_password="wrong")
-        assert words == f"ssl.truststore.location={store}: ssl.truststore.password does not open it"
+        assert words == f"ssl.truststore.location={store}: ssl.truststore.password is wrong"
 
 
 def test_a_key_of_jks_may_have_a_password_of_its_own(certificates, tmp_path):
     store = jks_store(certificates.server, tmp_path / "own.jks", key_password="key-secret")
     given = {"ssl_keystore_location": str(store), "ssl_keystore_password": PASSWORD}
     assert meet(believe(certificates), listener(**given, ssl_key_password="key-secret")) == {}
-    assert refused(listener, **given).endswith("ssl.key.password does not open the private key")
+    assert refused(listener, **given).endswith("ssl.key.password does not decrypt the private key")
 
 
 def test_an_encrypted_key_needs_its_password(certificates, tmp_path):
@@ -272,7 +272,7 @@ def test_an_encrypted_key_needs_its_password(certificates, tmp_path):
     key = {"ssl_key_location": str(encrypted_key(certificates.alice, tmp_path / "key.pem"))}
     assert refused(client, **own, **key).endswith("the private key is encrypted: set ssl.key.password")
     words = refused(client, **own, **key, ssl_key_password="wrong")
-    assert words.endswith("ssl.key.password does not open the private key")
+    assert words.endswith("ssl.key.password does not decrypt the private key")
     assert "ssl.certificate.location=" in words
 
 
@@ -281,18 +281,18 @@ def test_a_key_of_somebody_else_is_told(certificates):
         "ssl_certificate_location": str(certificates.alice.certificate),
         "ssl_key_location": str(certificates.bob.key),
     }
-    assert "the private key is not that of the certificate" in refused(client, **options)
+    assert "the private key does not belong to the certificate" in refused(client, **options)
 
 
 def test_halves_of_an_identity_are_told(certificates):
     alice = certificates.alice
     words = refused(client, ssl_certificate_location=str(alice.certificate))
-    assert words.endswith("there is no private key in it")
+    assert words.endswith("it has no private key")
     assert "ssl.key.location needs ssl.certificate.location" in refused(client, ssl_key_location=str(alice.key))
-    assert refused(listener, ssl_keystore_location=str(alice.certificate)).endswith("there is no private key in it")
-    assert refused(listener, ssl_keystore_location=str(alice.key)).endswith("there is no certificate in it")
+    assert refused(listener, ssl_keystore_location=str(alice.certificate)).endswith("it has no private key")
+    assert refused(listener, ssl_keystore_location=str(alice.key)).endswith("it has no certificate")
     trust = {"ssl_keystore_location": str(certificates.authority.store), "ssl_keystore_password": PASSWORD}
-    assert refused(listener, **trust).endswith("there is no private key with a certificate in it")
+    assert refused(listener, **trust).endswith("it has no private key with a certificate")
 
 
 def test_a_certificate_that_has_expired_is_not_shown(certificates):
@@ -304,12 +304,12 @@ def test_a_certificate_that_has_expired_is_not_shown(certificates):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "there is neither PEM, PKCS12 nor JKS in it"),
-        (b"hello", "there is neither PEM, PKCS12 nor JKS in it"),
-        (b"\x30\x82\x01", "this is no PKCS12 that can be read"),
-        (b"\xfe\xed\xfe\xed\0\0\0\2\0\0\0\1\0", "this is no JKS that can be read"),
-        (b"\xce\xce\xce\xce", "this is JCEKS, which is not read here: make a PKCS12 of it (keytool"),
-        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "there is a damaged certificate in it"),
+        (b"", "it is neither PEM, PKCS12 nor JKS"),
+        (b"hello", "it is neither PEM, PKCS12 nor JKS"),
+        (b"\x30\x82\x01", "invalid PKCS12"),
+        (b"\xfe\xed\xfe\xed\0\0\0\2\0\0\0\1\0", "invalid JKS"),
+        (b"\xce\xce\xce\xce", "JCEKS is not supported: convert it to PKCS12 (keytool"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "it has a damaged certificate"),
     ],
 )
 def test_what_is_no_store_is_told(tmp_path, data, words):
@@ -320,7 +320,7 @@ def test_what_is_no_store_is_told(tmp_path, data, words):
 
 
 def test_a_folder_without_certificates_is_told(tmp_path):
-    assert "there is no certificate in the folder" in refused(client, ssl_ca_location=str(tmp_path))
+    assert "no certificate in the folder" in refused(client, ssl_ca_location=str(tmp_path))
 
 
 def test_damaged_stores_are_errors_of_ours_whatever_is_damaged(certificates, tmp_path):

@@ -6,14 +6,14 @@ import ssl
 import pytest
 import trustme
 
-from kohort.aio.tls.failures import BrokerAsked, of_broker
+from kohort.aio.tls.failures import TlsTarget, of_broker
 from support.security.tls_pair import TlsPair, client_context
 
 NOW = datetime.datetime(2026, 5, 1, 12, 0, tzinfo=datetime.UTC)
-ASKED = BrokerAsked("broker.example", 9093, "ssl.ca.location=/etc/ca.pem", has_certificate=False)
+ASKED = TlsTarget("broker.example", 9093, "ssl.ca.location=/etc/ca.pem", has_certificate=False)
 
 
-def words_about(certificate, ca, host="broker.example", *, believed=True):
+def refusal_for(certificate, ca, host="broker.example", *, believed=True):
     """What is said of a handshake with who shows this certificate."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(server)
@@ -31,38 +31,39 @@ def ca():
 
 
 def test_who_signed_it_and_where_that_one_is_missing(ca):
-    refusal = words_about(ca.issue_cert("broker.example", common_name="b"), ca, believed=False)
+    refusal = refusal_for(ca.issue_cert("broker.example", common_name="b"), ca, believed=False)
     assert refusal.is_lasting
-    assert ",O=Signers, which is not among the authorities of ssl.ca.location=/etc/ca.pem" in refusal.words
+    assert ",O=Signers, which is not among the CAs of ssl.ca.location=/etc/ca.pem" in refusal.message
 
 
 def test_when_it_expired_and_what_time_it_is_here(ca):
     long_ago = datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
     certificate = ca.issue_cert("broker.example", not_before=long_ago, not_after=long_ago)
-    words = words_about(certificate, ca).words
-    assert words.endswith("expired on 2020-01-02 03:04:05 UTC; this clock says 2026-05-01 12:00:00 UTC")
+    words = refusal_for(certificate, ca).message
+    assert words.endswith("expired on 2020-01-02 03:04:05 UTC; this machine's clock: 2026-05-01 12:00:00 UTC")
 
 
 def test_from_when_on_it_is_good(ca):
     later = datetime.datetime(2090, 1, 1, tzinfo=datetime.UTC)
     certificate = ca.issue_cert("broker.example", not_before=later, not_after=later)
     assert (
-        "is not valid until 2090-01-01 00:00:00 UTC; this clock says 2026-05-01" in words_about(certificate, ca).words
+        "is not valid until 2090-01-01 00:00:00 UTC; this machine's clock: 2026-05-01"
+        in refusal_for(certificate, ca).message
     )
 
 
 def test_for_whom_it_is_and_who_was_asked_for(ca):
-    words = words_about(ca.issue_cert("a.example", "b.example"), ca).words
-    assert "is for a.example, b.example; asked for broker.example" in words
+    words = refusal_for(ca.issue_cert("a.example", "b.example"), ca).message
+    assert "is for a.example, b.example; the client connects to broker.example" in words
     many = [f"{n}.example" for n in range(1000)]
-    assert "is for 0.example, 1.example, 2.example, 3.example, 4.example, ... (1000 in all); asked" in (
-        words_about(ca.issue_cert(*many), ca).words
+    assert "is for 0.example, 1.example, 2.example, 3.example, 4.example, ... (1000 in all); the client" in (
+        refusal_for(ca.issue_cert(*many), ca).message
     )
 
 
 def test_a_name_that_would_play_tricks_on_a_terminal_is_harmless(ca):
     odd = ca.issue_cert("broker.example", common_name="a\nb\x1b[31m" + "x" * 40)
-    words = words_about(odd, ca, believed=False).words
+    words = refusal_for(odd, ca, believed=False).message
     assert words.isprintable()
     assert r"CN=a\nb\x1b[31m" in words
 
@@ -71,5 +72,5 @@ def test_without_the_certificate_there_are_words_too(ca):
     error = ssl.SSLCertVerificationError(1, "no")
     for code in (9, 10, 18, 19, 20, 21, 62, 64, 99):
         error.verify_code, error.verify_message = code, "message"
-        assert of_broker(error, ASKED, None, NOW).words.startswith("the broker's certificate")
+        assert of_broker(error, ASKED, None, NOW).message.startswith("the broker's certificate")
         assert of_broker(error, ASKED, b"rubbish", NOW).is_lasting

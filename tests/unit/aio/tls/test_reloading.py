@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from kohort.aio.tls.contexts import LOOK_EVERY_S, Reloading
+from kohort.aio.tls.contexts import CHECK_INTERVAL_S, Reloading
 from kohort.errors import ConfigError
 
 
@@ -25,7 +25,7 @@ class Files:
         return self.made[-1]
 
     def later(self):
-        self.now_s += LOOK_EVERY_S
+        self.now_s += CHECK_INTERVAL_S
         return self.made.index(self.reloading.current())
 
 
@@ -54,13 +54,13 @@ def test_a_new_file_makes_a_new_context(path):
     rewrite(path, "second")
     assert files.later() == 1
     [note] = files.told
-    assert str(note) == f"certificates were read again: {path}"
+    assert str(note) == f"reloaded certificates: {path}"
 
 
 def test_nobody_looks_more_often_than_once_a_second(path):
     files = Files(path)
     rewrite(path, "second")
-    files.now_s += LOOK_EVERY_S / 2
+    files.now_s += CHECK_INTERVAL_S / 2
     assert files.made.index(files.reloading.current()) == 0
     assert files.later() == 1
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_used_is_told_once_and_the_old_stays_until_it_is_mended(p
     rewrite(path, "half")
     assert [files.later(), files.later()] == [0, 0]
     [note] = files.told
-    assert str(note).startswith("the certificates that were there before stay in use: ssl.keystore.location=x")
+    assert str(note).startswith("cannot reload certificates, the old ones stay in use: ssl.keystore.location=x")
     files.is_bad = False
     rewrite(path, "whole")
     assert files.later() == 1

@@ -89,7 +89,7 @@ def test_plaintext_is_an_error_that_says_so():
 
 
 def test_close_notify_ends_the_connection(pair):
-    pair.client.say_goodbye()
+    pair.client.close_notify()
     pair.server.feed(pair.client.take())
     assert read_all(pair.server) == b""
     assert pair.server.has_ended

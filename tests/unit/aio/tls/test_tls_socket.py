@@ -177,7 +177,7 @@ def test_nothing_is_heard_once_the_connection_is_closing():
 def test_a_goodbye_closes_the_socket():
     at = Stage().shake()
     at.client.write(b"last words")
-    at.client.say_goodbye()
+    at.client.close_notify()
     at.protocol.data_received(at.client.take())
     assert at.served.data == b"last words"
     assert at.socket.is_gone
@@ -200,8 +200,8 @@ def test_who_speaks_no_tls_reads_an_alert_and_then_the_end():
     at.protocol.connection_lost(None)
     assert at.served.told == ["connected", "lost"]
     assert at.words() == [
-        "10.0.0.1: speaks plaintext to a TLS listener: set security.protocol=SSL or SASL_SSL there, or take another"
-        " port (listener TLS)"
+        "10.0.0.1: sends plaintext to a TLS listener: set security.protocol=SSL or SASL_SSL in the client, or use"
+        " another port (listener TLS)"
     ]
     assert at.listener.failed_handshakes == 1
 
@@ -221,7 +221,7 @@ def test_who_is_gone_before_a_word_is_not_told_and_later_is():
     assert (silent.words(), silent.listener.failed_handshakes) == ([], 0)
     torn.protocol.data_received(b"\x16\x03\x01")
     torn.protocol.connection_lost(ConnectionResetError())
-    assert torn.words() == ["10.0.0.1: gone in the middle of the TLS handshake (listener TLS)"]
+    assert torn.words() == ["10.0.0.1: connection closed during the TLS handshake (listener TLS)"]
 
 
 @on_loop

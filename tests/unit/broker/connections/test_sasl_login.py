@@ -458,8 +458,8 @@ def test_failed_logins_are_logged_once_a_minute_for_each_user_and_address(stage,
     users = ["admin" if number == 117 else f"user-{number % 40}" for number in range(200)]
 
     for name in users:
-        log.tell([failure_of(stage, name)], stage.now_ms)
-    log.tell([failure_of(stage, "admin", "10.0.0.9")], stage.now_ms)
+        log.write([failure_of(stage, name)], stage.now_ms)
+    log.write([failure_of(stage, "admin", "10.0.0.9")], stage.now_ms)
 
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 42
@@ -467,7 +467,7 @@ def test_failed_logins_are_logged_once_a_minute_for_each_user_and_address(stage,
     assert stage.broker.state.counters.closed["login"] == 201
 
     stage.advance(60_000)
-    log.tell([], stage.now_ms)
+    log.write([], stage.now_ms)
     counted = [record.getMessage() for record in caplog.records][42:]
     assert len(counted) == 40, "the repetitions of each user"
     assert all("(the last of " in line or "user 'user-37'" in line for line in counted)

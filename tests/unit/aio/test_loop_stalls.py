@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kohort.aio.serving.pulse import EVERY_MS, STALL_MS, Pulse
+from kohort.aio.serving.loop_stalls import EVERY_MS, STALL_MS, StallDetector
 from kohort.broker.counters import LoopDelay
 from kohort.clock import ManualClock
 
@@ -16,37 +16,37 @@ def clock():
 
 def on_loop(story, clock, late=lambda late_ms, now_ms: None):
     async def run():
-        pulse = Pulse(asyncio.get_running_loop(), clock.now_ms, lambda: None, late)
-        story(pulse)
-        pulse.end()
+        detector = StallDetector(asyncio.get_running_loop(), clock.now_ms, lambda: None, late)
+        story(detector)
+        detector.end()
 
     asyncio.run(run())
 
 
 def test_a_loop_that_is_seen_often_enough_has_not_stood_still(clock):
-    def story(pulse):
+    def story(detector):
         for _ in range(50):
             clock.advance(EVERY_MS + STALL_MS - 1)
-            assert pulse.stood_since(clock.now_ms()) is None
+            assert detector.stall_start_ms(clock.now_ms()) is None
 
     on_loop(story, clock)
 
 
 def test_a_loop_that_missed_its_beat_stood_still_since_then_and_is_told_so_once(clock):
-    def story(pulse):
+    def story(detector):
         began = clock.now_ms()
         clock.advance(12_000)
-        assert pulse.stood_since(clock.now_ms()) == began + EVERY_MS
-        assert pulse.stood_since(clock.now_ms()) is None
+        assert detector.stall_start_ms(clock.now_ms()) == began + EVERY_MS
+        assert detector.stall_start_ms(clock.now_ms()) is None
 
     on_loop(story, clock)
 
 
 def test_a_clock_that_was_set_is_no_stall(clock):
-    def story(pulse):
+    def story(detector):
         clock.advance(3_600_000)
-        pulse.set_on()
-        assert pulse.stood_since(clock.now_ms()) is None
+        detector.restart()
+        assert detector.stall_start_ms(clock.now_ms()) is None
 
     on_loop(story, clock)
 
@@ -54,10 +54,10 @@ def test_a_clock_that_was_set_is_no_stall(clock):
 def test_by_how_much_a_loop_was_late_is_counted_lately_and_at_most(clock):
     counted = LoopDelay()
 
-    def story(pulse):
+    def story(detector):
         for step_ms in (500, EVERY_MS, EVERY_MS + 40, EVERY_MS + 7):
             clock.advance(step_ms)
-            pulse.stood_since(clock.now_ms())
+            detector.stall_start_ms(clock.now_ms())
 
     on_loop(story, clock, counted.add)
 

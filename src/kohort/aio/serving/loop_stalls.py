@@ -1,7 +1,7 @@
-"""Whether a loop stood still: a timer that beats once a second, and the moment at which it was last seen alive.
+"""Detect stalls of an event loop, with a timer each second and the time of the last event.
 
-The beat goes by the clock of the sessions. A process that was stopped finds what came meanwhile before its timers; so
-it is asked before every event.
+After a stopped process continues, its pending events run before its timers. So each event checks for a stall, in the
+clock of the sessions.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from kohort.broker.counters import Durations
 
 EVERY_MS: Final = 1_000
 STALL_MS: Final = 1_000
-"""Less than this is told of nobody: members are put out after seconds."""
+"""Shortest reported stall, in ms: sessions last several seconds."""
 
 
-class Pulse:
+class StallDetector:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -25,8 +25,9 @@ class Pulse:
         beat: Callable[[], None],
         late: Callable[[int, int], None],
     ) -> None:
-        """``beat`` is called with every beat, and is to ask ``stood_since``; ``late`` is told by how many
-        milliseconds it was late, and when."""
+        """``beat`` is called each second and must call ``stall_start_ms``; ``late`` gets each delay and its time, in
+        ms.
+        """
         self._loop = loop
         self._now_ms = now_ms
         self._beat = beat
@@ -38,15 +39,15 @@ class Pulse:
         self._timer = self._loop.call_later(EVERY_MS / 1000, self._called)
         self._beat()
 
-    def stood_since(self, now_ms: int) -> int | None:
-        """Return since when the loop had stood still, if it had; it is alive now."""
+    def stall_start_ms(self, now_ms: int) -> int | None:
+        """Return the start of the stall that ends now, in ms; None without a stall."""
         due_ms, self._alive_ms = self._alive_ms + EVERY_MS, now_ms
         if now_ms > due_ms:
             self._late(now_ms - due_ms, now_ms)
         return due_ms if now_ms - due_ms >= STALL_MS else None
 
-    def set_on(self) -> None:
-        """Take it that the clock was set: that is no stall."""
+    def restart(self) -> None:
+        """Restart the measurement after a clock change, which is no stall."""
         self._alive_ms = self._now_ms()
 
     def end(self) -> None:
@@ -57,7 +58,7 @@ EVERY_S: Final = 0.5
 
 
 class LoopLag:
-    """The lateness of one loop, from when this is made until it is ended."""
+    """Histogram of an event loop's delay, until ``end``."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
