@@ -50,8 +50,8 @@ def group_records(rows: DataFrame) -> DataFrame:
                 names.append(_SOURCE)
             yield pa.RecordBatch.from_arrays(arrays, names=names)
 
-    wanted = ["key", "value", *(field.name for field in kept)]
-    return rows.select(*wanted).mapInArrow(parse, schema)
+    columns = ["key", "value", *(field.name for field in kept)]
+    return rows.select(*columns).mapInArrow(parse, schema)
 
 
 def parse_batch(keys: list[bytes | None], values: list[bytes | None]) -> pa.RecordBatch:
@@ -86,9 +86,9 @@ def _row(key: bytes | None, value: bytes | None) -> dict[str, Any]:
         written = record.value
         if written is None:
             return row | {"removed": True}
-        said = {"generation": written.generation, "protocol": written.protocol, "leader": written.leader}
+        state = {"generation": written.generation, "protocol": written.protocol, "leader": written.leader}
         at = _time(written.current_state_timestamp)
-        return row | said | {"members": len(written.members), "at": at, "removed": False}
+        return row | state | {"members": len(written.members), "at": at, "removed": False}
     return {"kind": "other"}
 
 
@@ -132,23 +132,18 @@ def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
     for value in values:
         reader.add(None, None if value is None else bytes(value))
     rows = []
-    for this in rebalances(reader.entries):
-        ended = this.settled_at_ms or this.assigned_at_ms or this.closed_at_ms
-        told = explain(this)
-        rows.append(
-            (
-                this.group,
-                _time(this.opened_at_ms),
-                None if ended is None else _time(ended),
-                None if ended is None else ended - this.opened_at_ms,
-                this.from_generation,
-                this.generation,
-                len(this.members_after),
-                len(this.moves),
-                str(this.end),
-                told.cause,
-                told.sentence,
-                told.advice,
-            )
+    for rebalance in rebalances(reader.entries):
+        ended = rebalance.settled_at_ms or rebalance.assigned_at_ms or rebalance.closed_at_ms
+        why = explain(rebalance)
+        duration = (None, None) if ended is None else (_time(ended), ended - rebalance.opened_at_ms)
+        sizes = (len(rebalance.members_after), len(rebalance.moves))
+        row = (
+            rebalance.group,
+            _time(rebalance.opened_at_ms),
+            *duration,
+            rebalance.from_generation,
+            rebalance.generation,
+            *sizes,
         )
+        rows.append((*row, str(rebalance.end), why.cause, why.sentence, why.advice))
     return rows

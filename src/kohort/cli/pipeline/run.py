@@ -300,14 +300,14 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
     if finite:
         check_not_member(found)  # before Spark is started
     from kohort.spark.pipeline.running.process import exclusive_run
-    from kohort.spark.pipeline.running.run import claim, run_under_lock
+    from kohort.spark.pipeline.running.run import claim, run_pipeline
 
     waiting = rows_waiting(found)  # before Spark is started: this may fail at once
     with exclusive_run(found):
         claim(found)  # so may this
         with _spark(found, master) as spark:
             with Progress(found, waiting, finite=finite, quiet=output != "table") as progress:
-                report = run_under_lock(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY)
+                report = run_pipeline(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY, locked=True)
             if output != "table":
                 print_result(
                     msgspec.convert({"schema": schema_name(PipelineRan), **report.as_json()}, PipelineRan), output

@@ -36,8 +36,10 @@ def client_options(config: type[Any], given: Mapping[str, Any], profile: str = "
         except ConfigError as error:
             raise ConfigError(f"{PREFIX}{name}: {error}") from None
         said[name] = Secret(filled) if is_hidden(name) and isinstance(filled, str) else filled
-    by_profile = _meant_for(config, read_profile(profile, os.environ).options) if profile else {}
-    ours = _by_our_names(by_profile) | _by_our_names(said)
+    others = {o.name for cls in (ConsumerConfig, ProducerConfig) for o in options_of(cls)}
+    others -= {o.name for o in options_of(config)}
+    by_profile = read_profile(profile, os.environ).options.items() if profile else ()
+    ours = _by_our_names({name: value for name, value in by_profile if name not in others}) | _by_our_names(said)
     if not ours.get(SERVERS):
         raise ConfigError("option 'kafka.bootstrap.servers' is missing: give HOST:PORT of a broker")
     known = [o.name for o in options_of(config)]
@@ -50,12 +52,6 @@ def client_options(config: type[Any], given: Mapping[str, Any], profile: str = "
 
 def _by_our_names(said: Mapping[str, Any]) -> dict[str, Any]:
     return {name: said.get(name, value) if name == TOKENS else value for name, value in translated(said).items()}
-
-
-def _meant_for(config: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    others = {o.name for cls in (ConsumerConfig, ProducerConfig) for o in options_of(cls)}
-    others -= {o.name for o in options_of(config)}
-    return {name: value for name, value in options.items() if name not in others}
 
 
 def connecting(client: Mapping[str, Any]) -> dict[str, Any]:

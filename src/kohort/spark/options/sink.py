@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kohort.config.client import ProducerConfig
-from kohort.config.options import unknown_option
-from kohort.errors import ConfigError
 from kohort.spark.options.client import client_options
-from kohort.spark.options.table import SparkOption, flag, text
+from kohort.spark.options.table import SparkOption, flag, parse_values, text
 
 SINK_TABLE: Final = (
     SparkOption("profile", "", "a cluster of the driver's clusters.toml; kafka.* options win over it", text),
@@ -45,19 +43,8 @@ class SinkOptions:
 
 def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Check the options of a write. Raises ConfigError with the option and the allowed values."""
-    values: dict[str, Any] = {"delivery_headers": streaming}
-    client: dict[str, Any] = {}
-    for name, content in given.items():
-        lower = name.lower()
-        if lower in SINK_REFUSED:
-            raise ConfigError(f"option {lower!r} is refused: {SINK_REFUSED[lower]}")
-        known = _BY_LOWER_NAME.get(lower)
-        if known is not None:
-            values[known.field] = known.parse(known.name, str(content))
-        elif lower.startswith("kafka."):
-            client[lower.removeprefix("kafka.")] = str(content)
-        elif lower not in ("path", "checkpointlocation", "queryname"):  # Spark's own
-            raise unknown_option(name, [o.name for o in SINK_TABLE] + ["kafka.bootstrap.servers"])
+    values, client = parse_values(given, _BY_LOWER_NAME, SINK_REFUSED, ("path", "checkpointlocation", "queryname"))
+    values.setdefault("delivery_headers", streaming)
     client = client_options(ProducerConfig, client, values.pop("profile", ""))
     client.setdefault("client.id", "kohort-spark")
     return SinkOptions(client, **values)

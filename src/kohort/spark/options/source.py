@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kohort.config.client import ConsumerConfig
-from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
 from kohort.spark.options.client import SERVERS, client_options
 from kohort.spark.options.offsets import OffsetsByTopic
-from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED, TABLE, Start
+from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED, Start, parse_values
 
 
 class ByTime(NamedTuple):
@@ -83,9 +82,8 @@ class SourceOptions:
 
     @property
     def batch_end(self) -> Start | ByTime:
-        if self.ending_timestamp is not None:
-            return ByTime(self.ending_timestamp, strict=False)
-        return self.ending_offsets if self.ending_times is None else ByTime(self.ending_times, strict=False)
+        times = self.ending_times if self.ending_timestamp is None else self.ending_timestamp
+        return self.ending_offsets if times is None else ByTime(times, strict=False)
 
     @property
     def task_rows(self) -> int:
@@ -93,10 +91,8 @@ class SourceOptions:
 
     @property
     def _start_by_time(self) -> ByTime | None:
-        strict = self.timestamp_strategy == "error"
-        if self.starting_timestamp is not None:
-            return ByTime(self.starting_timestamp, strict)
-        return None if self.starting_times is None else ByTime(self.starting_times, strict)
+        times = self.starting_times if self.starting_timestamp is None else self.starting_timestamp
+        return None if times is None else ByTime(times, self.timestamp_strategy == "error")
 
     @property
     def pin(self) -> str:
@@ -108,19 +104,7 @@ class SourceOptions:
 
 def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Check the options of a read. Raises ConfigError with the option and the allowed values."""
-    values: dict[str, Any] = {}
-    client: dict[str, Any] = {}
-    for name, content in given.items():
-        lower = name.lower()
-        if lower in REFUSED:
-            raise ConfigError(f"option {lower!r} is refused: {REFUSED[lower]}")
-        known = BY_LOWER_NAME.get(lower)
-        if known is not None:
-            values[known.field] = known.parse(known.name, str(content))
-        elif lower.startswith("kafka."):
-            client[lower.removeprefix("kafka.")] = str(content)
-        elif lower != "path":
-            raise unknown_option(name, [o.name for o in TABLE] + ["kafka.bootstrap.servers"])
+    values, client = parse_values(given, BY_LOWER_NAME, REFUSED, ("path",))
     values.pop("", None)  # options without effect
     settings = client_options(ConsumerConfig, client, values.pop("profile", ""))
     servers = settings.pop(SERVERS)
@@ -182,11 +166,10 @@ def _check_member(options: SourceOptions, *, streaming: bool) -> None:
 def _check_batch(options: SourceOptions) -> None:
     if options.starting_offsets == "latest":
         raise ConfigError("startingOffsets=latest reads nothing in a batch: give earliest, group or JSON")
-    if isinstance(options.starting_offsets, dict):
-        for topic, partitions in options.starting_offsets.items():
-            if LATEST in partitions.values():
-                raise ConfigError(f"startingOffsets: latest (-1) for {topic} reads nothing in a batch")
-    if isinstance(options.ending_offsets, dict):
-        for topic, partitions in options.ending_offsets.items():
-            if EARLIEST in partitions.values():
-                raise ConfigError(f"endingOffsets: earliest (-2) for {topic} reads nothing in a batch")
+    for name, bound, mark, word in (
+        ("startingOffsets", options.starting_offsets, LATEST, "latest (-1)"),
+        ("endingOffsets", options.ending_offsets, EARLIEST, "earliest (-2)"),
+    ):
+        for topic, partitions in bound.items() if isinstance(bound, dict) else ():
+            if mark in partitions.values():
+                raise ConfigError(f"{name}: {word} for {topic} reads nothing in a batch")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
 from kohort.spark.options.offsets import OffsetsByTopic, parse_offsets
 
@@ -37,6 +38,25 @@ class SparkOption(NamedTuple):
         if self.special_field is not None:
             return self.special_field
         return re.sub("([A-Z])", r"_\1", self.name).replace(".", "_").lower()
+
+
+def parse_values(
+    given: Mapping[str, str], known: Mapping[str, SparkOption], refused: Mapping[str, str], of_spark: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parse options, by lower-case name, into fields and ``kafka.`` options. Raises ConfigError."""
+    values: dict[str, Any] = {}
+    client: dict[str, Any] = {}
+    for name, content in given.items():
+        lower = name.lower()
+        if lower in refused:
+            raise ConfigError(f"option {lower!r} is refused: {refused[lower]}")
+        if lower in known:
+            values[known[lower].field] = known[lower].parse(known[lower].name, str(content))
+        elif lower.startswith("kafka."):
+            client[lower.removeprefix("kafka.")] = str(content)
+        elif lower not in of_spark:
+            raise unknown_option(name, [*dict.fromkeys(o.name for o in known.values()), "kafka.bootstrap.servers"])
+    return values, client
 
 
 def text(_name: str, given: str) -> str:

@@ -67,8 +67,7 @@ class PipelineBuilder:
         self._path = Path(folder).absolute() / Path(self._file).name
         self._line = line
         self._top: dict[str, Any] = {"name": name, "checkpoint": checkpoint}
-        self._top |= {"brokers": brokers} if brokers else {}
-        self._top |= {"profile": profile} if profile else {}
+        self._top |= {key: text for key, text in (("brokers", brokers), ("profile", profile)) if text}
         self._top |= {"kafka": section_of(dict(kafka), self._file, line, "kafka")} if kafka else {}
         self._sources: dict[str, _Call] = {}
         self._lists: dict[str, list[_Call]] = {}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.spark.pipeline.definition import Pipeline, PipelineTest, Source
@@ -60,7 +61,7 @@ def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -
             left.remove(match)
     problems = []
     for row in missing:
-        near = _nearest(row, left)
+        near = max(left, key=partial(_equal_columns, row), default=None)
         hint = f"; nearest: {shown(near, row)}" if near is not None else ""
         problems.append(f"{what}: missing {shown(row)}{hint}")
     named = sorted({column for row in expected for column in row})
@@ -75,14 +76,11 @@ def shown(row: Cells, only: Any = None) -> str:
 
 
 def _agrees(expected: Cells, found: Cells) -> bool:
-    return all(column in found and same(value, found[column]) for column, value in expected.items())
+    return _equal_columns(expected, found) == len(expected)
 
 
-def _nearest(row: Cells, found: Sequence[Cells]) -> Cells | None:
-    def score(other: Cells) -> int:
-        return sum(column in other and same(value, other[column]) for column, value in row.items())
-
-    return max(found, key=score, default=None)
+def _equal_columns(row: Cells, other: Cells) -> int:
+    return sum(column in other and same(value, other[column]) for column, value in row.items())
 
 
 def same(expected: Any, found: Any) -> bool:

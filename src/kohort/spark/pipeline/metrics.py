@@ -44,25 +44,17 @@ class Metrics:
         self._now = now
         self._lock = threading.Lock()
         self._values: dict[tuple[str, str], float] = {}
-        for name in _HELP:
-            if name.endswith("_total") and name != _BY_SINK:
-                self._values[(name, "")] = 0
+        self._values |= {(name, ""): 0 for name in _HELP if name.endswith("_total") and name != _BY_SINK}
 
     def entry_done(self, entry: Entry) -> None:
+        added: dict[tuple[str, str], float] = {(_BY_SINK, sink): rows for sink, rows in entry.sinks.items()}
+        added |= {("rows_in_total", ""): entry.rows_in.rows, ("dead_letters_total", ""): entry.dead_letters}
+        added |= {("late_total", ""): entry.late, ("redelivered_total", ""): entry.redelivered}
+        added |= {("dropped_total", ""): sum(c.rows for c in entry.dropped.values()), ("batches_total", ""): 1}
         with self._lock:
-            self._add("rows_in_total", entry.rows_in.rows)
-            self._add("dead_letters_total", entry.dead_letters)
-            self._add("dropped_total", sum(count.rows for count in entry.dropped.values()))
-            self._add("late_total", entry.late)
-            self._add("redelivered_total", entry.redelivered)
-            self._add("batches_total", 1)
-            for sink, rows in entry.sinks.items():
-                self._add(_BY_SINK, rows, sink)
+            self._values |= {key: self._values.get(key, 0) + value for key, value in added.items()}
             self._values[("last_batch_rows", "")] = entry.rows_in.rows
             self._values[("last_batch_timestamp_seconds", "")] = self._now()
-
-    def _add(self, name: str, value: float, sink: str = "") -> None:
-        self._values[(name, sink)] = self._values.get((name, sink), 0) + value
 
     def collect(self) -> Iterator[Metric]:
         """Yield each metric that has a value; prometheus-client calls this."""

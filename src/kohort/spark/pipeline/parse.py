@@ -136,15 +136,11 @@ def _source(name: str, section: YamlSection, cluster: KafkaCluster, decode: Yaml
         raise PipelineError(section.file, limit.line, "a table is read whole: remove limit")
     if source.table and source.start != "earliest":
         raise PipelineError(section.file, start_line, "a table is read whole: start must be earliest")
-    _check_member(section, source)
-    return source
-
-
-def _check_member(section: YamlSection, source: Source) -> None:
     if source.member and source.table:
-        raise PipelineError(section.file, source.member_line, "a table is read whole: group_mode must be standalone")
+        raise PipelineError(section.file, member_line, "a table is read whole: group_mode must be standalone")
     if source.member and not source.group:
-        raise PipelineError(section.file, source.member_line, "group_mode: member needs a group")
+        raise PipelineError(section.file, member_line, "group_mode: member needs a group")
+    return source
 
 
 def _watermark(section: YamlSection | None) -> tuple[str, str] | None:

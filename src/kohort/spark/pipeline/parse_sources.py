@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -281,7 +280,8 @@ def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
         _check(config, found)
     except ConfigError as error:
         problem = str(error)
-        raise PipelineError(kafka.file, _line_of(problem, lines, kafka.line), problem) from None
+        first = min((name for name in lines if name in problem), key=problem.index, default="")
+        raise PipelineError(kafka.file, lines.get(first, kafka.line), problem) from None
     return tuple(found.items())
 
 
@@ -299,8 +299,3 @@ def _hidden(name: str, value: Any) -> Any:
     if isinstance(value, Secret):
         return value
     return Secret(str(value)) if is_hidden(name) else str(value)
-
-
-def _line_of(problem: str, lines: dict[str, int], otherwise: int) -> int:
-    named: Iterable[str] = (name for name in lines if name in problem)
-    return lines.get(min(named, key=problem.index, default=""), otherwise)

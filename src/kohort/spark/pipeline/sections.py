@@ -105,7 +105,7 @@ class YamlSection:
         self._known.extend(keys)
         present = [k for k in keys if k in self._entries]
         if len(present) != 1:
-            self._refuse_unknown()
+            self.close()
             what = f"it has {' and '.join(present)}" if present else "it has none of them"
             raise self.error(f"{self.name} needs exactly one of {', '.join(keys)}; {what}")
         return present[0]
@@ -126,18 +126,13 @@ class YamlSection:
         return PipelineError(self.file, self.line, problem)
 
     def close(self) -> None:
-        self._refuse_unknown()
-
-    def _refuse_unknown(self) -> None:
         for key, (_, line) in self._entries.items():
             if key not in self._known:
-                hint = did_you_mean(key, self._known) or self._list_keys(key)
+                known = f"; keys are {', '.join(dict.fromkeys(self._known))}" if self._known else ""
+                if key in self._parent_keys:
+                    known = f"; it belongs next to {self.name.rpartition('.')[2]}, not in it"
+                hint = did_you_mean(key, self._known) or known
                 raise PipelineError(self.file, line, f"unknown key {key!r} in {self.name}{hint}")
-
-    def _list_keys(self, key: str) -> str:
-        if key in self._parent_keys:
-            return f"; it belongs next to {self.name.rpartition('.')[2]}, not in it"
-        return f"; keys are {', '.join(dict.fromkeys(self._known))}" if self._known else ""
 
     def note_parent_keys(self, *keys: str) -> None:
         """Note keys of the parent section, to explain them if they are misplaced here."""

@@ -6,7 +6,8 @@ member``) may. Commits of pipelines name their owner, so the next run of another
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,10 +44,17 @@ def table_options(source: Source) -> dict[str, str]:
 
 
 def lookup_options(source: Source) -> SourceOptions:
-    """Return the client options for offset queries outside of Spark."""
     client = client_options(ConsumerConfig, {**dict(source.kafka), SERVERS: source.brokers})
     del client[SERVERS]
     return SourceOptions(source.brokers, client, group_id=source.group, subscribe=source.topics)
+
+
+@contextmanager
+def source_cluster(source: Source, *, absent_ok: bool = False) -> Iterator[tuple[KohortCluster, set[TopicPartition]]]:
+    """Connect to the cluster of a source, outside of Spark; yield it and the source's partitions."""
+    options = lookup_options(source)
+    with closing(KohortCluster(options)) as cluster:
+        yield cluster, selected_partitions(cluster, options, absent_ok=absent_ok)
 
 
 def _options(source: Source) -> dict[str, str]:
@@ -98,14 +106,9 @@ class SourceLag:
 
 def source_lag(source: Source) -> SourceLag:
     """Query the lag. Raises ApiError for a missing topic, ConnectionFailed if no broker answers."""
-    options = lookup_options(source)
-    cluster = KohortCluster(options)
-    try:
-        partitions = selected_partitions(cluster, options)
+    with source_cluster(source) as (cluster, partitions):
         commits = cluster.committed(partitions) if source.group else {}
         earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
-    finally:
-        cluster.close()
     found = {
         tp: PartitionLag(earliest[tp], latest[tp], commits[tp].offset if tp in commits else None) for tp in partitions
     }
@@ -117,13 +120,8 @@ def check_groups(pipeline: Pipeline, owner: PipelineOwner) -> None:
     for source in pipeline.streams:
         if not source.group or source.member:
             continue
-        options = lookup_options(source)
-        cluster = KohortCluster(options)
-        try:
-            commits = cluster.committed(selected_partitions(cluster, options, absent_ok=True))
-        finally:
-            cluster.close()
-        refuse_other_owner(source, commits, owner)
+        with source_cluster(source, absent_ok=True) as (cluster, partitions):
+            refuse_other_owner(source, cluster.committed(partitions), owner)
 
 
 def refuse_other_owner(
@@ -133,19 +131,11 @@ def refuse_other_owner(
 
     A reset checkpoint has the name and path of the former one, and continues with its group.
     """
-    for tp, other in _owners(commits.items()):
-        if other.id != owner.id and not other.same_place(owner):
+    for tp, offset in sorted(commits.items()):
+        other = parse_owner(offset.metadata.rpartition(":")[2])
+        if other is not None and other.id != owner.id and not other.same_place(owner):
             raise KohortError(
                 f"source {source.name}: group {source.group} belongs to {other}, which committed {tp}; this is "
                 f"{owner}. Give it its own group. If the other pipeline was removed, take over its offsets with "
                 f"kohort group reset-offsets {source.group} --to-current --execute"
             )
-
-
-def _owners(
-    commits: Iterable[tuple[TopicPartition, OffsetAndMetadata]],
-) -> Iterable[tuple[TopicPartition, PipelineOwner]]:
-    for tp, offset in sorted(commits):
-        found = parse_owner(offset.metadata.rpartition(":")[2])
-        if found is not None:
-            yield tp, found

@@ -91,10 +91,10 @@ class KohortCluster:
         return {TopicPartition(topic.name, p.partition) for topic in found for p in topic.partitions}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
-        return self._offsets(partitions, "earliest")
+        return self._listed(dict.fromkeys(partitions, "earliest"))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
-        return self._offsets(partitions, "latest")
+        return self._listed(dict.fromkeys(partitions, "latest"))
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
         return {tp: offset for tp, offset in self._listed(dict(times)).items() if offset >= 0}
@@ -114,9 +114,6 @@ class KohortCluster:
         finally:
             consumer.unsubscribe()
         return float(table.nbytes / table.num_rows) if table.num_rows else 0.0
-
-    def _offsets(self, partitions: Iterable[TopicPartition], place: str) -> PartitionOffsets:
-        return self._listed(dict.fromkeys(partitions, place))
 
     def _listed(self, places: Mapping[TopicPartition, int | str]) -> PartitionOffsets:
         if not places:
@@ -174,15 +171,15 @@ class KohortCluster:
                 position = consumer.position(tp)
                 if position == at and not table.num_rows:
                     idle_ms += _POLL_MS
-                    self._check_patience(wanted, at, idle_ms)
+                    if idle_ms >= self._patience_ms:
+                        raise RangeGone(f"{wanted}: no records from offset {at} on within {idle_ms / 1000:g} s")
                     continue
                 at, idle_ms = position, 0
                 if "value" in columns and table.num_rows:
                     self._mean_bytes[wanted.topic] = table.nbytes / table.num_rows
                 yield from table.to_batches()
         except (NoOffsetForPartition, ApiError) as error:
-            out_of_range = isinstance(error, NoOffsetForPartition) or error.code is ErrorCode.OFFSET_OUT_OF_RANGE
-            if not out_of_range:
+            if isinstance(error, ApiError) and error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
             raise RangeGone(f"{wanted}: the broker no longer has offset {at}") from error
         finally:
@@ -202,10 +199,6 @@ class KohortCluster:
         for name in ("fetch.max.bytes", "max.partition.fetch.bytes"):
             settings[name] = min(int(self._settings.get(name, _LITTLE_BYTES)), _LITTLE_BYTES)
         return self._consumer("fetch little", **settings)
-
-    def _check_patience(self, wanted: Range, at: int, idle_ms: int) -> None:
-        if idle_ms >= self._patience_ms:
-            raise RangeGone(f"{wanted}: no records from offset {at} on within {idle_ms / 1000:g} s")
 
     def close(self) -> None:
         clients, self._clients = self._clients, {}
@@ -231,15 +224,15 @@ class KohortCluster:
         return consumer
 
 
-_kept: dict[tuple[Any, ...], SourceCluster] = {}
+_clusters: dict[tuple[Any, ...], SourceCluster] = {}
 
 
 def connect(options: SourceOptions) -> SourceCluster:
     """Return the cluster of these options, shared within this process (workers are reused, and forked)."""
     key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
-    if key not in _kept:
-        _kept[key] = KohortCluster(options)
-    return _kept[key]
+    if key not in _clusters:
+        _clusters[key] = KohortCluster(options)
+    return _clusters[key]
 
 
 def selected_partitions(

@@ -48,15 +48,14 @@ def data_lost(losses: Sequence[Loss]) -> DataLost:
 def read_ranges(
     cluster: SourceCluster, ranges: Sequence[Range], builder: RowBuilder, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    for wanted in ranges:
-        for batch in _read_range(cluster, wanted, builder.client_columns, fail_on_data_loss=fail_on_data_loss):
-            yield builder.build(_marked(batch, wanted.redelivered_below) if builder.marks_redelivered else batch)
-
-
-def _marked(batch: pa.RecordBatch, redelivered_below: int) -> pa.RecordBatch:
     import pyarrow.compute as pc
 
-    return batch.append_column(REDELIVERED, pc.less(batch.column("offset"), redelivered_below))
+    for wanted in ranges:
+        for batch in _read_range(cluster, wanted, builder.client_columns, fail_on_data_loss=fail_on_data_loss):
+            if builder.marks_redelivered:
+                redelivered = pc.less(batch.column("offset"), wanted.redelivered_below)
+                batch = batch.append_column(REDELIVERED, redelivered)
+            yield builder.build(batch)
 
 
 def _read_range(

@@ -111,7 +111,8 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._available_now = True
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        begin = self._commit_completed(start)
+        begin = self._own(start)
+        self._group.commit_completed(begin, planned=self._planned)
         heads = self._end_of_log(begin)
         begin |= self._starts_of_new(begin, heads)
         begin |= self._changes.starts_after_loss(self._cluster, begin, heads, ids_of(start))
@@ -126,11 +127,6 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def _ids_now(self, partitions: PartitionOffsets) -> TopicIds:
         return hex_ids(self._cluster.topic_ids({tp.topic for tp in partitions}))
-
-    def _commit_completed(self, start: Mapping[str, Any]) -> PartitionOffsets:
-        begin = self._own(start)
-        self._group.commit_completed(begin, planned=self._planned)
-        return begin
 
     @staticmethod
     def _own(offsets: Mapping[str, Any]) -> PartitionOffsets:

@@ -38,14 +38,11 @@ def session_zone() -> tzinfo:
 
     task = TaskContext.get()
     name = task.getLocalProperty(SESSION_ZONE) if task is not None else None
+    machine = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")[2]
     try:
-        return zone_named(name or os.environ.get("TZ") or _machine_zone())
+        return zone_named(name or os.environ.get("TZ") or machine)
     except ValueError:
         return UTC
-
-
-def _machine_zone() -> str:
-    return str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")[2]
 
 
 log = logging.getLogger(__name__)
@@ -193,7 +190,7 @@ class ValueRowBuilder:
         arrays = []
         for field in self._schema:
             if field.name == ERROR:
-                arrays.append(_errors(batch.num_rows, decoded.problems))
+                arrays.append(pa.array([decoded.problems.get(row) for row in range(batch.num_rows)], pa.string()))
             else:
                 arrays.append(own[field.name] if field.name in own else fields[field.name])
         built = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -205,12 +202,6 @@ class ValueRowBuilder:
             return {}
         raw = conform(batch, arrow_schema([RECORD_COLUMNS[n] for n in wanted]))
         return dict(zip(wanted, raw.columns, strict=True))
-
-
-def _errors(rows: int, problems: Mapping[int, str]) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array([problems.get(row) for row in range(rows)] if problems else [None] * rows, pa.string())
 
 
 def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:

@@ -82,15 +82,11 @@ class ValueFormat:
         columns = []
         for field in self.schema:
             column = [row.get(field.name) for row in rows]
-            if _has_timestamp(field.type):
+            if "timestamp" in str(field.type):
                 column = [_with_milliseconds(value, field.type) for value in column]
             columns.append(pa.array(column, field.type))
             columns[-1].validate(full=True)  # rejects bytes in a text column that are not UTF-8
         return columns
-
-
-def _has_timestamp(kind: pa.DataType) -> bool:
-    return "timestamp" in str(kind)
 
 
 def _with_milliseconds(value: Any, kind: pa.DataType) -> Any:

@@ -57,7 +57,8 @@ class BatchRunner:
             if self._stopping:
                 raise RunStopping("the run is stopping")
             try:
-                self._begin_sinks(batch)
+                for writer in self._writers.values():
+                    writer.begin(batch)  # earlier micro-batches are complete: Spark notes that before the next one
                 entry = self._run(raw, batch)
                 self._store.write(entry)
             except Exception as error:
@@ -99,11 +100,6 @@ class BatchRunner:
     def _entry_of(self, batch: int) -> Entry | None:
         return next((entry for entry in reversed(self.entries) if entry.batch == batch), None)
 
-    def _begin_sinks(self, batch: int) -> None:
-        # earlier micro-batches are complete: Spark notes that before it begins the next
-        for writer in self._writers.values():
-            writer.begin(batch)
-
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persisted: each sink and each count would otherwise fetch and decode again.
         decoded = raw.persist()
@@ -134,7 +130,12 @@ class BatchRunner:
             entry.stepped = sum(verdicts.values(), start=Count())
             entry.passed = verdicts.pop("", Count())
             self._set_aside(judged, verdicts, entry)
-            self._write_sinks(judged, entry)
+            passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
+            if any(s.counts for s in pipeline.sinks):
+                # Aggregating pipeline: a column of its rows says how many source rows each stands for.
+                entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
+                entry.marked = False
+            entry.sinks = {sink.name: self._write(sink, passed, entry) for sink in pipeline.sinks}
         finally:
             judged.unpersist()
 
@@ -149,18 +150,8 @@ class BatchRunner:
         if aside:
             entry.dead_letters += send_quarantined(judged, self._pipeline, entry.batch, aside)
 
-    def _write_sinks(self, judged: DataFrame, entry: Entry) -> None:
-        passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
-        if any(s.counts for s in self._pipeline.sinks):
-            # Aggregating pipeline: a column of its rows says how many source rows each stands for.
-            entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
-            entry.marked = False
-        for sink in self._pipeline.sinks:
-            entry.sinks[sink.name] = self._write(sink, passed, entry)
-
     def _write(self, sink: Sink, passed: DataFrame, entry: Entry) -> int:
-        writer = self._writers[sink.name]
-        return writer.write(passed, entry.batch, passed=entry.passed.rows, counts=sink.counts)
+        return self._writers[sink.name].write(passed, entry.batch, passed=entry.passed.rows, counts=sink.counts)
 
     def _refuse_failures(self, judged: DataFrame, verdicts: Mapping[str, Count]) -> None:
         rules = self._pipeline.rules

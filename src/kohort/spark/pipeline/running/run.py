@@ -11,8 +11,8 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
@@ -31,8 +31,7 @@ from kohort.spark.pipeline.running.stateful import StatefulRunner, check_dead_le
 from kohort.spark.pipeline.sinks.parquet import write_files
 from kohort.spark.pipeline.sinks.parquet_folder import folder_of, rows_in
 from kohort.spark.pipeline.sinks.registry import prepare_sinks
-from kohort.spark.pipeline.sources import check_groups, lookup_options, stream_options, table_options
-from kohort.spark.reading.cluster import KohortCluster, selected_partitions
+from kohort.spark.pipeline.sources import check_groups, source_cluster, stream_options, table_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,20 +67,8 @@ class RunReport:
         return self.ledger.balanced and not self.problems
 
     def as_json(self) -> dict[str, Any]:
-        tables = {
-            n: {"rows": t.rows, "undecoded": t.undecoded, "dead_letters": t.dead_letters, "upto": t.upto}
-            for n, t in self.tables.items()
-        }
-        return {
-            "name": self.name,
-            "balanced": self.balanced,
-            "seconds": round(self.seconds, 3),
-            "ledger": self.ledger.as_json(),
-            "tables": tables,
-            "summaries": self.summaries,
-            "lag": self.lag,
-            "problems": self.problems,
-        }
+        computed = {"balanced": self.balanced, "seconds": round(self.seconds, 3), "ledger": self.ledger.as_json()}
+        return asdict(self) | computed
 
 
 STARTS_MOST: Final = 4
@@ -134,9 +121,8 @@ class PipelineRun:
             reader = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream, owner))
             stream = load_decoded(reader, self._spark, pipeline.stream.decode)
         writer = stream.writeStream.queryName(pipeline.name).outputMode(pipeline.mode).foreachBatch(self._runner)
-        writer = writer.option("checkpointLocation", str(pipeline.state / "spark"))
         trigger = {"availableNow": True} if self._once else {"processingTime": self._every}
-        self._writer = writer.trigger(**trigger)
+        self._writer = writer.option("checkpointLocation", str(pipeline.state / "spark")).trigger(**trigger)
         from kohort.spark.pipeline.running.progress_events import ProgressEvents
 
         self._events = ProgressEvents(pipeline.name, self._runner.complete)
@@ -174,10 +160,6 @@ class PipelineRun:
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None
 
-    def _wait_for_last_event(self) -> None:
-        if self._events is not None and self.query is not None:
-            self._events.wait_ended(str(self.query.runId), LAST_EVENT_S)
-
     def close(self) -> None:
         with suppress(Exception):  # Spark may have ended
             if self.query is not None and self.query.isActive:
@@ -188,7 +170,8 @@ class PipelineRun:
     def finish(self) -> RunReport:
         pipeline = self._pipeline
         entries = self._runner.entries if self._runner else []
-        self._wait_for_last_event()
+        if self._events is not None and self.query is not None:
+            self._events.wait_ended(str(self.query.runId), LAST_EVENT_S)
         stateful = self._runner.ledger() if isinstance(self._runner, StatefulRunner) else None
         report = RunReport(pipeline.name, stateful or total(entries, filters=pipeline.filters), self._tables)
         for name, table in self._tables.items():
@@ -209,12 +192,8 @@ class PipelineRun:
 
     def _read_table(self, source: Source) -> DataFrame:
         """Read a table up to its current end; fix the offsets first, to commit them later."""
-        options = lookup_options(source)
-        cluster = KohortCluster(options)
-        try:
-            upto = as_json(cluster.latest(selected_partitions(cluster, options)))
-        finally:
-            cluster.close()
+        with source_cluster(source) as (cluster, partitions):
+            upto = as_json(cluster.latest(partitions))
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}
         reader = self._spark.read.format("kohort").options(**given)
         decoded = load_decoded(reader, self._spark, source.decode)
@@ -243,18 +222,12 @@ class PipelineRun:
 
     def _lag(self, source: Source) -> int:
         """Return the group's lag; commit a table's offsets, as all its rows are written."""
-        options = lookup_options(source)
-        cluster = KohortCluster(options)
-        try:
-            partitions = selected_partitions(cluster, options)
+        with source_cluster(source) as (cluster, partitions):
             if source.table:
                 upto = self._tables[source.name].upto
-                done = {tp: OffsetAndMetadata(upto[tp.topic][str(tp.partition)]) for tp in partitions}
-                cluster.commit(done)
-            heads, held = cluster.latest(partitions), cluster.committed(partitions)
-            return sum(head - (held[tp].offset if tp in held else 0) for tp, head in heads.items())
-        finally:
-            cluster.close()
+                cluster.commit({tp: OffsetAndMetadata(upto[tp.topic][str(tp.partition)]) for tp in partitions})
+            heads, committed = cluster.latest(partitions), cluster.committed(partitions)
+            return sum(head - (committed[tp].offset if tp in committed else 0) for tp, head in heads.items())
 
 
 def claim(pipeline: Pipeline) -> PipelineOwner:
@@ -275,43 +248,29 @@ def run_pipeline(
     once: bool,
     on_entry: Callable[[Entry], None] = lambda _: None,
     every: str = "",
+    locked: bool = False,
 ) -> RunReport:
     """Run to the current end of the topics (``once``), or until Ctrl-C; then report.
 
     Arguments: ``on_entry``: called after each micro-batch; ``every``: trigger interval of a continuous run if the
-    pipeline's trigger is available-now. A second Ctrl-C raises KeyboardInterrupt.
-    Returns the report. Raises KohortError if another process runs the pipeline, PipelineStopped for an error of
-    Spark's.
+    pipeline's trigger is available-now; ``locked``: the caller has the lock (``exclusive_run``) already. A second
+    Ctrl-C raises KeyboardInterrupt.
+    Raises KohortError if another process runs the pipeline, PipelineStopped for an error of Spark's.
     """
-    with exclusive_run(pipeline):
-        return run_under_lock(pipeline, spark, once=once, on_entry=on_entry, every=every)
-
-
-def run_under_lock(
-    pipeline: Pipeline,
-    spark: SparkSession,
-    *,
-    once: bool,
-    on_entry: Callable[[Entry], None] = lambda _: None,
-    every: str = "",
-) -> RunReport:
-    """Run a pipeline whose lock (``exclusive_run``) the caller has held since before Spark started."""
-    with ExitStack() as stack:
+    with nullcontext() if locked else exclusive_run(pipeline), ExitStack() as stack:
         if pipeline.metrics:
-            metrics, told = Metrics(pipeline.name), on_entry
+            metrics, report = Metrics(pipeline.name), on_entry
             stack.enter_context(serve_metrics(metrics, pipeline.metrics))
 
             def on_entry(entry: Entry) -> None:
                 metrics.entry_done(entry)
-                told(entry)
+                report(entry)
 
         run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
-        signal = stack.enter_context(
-            StopRequest("stopping after the micro-batch in flight; Ctrl-C again stops at once")
-        )
+        stop = stack.enter_context(StopRequest("stopping after the micro-batch in flight; Ctrl-C again stops at once"))
         stack.callback(run.close)
         run.start()
-        run.wait(signal.requested)
+        run.wait(stop.requested)
         return run.finish()
 
 
@@ -321,8 +280,7 @@ def without_stack_trace(error: Exception) -> Exception:
 
     if isinstance(error, PySparkException):
         return PipelineStopped(str(error).partition("JVM stacktrace")[0].strip())
-    of_java = type(error).__module__.startswith("py4j.")
-    return PipelineStopped(_last_line(str(error))) if of_java else error
+    return PipelineStopped(_last_line(str(error))) if type(error).__module__.startswith("py4j.") else error
 
 
 def _last_line(text: str) -> str:

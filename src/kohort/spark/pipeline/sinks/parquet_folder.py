@@ -45,10 +45,10 @@ def rows_in(files: Sequence[Path], counts: str = "") -> int:
     return sum(int(pc.sum(pq.ParquetFile(file).read([counts])[counts]).as_py() or 0) for file in files)
 
 
-def by_schema(files: Sequence[Path]) -> list[list[Path]]:
+def by_schema(files: Sequence[DataFile]) -> list[list[DataFile]]:
     import pyarrow.parquet as pq
 
-    return [list(run) for _, run in groupby(files, key=lambda file: pq.read_schema(file).remove_metadata())]
+    return [list(run) for _, run in groupby(files, key=lambda file: pq.read_schema(file.path).remove_metadata())]
 
 
 def merge_files(files: Sequence[Path], target: Path) -> None:
@@ -58,16 +58,16 @@ def merge_files(files: Sequence[Path], target: Path) -> None:
 
     first = pq.ParquetFile(files[0])
     schema = first.schema_arrow
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     with pq.ParquetWriter(target, schema, compression=_compression(files[0]), store_schema=False) as writer:
         for file in files:
             for batch in pq.ParquetFile(file).iter_batches():
-                held.append(batch)
-                if sum(b.nbytes for b in held) >= _GROUP_BYTES:
-                    writer.write_table(pa.Table.from_batches(held, held[0].schema).cast(schema))
-                    held = []
-        if held:
-            writer.write_table(pa.Table.from_batches(held, held[0].schema).cast(schema))
+                pending.append(batch)
+                if sum(b.nbytes for b in pending) >= _GROUP_BYTES:
+                    writer.write_table(pa.Table.from_batches(pending, pending[0].schema).cast(schema))
+                    pending = []
+        if pending:
+            writer.write_table(pa.Table.from_batches(pending, pending[0].schema).cast(schema))
         notes = first.metadata.metadata or {}
         writer.add_key_value_metadata({k: v for k, v in notes.items() if k != b"ARROW:schema"})
     with target.open("rb") as written:
@@ -78,10 +78,9 @@ def _compression(file: Path) -> str:
     import pyarrow.parquet as pq
 
     metadata = pq.read_metadata(file)
-    if not metadata.num_row_groups or not metadata.num_columns:
-        return "snappy"
-    found = str(metadata.row_group(0).column(0).compression).lower()
-    return {"uncompressed": "none"}.get(found, found)
+    empty = not metadata.num_row_groups or not metadata.num_columns
+    found = "snappy" if empty else str(metadata.row_group(0).column(0).compression).lower()
+    return "none" if found == "uncompressed" else found
 
 
 LARGE_BYTES: Final = 128 * 1024 * 1024
@@ -213,7 +212,7 @@ class ParquetFolder:
                 return None
             self._complete_compaction()
             done = [f for f in self.data_files() if f.last <= upto]
-            groups = [part for group in groups_to_merge(done, large) for part in _of_one_schema(group) if len(part) > 1]
+            groups = [part for group in groups_to_merge(done, large) for part in by_schema(group) if len(part) > 1]
             for group in groups:
                 for _ in self.merging(group):
                     pass
@@ -252,8 +251,7 @@ class ParquetFolder:
             output, inputs = self.path / note["output"], [self.path / name for name in note["inputs"]]
         except (ValueError, KeyError, TypeError) as error:
             raise SinkRefused(f"{self._note}, the list of merged files of {self.path}, is damaged: {error}") from None
-        staged = self._work / output.name
-        if staged.exists():
+        if (staged := self._work / output.name).exists():
             staged.replace(output)
         if output.exists():
             for path in inputs:
@@ -266,9 +264,9 @@ class ParquetFolder:
     @contextmanager
     def _alone(self) -> Iterator[bool]:
         self._work.mkdir(parents=True, exist_ok=True)
-        with (self._work / "lock").open("a") as held:
+        with (self._work / "lock").open("a") as pending:
             try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(pending, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 yield False
                 return
@@ -318,11 +316,6 @@ def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile
             size += own
         groups.append(group)
     return [group for group in groups if len(group) > 1]
-
-
-def _of_one_schema(group: Sequence[DataFile]) -> list[list[DataFile]]:
-    known = {file.path: file for file in group}
-    return [[known[path] for path in run] for run in by_schema(list(known))]
 
 
 def _device(path: Path) -> int:
