@@ -233,7 +233,7 @@ def test_no_version_and_no_cipher_in_common_are_told(certificates):
 def test_tls_to_a_plaintext_port_is_told_on_both_sides_at_once(broker, certificates, caplog):
     words = refusal(broker.bootstrap_of("PLAINTEXT"), believing(certificates.authority))
     assert "the server does not use TLS, but Kafka's protocol without TLS: set security.protocol=PLAINTEXT" in words
-    eventually(lambda: any("speaks TLS to the listener PLAINTEXT, which has none" in line for line in said(caplog)))
+    eventually(lambda: any("the client uses TLS on listener PLAINTEXT without TLS" in line for line in said(caplog)))
 
 
 def test_plaintext_to_a_tls_port_is_told_on_both_sides_at_once(broker, caplog):

@@ -51,7 +51,7 @@ def test_confluent_changes_describes_and_deletes_options_of_brokers(broker):
 
     client.alter("1", RETENTION, "DELETE")
     assert client.describe("topic", "a", "retention.ms")[:2] == ("604800000", 5)
-    with pytest.raises(KafkaException, match=r"num\.partitions is given when a broker is started"):
+    with pytest.raises(KafkaException, match=r"num\.partitions can only be set when a broker starts"):
         client.alter("1", "num.partitions", "SET", "7")
 
 

@@ -1,1 +1,1 @@
-"""The broker as a machine: bytes and time in, bytes and wake-ups out."""
+"""The broker as a state machine without I/O: events in, bytes and wake-up times out."""

@@ -1,4 +1,4 @@
-"""The parts of a broker, made and put together: recovered from a storage, or in their place in a cluster."""
+"""Construction of a broker's parts, from a storage or for a node of a cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assemble(
     checked: bool = False,
     intercept: Intercept | None = None,
 ) -> tuple[BrokerState, GroupJournal]:
-    """Return the parts of a broker, and its journal of groups; the arguments are those of ``Broker``."""
+    """Build the parts of a broker and its group journal; the arguments are those of ``Broker``."""
     purgatory, counters = Purgatory(), BrokerCounters()
     if isinstance(home, ClusterNode):
         cluster, node = home.cluster, home.cluster.nodes[home.node_id]

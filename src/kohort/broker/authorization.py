@@ -1,8 +1,7 @@
-"""Rights of a caller, and the guards that stand before the handlers (protocol/security.md#checks).
+"""Rights of a caller, and guards that check them before the handlers (protocol/security.md#checks).
 
-Where there is an authorizer, the guard of an API takes out of a request what its caller may not do, and builds the
-answer for that. The handler serves the rest and knows nothing of it; the refused part is added to its answer. A request
-without an allowed part does not reach the handler.
+With an authorizer, the guard of an API removes the denied items from the request. The handler serves the rest, and the
+errors of the denied items are added to its response. A request without allowed items does not reach the handler.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kohort.wire.schema import Message
 
 T = TypeVar("T")
 Amend = Callable[[Any], Message | Steps[Message]]
-"""Adds refused entries to the handler's answer, or removes hidden ones from it."""
+"""Adds the errors of denied items to the handler's response, or removes hidden items from it."""
 CHECK_US: Final = 5
 REFUSE_US: Final = 1.5
 TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -34,19 +33,18 @@ DENIAL_TEXTS: Final = {
     ID_DENIED: "Transactional Id authorization failed.",
     CLUSTER_DENIED: "Cluster authorization failed.",
 }
-"""Kafka's own messages."""
+"""Kafka's messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardResult:
-    """Result of a guard."""
+    """Response, or change of the handler's response, by which a guard enforces the rights."""
 
     answer: Message | None = None
-    """The answer, if nothing is left for the handler."""
+    """Response to a request without allowed items."""
     amend: Amend | None = None
-    """Change of the handler's answer."""
     closing: str | None = None
-    """Reason to close the connection after the handler, if the request has no answer."""
+    """Reason to close the connection after the handler, for a request without a response."""
 
 
 PASSED: Final = GuardResult()
@@ -54,7 +52,7 @@ PASSED: Final = GuardResult()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rights:
-    """One request, and the rights of its caller. Without an authorizer any caller may do anything."""
+    """Rights of a request's caller. Without an authorizer each caller has all rights."""
 
     state: BrokerState
     request: Request
@@ -62,10 +60,10 @@ class Rights:
     def may(
         self, operation: Operation, resource_type: ResourceType, name: str | None, *, quietly: bool = False
     ) -> bool:
-        """Tell whether the caller may do ``operation`` on the resource; with None: on at least one resource of the
-        type, whether it exists or not (KIP-679).
+        """Return True if the caller may do ``operation`` on the resource.
 
-        ``quietly``: a denial is no line of the audit, since another right may do as well.
+        ``name`` of None: on at least one resource of the type, existing or not (KIP-679). ``quietly``: do not log a
+        denial, because another right may suffice.
         """
         access = self.state.access
         if access is None:
@@ -80,7 +78,7 @@ class Rights:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, quietly=quietly)
 
     def operations_of(self, resource_type: ResourceType, name: str) -> int:
-        """Return the operations that the caller may do on a resource, as the bit field of answers (KIP-430)."""
+        """Return the operations that the caller may do on a resource, as a bit field (KIP-430)."""
         if self.state.access is None:
             return ALL_OPERATIONS[resource_type]
         return sum(
@@ -90,7 +88,7 @@ class Rights:
         )
 
     def operations_of_cluster(self) -> int:
-        """Return the operations on the cluster; 0 without the right to describe it."""
+        """Return the operations on the cluster as a bit field, 0 without the right DESCRIBE."""
         if not self.may_on_cluster(Operation.DESCRIBE):
             return 0
         return self.operations_of(ResourceType.CLUSTER, CLUSTER_NAME)
@@ -98,9 +96,9 @@ class Rights:
     def authorized(
         self, operation: Operation, resource_type: ResourceType, items: Iterable[T], name_of: Callable[[T], str | None]
     ) -> Steps[tuple[list[T], list[T]]]:
-        """Return the items on whose resource the caller may do ``operation``, and the others.
+        """Split the items into those on whose resource the caller may do ``operation``, and the others.
 
-        An item without a name counts as allowed: its handler reports that there is no such thing.
+        Items without a name are allowed: the handler rejects them.
         """
         pace = Pace()
         known: dict[str, bool] = {}
@@ -119,7 +117,6 @@ class Rights:
         return allowed, denied
 
     def cluster_message(self, operation: Operation) -> str:
-        """Return the error message for a missing right to the cluster."""
         return f"{self.request.caller.principal} needs {operation.name} on Cluster:{CLUSTER_NAME}"
 
     def topic_name(self, topic_id: bytes) -> str | None:
@@ -127,7 +124,7 @@ class Rights:
         return None if topic is None else topic.name
 
     def replace_fields(self, **fields: Any) -> None:
-        """Replace fields of the request before the handler reads it."""
+        """Replace fields of a copy of the request, which the handler reads."""
         made = copy(self.request.message)
         for name, value in fields.items():
             setattr(made, name, value)
@@ -138,23 +135,21 @@ Guard = Callable[[Rights], GuardResult | Steps[GuardResult]]
 
 
 def unguarded(_checking: Rights) -> GuardResult:
-    """Pass a request that any client may send, or whose handler checks each resource itself."""
+    """Pass each request: any client may send it, or the handler checks each resource."""
     return PASSED
 
 
 @dataclass(frozen=True, slots=True)
 class Denials:
-    """Refused items of one array."""
+    """Denied items of an array in a request."""
 
     request_field: str
-    """The array of the request."""
     response_field: str
-    """The array of the answer."""
     items: list[Any]
-    """Their entries of the answer, which takes over the list."""
+    """Error entries of the denied items; the response takes over this list."""
 
     def add(self, answer: Any) -> Message:
-        """Add the entries to an answer without a copy: there may be a million."""
+        """Insert the response's entries before the errors, without a copy of up to a million errors."""
         self.items[:0] = getattr(answer, self.response_field)
         setattr(answer, self.response_field, self.items)
         made: Message = answer
@@ -162,7 +157,7 @@ class Denials:
 
 
 def serve_allowed(rights: Rights, allowed: list[Any], refused: Denials, response: type[Message]) -> GuardResult:
-    """Have the handler serve the allowed items, if there are any, and add the refused ones to its answer."""
+    """Let the handler serve the allowed items, and add the errors of the denied ones."""
     if not refused.items:
         return PASSED
     if not allowed:
@@ -177,7 +172,7 @@ def refused_by_topic(
     refuse: Callable[[Any], Message],
     gather: Callable[[Any, list[Any]], T],
 ) -> Steps[list[T]]:
-    """Return the entries of topics whose partitions are all refused."""
+    """Return error entries for all partitions of the topics."""
     pace = Pace(goes_on=True)
     entries = []
     for topic in topics:
@@ -193,7 +188,6 @@ def refused_by_topic(
 
 
 def filter_visible(items: list[T], is_visible: Callable[[T], bool]) -> Steps[list[T]]:
-    """Return the items of an answer that the caller may see."""
     pace = Pace()
     kept = []
     for item in items:
@@ -206,14 +200,14 @@ def filter_visible(items: list[T], is_visible: Callable[[T], bool]) -> Steps[lis
 
 @dataclass(frozen=True, slots=True)
 class TopicsRule:
-    """Guard of an API whose request and answer have an array ``topics``, with an entry for each topic."""
+    """Guard of an API with an array ``topics`` in request and response."""
 
     operation: Operation
     response: type[Message]
     refuse: Callable[[Any], Message]
-    """Entry of a refused partition."""
+    """Builds the error entry of a partition."""
     gather: Callable[[Any, list[Any]], Message]
-    """Entry of a topic, from those of its partitions."""
+    """Builds the entry of a topic from those of its partitions."""
     name_of: Callable[[Any], str] = lambda topic: topic.name
     partitions_of: Callable[[Any], Iterable[Any]] = lambda topic: topic.partitions
 
@@ -225,9 +219,9 @@ class TopicsRule:
 
 
 def guard_cluster(operation: Operation, refuse: Callable[[Any, int, str], Message | Steps[Message]]) -> Guard:
-    """Return the guard of an API that takes one right to the cluster.
+    """Return a guard that requires one right on the cluster.
 
-    ``refuse(request, code, message)`` builds the answer for a caller without it.
+    ``refuse(request, code, message)`` builds the response without the right.
     """
 
     def guard(rights: Rights) -> Steps[GuardResult]:

@@ -1,8 +1,8 @@
-"""The broker as a machine: bytes and time in, bytes and wake-ups out. One node, alone or of a cluster.
+"""State machine of one node, alone or in a cluster.
 
-``handle`` takes one event and returns what follows from it. Requests of one connection are served one at a time and
-answered in order; everything that an event sets free on other connections (fetches woken by an append, members released
-by a join) is answered in the same call. The broker waits for nothing: ``wake_at_ms`` says when it wants a ``Tick``.
+``handle`` takes one event and returns its effects. Requests of a connection are served one at a time and answered in
+order. If an event completes requests of other connections (fetches woken by an append, members of a finished join), the
+same call answers them. The broker never waits: ``wake_at_ms`` is the time of the next ``Tick`` that it needs.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
 
 WARNED_MS: Final = 1_000
-"""Smaller changes of the wall clock are no warning."""
+"""Change of the wall clock from which it is logged as a warning."""
 
 
 class Broker:
-    """One broker with its topics, its groups and its connections."""
+    """One node with its topics, groups and connections."""
 
     def __init__(
         self,
@@ -95,11 +95,10 @@ class Broker:
         checked: bool = False,
         intercept: Intercept | None = None,
     ) -> None:
-        """Recover what the storage at ``home`` holds, and load the groups from it, before anyone is served.
+        """Recover the storage ``home`` and load its groups.
 
-        ``home`` of a node is its place in a cluster, which has recovered the storage already. ``checked`` has the
-        coordinator's invariants hold after every event: for tests and the simulator. ``intercept`` may answer requests
-        in the broker's place.
+        ``home`` may be a node of a cluster that has recovered the storage. ``checked``: verify the coordinator's
+        invariants after each event, for tests. ``intercept`` may answer requests before the broker.
         """
         self._state, self._journal = assemble(config, home, rng, now_ms, checked=checked, intercept=intercept)
         cluster, offsets_topic = self._state.cluster, self._state.offsets_topic
@@ -119,11 +118,11 @@ class Broker:
         self._notes: list[Note] = [*found, *offsets_topic.take_notes(), *self._state.logins.notes]
         self._write_journal(now_ms)
 
-    # ------------------------------------------------------------ what the world may ask
+    # ------------------------------------------------------------ queries
 
     @property
     def state(self) -> BrokerState:
-        """The parts, for tools and tests that look inside."""
+        """The parts of the broker, for tools and tests."""
         return self._state
 
     @property
@@ -136,22 +135,22 @@ class Broker:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When the broker wants a Tick at the latest; 0 for at once."""
+        """Latest time of the next Tick; 0 for at once."""
         if self._sender.later or self._inbox or self.long_work or self._state.offsets_topic.is_loading:
             return 0
         return earliest(self._state.wake_at_ms, self._connections.wake_at_ms)
 
     def in_flight(self) -> list[ReplyTo]:
-        """Return the requests on standing connections that wait for their answers."""
+        """Return the requests of open connections that wait for a response."""
         return self._connections.in_flight()
 
     def take_notes(self) -> list[Note]:
-        """Return lines for the broker's log, each event once."""
+        """Return the new lines for the broker's log."""
         notes, self._notes = self._notes, []
         return [*notes, *self._throttling.take_notes(), *self._state.take_notes()]
 
     def close(self, now_ms: int) -> None:
-        """Flush and close the logs, unless they are a cluster's; nothing may be handled afterwards."""
+        """Flush and close the logs, unless they belong to a cluster. Handle no event afterwards."""
         self._write_journal(now_ms, last=self._state.cluster.is_alone)
         if self._state.cluster.is_alone:
             self._notes.extend(warning(f"not closed cleanly: {problem}") for problem in self._state.cluster.close())
@@ -159,9 +158,9 @@ class Broker:
     # ------------------------------------------------------------ events
 
     def handle(self, event: Input, now_ms: int) -> Sequence[Output]:
-        """Take one event; returns what to do about it, in order."""
+        """Process one event; return its effects, in order."""
         out: list[Output] = []
-        if self._inbox:  # what other nodes did
+        if self._inbox:  # messages of other nodes
             _handle_messages(self._state, self._inbox, now_ms)
         match event:
             case Received(connection=number, data=data):
@@ -183,7 +182,7 @@ class Broker:
             case KeysFetched(url=url, content=content, problem=problem):
                 self._notes.append(self._state.logins.keys_fetched(url, content, problem, now_ms))
                 self._unmute(self._connections.unmute_awaiting_keys(), now_ms, out)
-        # After Congested others may still have to say so.
+        # more Congested events may follow before the next event
         for connection in () if isinstance(event, Congested) else self._sender.next_event():
             self._send_more(connection, now_ms, out)
         self._finish_event(now_ms, out)
@@ -228,7 +227,7 @@ class Broker:
     def _receive(self, number: ConnectionId, data: bytes, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.get(number)
         if connection is None:
-            return  # closed by us; the peer did not know yet
+            return  # the broker closed it
         connection.active_ms = now_ms
         self._counters.bytes_in += len(data)
         try:
@@ -302,7 +301,7 @@ class Broker:
                 connection.active_ms = now_ms
                 self._send_more(connection, now_ms, out)
 
-    # ------------------------------------------------------------ what follows
+    # ------------------------------------------------------------ effects of an event
 
     def _finish_event(self, now_ms: int, out: list[Output]) -> None:
         state = self._state
@@ -348,7 +347,7 @@ class Broker:
             self._take(connection, reply_to, answer, now_ms, out)
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
-                return  # an answer of this very request may be among them
+                return  # a released answer may belong to this request
         _maybe_resume(connection, out)
 
     def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[Output]) -> bool:
@@ -389,7 +388,7 @@ class Broker:
         """Answer a fetch whose wait is over."""
         connection, request = self._connections.get(parked.reply_to.connection), parked.context.request
         if connection is None:
-            return  # it was ended meanwhile
+            return  # the connection was closed meanwhile
         request.now_ms = now_ms
         self._quotas.work(parked.reply_to.connection)
         answer = take_first_step(request, answer_after_wait(self._state, parked.context, Pace()))
@@ -399,17 +398,17 @@ class Broker:
 
     def _step_long_work(self, now_ms: int, out: list[Output]) -> None:
         found = self.long_work.step(now_ms)
-        self._close_slow_readers(now_ms, out)  # an answer may have grown
+        self._close_slow_readers(now_ms, out)  # an unfinished answer may have grown
         if found is None:
             return
         reply_to, done = found
         connection = self._connections.get(reply_to.connection)
         if connection is None:
-            self._state.purgatory.forget(reply_to.connection)  # nobody waits there for anything any more
+            self._state.purgatory.forget(reply_to.connection)  # drop a fetch that waits for a closed connection
             self._state.amendments.pop(reply_to.connection, None)
         elif isinstance(done, CloseConnection):
             self._close_connection(connection, done.note, now_ms, out)
-        elif done is not Unanswered.LATER:  # then it is answered from elsewhere
+        elif done is not Unanswered.LATER:  # the answer is released later
             self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, None)
             if not isinstance(done, Unanswered):
                 self._send_buffers(connection, done, now_ms, out)
@@ -418,7 +417,7 @@ class Broker:
     def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.get(reply_to.connection)
         if connection is None:
-            return  # the peer is gone; the decision stands
+            return  # the connection is closed
         assert connection.in_flight == reply_to, f"{reply_to} is answered, {connection.in_flight} is in flight"
         if self._state.amendments and (amend := self._state.amendments.pop(reply_to.connection, None)) is not None:
             message = amend(message)
@@ -435,7 +434,7 @@ class Broker:
     def _send(
         self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]
     ) -> None:
-        """Send an answer. The connection ends if the answer has a text that its version cannot hold."""
+        """Send an answer, or close the connection if its version cannot encode the answer."""
         if self._measured:
             message = self._throttling.settle(reply_to, message, now_ms)
         self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, message)
@@ -456,9 +455,9 @@ class Broker:
                 self._close_slow_readers(now_ms, out)
 
     def _close_slow_readers(self, now_ms: int, out: list[Output]) -> None:
-        """End the connections with the oldest unread answers, while too much is unread."""
+        """Close connections with the oldest unread answers while the limit is exceeded."""
         while (number := self._state.unread.too_many()) is not None:
-            problem = "it does not read its answers, and too much waits to be read (queued.max.request.bytes)"
+            problem = "the client does not read its answers while unread answers exceed queued.max.request.bytes"
             self._close_connection(self._connections[number], warning(problem, "unread"), now_ms, out)
 
     def _close_connection(self, connection: Connection, note: Note, now_ms: int, out: list[Output]) -> None:
@@ -470,7 +469,7 @@ class Broker:
         connection = self._connections.get(number)
         if connection is not None and (size := connection.reader.pending_bytes):
             self._notes.append(
-                info(f"gone in the middle of a request, after {size} bytes of it", "torn").about(connection.host)
+                info(f"disconnected within a request, after {size} bytes", "torn").about(connection.host)
             )
         self._forget(number, now_ms, out)
 
@@ -491,7 +490,7 @@ class Broker:
 
 
 def _handle_messages(state: BrokerState, inbox: deque[NodeMessage], now_ms: int) -> bool:
-    """Handle the messages in ``inbox``, in order; return whether there were any."""
+    """Process the messages of other nodes, in order; return False if the inbox was empty."""
     messages = list(inbox)
     inbox.clear()
     for one in messages:
@@ -538,17 +537,16 @@ def _maybe_resume(connection: Connection, out: list[Output]) -> None:
 
 
 def _take_certificate(state: BrokerState, caller: Caller, name: str | None) -> Caller | Note:
-    """Return the caller that a certificate of this subject makes; or why its connection is closed.
+    """Return the caller with the principal of its certificate, or the reason to close the connection.
 
-    Without a certificate it stays who it is, and so where SASL says who somebody is
-    (protocol/security.md#names-in-certificates).
+    Without a certificate, or with SASL, the principal does not change (protocol/security.md#names-in-certificates).
     """
     listener = state.listeners.get(caller.listener)
     if name is None or listener is None or listener.protocol.uses_sasl:
         return caller
     found = name_rules(listener_config(state.config, caller.listener).ssl_principal_mapping_rules).name(name)
     if found is None:
-        return warning(f"no rule of ssl.principal.mapping.rules is about the certificate of {name}", "certificate")
+        return warning(f"no rule of ssl.principal.mapping.rules matches the certificate of {name}", "certificate")
     return caller._replace(principal=user(found))
 
 
@@ -558,6 +556,6 @@ def _adjust_clock(state: BrokerState, event: Stalled | WallClockSet, now_ms: int
         return []
     wall = state.cluster.wall
     moved_ms, wall.ahead_ms = event.ahead_ms - wall.ahead_ms, event.ahead_ms
-    way = "ahead" if moved_ms > 0 else "back"
-    text = f"the wall clock went {abs(moved_ms) / 1000:.1f} s {way}: times of records follow it, timers do not"
+    way = "forward" if moved_ms > 0 else "back"
+    text = f"the wall clock moved {way} by {abs(moved_ms) / 1000:.1f} s: record timestamps follow, timers do not"
     return [(warning if abs(moved_ms) >= WARNED_MS else debug)(text, "wall clock")]

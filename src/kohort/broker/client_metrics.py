@@ -1,7 +1,7 @@
-"""Metrics of clients on one node: who pushes, with which software, and ``__kohort_client_metrics``, what they said.
+"""Client metrics of one node (KIP-714) and the topic ``__kohort_client_metrics`` with each client's last report.
 
-Key: the client instance id. Value: its last report as JSON (kohort.telemetry.report). One partition, compacted, and
-bounded in time and size. What cannot be written is told in the broker's log and refuses no push.
+Key: the client instance id. Value: the report as JSON (kohort.telemetry.report). The topic has one partition, is
+compacted, and limited in time and size. A failed write is logged and rejects no push.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAME_MOST: Final = 256
 
 
 class ClientMetrics:
-    """What a node knows of its clients by their pushes."""
+    """Software and pushed metrics of a node's clients."""
 
     name = TOPIC
 
@@ -45,34 +45,29 @@ class ClientMetrics:
         self._notes: list[Note] = []
 
     def set_software(self, connection: int, name: str, version: str) -> None:
-        """Note what is behind a connection (KIP-511)."""
+        """Remember the software of a connection's client (KIP-511)."""
         self._software[connection] = name[:NAME_MOST], version[:NAME_MOST]
 
     def facts_of(self, connection: int, client_id: str, host: str, port: int | None) -> ClientFacts:
-        """Return what is known of the client behind a connection."""
         name, version = self._software.get(connection, (None, None))
         return ClientFacts(client_id[:NAME_MOST], host, port, name, version)
 
     def software_of(self, connection: int) -> str | None:
-        """Return what is behind a connection, name and version, for the journal of groups; None where it did not say.
-
-        Both together are cut as each is: an entry stays small.
-        """
+        """Return name and version of a connection's software for the journal; None if unknown."""
         said = self._software.get(connection)
         return None if said is None else f"{said[0]} {said[1]}"[:NAME_MOST]
 
     def forget_connection(self, connection: int) -> None:
-        """Forget who was behind a connection that is closed."""
         self._software.pop(connection, None)
         self.instances.forget_connection(connection)
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic; create it if it is missing. Raises KohortError if that fails."""
+        """Return the topic, creating it if missing. Raises KohortError."""
         topic = self._cluster.topics.get(TOPIC)
         return topic or self._cluster.topics.create(TOPIC, 1, OVERRIDES, now_ms, internal=True)
 
     def take(self, client: ClientInstance, report: ClientReport | None, now_ms: int) -> None:
-        """Keep what a client said, here and in the topic."""
+        """Store a client's report in memory and in the topic."""
         self.instances.take(client, report)
         if report is None:
             return
@@ -84,9 +79,8 @@ class ClientMetrics:
             leader = self._cluster.leader_of(topic, 0)
             self._cluster.notify_node(leader, PartitionAppended((topic.topic_id, 0), len(batch)))
         except KohortError as error:
-            self._notes = [warning(f"a client's metrics are not kept: {error}", "client metrics")]
+            self._notes = [warning(f"metrics of a client are not stored: {error}", "client metrics")]
 
     def take_notes(self) -> list[Note]:
-        """Return what to tell the operator, once."""
         notes, self._notes = self._notes, []
         return notes

@@ -1,12 +1,10 @@
-"""Lines for the broker's log about clients: denials, and bytes behind the end of requests.
+"""Log lines about clients: denied operations, and bytes after the end of requests.
 
-The audit has one line for each denied resource and request, in the words of Kafka's ``kafka.authorizer.logger``. The
-log writes the first of a kind within a minute and counts the others. A request that names very many resources has a few
-lines, and one about the rest.
+The audit has a line for each denied resource and request, in the format of Kafka's ``kafka.authorizer.logger``. The log
+writes the first line of a kind within a minute and counts the others.
 
-Kafka reads a request to its last field, so mistakes of clients behind it went unnoticed for years: librdkafka from 2.1
-on writes the null array of Metadata's topics with four bytes instead of one. Such bytes are ignored here, too, and
-logged.
+Kafka ignores bytes after the last field of a request. So does this broker, but it logs them: librdkafka from 2.1 on
+writes the null array of Metadata's topics with four bytes instead of one.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from kohort.security.authorizer import Decision
 from kohort.wire.apis import APIS
 
 HELD_MOST: Final = 50
-"""Lines that wait to be written."""
+"""Lines kept until they are written; further denials are counted."""
 NAMES: Final = {
     ResourceType.TOPIC: "Topic",
     ResourceType.GROUP: "Group",
@@ -30,9 +28,9 @@ NAMES: Final = {
     ResourceType.USER: "User",
 }
 REMEMBERED: Final = 100
-"""Clients with a line in the log; later ones have none."""
+"""Clients that are logged; later ones are not."""
 NAME_LENGTH: Final = 100
-"""Letters of a client id that are kept and shown."""
+"""Characters of a client id that are kept and logged."""
 
 
 class Audit:
@@ -43,7 +41,7 @@ class Audit:
     def denied(
         self, request: Request, operation: Operation, resource_type: ResourceType, name: str | None, decision: Decision
     ) -> None:
-        """Note that ``request`` is refused something; ``name`` of None: on all resources of the type."""
+        """Log a denied operation; ``name`` of None: on all resources of the type."""
         if len(self._notes) >= HELD_MOST:
             self._more += 1
             return
@@ -59,30 +57,30 @@ class Audit:
     def take_notes(self) -> list[Note]:
         notes, self._notes = self._notes, []
         if self._more:
-            notes.append(info(f"{self._more} more denials are not told one by one", "denials"))
+            notes.append(info(f"{self._more} more denials are not logged one by one", "denials"))
             self._more = 0
         return notes
 
 
 class TrailingBytes:
-    """Tells once per client id, API and version."""
+    """Logs bytes after a request, once per client id, API and version."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, str, int]] = set()
         self._notes: list[Note] = []
 
     def seen(self, client_id: str, api: str, version: int, count: int) -> None:
-        """Note ``count`` bytes behind the end of a request, unless it is known of this client."""
+        """Log ``count`` bytes after the end of a client's request."""
         client = (client_id[:NAME_LENGTH], api, version)
         if len(self._known) == REMEMBERED or client in self._known:
             return
         self._known.add(client)
         name = repr(client[0])
         self._notes.append(
-            debug(f"the client {name} writes {count} bytes behind the end of {api} version {version}: passed over")
+            debug(f"client {name} sends {count} bytes after the end of {api} version {version}: ignored")
         )
         if len(self._known) == REMEMBERED:
-            self._notes.append(debug("more clients that write bytes behind the end of their requests are not told of"))
+            self._notes.append(debug("further clients that send bytes after the end of a request are not logged"))
 
     def take_notes(self) -> list[Note]:
         notes, self._notes = self._notes, []

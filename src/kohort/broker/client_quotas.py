@@ -1,8 +1,8 @@
-"""What the clients of one broker use of what they may (KIP-13, KIP-124, KIP-219, KIP-599).
+"""Quotas of the clients of one broker (KIP-13, KIP-124, KIP-219, KIP-599).
 
-A request is measured only if anybody has a quota when it is taken up. Whoever goes over a quota is answered at once,
-told for how long it is held up, and not served meanwhile (protocol/security.md#throttle-times). A broker measures for
-itself: a quota of a cluster of three is three times as much, as in Kafka.
+Requests are measured only while a quota exists. The response to a client above its quota has a throttle time, during
+which the client's requests are not served (protocol/security.md#throttle-times). Each broker measures for itself, so a
+cluster of three brokers allows three times the quota, as in Kafka.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from kohort.wire.messages.transactions import WriteTxnMarkersRequest
 from kohort.wire.schema import Message
 
 NS_PER_PERCENT: Final = 10_000_000
-"""A hundredth of a second of one thread, in nanoseconds."""
+"""1 % of a second of one thread, in nanoseconds."""
 EXEMPT: Final = frozenset(key for key, api in APIS.items() if api.request is WriteTxnMarkersRequest)
-"""Requests between brokers."""
+"""API keys of requests between brokers."""
 BYTES_MAX: Final = 0x7FFFFFFF
 A = TypeVar("A", bound=Answer)
 
 
 class Throttle(NamedTuple):
-    """Throttle time, and the quota behind it."""
+    """Throttle time in ms, and the exceeded quota."""
 
     ms: int = 0
     quota: Quota = Quota.REQUEST_TIME
@@ -48,7 +48,7 @@ NO_THROTTLE: Final = Throttle()
 
 @dataclass(slots=True, eq=False)
 class RequestUsage:
-    """A request in flight: user, client id, size, cost so far."""
+    """User, client id, size and processor time of a request in flight."""
 
     user: str
     client_id: str
@@ -60,7 +60,7 @@ class RequestUsage:
 
 
 def no_time() -> int:
-    """Measure nothing: no request takes any time."""
+    """Return 0: the clock of a broker without a measured time."""
     return 0
 
 
@@ -76,14 +76,13 @@ class ClientQuotas:
         )
         self.in_flight: dict[ConnectionId, RequestUsage] = {}
         self.thread_time_ns: Callable[[], int] = no_time
-        """What says how long the thread has worked; given by whoever runs the broker."""
+        """Processor time of the thread; set by the server."""
         self.throttled_ms: dict[Quota, int] = dict.fromkeys(Quota, 0)
-        """How long clients were held up in all, by quota."""
+        """Total throttle time, by quota."""
 
-    # ------------------------------------------------------------ a request under way
+    # ------------------------------------------------------------ requests in flight
 
     def begin(self, connection: ConnectionId, user: str, client_id: str, size: int) -> None:
-        """Measure a request of so many bytes from now on."""
         self.in_flight[connection] = RequestUsage(user, client_id, size, since_ns=self.thread_time_ns())
 
     def work(self, connection: ConnectionId) -> None:
@@ -92,15 +91,15 @@ class ClientQuotas:
             usage.since_ns = self.thread_time_ns()
 
     def rest(self, connection: ConnectionId) -> None:
-        """Note that it waits."""
+        """Stop measuring while the request waits."""
         usage = self.in_flight.get(connection)
         if usage is not None:
             self._stop(usage)
 
     def settle(self, connection: ConnectionId, api_key: int, message: Message | None, now_ms: int) -> Throttle:
-        """Count a request that is answered now; for how long its client is held up.
+        """Count an answered request; return the throttle of its client.
 
-        Without a ``message`` it is one that nobody answers, whose time is not counted.
+        ``message`` of None: the request has no response, and its processor time is not counted.
         """
         usage = self.in_flight.pop(connection, None)
         if usage is None or api_key in EXEMPT:
@@ -114,10 +113,10 @@ class ClientQuotas:
             self.throttled_ms[throttle.quota] += throttle.ms
         return throttle
 
-    # ------------------------------------------------------------ what handlers ask
+    # ------------------------------------------------------------ for handlers
 
     def most_fetched(self, request: Request) -> int:
-        """Return how many bytes one answer to a fetch may have: no more than the quota lets through in a window."""
+        """Return the bytes that one fetch response may have: the quota of one window."""
         usage = self.in_flight.get(request.reply_to.connection)
         limit = usage and self.kept.table.limit(Quota.FETCHED, usage.user, usage.client_id)
         if not limit:
@@ -125,8 +124,10 @@ class ClientQuotas:
         return int(min(limit.value * (self._window.samples - 1) * self._window.sample_ms / 1000, BYTES_MAX))
 
     def fetched(self, request: Request, size: int) -> int:
-        """Count an answer to a fetch before it is given; for how long the client is held up. If it is, the answer is
-        not given, and not counted."""
+        """Count the bytes of a fetch response; return the throttle time in ms.
+
+        If throttled, the response is not sent, and its bytes are not counted.
+        """
         usage = self.in_flight.get(request.reply_to.connection)
         if usage is None:
             return 0
@@ -137,8 +138,10 @@ class ClientQuotas:
         return usage.throttle.ms
 
     def change_partitions(self, request: Request, count: int, *, strict: bool) -> None:
-        """Count partitions that are made or deleted. Raises ApiError where the client has made too many and is told so:
-        ``strict``; or else they are let pass, and the client is held up."""
+        """Count created or deleted partitions.
+
+        Above the quota, ``strict`` raises ApiError; else the client is throttled.
+        """
         usage = self.in_flight.get(request.reply_to.connection)
         limit = usage and self.kept.table.limit(Quota.MUTATIONS, usage.user, usage.client_id)
         if not usage or not limit:
@@ -155,7 +158,7 @@ class ClientQuotas:
                 raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             bucket.take(count, limit.value, now_ms, window)
 
-    # ------------------------------------------------------------ measuring
+    # ------------------------------------------------------------ measurement
 
     def _used(self, quota: Quota, usage: RequestUsage, used: float, now_ms: int) -> Throttle:
         limit = self.kept.table.limit(quota, usage.user, usage.client_id)
@@ -166,7 +169,7 @@ class ClientQuotas:
         return Throttle(rate.throttle_ms(limit.value, now_ms, self._window), quota, limit.value)
 
     def _time(self, usage: RequestUsage, now_ms: int) -> Throttle:
-        """Count the processor time of a request; the delay is at most one sample."""
+        """Count the processor time of a request; the throttle time is at most one sample."""
         if usage.is_measured:
             return NO_THROTTLE
         self._stop(usage)
@@ -189,7 +192,7 @@ class ClientQuotas:
 
 
 class Throttling:
-    """Between the requests of connections and what is measured of them."""
+    """Applies the quotas to the requests of connections."""
 
     def __init__(self, quotas: ClientQuotas, connections: OpenConnections) -> None:
         self._quotas = quotas
@@ -197,17 +200,15 @@ class Throttling:
         self._notes: list[Note] = []
 
     def begin(self, connection: Connection, frame: bytes | bytearray) -> None:
-        """Measure the request in ``frame`` from now on."""
         try:
             client_id, _ = client_id_of(frame)
         except ProtocolError:
-            return  # it will not be served either
+            return  # dispatch will reject the frame
         user = connection.caller.principal.name
         self._quotas.begin(connection.connection_id, user, client_id or "", len(frame))
 
     def settle(self, reply_to: ReplyTo, answer: A, now_ms: int) -> A:
-        """Count a request that is measured, now that it is answered; return the answer, which says for how long the
-        client is held up if it is."""
+        """Count an answered request; return the answer, with the throttle time if throttled."""
         number = reply_to.connection
         usage = self._quotas.in_flight.get(number)
         connection = self._connections.get(number)
@@ -223,7 +224,6 @@ class Throttling:
         return answer
 
     def take_notes(self) -> list[Note]:
-        """Return lines for the broker's log, each given once."""
         notes, self._notes = self._notes, []
         return notes
 

@@ -1,8 +1,7 @@
-"""What a broker counts of itself: requests, bytes, connections, logins, the journal of its groups.
+"""Counters of a broker: requests, bytes, connections, logins, journal entries.
 
-Plain numbers that only grow, added to where things happen; nobody waits for them, and nothing is decided by them. What
-can be read off the parts at any time (connections that stand, requests that wait, budgets) is not counted here. Who
-shows it takes a copy (``kohort.metrics.local_brokers``).
+Counters only grow. State that can be read at any time (open connections, waiting requests, budgets) is not counted
+here. Metrics read a copy (``kohort.metrics``).
 """
 
 from __future__ import annotations
@@ -20,25 +19,24 @@ from kohort.wire.apis import APIS
 from kohort.wire.schema import Message
 
 SIZES: Final = 64
-"""As many sizes of durations as bits in a number: size n holds those from 2 ** (n - 1) nanoseconds on."""
+"""Number of buckets; bucket n holds durations from 2 ** (n - 1) nanoseconds on."""
 ERRORS_LOOKED_FOR: Final = 1_000
-"""In how many parts of each list of an answer errors are looked for."""
+"""Entries of each array of a response that are searched for errors."""
 ENTRIES_KEPT: Final = 20_000
-"""Journal entries that wait for who shows rebalances; above it the oldest are forgotten."""
+"""Journal entries kept for the metrics; the oldest are dropped above it."""
 ENTRIES_KEPT_BYTES: Final = 32 << 20
-"""The same of about how many bytes they hold: one of a large group holds megabytes."""
+"""Approximate bytes of the kept journal entries; an entry of a large group has megabytes."""
 ITEM_US: Final = 0.2
-"""Cost of one part."""
 CODE: Final = "error_code"
 
 
 def no_time() -> int:
-    """Measure nothing: everything takes no time."""
+    """Return 0: the clock of a broker without a measured time."""
     return 0
 
 
 class Durations:
-    """How long things took, by powers of two of a nanosecond: to add one costs a tenth of a microsecond."""
+    """Histogram of durations, by powers of two of a nanosecond."""
 
     __slots__ = ("by_size", "total_ns")
 
@@ -47,13 +45,11 @@ class Durations:
         self.total_ns = 0
 
     def add(self, ns: int) -> None:
-        """Count something that took ``ns`` nanoseconds."""
         self.by_size[ns.bit_length()] += 1
         self.total_ns += ns
 
     @property
     def count(self) -> int:
-        """How many there were."""
         return sum(self.by_size)
 
     def copy(self) -> Durations:
@@ -63,20 +59,19 @@ class Durations:
 
 
 class ApiCounts:
-    """The requests of one API that were answered, or never will be.
+    """Durations and errors of the requests of one API.
 
-    ``answered(ns, message)`` counts one that took so long; None is an answer whose errors are counted elsewhere.
-    ``find_errors(message, is_due)`` counts the errors of an answer and of its parts, in steps. Both are written out for
-    the API: the first is on the way of every request.
+    ``answered(ns, message)`` counts a request; with None, its errors are counted elsewhere. ``find_errors(message,
+    is_due)`` counts the errors of a response in steps. Both are compiled for the API, because each request calls them.
     """
 
     __slots__ = ("answered", "errors", "find_errors", "took")
 
     def __init__(self, response: type[Message]) -> None:
         self.took = Durations()
-        """From when each was taken up until its answer was handed over, with all that it waited for."""
+        """From receipt of a request to its response, with all waits."""
         self.errors: Counter[int] = Counter()
-        """By code."""
+        """Errors by code."""
         scope: dict[str, Any] = {"took": self.took, "by_size": self.took.by_size, "errors": self.errors}
         exec(_compiled(response), scope)
         self.answered: Callable[[int, Message | None], None] = scope["answered"]
@@ -84,7 +79,7 @@ class ApiCounts:
 
 
 class LoopDelay:
-    """Delay of a loop: the longest since its start, and the longest lately."""
+    """Longest delay of the event loop: since its start, and recently."""
 
     EVERY_MS: Final = 60_000
 
@@ -94,13 +89,12 @@ class LoopDelay:
         self._window = 0
 
     def add(self, late_ms: int, now_ms: int) -> None:
-        """Count that it was so late just now."""
         self._turn(now_ms)
         self._this = max(self._this, late_ms)
         self.longest_ms = max(self.longest_ms, late_ms)
 
     def recent_ms(self, now_ms: int) -> int:
-        """Return the most of the last one or two minutes."""
+        """Return the longest delay of the last one to two minutes."""
         self._turn(now_ms)
         return max(self._this, self._last)
 
@@ -112,7 +106,7 @@ class LoopDelay:
 
 
 class CountsByApi(dict[int, ApiCounts]):
-    """The counts by API key; those of an API are made when it is asked for the first time, as most never are."""
+    """Counters by API key, created on first use."""
 
     def __missing__(self, key: int) -> ApiCounts:
         counts = self[key] = ApiCounts(APIS[key].response)
@@ -120,7 +114,7 @@ class CountsByApi(dict[int, ApiCounts]):
 
 
 class BrokerCounters:
-    """The counts of one broker. ``time_ns`` says how time passes; who runs the broker gives it."""
+    """Counters of one broker. The server sets ``time_ns``, the clock."""
 
     def __init__(self) -> None:
         self.time_ns: Callable[[], int] = no_time
@@ -128,31 +122,30 @@ class BrokerCounters:
         self.bytes_in = 0
         self.bytes_out = 0
         self.closed: Counter[str] = Counter()
-        """Connections that the broker has ended, by the kind of reason."""
+        """Connections closed by the broker, by reason."""
         self.logins = 0
-        """Those that succeeded."""
         self.failed_logins = 0
-        """Counted when that is decided: a peer may leave before it is told."""
+        """Counted at the decision: the client may disconnect before the response."""
         self.journal: Counter[type[JournalEntry]] = Counter()
-        """Entries that were written, by kind."""
+        """Written journal entries by type."""
         self.keeps_entries = False
-        """True if a reader takes the entries; else they are not kept."""
+        """True if a reader takes the journal entries."""
         self._entries: deque[tuple[JournalEntry, int]] = deque()
         self._entries_bytes = 0
         self.entries_forgotten = 0
         self.loads = 0
-        """Partitions of groups that were read from their log, and below how long each took."""
+        """Loaded partitions of ``__consumer_offsets``."""
         self.load_ms_total = 0
         self.load_ms_longest = 0
         self.late = LoopDelay()
 
     def connection_closed(self, kind: object) -> None:
-        """Count a connection that the broker ends, by the first part of its reason's kind."""
+        """Count a connection that the broker closes, by the first part of ``kind``."""
         name = kind[0] if isinstance(kind, tuple) else kind
         self.closed[name if isinstance(name, str) else "other"] += 1
 
     def journal_written(self, entries: Sequence[JournalEntry]) -> None:
-        """Count entries of the journal, and keep them where somebody takes them."""
+        """Count journal entries, and keep them for a reader."""
         for entry in entries:
             self.journal[type(entry)] += 1
         if self.keeps_entries:
@@ -168,14 +161,13 @@ class BrokerCounters:
             self.entries_forgotten += 1
 
     def take_entries(self) -> list[JournalEntry]:
-        """Return the entries since the last call, in order."""
+        """Return the journal entries since the last call, in order."""
         taken = [entry for entry, _ in self._entries]
         self._entries.clear()
         self._entries_bytes = 0
         return taken
 
     def loaded(self, took_ms: int) -> None:
-        """Count a partition of ``__consumer_offsets`` that was read."""
         self.loads += 1
         self.load_ms_total += took_ms
         self.load_ms_longest = max(self.load_ms_longest, took_ms)
@@ -183,17 +175,17 @@ class BrokerCounters:
 
 @cache
 def _compiled(response: type[Message]) -> CodeType:
-    """Return the source of what counts the answers of an API."""
+    """Compile the functions ``answered`` and ``find_errors`` for an API."""
     lines = list(_looks(response, "found", 1)) or ["    pass"]
     counting = ["    by_size[ns.bit_length()] += 1", "    took.total_ns += ns", "    if found is None: return", *lines]
     stepping = [*_looks(response, "found", 1, in_steps=True), "    return", "    yield"]
-    bound = "by_size=by_size, took=took, errors=errors"  # a default is found sooner than a global
+    bound = "by_size=by_size, took=took, errors=errors"  # a default is found faster than a global
     source = [f"def answered(ns, found, {bound}):", *counting, "def find_errors(found, is_due):", *stepping]
     return compile("\n".join(source), f"<errors of {response.__name__}>", "exec")
 
 
 def _looks(message: type[Message], name: str, depth: int, *, in_steps: bool = False) -> Iterator[str]:
-    """Yield the lines that look for errors in a message called ``name``, and in the parts of its lists."""
+    """Generate code that counts the errors of a message and of its arrays."""
     indent = "    " * depth
     for field in message.FIELDS:
         if field.name == CODE:

@@ -1,11 +1,10 @@
-"""From a frame to its handler: header, version, body, handler, and the answer to an error.
+"""Path of a frame: header, version, body, guard, handler, error response.
 
-An API or a version that is not served has no answer in the protocol: the connection is closed
-(protocol/requests.md#what-is-not-served). The one exception is ApiVersions, so that a newer client can find out what is
-served.
+The connection is closed for an API or version that is not served, as the protocol has no response for it
+(protocol/requests.md#what-is-not-served). ApiVersions is the exception, so that a newer client learns the versions.
 
-A large frame is read in steps, and a handler may take steps of its own. The first is taken at once, so what is done by
-then is answered at once; the rest is left to long_work.py.
+Large frames are decoded in steps, and handlers may take steps. The first step is taken at once, the rest by
+long_work.py.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ def _declared() -> Iterator[BrokerApi]:
 
 
 HANDLED: Final[dict[type[Message], BrokerApi]] = {api.request: api for api in _declared()}
-"""By request. A new API is here once a module of ``broker/apis`` declares it."""
+"""API declarations by request type, from the modules of ``broker/apis``."""
 
 SERVED: Final[Mapping[int, Api]] = {key: api for key, api in sorted(APIS.items()) if api.request in HANDLED}
-"""By API key: all that there are. A broker may stand in for a release that had fewer (served_apis.py)."""
+"""All implemented APIs by API key. ``served_apis.py`` limits them to those of a Kafka release."""
 
 
 def dispatch(
@@ -107,7 +106,7 @@ def _serve_decoded(state: BrokerState, api: Api, request: Request, behind: int) 
 
 
 def serve(state: BrokerState, request: Request) -> Answer | Task:
-    """Check and handle a request. Raises CloseConnection for a failure that its answer cannot say."""
+    """Check and handle a request. Raises CloseConnection for an error without a response."""
     api = SERVED[request.reply_to.api_key]
     splitter = splitter_of(state, request, HANDLED[type(request.message)].cost)
     if splitter is not None:
@@ -163,7 +162,7 @@ def _at_once(amended: Message | Steps[Message]) -> Message:
 
 
 def _take_back(state: BrokerState, reply_to: ReplyTo) -> Message | None:
-    """Take the coordinator's answer from the released ones, so that a long one is written in steps."""
+    """Remove the coordinator's answer from the released ones, to write it in steps."""
     for place, reply in enumerate(state.released):
         if reply.to == reply_to:
             del state.released[place]
@@ -190,7 +189,7 @@ def _refusing(api: Api, steps: AnswerInSteps) -> AnswerInSteps:
 
 
 def take_first_step(request: Request, steps: AnswerInSteps) -> Answer | Task:
-    """Take the first step of serving ``request``: the answer, or what is left to do."""
+    """Take the first step of a request: return its answer, or the remaining steps."""
     try:
         next(steps)
     except StopIteration as end:

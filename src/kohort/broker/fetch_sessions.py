@@ -1,6 +1,6 @@
-"""Incremental fetch sessions (KIP-227): what a client fetches is remembered, so it names only changes.
+"""Incremental fetch sessions (KIP-227): remembered partitions of a client that sends only changes.
 
-The rules: protocol/fetching.md#fetch-sessions.
+Rules: protocol/fetching.md#fetch-sessions.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 0x7FFFFFFF
 EVICTION_MS: Final = 120_000
 PARTITIONS_PER_SLOT: Final = 200
-"""Mean number of partitions of a session, over all slots."""
+"""Average number of partitions per session, over all slots."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ASK_US: Final = 2
 ENTRY_US: Final = 0.8
 
 TopicKey = str | bytes
-"""A topic's name, or its id from version 13 on."""
+"""Name of a topic, or its id from version 13 on."""
 
 
 @dataclass(slots=True, eq=False)
 class SessionPartition:
-    """A partition that a client fetches, and what it was last told about it."""
+    """A fetched partition, and the offsets last returned for it."""
 
     topic: TopicKey
     partition: int
@@ -40,7 +40,7 @@ class SessionPartition:
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
     name: str | None = None
-    """Name of the topic, once its id was found."""
+    """Name of the topic, once its id was resolved."""
 
     def update(self, asked: FetchPartition) -> None:
         self.fetch_offset = asked.fetch_offset
@@ -49,12 +49,12 @@ class SessionPartition:
         self.max_bytes = asked.partition_max_bytes
 
     def differs(self, data: PartitionData) -> bool:
-        """Tell whether an incremental answer must contain ``data``."""
+        """Return True if an incremental response must contain ``data``."""
         told = data.high_watermark == self.told_high_watermark and data.log_start_offset == self.told_log_start_offset
         return bool(data.records) or data.diverging_epoch.epoch >= 0 or not told or bool(data.error_code)
 
     def remember(self, data: PartitionData) -> bool:
-        """Take note of what is told; return whether an incremental answer must contain ``data``."""
+        """Store the returned offsets; return True if an incremental response must contain ``data``."""
         changed = bool(data.records) or data.diverging_epoch.epoch >= 0
         if data.high_watermark != self.told_high_watermark:
             self.told_high_watermark = data.high_watermark
@@ -63,14 +63,14 @@ class SessionPartition:
             self.told_log_start_offset = data.log_start_offset
             changed = True
         if data.error_code:
-            self.told_high_watermark = -1  # so that the recovery is told
+            self.told_high_watermark = -1  # to return the offsets again after the error
             changed = True
         return changed
 
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """The partitions of one client, in the order in which they are read."""
+    """Partitions of one client, in reading order."""
 
     session_id: int
     topic_ids: bool
@@ -82,7 +82,7 @@ class FetchSession:
 
 @dataclass(slots=True, eq=False)
 class FetchPlan:
-    """What one Fetch reads, and how its answer is told."""
+    """Partitions that one Fetch reads, and the session of its response."""
 
     wanted: list[SessionPartition]
     session: FetchSession | None = None
@@ -91,10 +91,10 @@ class FetchPlan:
 
 
 class FetchSessions:
-    """All sessions of a broker, least recently used first, at most ``slots`` of them.
+    """Sessions of a broker, least recently used first.
 
-    Kafka bounds their number alone; here all together have no more than PARTITIONS_PER_SLOT for each slot. Who gets no
-    session fetches without one.
+    Kafka limits only the number of sessions; here all sessions together have at most PARTITIONS_PER_SLOT partitions per
+    slot. A client that gets no session fetches without one.
     """
 
     def __init__(self, slots: int, rng: Rng) -> None:
@@ -107,8 +107,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, version: int, now_ms: int, pace: Pace) -> Steps[FetchPlan]:
-        """Return the plan for a request. Raises ApiError where the session is unknown, out of step or of another
-        kind."""
+        """Return the plan of a request. Raises ApiError for an invalid session id, epoch or kind."""
         topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
@@ -131,7 +130,7 @@ class FetchSessions:
             return FetchPlan([], topic_ids=topic_ids)
         if added and self.partitions() > self.most_partitions:
             self._sessions.pop(session.session_id, None)
-            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # it comes back with all that it wants
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client retries with all its partitions
         session.used_ms = now_ms
         if self._sessions.pop(session.session_id, None) is not None:
             self._sessions[session.session_id] = session
@@ -140,13 +139,13 @@ class FetchSessions:
     def finish(
         self, plan: FetchPlan, results: list[tuple[SessionPartition, PartitionData]], now_ms: int, pace: Pace
     ) -> Steps[tuple[int, list[tuple[SessionPartition, PartitionData]]]]:
-        """Return the session id of the answer and what it contains; a wanted session is made here, if there is room."""
+        """Return session id and content of the response; create a requested session if possible."""
         if plan.session is not None:
             told = []
             for wanted, data in results:
                 if wanted.remember(data):
                     told.append((wanted, data))
-                    if data.records:  # read last next time, so that a busy partition starves nobody
+                    if data.records:  # the partition is read last next time: a busy one must not starve the others
                         key = (wanted.topic, wanted.partition)
                         if plan.session.partitions.get(key) is wanted:
                             plan.session.partitions[key] = plan.session.partitions.pop(key)
@@ -165,7 +164,7 @@ class FetchSessions:
         return session.session_id, results
 
     def _make_room(self, size: int, now_ms: int) -> bool:
-        """Let sessions go where they may (protocol/fetching.md#room-for-sessions); tell whether there is room."""
+        """Evict sessions if needed (protocol/fetching.md#room-for-sessions); return False if too many remain."""
         if size > self.most_partitions:
             return False
         while self.partitions() + size > self.most_partitions:
@@ -174,11 +173,11 @@ class FetchSessions:
         return len(self._sessions) < self.slots or self._evict(size, now_ms)
 
     def partitions(self) -> int:
-        """Return how many partitions all sessions have."""
+        """Return the number of partitions of all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Let a session go for one of ``size`` partitions; whether there was one to go."""
+        """Evict a session in favor of one with ``size`` partitions; return False if none may go."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))
@@ -200,7 +199,7 @@ class FetchSessions:
 
 
 def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[bool]:
-    """Add and remove partitions of a session; return whether any is new."""
+    """Add and remove partitions of a session; return True if any was added."""
     added = False
     topic_ids = session.topic_ids
     for topic in request.topics:
@@ -224,7 +223,7 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
 
 
 def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[SessionPartition]]:
-    """Return the partitions in order; the last mention of a partition counts."""
+    """Return the requested partitions in order; the last entry of a partition counts."""
     wanted: dict[tuple[TopicKey, int], SessionPartition] = {}
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic

@@ -1,7 +1,7 @@
-"""The first fetch of a partition by the member that was given it: when a rebalance is over for its readers.
+"""First fetch of each partition by its new member: the end of a rebalance for the records.
 
-A fetch names no group: it is taken for a member's if it comes from the same client id at the same address. One note per
-partition that moved, and none of what nobody fetches; what is awaited is bounded, and forgotten when it moves again.
+A Fetch has no group: it counts for a member with the same client id and host. The broker writes one journal entry per
+moved partition, when it is fetched. The number of awaited partitions is limited.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ V = TypeVar("V")
 AWAITED_MOST: Final = 10_000
 GROUPS_MOST: Final = 1_000
 OF_GROUPS_MOST: Final = 100_000
-"""Members of all groups that wait to be assigned, and partitions of all groups whose lag was looked up."""
+"""Joining members, and partitions with a lag, over all groups."""
 LAGS_MOST: Final = 1_000
-"""Committed partitions of a group whose lag is looked up when it begins to rebalance; of a larger one it is not."""
+"""Committed partitions of a group; the lag of larger groups is not determined."""
 CHECKED_MOST: Final = 5_000
 CommittedOf = Callable[[str], GroupOffsets | None]
 FetchedPartition = tuple[str, int, int]
-"""Topic, partition, and the offset that is fetched."""
+"""Topic, partition, and fetch offset."""
 
 
 class AwaitedFetch(NamedTuple):
-    """A partition that its member has not fetched yet."""
+    """An assigned partition that its member has not fetched yet."""
 
     group: str
     who: Who
@@ -40,21 +40,21 @@ class AwaitedFetch(NamedTuple):
 
 
 class FirstFetches:
-    """What members were given, until they fetch it; shared by the nodes of a process, as any may lead a partition."""
+    """Assigned partitions until their first fetch; shared by the nodes, as any may lead them."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
         self._awaited: dict[tuple[str, int], AwaitedFetch] = {}
         self._members: dict[str, dict[str, Who]] = {}
-        """Of groups between joining and being assigned."""
+        """Members by id, by group, from JoinGroup to the assignment."""
         self._lags: dict[str, dict[tuple[str, int], int]] = {}
-        """Of groups that rebalance: what waited when that began."""
+        """Lag at the start of the rebalance by partition, by group."""
 
     def __bool__(self) -> bool:
         return bool(self._awaited)
 
     def follow(self, entries: Iterable[JournalEntry], committed: CommittedOf) -> None:
-        """Take note of what members are given."""
+        """Await the partitions that are assigned in the journal entries."""
         for entry in entries:
             if isinstance(entry, RoundOpened):
                 _keep_of_group(self._lags, entry.group, self._lags_of(committed(entry.group)))
@@ -94,7 +94,7 @@ class FirstFetches:
     def fetched(
         self, client_id: str, client_host: str, partitions: Iterable[FetchedPartition], now_ms: int
     ) -> Sequence[PartitionsResumed]:
-        """Return the entries for the partitions of a fetch that were awaited of this client."""
+        """Return the journal entries for awaited partitions of a fetch."""
         found: dict[tuple[str, Who, int], list[ResumedPartition]] = {}
         for topic, partition, offset in partitions:
             awaited = self._awaited.get((topic, partition))

@@ -1,10 +1,10 @@
-"""``__kohort_journal``: what happened to groups, as records of an ordinary topic that any consumer can read.
+"""The topic ``__kohort_journal``: events of groups, readable by any consumer.
 
-Every node writes what its own groups did, whoever leads the one partition: that node is told, for its readers.
-An entry that can wait is written with the next one that cannot, or when somebody asks for the topic.
+Each node writes the events of its groups, even if another node leads the partition, and notifies that leader. A quiet
+entry is written with the next one that is not, or when a client reads the topic.
 
-Key: the group's id. Value: one entry as JSON (kohort.coordinator.journal). One partition, kept for seven days, or a
-gibibyte. A journal that cannot be written is told in the broker's log and delays nothing: groups do not depend on it.
+Key: the group id. Value: one entry as JSON (kohort.coordinator.journal). One partition, retained for seven days or a
+gibibyte. A failed write is logged and delays no group.
 """
 
 from __future__ import annotations
@@ -27,29 +27,27 @@ RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 BATCH_BYTES: Final = 1 << 19
 MESSAGE_MAX_BYTES: Final = 1 << 24
 WAITING_MOST: Final = 1_000
-"""Entries that wait for others to be written with."""
+"""Quiet entries that are kept back."""
 WAITING_MOST_BYTES: Final = 1 << 20
-"""About how many bytes they may hold: names that strangers make up may be long."""
+"""Approximate bytes of the entries that are kept back."""
 RETENTION_BYTES: Final = 1 << 30
 SEGMENT_BYTES: Final = 64 << 20
 
 
 class GroupJournal:
-    """Appends journal entries."""
-
     name = TOPIC
 
     def __init__(self, cluster: Cluster, committed: CommittedOf) -> None:
-        """``committed`` gives what groups of this node have committed."""
+        """Take ``committed``: the committed offsets of a group of this node."""
         self._cluster = cluster
         self._committed = committed
         self._waiting: list[JournalEntry] = []
         self._waiting_bytes = 0
         self._untold: list[Note] = []
-        """Problems of writes that a reader of the topic triggered."""
+        """Failed writes of ``ensure_flushed``, not logged yet."""
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic; create it if it is missing. Raises KohortError if that fails."""
+        """Return the topic, creating it if missing. Raises KohortError."""
         topic = self._cluster.topics.get(TOPIC)
         if topic is not None:
             return topic
@@ -63,8 +61,7 @@ class GroupJournal:
         return self._cluster.topics.create(TOPIC, 1, overrides, now_ms, internal=True)
 
     def append(self, entries: Sequence[JournalEntry], now_ms: int, *, last: bool = False) -> list[Note]:
-        """Append ``entries``; return what to tell the operator if that fails. Those that can wait do, for others,
-        for a reader, or until the ``last`` are written."""
+        """Append the entries; return failures for the log. Quiet entries wait unless ``last``."""
         self._cluster.first_fetches.follow(entries, self._committed)
         self._waiting += entries
         self._waiting_bytes += sum(map(held_bytes, entries))
@@ -75,7 +72,7 @@ class GroupJournal:
         return [*untold, *self.flush(now_ms)]
 
     def flush(self, now_ms: int) -> list[Note]:
-        """Append what waits; return what to tell the operator if that fails."""
+        """Append the entries kept back; return failures for the log."""
         entries, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not entries:
             return []
@@ -92,14 +89,14 @@ class GroupJournal:
         return []
 
     def ensure_flushed(self, now_ms: int) -> Topic:
-        """Return the topic for somebody who asks for it, and is to find everything there. Raises KohortError."""
+        """Return the topic to a reader, with all entries. Raises KohortError."""
         topic = self.ensure(now_ms)
         self._untold += self.flush(now_ms)
         return topic
 
 
 def _by_size(entries: Sequence[JournalEntry]) -> Iterator[list[NewRecord]]:
-    """Build the records of ``entries``, in lots that fit a batch."""
+    """Build the records of ``entries``, in batches of limited size."""
     lot: list[NewRecord] = []
     size = 0
     for entry in entries:

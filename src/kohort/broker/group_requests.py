@@ -1,7 +1,7 @@
-"""The way of a group request to the coordinator and back.
+"""Requests about groups: submission to the coordinator, and release of its answers.
 
-The answers of APIs that write leave through ``state.released`` once their records are on the log, or on the disk where
-``flush.messages`` of ``__consumer_offsets`` demands that. APIs that only read are answered in steps.
+Answers of writing APIs leave through ``state.released`` when their records are in the log, or on the disk if
+``flush.messages`` of ``__consumer_offsets`` demands it. Reading APIs are answered in steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kohort.wire.schema import Message
 
 
 def group_request(state: BrokerState, request: Request) -> Answer | AnswerInSteps:
-    """Submit a request to the coordinator; the answer of an API that writes leaves through ``state.released``."""
+    """Submit a request to the coordinator; return the answer of a reading API."""
     reply_to = request.reply_to
     api = GROUP_APIS[type(request.message)]
     if not api.read_only:
@@ -54,7 +54,7 @@ def _may_describe(state: BrokerState, request: Request, topic: str) -> bool:
 
 
 def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
-    """Release ``replies``, at once or after the flush of their records."""
+    """Release ``replies`` at once, or after the flush of their records."""
     needs = state.offsets_topic.take_unflushed()
     if not needs:
         state.released.extend(replies)
@@ -65,21 +65,21 @@ def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
 
 
 def after_flush(reply: Reply, failed: Mapping[PartitionLog, Refusal]) -> Message:
-    """Return the answer, or the refusal after a failed flush: the records may still be there, as after a timeout."""
+    """Return the answer, or an error if the flush failed. The records may still exist."""
     for refusal in failed.values():
         return withdraw(reply, APPEND_ERRORS.get(refusal.code, refusal.code)).message
     return reply.message
 
 
 def group_refusal(rights: Rights, code: ErrorCode) -> Message:
-    """Return the answer that refuses a whole request about groups."""
+    """Return the response that rejects a whole request about groups."""
     request = rights.request
     asked = GroupRequest(request.message, request.version, request.client_id, request.client_host, request.reply_to)
     return GROUP_APIS[type(request.message)].refuse(asked, code).message
 
 
 def guard_group(operation: Operation) -> Guard:
-    """Return the guard of an API about one group, whose answer has one error."""
+    """Return a guard for an API about one group."""
 
     def guard(rights: Rights) -> GuardResult:
         if rights.may(operation, ResourceType.GROUP, rights.request.message.group_id):

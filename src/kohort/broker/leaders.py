@@ -1,8 +1,7 @@
-"""Leaders of partitions, and membership of partitions in transactions: the checks before records are read or written.
+"""Checks before records are read or written: leader of the partition, and its membership in a transaction.
 
-Answers name the leader beside some errors (KIP-951). A client of the newer transaction protocol makes a partition part
-of its transaction by writing to it; an older one has to add it before (KIP-890). So no record of a transaction arrives
-after its end, to hang until an administrator notices.
+Some errors name the leader (KIP-951). A client of transaction version 2 adds a partition to its transaction by writing
+to it; an older one must add it before (KIP-890). So no record arrives after the end of its transaction.
 """
 
 from __future__ import annotations
@@ -18,32 +17,32 @@ from kohort.log.topics import Topic
 from kohort.model import Node, ProducerIdAndEpoch, TopicPartition
 
 TELLS_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-"""The errors beside which an answer names the leader."""
+"""Errors with which a response names the leader."""
 
 
 def check_leader(state: BrokerState, topic: Topic, index: int) -> None:
-    """Raise ApiError NOT_LEADER_OR_FOLLOWER unless the partition, which exists, is led here."""
+    """Raise NOT_LEADER_OR_FOLLOWER unless this node leads the partition."""
     if state.cluster.leader_of(topic, index) != state.node.node_id:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def check_leader_epoch(current_leader_epoch: int, log: PartitionLog) -> None:
-    """Raise ApiError where a client knows another leader epoch than this (KIP-320); -1 is not checked."""
+    """Raise ApiError if the client's leader epoch differs (KIP-320); -1 is not checked."""
     if 0 <= current_leader_epoch != log.leader_epoch:
         behind = current_leader_epoch < log.leader_epoch
         raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 def topic_with(state: BrokerState, name: str, index: int) -> Topic:
-    """Return the topic that has this partition, wherever it is led. Raises ApiError UNKNOWN_TOPIC_OR_PARTITION."""
+    """Return the topic of a partition. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     topic = state.topics.get(name)
     if topic is None or not 0 <= index < len(topic.partitions):
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {name}-{index} does not exist")
     return topic
 
 
 def led_log(state: BrokerState, name: str, index: int, *, current_leader_epoch: int = -1) -> PartitionLog:
-    """Return the log of a partition that is led here. Raises ApiError with Kafka's code, in Kafka's order."""
+    """Return the log of a partition that this node leads. Raises ApiError, in Kafka's order."""
     topic = state.topics.get(name)
     if topic is None or not 0 <= index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -54,27 +53,27 @@ def led_log(state: BrokerState, name: str, index: int, *, current_leader_epoch: 
 
 
 def leader_now(state: BrokerState, topic: Topic | None, index: int) -> tuple[int, int]:
-    """Return leader and leader epoch; (-1, -1) without such a partition."""
+    """Return leader and leader epoch, (-1, -1) for an unknown partition."""
     if topic is None or not 0 <= index < len(topic.partitions):
         return NO_LEADER, -1
     return state.cluster.leader_of(topic, index), topic.partitions[index].leader_epoch
 
 
 def endpoints_of(state: BrokerState, node_ids: set[int], listener: str) -> list[Node]:
-    """Return where clients of a listener find these nodes."""
+    """Return the addresses of nodes on a listener."""
     known = state.cluster.nodes
     nodes = (known[node_id].at.get(listener) for node_id in sorted(node_ids) if node_id in known)
     return [node for node in nodes if node is not None]
 
 
 def transaction_coordinator(state: BrokerState, transactional_id: str, now_ms: int) -> int:
-    """Return the node whom the producers of a transactional id ask, or NO_LEADER."""
+    """Return the coordinator of a transactional id, or NO_LEADER."""
     transactions = state.cluster.transactions
     return state.cluster.leader_of(transactions.ensure(now_ms), transactions.partition_of(transactional_id))
 
 
 def check_coordinator(state: BrokerState, transactional_id: str, now_ms: int) -> None:
-    """Raise ApiError unless it is this node that producers of the transactional id ask."""
+    """Raise ApiError unless this node coordinates the transactional id."""
     if not transactional_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if transaction_coordinator(state, transactional_id, now_ms) != state.node.node_id:
@@ -83,7 +82,7 @@ def check_coordinator(state: BrokerState, transactional_id: str, now_ms: int) ->
 
 @dataclass(frozen=True, slots=True)
 class TransactionalWrite:
-    """What a producer is about to write in its transaction."""
+    """Write of a producer to a partition within its transaction."""
 
     transactional_id: str | None
     producer: ProducerIdAndEpoch
@@ -91,18 +90,18 @@ class TransactionalWrite:
     adds: bool
     """True if the write adds the partition to the transaction."""
     knows_abortable: bool
-    """Whether the writer knows the error TRANSACTION_ABORTABLE."""
+    """True if the client knows the error TRANSACTION_ABORTABLE."""
 
 
 def join_transaction(state: BrokerState, write: TransactionalWrite, now_ms: int) -> None:
-    """See that the partition of ``write`` is part of the producer's open transaction.
+    """Add the partition to the producer's open transaction, or verify that it is part.
 
-    Raises ApiError with what a writer is told.
+    Raises ApiError with the code for Produce and TxnOffsetCommit.
     """
     transactional_id, producer, partition = write.transactional_id, write.producer, write.partition
     if not transactional_id:
         refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        raise ApiError(refused, "the batch is transactional, and the request has no transactional id")
+        raise ApiError(refused, "a transactional batch needs a transactional id in the request")
     transactions = state.cluster.transactions
     try:
         if write.adds:
@@ -116,5 +115,5 @@ def join_transaction(state: BrokerState, write: TransactionalWrite, now_ms: int)
         elif code is ErrorCode.TRANSACTION_ABORTABLE and not write.knows_abortable:
             code = ErrorCode.INVALID_TXN_STATE
         elif code in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE) and not write.adds:
-            code = ErrorCode.NOT_ENOUGH_REPLICAS  # what makes an older writer try again
+            code = ErrorCode.NOT_ENOUGH_REPLICAS  # makes an older client retry
         raise ApiError(code, error.message) from error

@@ -1,6 +1,6 @@
-"""How clients may log in on each listener: its mechanisms, made from its options before anybody is served.
+"""SASL mechanisms of each listener, built from its options at the start.
 
-A mechanism that is enabled without what it needs is an error of the start, in words.
+The start fails if a mechanism lacks a required option.
 """
 
 from __future__ import annotations
@@ -32,29 +32,27 @@ PLAIN_ADVICE: Final = 'give org.apache.kafka.common.security.plain.PlainLoginMod
 
 
 class Offer(NamedTuple):
-    """One mechanism on one listener."""
-
     begin: Callable[[], ServerExchange]
     max_reauth_ms: int
-    """Longest validity of a login; 0: no limit."""
+    """Longest session of a login in ms; 0: no limit."""
 
 
 class ListenerMechanisms(NamedTuple):
-    """The mechanisms of one listener, in the order of its options."""
+    """Mechanisms of one listener, in the order of its options."""
 
     mechanisms: Mapping[str, Offer]
     max_frame_bytes: int
-    """Of a frame that comes before a login is complete."""
+    """Bytes of a frame before the login is complete."""
 
 
 class LoginMechanisms:
-    """Those of every listener that wants a login, and the keys that tokens are checked with."""
+    """Mechanisms of all listeners with SASL, and the keys that verify tokens."""
 
     def __init__(self, config: BrokerConfig, users: ScramUsers, rng: Rng, now_ms: int, wall: WallTime) -> None:
-        """Make what the options ask for. Raises ConfigError; MissingExtra, for what a mechanism needs."""
+        """Build the configured mechanisms. Raises ConfigError, or MissingExtra for a missing package."""
         self.by_listener: dict[str, ListenerMechanisms] = {}
         self.keys: dict[str, SigningKeys] = {}
-        """By their addresses; to be fetched."""
+        """Keys by URL."""
         self.notes: list[Note] = []
         self.users = users
         self._chance = DerivedChance(rng) if any(one.protocol.uses_sasl for one in listeners_of(config)) else rng
@@ -66,7 +64,7 @@ class LoginMechanisms:
     def _of_listener(self, config: BrokerConfig, name: str) -> ListenerMechanisms:
         general = listener_config(config, name)
         if not general.sasl_enabled_mechanisms:
-            raise ConfigError(f"sasl.enabled.mechanisms: the listener {name} wants a login and offers none")
+            raise ConfigError(f"sasl.enabled.mechanisms: listener {name} uses SASL, but has no mechanism")
         found = {}
         for mechanism in general.sasl_enabled_mechanisms:
             said = listener_config(config, name, mechanism)
@@ -74,7 +72,7 @@ class LoginMechanisms:
         return ListenerMechanisms(found, general.sasl_server_max_receive_size)
 
     def _begin(self, mechanism: str, said: ListenerConfig, listener: str) -> Callable[[], ServerExchange]:
-        """Return what begins a login by ``mechanism``."""
+        """Return a factory of the mechanism's exchange."""
         prefix = f"listener.name.{listener.lower()}.{mechanism.lower()}."
         if mechanism == PLAIN:
             return partial(PlainServer, _plain_users(said, listener, prefix))
@@ -88,19 +86,19 @@ class LoginMechanisms:
         url = said.sasl_oauthbearer_jwks_endpoint_url
         if handler not in {"", SIGNED_TOKENS, UNSECURED}:
             raise ConfigError(
-                f"{prefix}sasl.server.callback.handler.class: {handler} is not known here, only {SIGNED_TOKENS}"
+                f"{prefix}sasl.server.callback.handler.class: unknown class {handler}, expected {SIGNED_TOKENS}"
             )
         if demands_signed_tokens(said):
             return self._signed(said, url, listener)
         self.notes.append(
-            warning(f"the listener {listener} believes every token (OAUTHBEARER, unsecured): this is for tests alone")
+            warning(f"listener {listener} accepts any token (OAUTHBEARER, unsecured): use it only for tests")
         )
         return _unsecured(_entry(said, prefix, OAUTH_MODULE), prefix, self._wall)
 
     def _signed(self, said: ListenerConfig, url: str | None, listener: str) -> SignedTokens:
         option = "sasl.oauthbearer.jwks.endpoint.url"
         if not url:
-            raise ConfigError(f"{option}: the listener {listener} takes signed tokens; say where the keys are")
+            raise ConfigError(f"{option} is missing: the listener {listener} needs a URL of keys for signed tokens")
         if not url.startswith(URLS):
             raise ConfigError(f"{option}={url!r}: expected https://HOST/PATH or file:/PATH")
         with needs("security", "OAUTHBEARER with signed tokens"):
@@ -126,14 +124,14 @@ class LoginMechanisms:
         return earliest(*(keys.wake_at_ms for keys in self.keys.values())) if self.keys else None
 
     def keys_to_fetch(self, now_ms: int) -> list[str]:
-        """Return, once, the addresses that keys are to be fetched from now."""
+        """Return the URLs to fetch now, each once."""
         return [url for url, keys in self.keys.items() if keys.take_wish(now_ms)]
 
     def keys_fetched(self, url: str, content: bytes | None, problem: str, now_ms: int) -> Note:
-        """Take what a fetch gave, or why it gave nothing; what to tell."""
+        """Store the fetched keys or the problem; return a line for the log."""
         keys = self.keys.get(url)
         if keys is None:
-            return debug(f"keys from {url}, which nobody wants")
+            return debug(f"ignored keys from {url}: no mechanism uses them")
         if content is None:
             keys.failed(problem, now_ms)
         else:
@@ -144,29 +142,29 @@ class LoginMechanisms:
 
 
 def _entry(said: ListenerConfig, prefix: str, module: str) -> JaasEntry:
-    """Return the JAAS entry of a mechanism, which need not be there. Raises ConfigError."""
+    """Return the JAAS entry of a mechanism, empty if not configured. Raises ConfigError."""
     if said.sasl_jaas_config is None:
         return JaasEntry(module)
     option = f"{prefix}{JAAS_OPTION}"
     entry = parse_jaas(said.sasl_jaas_config, option)
     if entry.module != module:
-        raise ConfigError(f"{option}: the entry is of {entry.module}, expected one of {module}")
+        raise ConfigError(f"{option}: expected an entry of {module}, not of {entry.module}")
     return entry
 
 
 def _plain_users(said: ListenerConfig, listener: str, prefix: str) -> Mapping[str, Secret]:
     users = _entry(said, prefix, PLAIN_MODULE).under("user_")
     if not users:
-        raise ConfigError(
-            f"{prefix}{JAAS_OPTION}: PLAIN is enabled on the listener {listener} without users: {PLAIN_ADVICE}"
-        )
+        raise ConfigError(f"{prefix}{JAAS_OPTION}: PLAIN has no users on listener {listener}: {PLAIN_ADVICE}")
     return users
 
 
 def _unsecured(entry: JaasEntry, prefix: str, wall: WallTime) -> UnsecuredTokens:
     skew = entry.get("unsecuredValidatorAllowableClockSkewMs") or "0"
     if not skew.isascii() or not skew.isdigit():
-        raise ConfigError(f"{prefix}{JAAS_OPTION}: unsecuredValidatorAllowableClockSkewMs is no number of milliseconds")
+        raise ConfigError(
+            f"{prefix}{JAAS_OPTION}: unsecuredValidatorAllowableClockSkewMs={skew}: expected milliseconds"
+        )
     return UnsecuredTokens(
         entry.get("unsecuredValidatorPrincipalClaimName") or "sub",
         entry.get("unsecuredValidatorScopeClaimName") or "scope",

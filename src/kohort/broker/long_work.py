@@ -1,15 +1,14 @@
-"""Requests that take long: served in steps, large ones in parts, and other requests in between.
+"""Long requests: served in steps, large ones in parts, with other requests in between.
 
-A handler with much to do is a generator that yields every few milliseconds of work (kohort.steps). The rest after its
-first step waits here. A tick takes one step of one request, so a small request waits for one step, however many large
-ones there are. The answer of a long request is written in steps too, and both are freed in steps. A request goes on to
-its end although its peer is gone, as in Kafka: its changes must not be left half done.
+A long handler is a generator that yields every few milliseconds (kohort.steps). Its first step is taken at once; the
+rest waits here. Each Tick takes one step of one request, so a small request never waits for more than one step. Writing
+the response and freeing memory take steps, too. A request is completed even if its client disconnects, as in Kafka.
 
-A large request is cut into parts, each served as a request of its own, and the answers are joined; so handlers need not
-know how to stop half-way. An API is cut where each item has an answer of its own: the answer about one partition, group
-or resource does not bear on another. A part is cut by its names and by what they bring: the members of a group, the
-producers of a partition. Answers that change nothing become bytes part by part (``kohort.wire.large_messages``). They
-count as unread answers while they grow; the entries beyond ``queued.max.request.bytes`` are refused.
+A large request is split into parts, each served like a request of its own, and their responses are joined. This works
+for APIs whose items are independent: partitions, groups or resources. Parts are weighed by their items and what these
+refer to, such as the members of a group. Responses of reading APIs are encoded part by part
+(``kohort.wire.large_messages``) and count as unread answers while they grow; entries beyond
+``queued.max.request.bytes`` get an error.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from kohort.wire.large_messages import GrowingAnswer, free_in_steps
 from kohort.wire.schema import Message
 
 Done = Sequence[Buffer] | Unanswered | CloseConnection
-"""What became of a request: its response, framed; no response; or a reason to hang up."""
+"""Result of a request: encoded response, no response, or a reason to close the connection."""
 NOTHING_YET: Final = None
 
 
@@ -55,23 +54,22 @@ class LongWork:
         self._throttling = throttling
         self._counters = counters
         self.begun = 0
-        """How many there were."""
+        """Number of long requests since the start."""
         self._tasks: deque[tuple[Request, Iterator[Done | None]]] = deque()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def __iter__(self) -> Iterator[ReplyTo]:
-        """Yield where their answers go, for whoever looks from inside the process."""
+        """Yield the addressees of the waiting answers, for metrics and tests."""
         return (request.reply_to for request, _ in self._tasks)
 
     def add(self, task: Task) -> None:
-        """Go on with ``task`` when its turn comes."""
         self.begun += 1
         self._tasks.append((task.request, self._whole(task)))
 
     def step(self, now_ms: int) -> tuple[ReplyTo, Done] | None:
-        """Take one step of the next request; return where an answer goes, and the answer, if there is one."""
+        """Take one step of the next request; return addressee and answer of a completed request."""
         if not self._tasks:
             return None
         request, steps = self._tasks.popleft()
@@ -95,7 +93,7 @@ class LongWork:
             answer = yield from task.steps
             if isinstance(answer, Message):
                 yield from self._counters.by_api[request.reply_to.api_key].find_errors(answer, _pace())
-            if answer is not Unanswered.LATER:  # and is told at once what that takes
+            if answer is not Unanswered.LATER:  # answers that come LATER are settled when released
                 answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
             if isinstance(answer, Message):
                 held.append(answer)
@@ -108,8 +106,8 @@ class LongWork:
             yield close
             answer = Unanswered.NEVER
         if answer is Unanswered.LATER:
-            return  # who answers later needs the request
-        answer = Unanswered.NEVER  # nobody else may hold what is let go
+            return  # the coordinator still needs the request
+        answer = Unanswered.NEVER  # drop the last reference, or `let_go` cannot free it
         if isinstance(request.message, Message):
             held.append(request.message)
             request.message = None
@@ -129,7 +127,7 @@ ServeOne = Callable[[BrokerState, Request], Answer | Task]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestSplitter:
-    """The splitter of one request into parts."""
+    """Division of a large request into parts."""
 
     state: BrokerState
     cost: Cost
@@ -145,13 +143,13 @@ class RequestSplitter:
         return False
 
     def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
-        """Yield each part, with the number of levels whose last item it continues."""
+        """Yield each part, and the number of levels on which it continues the previous item."""
         items = getattr(message, self.parts.request_path[0]) or ()
         for part, continued in self._cut(items, (), self.parts.request_path[1:]):
             yield _with(message, self.parts.request_path[0], part), continued
 
     def _weight(self, chain: tuple[Any, ...], inner: Sequence[str]) -> int:
-        """Return the units of work of an item; counting ends above the units of one part."""
+        """Return the work units of an item, or any number above the limit of a part."""
         most, extra_units = self.parts.max_units, self.parts.extra_units
         weight = 1 if extra_units is None else 1 + extra_units(self.state, chain)
         if not inner or weight > most:
@@ -168,7 +166,7 @@ class RequestSplitter:
     def _cut(
         self, items: Iterable[Any], outer: tuple[Any, ...], inner: Sequence[str]
     ) -> Iterator[tuple[list[Any], int]]:
-        """Yield parts of ``items``, each with the number of levels whose last item it continues."""
+        """Yield parts of ``items``, each with the number of levels that it continues."""
         held: list[Any] = []
         most = room = self.parts.max_units
         for item in items:
@@ -189,7 +187,7 @@ class RequestSplitter:
 
 
 def splitter_of(state: BrokerState, request: Request, cost: Cost) -> RequestSplitter | None:
-    """Return the splitter of ``request``; None if it is served whole."""
+    """Return the splitter of a large request; None to serve the request as a whole."""
     parts = cost.parts_of(request.version)
     if parts is not None:
         splitter = RequestSplitter(state, cost, parts)
@@ -203,7 +201,7 @@ def splitter_of(state: BrokerState, request: Request, cost: Cost) -> RequestSpli
 def serve_in_parts(
     state: BrokerState, request: Request, splitter: RequestSplitter, serve_one: ServeOne
 ) -> AnswerInSteps:
-    """Have ``serve_one`` serve each part; the answers to all of them, or the first that refuses the request whole."""
+    """Serve each part; join their answers, or return the first that rejects the whole request."""
     if splitter.parts.writes:
         return (yield from _serve_writes(state, request, splitter, serve_one))
     number = request.reply_to.connection
@@ -229,12 +227,12 @@ def _served(
 ) -> Steps[Message]:
     refuse, limit = splitter.parts.refuse, state.unread.answer_bytes
     if refuse is not None and growing.written_bytes > limit:
-        return refuse(part, f"the answer is larger than {limit} bytes (queued.max.request.bytes): ask for less at once")
+        return refuse(part, f"the response exceeds {limit} bytes (queued.max.request.bytes): request fewer items")
     answer = serve_one(state, part)
     if isinstance(answer, Task):
         answer = yield from answer.steps
     assert isinstance(answer, Message), "an API that changes nothing answers at once"
-    if not is_replaced(type(answer)):  # the errors in bytes are not found later
+    if not is_replaced(type(answer)):  # errors within encoded entries cannot be counted later
         pace = Pace(goes_on=True)
         yield from state.counters.by_api[part.reply_to.api_key].find_errors(answer, pace.is_due)
     return answer
@@ -272,7 +270,7 @@ def _serve_writes(
 
 
 def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[FlushTarget]]:
-    """Take the coordinator's answer from the answers that wait to be sent."""
+    """Remove and return the coordinator's answer to the request, before it is sent."""
     for place, reply in enumerate(state.released):
         if reply.to == request.reply_to:
             del state.released[place]
@@ -285,7 +283,7 @@ def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[
 
 
 def _with(message: Any, name: str, value: list[Any]) -> Any:
-    """Return a copy of ``message`` with one field changed."""
+    """Return a copy of ``message`` with one changed field."""
     made = copy(message)
     setattr(made, name, value)
     return made

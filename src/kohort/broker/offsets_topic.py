@@ -1,9 +1,8 @@
-"""``__consumer_offsets``: where the coordinator's records go, and where they are read from.
+"""``__consumer_offsets``: appends the coordinator's records and loads them.
 
-The coordinator is given ``append``; it knows no log. Loading hands it every record of a partition in order, so that a
-broker goes on with the groups it had, or takes over those of another (protocol/groups.md#loading). At the start
-everything that is led here is read before anyone is served; later a partition is read in slices, and its groups answer
-COORDINATOR_LOAD_IN_PROGRESS until it is through. A partition without records is loaded at once.
+The coordinator gets ``append`` and has no access to logs. Loading replays each record of a partition in order
+(protocol/groups.md#loading). At the start, all partitions that this node leads are loaded before any request. Later,
+partitions are loaded in slices, and their groups return COORDINATOR_LOAD_IN_PROGRESS meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ NAME: Final = "__consumer_offsets"
 
 
 class OffsetsTopic:
-    """The topic, once it exists, and its contact with the coordinator of one node."""
+    """The topic and its coordinator on one node."""
 
     name = NAME
 
@@ -44,16 +43,16 @@ class OffsetsTopic:
         self._counters = counters
         self._coordinator: Coordinator | None = None
         self._epochs: dict[int, int] = {}
-        """The leader epoch in which each partition was taken up here: in a later one another may have written."""
+        """Leader epoch in which each partition was loaded: in a later epoch another node may have written."""
         self._loading: dict[int, tuple[Iterator[list[LogItem]], Skipped]] = {}
         self._began_ms: dict[int, int] = {}
-        """When each began to load."""
+        """Start of loading, by partition."""
         self._unflushed: list[FlushTarget] = []
         self._notes: list[Note] = []
 
     @property
     def partition_count(self) -> int:
-        """Partitions of the topic, now or once it exists; groups are placed by this number."""
+        """Number of partitions, or the configured number before the topic exists."""
         topic = self._cluster.topics.get(NAME)
         return len(topic.partitions) if topic is not None else self._config.offsets_topic_num_partitions
 
@@ -62,18 +61,18 @@ class OffsetsTopic:
         return bool(self._loading)
 
     def take_notes(self) -> list[Note]:
-        """Return what went wrong while loading, for the broker's log."""
+        """Return failures of loading, for the broker's log."""
         notes, self._notes = self._notes, []
         return notes
 
     def serve(self, coordinator: Coordinator, now_ms: int) -> None:
-        """Give the coordinator what the log holds of its groups; the broker calls this before it serves anyone."""
+        """Load the groups of this node; called once, before any request."""
         self._coordinator = coordinator
         replies = [*self.follow(now_ms), *self.load_rest(now_ms)]
         assert not replies, "nobody has asked anything yet"
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic; create it if it is missing."""
+        """Return the topic, creating it if missing."""
         topic = self._cluster.topics.get(NAME)
         if topic is not None:
             return topic
@@ -90,13 +89,12 @@ class OffsetsTopic:
         return topic
 
     def take_unflushed(self) -> list[FlushTarget]:
-        """Return what the appends since the last call still want on the disk before anything that rests on them is
-        told."""
+        """Return the offsets that must be flushed before answers based on recent appends are sent."""
         needs, self._unflushed = self._unflushed, []
         return needs
 
     def leader_of(self, partition: int, now_ms: int) -> int:
-        """Return the node that coordinates the groups of ``partition``, or NO_LEADER."""
+        """Return the coordinator of the partition's groups, or NO_LEADER."""
         return self._cluster.leader_of(self.ensure(now_ms), partition)
 
     def append(
@@ -106,12 +104,12 @@ class OffsetsTopic:
         now_ms: int,
         producer: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """Append ``records`` as one batch, whole or not at all: the coordinator's ``AppendRecords``."""
+        """Append ``records`` as one batch."""
         topic = self._cluster.topics.get(NAME)
         if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{NAME} does not exist yet")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{NAME} does not exist")
         if not self._is_mine(topic, partition):
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{NAME}-{partition} is led by another node by now")
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this node does not lead {NAME}-{partition}")
         wall_ms = self._cluster.wall.at(now_ms)
         made = [NewRecord(key, value, (), wall_ms) for key, value in records]
         if producer is None:
@@ -127,16 +125,16 @@ class OffsetsTopic:
         self._purgatory.appended((topic.topic_id, partition), len(batch))
 
     def _is_mine(self, topic: Topic, partition: int) -> bool:
-        """Tell whether this node leads the partition, and has since it was taken up."""
+        """Return True if this node leads the partition in the epoch in which it was loaded."""
         if self._cluster.is_alone:
             return True
         epoch = topic.partitions[partition].leader_epoch
         return self._cluster.leader_of(topic, partition) == self._node_id and epoch == self._epochs.get(partition)
 
-    # ---------------------------------------------------------------- taking up and laying down
+    # ---------------------------------------------------------------- loading and unloading
 
     def follow(self, now_ms: int) -> list[Reply]:
-        """Lay down the partitions that others lead by now, and begin to load those that are led here."""
+        """Unload partitions that other nodes lead, and start loading those led here."""
         assert self._coordinator is not None, "serve() comes first"
         topic = self._cluster.topics.get(NAME)
         replies: list[Reply] = []
@@ -154,7 +152,7 @@ class OffsetsTopic:
             if self._cluster.leader_of(topic, partition) == self._node_id:
                 self._epochs[partition] = log.leader_epoch
                 self._coordinator.start_loading(partition)
-                if not log.log_end_offset:  # as in a topic that was just created: no client has to wait
+                if not log.log_end_offset:  # an empty partition needs no loading
                     self._counters.loaded(0)
                     replies += self._coordinator.finish_loading(partition, now_ms)
                     continue
@@ -164,14 +162,14 @@ class OffsetsTopic:
         return replies
 
     def load_rest(self, now_ms: int) -> list[Reply]:
-        """Read to the end whatever is loading."""
+        """Load all remaining records."""
         replies: list[Reply] = []
         while self._loading:
             replies += self.load_some(now_ms)
         return replies
 
     def load_some(self, now_ms: int) -> list[Reply]:
-        """Read on in one partition that is loading. One that is damaged is not coordinated; others are."""
+        """Load a slice of one partition; a damaged partition is not coordinated."""
         assert self._coordinator is not None, "serve() comes first"
         for partition, (slices, skipped) in self._loading.items():
             try:

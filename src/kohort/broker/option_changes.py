@@ -1,12 +1,11 @@
-"""Options that change at run time, for AlterConfigs, IncrementalAlterConfigs and DescribeConfigs.
+"""Changes of options at run time, for AlterConfigs, IncrementalAlterConfigs and DescribeConfigs.
 
-Options of brokers (KIP-226) are set on one broker, or as the default of all brokers (resource name ``""``); options of
-logins only on one broker, as in Kafka. ``config/dynamic_broker.py`` lists them. The default of all brokers has one more
-option, ``kohort.stopped.nodes``: appending the id of a node stops it, subtracting the id starts it.
+Broker options (KIP-226) are set on one broker, or as the default of all (resource name ``""``); login options only on
+one broker, as in Kafka (``config/dynamic_broker.py``). The default of all brokers has the additional option
+``kohort.stopped.nodes``: appending a node id stops the node, subtracting it starts the node.
 
-Groups (KIP-848) and subscriptions to metrics of clients (KIP-714) have options of their own. Kafka neither appends to
-nor subtracts from their lists. A subscription whose last option is deleted is gone. Deleting an option that is not set
-succeeds, whatever its name is, as in Kafka.
+Options of groups (KIP-848) and metrics subscriptions (KIP-714) accept only SET and DELETE, as in Kafka. A subscription
+without options is removed. Deleting an unset or unknown option succeeds, as in Kafka.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ OF_CLUSTER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER
 
 
 def edited(now: list[str], operation: int, value: str) -> list[str]:
-    """Return a list after SET, APPEND or SUBTRACT of the comma-separated ``value``. Raises ApiError INVALID_REQUEST."""
+    """Apply SET, APPEND or SUBTRACT of a comma-separated value to a list. Raises INVALID_REQUEST."""
     given = [part.strip() for part in value.split(",") if part.strip()]
     if operation == SET:
         return given
@@ -51,29 +50,28 @@ def edited(now: list[str], operation: int, value: str) -> list[str]:
         return [*now, *(part for part in given if part not in now)]
     if operation == SUBTRACT:
         return [part for part in now if part not in given]
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"operation {operation}")
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown operation {operation}")
 
 
 def levels_of(state: BrokerState) -> BrokerLevels:
-    """Return the options of this broker by level."""
     kept = state.cluster.broker_options
     return BrokerLevels(kept.of(str(state.node.node_id)), kept.of(ALL), state.started_with)
 
 
 def levels_of_logs(state: BrokerState) -> BrokerLevels:
-    """Return the options that topics fall back to: of several nodes, which share their logs, none alone counts."""
+    """Return the options that topics inherit; nodes that share their logs use only the common default."""
     levels = levels_of(state)
     return levels if state.cluster.is_alone else levels._replace(own={})
 
 
 def check_broker(state: BrokerState, name: str) -> None:
-    """Raise ApiError INVALID_REQUEST unless ``name`` is the id of this broker."""
+    """Raise INVALID_REQUEST unless ``name`` is the id of this node."""
     if name != str(state.node.node_id):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"no broker {name!r}; this one is {state.node.node_id}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown broker {name!r}, this is {state.node.node_id}")
 
 
 def alter_broker(state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool) -> None:
-    """Carry out the changes; ``keep`` leaves options that are not named as they are. Raises ApiError or ConfigError."""
+    """Apply the changes; ``keep`` leaves other options unchanged. Raises ApiError or ConfigError."""
     if name:
         check_broker(state, name)
     of_nodes = [change for change in changes if change[0] == STOPPED_NODES and not name]
@@ -94,7 +92,7 @@ def alter_broker(state: BrokerState, name: str, changes: list[Change], *, keep: 
 
 
 def take_effect(state: BrokerState) -> Steps[None]:
-    """Put changed options in force, on this node first."""
+    """Apply changed options to all nodes, this one first."""
     state.reconfigure()
     yield from state.cluster.reconfigure()
 
@@ -104,49 +102,49 @@ def _checked(state: BrokerState, held: Mapping[str, str], name: str, operation: 
     if option is None:
         known = {o.name for o in options_of(BrokerConfig)} | IGNORED | COARSER
         if name in known:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is given when a broker is started")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} can only be set when a broker starts")
         raise unknown_option(name, known | DYNAMIC.keys())
     if value is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}: a value is missing")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}: the value is missing")
     if operation in (APPEND, SUBTRACT):
         if option.type is not list:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} is no list: nothing can be appended or subtracted")
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} is not a list: only SET and DELETE are possible")
         static = getattr(state.started_with, option.attribute, option.default)
         before = option.parse(held[name]) if name in held else static
         return ",".join(edited(before, operation, value))
     if operation != SET:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"operation {operation}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown operation {operation}")
     try:
         parsed = option.parse(value)
         check_limits(name, parsed)
         return text_of(parsed) or ""
-    except ConfigError as error:  # of brokers Kafka says it with this code
+    except ConfigError as error:  # Kafka's code for invalid broker options
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
 def _check_level(broker: str, name: str) -> None:
     if not broker and name.startswith(OF_ONE_BROKER):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is given for one broker, not as a default of all of them")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} can only be set on one broker, not as the default of all")
 
 
 def _stopped_after(state: BrokerState, changes: list[Change]) -> list[str]:
-    """Return the nodes that are to be stopped. Raises ApiError for one that is not there, or if none were left."""
+    """Return the nodes to stop. Raises ApiError for unknown nodes, or if no node would be left."""
     cluster = state.cluster
     stopped = [str(node_id) for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted]
     for _, operation, value in changes:
         stopped = [] if operation == DELETE else edited(stopped, operation, value or "")
     unknown = [text for text in stopped if not text.isdecimal() or int(text) not in cluster.nodes]
     if unknown:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"there is no node {unknown[0]}, only {sorted(cluster.nodes)}")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"unknown node {unknown[0]}, expected {sorted(cluster.nodes)}")
     if len(set(stopped)) == len(cluster.nodes):
-        raise ApiError(ErrorCode.INVALID_CONFIG, "one node has to be up; end the process instead")
+        raise ApiError(ErrorCode.INVALID_CONFIG, "at least one node must stay up; end the process instead")
     return stopped
 
 
 def _stop(state: BrokerState, stopped: list[str]) -> None:
     cluster = state.cluster
     down = {int(text) for text in stopped}
-    for node_id in sorted(cluster.nodes, key=down.__contains__):  # start first, so that someone is always up
+    for node_id in sorted(cluster.nodes, key=down.__contains__):  # start nodes before stopping others
         if (node_id in cluster.wanted) == (node_id in down):
             cluster.want(node_id, up=node_id not in down)
 
@@ -154,7 +152,7 @@ def _stop(state: BrokerState, stopped: list[str]) -> None:
 def alter_group(
     state: BrokerState, request: Request, name: str, changes: list[Change], *, keep: bool, validate_only: bool
 ) -> None:
-    """Carry out the changes; ``keep`` leaves options that are not named as they are. Raises ApiError or ConfigError."""
+    """Apply the changes; ``keep`` leaves other options unchanged. Raises ApiError or ConfigError."""
     _check_group_name(name)
     kept = state.cluster.group_options
     given = {option: str(value) for option, value in kept.of(name).items()} if keep else {}
@@ -174,16 +172,16 @@ def alter_group(
 
 def _group_value(option: str, operation: int, value: str | None) -> str:
     if value is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{option}: a value is missing")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{option}: the value is missing")
     if operation in (APPEND, SUBTRACT):
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"{option} is no list: nothing can be appended or subtracted")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{option} is not a list: only SET and DELETE are possible")
     if operation != SET:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"operation {operation}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown operation {operation}")
     return value
 
 
 def settings_of_group(state: BrokerState, name: str) -> Sequence[Setting]:
-    """Return the options of a group, whether it is there or not. Raises ApiError without a name."""
+    """Return the options of a group, existing or not. Raises ApiError without a name."""
     _check_group_name(name)
     return group_settings(levels_of(state), state.cluster.group_options.of(name))
 
@@ -196,7 +194,7 @@ def _check_group_name(name: str) -> None:
 def alter_subscription(
     state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool
 ) -> None:
-    """Carry out the changes; ``keep`` leaves options that are not named as they are. Raises ApiError or ConfigError."""
+    """Apply the changes; ``keep`` leaves other options unchanged. Raises ApiError or ConfigError."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     kept = state.cluster.subscriptions
@@ -214,14 +212,14 @@ def _subscription_value(option: str, operation: int, value: str | None) -> str:
         verb = "APPEND" if operation == APPEND else "SUBTRACT"
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {option} because its type is not LIST.")
     if operation != SET:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"operation {operation}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown operation {operation}")
     if value is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {option}")
     return value
 
 
 def settings_of_subscription(state: BrokerState, name: str) -> Sequence[Setting]:
-    """Return the options of a subscription, whether it is there or not. Raises ApiError without a name."""
+    """Return the options of a subscription, existing or not. Raises ApiError without a name."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
     return subscription_settings(state.cluster.subscriptions.by_name.get(name, {}))
@@ -230,8 +228,10 @@ def settings_of_subscription(state: BrokerState, name: str) -> Sequence[Setting]
 def authorized_resources(
     rights: Rights, operation: Operation, resources: list[Any]
 ) -> Steps[tuple[list[Any], list[tuple[Any, ErrorCode]]]]:
-    """Return the resources whose options the caller may see or change, and the others with why not; the topics and
-    groups by their name, everything else by the cluster. What is named twice is refused for that."""
+    """Split resources by the right to read or change their options, with an error code if denied.
+
+    Topics and groups need a right each, other resources one on the cluster. The handler rejects duplicates.
+    """
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     allowed: list[Any] = []
     refused: list[tuple[Any, ErrorCode]] = []

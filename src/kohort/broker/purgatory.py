@@ -1,14 +1,10 @@
-"""Requests that wait: fetches for records, answers for the disk.
+"""Waiting fetches, and answers that wait for a flush.
 
-Requests that wait: fetches, until enough bytes have arrived on their partitions or their time is up.
+A fetch waits until enough bytes arrive on its partitions or its time is up. Fetches are indexed by partition, so an
+append costs only the fetches of that partition.
 
-Waiting requests are indexed by partition, so an append costs only what waits on that very partition.
-
-Answers that wait for the disk, where ``flush.messages`` has them wait.
-
-The appends of a request say which offsets have to be on the disk before its answer may leave. Flushes run beside the
-broker; while somebody waits it looks every millisecond whether they are through. Appends that come meanwhile share
-the next flush of their log (``kohort.log.partition``).
+If ``flush.messages`` demands it, an answer waits until its appends are on the disk. Flushes run in another thread; the
+broker checks each millisecond if they are done.
 """
 
 from __future__ import annotations
@@ -24,27 +20,27 @@ from kohort.log.partition import PartitionLog
 from kohort.wire.schema import Message
 
 PartitionKey = tuple[bytes, int]
-"""Topic id and partition: a topic made anew under an old name is another one."""
+"""Topic id and partition."""
 CHECK_EVERY_MS: Final = 1
 FlushTarget = tuple[PartitionLog, int]
-"""A log, and the last offset of it that has to be on the disk."""
+"""A log and the last offset that must be flushed."""
 
 
 @dataclass(slots=True, eq=False)
 class Parked:
-    """One waiting request: woken when ``missing_bytes`` have been appended to its partitions."""
+    """A waiting fetch, woken after ``missing_bytes`` were appended to its partitions."""
 
     reply_to: ReplyTo
     keys: list[PartitionKey]
     missing_bytes: int
     context: Any
     committed_only: bool = False
-    """True for a reader of committed records."""
+    """True for read_committed."""
     serial: int = -1
 
 
 class Purgatory:
-    """All waiting requests of a broker. A connection has at most one, as it has one request in flight."""
+    """All waiting fetches of a broker, at most one per connection."""
 
     def __init__(self) -> None:
         self._by_partition: dict[PartitionKey, dict[int, Parked]] = {}
@@ -52,7 +48,7 @@ class Purgatory:
         self._by_connection: dict[ConnectionId, int] = {}
         self._timers: Timers[int] = Timers()
         self.woken: dict[int, Parked] = {}
-        """Requests to be answered now; they are no longer parked."""
+        """Woken fetches that are not answered yet."""
         self._serial = 0
         self.parked = 0
         self.expired = 0
@@ -61,18 +57,18 @@ class Purgatory:
         return len(self._parked)
 
     def __iter__(self) -> Iterator[Parked]:
-        """Yield who waits, for whoever looks from inside the process."""
+        """Yield the waiting fetches, for metrics and tests."""
         return iter(self._parked.values())
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Time of the next expiry; 0 while woken requests wait to be taken."""
+        """Time of the next expiry; 0 if woken fetches are not answered yet."""
         if self.woken:
             return 0
         return self._timers.wake_at_ms
 
     def park(self, parked: Parked, deadline_ms: int) -> None:
-        """Keep ``parked`` until its bytes have come or ``deadline_ms`` has."""
+        """Let a fetch wait until ``deadline_ms`` at most."""
         assert parked.reply_to.connection not in self._by_connection, "one request in flight per connection"
         self._serial += 1
         self.parked += 1
@@ -84,7 +80,10 @@ class Purgatory:
             self._by_partition.setdefault(key, {})[parked.serial] = parked
 
     def appended(self, key: PartitionKey, size: int, *, undecided: bool = False) -> None:
-        """Wake whoever has enough now that ``size`` bytes, of an open transaction if ``undecided``, were appended."""
+        """Count appended bytes, and wake fetches that have enough.
+
+        ``undecided``: the bytes belong to an open transaction.
+        """
         waiting = self._by_partition.get(key)
         if waiting is None:
             return
@@ -96,18 +95,17 @@ class Purgatory:
                 self._wake(parked)
 
     def changed(self, keys: Iterable[PartitionKey]) -> None:
-        """Wake who waits on one of these partitions, to which something else happened (deleted, cut, decided)."""
+        """Wake the fetches of deleted, moved or newly committed partitions."""
         for key in keys:
             for parked in list(self._by_partition.get(key, {}).values()):
                 self._wake(parked)
 
     def wake_all(self) -> None:
-        """Wake everyone, whatever the clock says."""
         for parked in list(self._parked.values()):
             self._wake(parked)
 
     def forget(self, connection: ConnectionId) -> None:
-        """Forget what waits for a connection that is gone."""
+        """Drop the fetch of a closed connection."""
         serial = self._by_connection.get(connection)
         if serial is not None:
             self._remove(self._parked[serial])
@@ -115,14 +113,12 @@ class Purgatory:
             del self.woken[woken.serial]
 
     def wake_due(self, now_ms: int) -> None:
-        """Wake whose time is up."""
         if (wake_at := self._timers.wake_at_ms) is not None and wake_at <= now_ms:
             for serial in list(self._timers.pop_due(now_ms)):
                 self.expired += 1
                 self._wake(self._parked[serial])
 
     def take_woken(self) -> list[Parked]:
-        """Return the requests to answer now: woken by bytes, or out of time."""
         woken = list(self.woken.values())
         self.woken.clear()
         return woken
@@ -145,7 +141,7 @@ class Purgatory:
 
 @dataclass(slots=True, eq=False)
 class PendingAnswer:
-    """An answer that waits. ``finish`` makes it, given the logs whose flush failed."""
+    """An answer that waits for flushes; ``finish`` builds it from the logs that failed."""
 
     reply_to: ReplyTo
     needs: Sequence[FlushTarget]
@@ -153,7 +149,7 @@ class PendingAnswer:
     failed: dict[PartitionLog, Refusal] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Cross off what is through, one way or the other: what failed must not look well after a later flush."""
+        """Drop finished flushes; a failure counts even if a later flush of the log succeeds."""
         self.needs = [needed for needed in self.needs if not self._is_through(*needed)]
 
     def _is_through(self, log: PartitionLog, offset: int) -> bool:
@@ -165,7 +161,7 @@ class PendingAnswer:
 
 
 class FlushWaits:
-    """All answers of a broker that wait for the disk."""
+    """All answers of a broker that wait for flushes."""
 
     def __init__(self) -> None:
         self._held: list[PendingAnswer] = []
@@ -175,12 +171,11 @@ class FlushWaits:
         return len(self._held)
 
     def hold(self, held: PendingAnswer, now_ms: int) -> None:
-        """Answer when all that ``held`` needs is on the disk, or cannot be brought there."""
         self._held.append(held)
         self.wake_at_ms = now_ms + CHECK_EVERY_MS
 
     def answer(self, request: Request, needs: Sequence[FlushTarget], answer: Message, otherwise: Message) -> Answer:
-        """Answer a request when what it ``needs`` is on the disk: ``answer``, or ``otherwise`` where that failed."""
+        """Return ``answer`` when ``needs`` are flushed, or ``otherwise`` if a flush failed."""
         if not needs:
             return answer
         self.hold(
@@ -189,18 +184,18 @@ class FlushWaits:
         return Unanswered.LATER
 
     def take_back(self, reply_to: ReplyTo) -> PendingAnswer:
-        """Return the answer that waits for ``reply_to``, which waits no longer."""
+        """Stop waiting with the answer for ``reply_to``, and return it."""
         held = next(held for held in self._held if held.reply_to == reply_to)
         self._held.remove(held)
         return held
 
     def check_now(self) -> None:
-        """Have the next ``take_done`` look, whatever the clock says."""
+        """Check the flushes in the next ``take_done``."""
         if self._held:
             self.wake_at_ms = 0
 
     def take_done(self, now_ms: int) -> list[tuple[ReplyTo, Message]]:
-        """Return the answers that may leave now, in the order in which they began to wait."""
+        """Return the answers whose flushes are done, in the order of their requests."""
         if self.wake_at_ms is None or now_ms < self.wake_at_ms:
             return []
         done, waiting = [], []

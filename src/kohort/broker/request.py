@@ -1,4 +1,4 @@
-"""A request as handlers see it, where its answer goes, and what a handler can return."""
+"""Requests, their callers, and results of handlers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from kohort.wire.schema import Message
 M = TypeVar("M", bound=Message)
 
 ConnectionId = int
-"""Given by whoever accepts connections, and used once."""
+"""Set by the server, and never reused."""
 
 
 class ReplyTo(NamedTuple):
-    """Where an answer goes. A connection has one request in flight, so this names one request as long as it waits."""
+    """Connection and header of a request: the address of its answer."""
 
     connection: ConnectionId
     correlation_id: int
@@ -41,8 +41,7 @@ class ReplyTo(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """Who is behind a connection: the address that it comes from, the listener that it came in on, as whom it is
-    logged in, and the port that it comes from, if that is known."""
+    """Address, listener, principal and port (None: unknown) of a connection's client."""
 
     host: str
     listener: str = DEFAULT_LISTENER
@@ -52,8 +51,6 @@ class Caller(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One decoded request."""
-
     message: Any
     version: int
     reply_to: ReplyTo
@@ -63,23 +60,23 @@ class Request:
 
     @property
     def client_host(self) -> str:
-        """Where it comes from, as Kafka writes addresses: ``/127.0.0.1``."""
+        """Address in Kafka's format: ``/127.0.0.1``."""
         return f"/{self.caller.host}"
 
 
 def principal_of(request: Request) -> str:
-    """Return as whom the caller is logged in, as the journal of groups tells it; nothing for nobody."""
+    """Return the principal for the group journal, empty for the anonymous one."""
     principal = request.caller.principal
     return "" if principal == ANONYMOUS else str(principal)
 
 
 def sender_of(request: Request) -> Who:
-    """Return who sent a request, as the journal of groups tells it."""
+    """Return the client that sent the request, for the group journal."""
     return Who("", request.client_id, request.client_host, principal=principal_of(request))
 
 
 class Unanswered(Enum):
-    """What a handler returns instead of a response."""
+    """Result of a handler without a response."""
 
     LATER = "the request waits; its answer comes through BrokerState.released or the purgatory"
     NEVER = "the protocol has no response here (Produce with acks=0)"
@@ -87,12 +84,11 @@ class Unanswered(Enum):
 
 Answer = Message | Unanswered
 AnswerInSteps = Steps[Answer]
-"""The answer of a handler that may have much to do: it yields now and then, and others are served (long_work.py)."""
+"""Answer of a handler that yields between steps (long_work.py)."""
 
 
 class CloseConnection(Exception):
-    """The protocol's only answer is to close the connection. The text is for the log, where those of one ``kind``
-    that come from one host are counted (notes.py)."""
+    """The connection must be closed; the log counts reasons of the same ``kind`` and host."""
 
     def __init__(self, reason: str, kind: str = "refused") -> None:
         super().__init__(reason)
@@ -100,12 +96,11 @@ class CloseConnection(Exception):
 
 
 def unencodable(error: ProtocolError) -> CloseConnection:
-    """Return what is left where the version of a request cannot say the answer, such as odd words that a log holds."""
-    return CloseConnection(f"the answer cannot be written: {error}", "unencodable")
+    """Return the reason to close a connection whose version cannot encode the answer."""
+    return CloseConnection(f"the response cannot be encoded: {error}", "unencodable")
 
 
 Handler = Callable[[Any, Request], Answer | AnswerInSteps]
-"""``handler(state, request)``."""
 
 Intercept = Callable[[int, Api, Request], Answer | None]
 """``intercept(node_id, api, request)``: called before each request; returns a response, or None to serve the request.
@@ -115,23 +110,23 @@ Intercept = Callable[[int, Api, Request], Answer | None]
 
 
 class Refusal(NamedTuple):
-    """What an answer says of an error.
+    """Error code and message of an error for a response.
 
-    It is not the error: one that stays in a variable of its own traceback's frame is a cycle, and with it stays all
-    that those frames hold, a decompressed batch for one, until the collector comes by.
+    Unlike the exception, it keeps no traceback: a stored exception would keep the frames of its traceback, with their
+    batches, until the garbage collector runs.
     """
 
     code: ErrorCode
     message: str
     records: Sequence[tuple[int, str]] = ()
-    """Places in a batch, each with why that record is refused."""
+    """Positions of rejected records in the batch, with the reasons."""
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
 
 
 def refusal_of(error: KohortError) -> Refusal:
-    """Return the protocol's name for ``error``, with its text."""
+    """Return the code and message of ``error`` in the protocol."""
     if isinstance(error, RecordsRefused):
         return Refusal(error.code, error.message, error.refused)
     if isinstance(error, ApiError):

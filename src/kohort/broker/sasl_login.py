@@ -1,7 +1,6 @@
-"""The login by SASL of one connection, and its renewal (protocol/security.md#logins, KIP-43, KIP-152, KIP-368).
+"""SASL login of a connection, and its renewal (protocol/security.md#logins, KIP-43, KIP-152, KIP-368).
 
-A mechanism's tokens are judged in ``security/sasl``; here is what surrounds them: which request may come when, how a
-failure is answered, how long a login is good for.
+``security/sasl`` verifies the tokens. This module checks the order of requests, delays failures, and expires logins.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from kohort.wire.schema import Message
 AUTHENTICATE: Final = 36
 HANDSHAKE_KEY: Final = HANDSHAKE.to_bytes(2, "big")
 LEAST_APART_MS: Final = 1_000
-"""Between the beginnings of two new logins."""
+"""Minimum time between two logins of a connection."""
 KEYS_WAIT_MS: Final = 10_000
 
 M = TypeVar("M", bound=Message)
 
 _length = struct.Struct(">i")
 KIND_MOST_CHARS: Final = 300
-"""Characters of a failure by which the log counts its repetitions: they name the user and the reason."""
+"""Characters of a failure by which the log counts repetitions: user and reason."""
 
 
 class LoginPhase(Enum):
-    """What a login waits for."""
+    """Next expected request of a login."""
 
     BEGINNING = "ApiVersions or SaslHandshake"
     VERSIONS_TOLD = "SaslHandshake"
@@ -52,8 +51,6 @@ class LoginPhase(Enum):
 
 
 class SaslLogin(Login):
-    """The login of one connection, from its first frame to its end."""
-
     __slots__ = (
         "_caller",
         "_connection",
@@ -82,9 +79,9 @@ class SaslLogin(Login):
         self._offer: Offer | None = None
         self._exchange: ServerExchange | None = None
         self._held: tuple[Sequence[Buffer], Note] | None = None
-        """The answer of a failure, until its time has come."""
+        """Delayed response to a failed login, and its log line."""
         self._parked: tuple[bytes, ReplyTo | None, int] | None = None
-        """A token that waits for keys, whom it is from, and until when."""
+        """A token that waits for keys, its request, and the deadline."""
         self._principal: Principal | None = None
         self._expires_ms: int | None = None
         self._renewed_ms: int | None = None
@@ -124,7 +121,7 @@ class SaslLogin(Login):
         if now_ms < until_ms:
             return self._judge(token, reply_to, now_ms, until_ms)
         self._parked, self.awaits_keys = None, False
-        return self._refused(Refused(detail="the keys that check its token did not come in time"), reply_to)
+        return self._refused(Refused(detail="the keys that verify the token were not fetched in time"), reply_to)
 
     # ------------------------------------------------------------ before the tokens
 
@@ -141,7 +138,7 @@ class SaslLogin(Login):
             return self._tell_versions(frame, now_ms)
         if key != HANDSHAKE or not APIS[HANDSHAKE].serves(version):
             name = f"{APIS[key].name} version {version}" if key in APIS else f"API {key}"
-            return self._closed(f"{name} before the login: this listener wants SASL")
+            return self._closed(f"{name} before the login: this listener requires SASL")
         reply_to = ReplyTo(self._connection, correlation_id, key, version)
         message = self._decoded(wire.SaslHandshakeRequest, frame, version)
         offer = self._offers.get(message.mechanism)
@@ -149,7 +146,7 @@ class SaslLogin(Login):
             words = f"Unsupported SASL mechanism {message.mechanism}, enabled are {', '.join(self._offers)}"
             return self._fail(self._built(reply_to, self._handshake(ErrorCode.UNSUPPORTED_SASL_MECHANISM)), words)
         if self._principal is not None and message.mechanism != self._mechanism:
-            return self._closed(f"a new login by {message.mechanism}, after one by {self._mechanism}")
+            return self._closed(f"re-authentication by {message.mechanism}, expected {self._mechanism} as before")
         self._mechanism, self._offer = message.mechanism, offer
         self._exchange = offer.begin()
         self._phase = LoginPhase.REQUESTS if version else LoginPhase.RAW
@@ -158,7 +155,7 @@ class SaslLogin(Login):
     def _tell_versions(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
         reply_to, answer = dispatch(self._state, self._connection, self._caller, frame, now_ms)
         if not isinstance(answer, Message):
-            return self._closed("ApiVersions of many bytes before the login")
+            return self._closed("ApiVersions request is too large before the login")
         if isinstance(answer, ApiVersionsResponse) and answer.error_code == ErrorCode.NONE:
             self._phase = LoginPhase.VERSIONS_TOLD
         return LoginStep(self._built(reply_to, answer))
@@ -182,7 +179,7 @@ class SaslLogin(Login):
         return self._judge(bytes(message.auth_bytes), reply_to, now_ms)
 
     def _judge(self, token: bytes, reply_to: ReplyTo | None, now_ms: int, until_ms: int | None = None) -> LoginStep:
-        """Have the mechanism judge a token; ``until_ms`` where it has waited for keys already."""
+        """Let the mechanism verify a token; ``until_ms``: deadline of a token that waited for keys."""
         assert self._exchange is not None
         self._parked, self.awaits_keys = None, False
         try:
@@ -222,7 +219,7 @@ class SaslLogin(Login):
         told = f"{words}; {refused.detail}" if refused.detail else words
         return self._fail(() if reply_to is None else self._built(reply_to, answer), told)
 
-    # ------------------------------------------------------------ answers
+    # ------------------------------------------------------------ responses
 
     def _token_answer(self, reply_to: ReplyTo | None, token: bytes, lifetime_ms: int) -> Sequence[Buffer]:
         if reply_to is None:
@@ -231,7 +228,7 @@ class SaslLogin(Login):
         return self._built(reply_to, answer)
 
     def _illegal(self, reply_to: ReplyTo) -> Sequence[Buffer]:
-        """Return a request's own answer with ILLEGAL_SASL_STATE, if its version has an error code."""
+        """Return the response with ILLEGAL_SASL_STATE, if its version has an error code."""
         response = SERVED[reply_to.api_key].response
         has_room = any(f.name == "error_code" and reply_to.version in f.versions for f in response.FIELDS)
         said = {"error_code": ErrorCode.ILLEGAL_SASL_STATE} if has_room else {}
@@ -241,7 +238,7 @@ class SaslLogin(Login):
             return ()
 
     def _fail(self, buffers: Sequence[Buffer], words: str) -> LoginStep:
-        """Hold an answer back for as long as failures are (KIP-306); the connection is closed after it."""
+        """Return the response of a failed login, after a delay (KIP-306), and close the connection."""
         delay_ms = self._state.config.connection_failed_authentication_delay_ms
         if not delay_ms:
             return LoginStep(buffers, closing=self._failure(words))
@@ -274,5 +271,5 @@ def _dotted(principal: Principal) -> str:
 
 
 def login_for(state: BrokerState, caller: Caller, connection: int) -> Login | None:
-    """Return the login that a new connection begins with, or None where its listener wants none."""
+    """Return the login of a new connection, None without SASL."""
     return SaslLogin(state, caller, connection) if caller.listener in state.logins.by_listener else None

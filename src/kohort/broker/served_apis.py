@@ -1,7 +1,6 @@
-"""Which APIs a broker serves, and how far: all that there are, or what the release had that it stands in for.
+"""Served APIs and versions: all, or those of the Kafka release in ``kohort.as.version``.
 
-``kohort.as.version`` caps both what is shown and what is answered. The lowest version of each API stays: what only
-clients before 2.1 spoke is not here (KIP-896).
+The lowest versions do not depend on the release: versions of clients before 2.1 are not implemented (KIP-896).
 """
 
 from __future__ import annotations
@@ -16,27 +15,24 @@ from kohort.wire.apis import Api
 FIRST_WITH_FEATURES: Final = "3.3"
 FIRST_THAT_NAMES_ITS_VERSIONS: Final = "2.4"
 FEATURE_NEEDS: Final = {"group.version": 68, "share.version": 76, "streams.version": 88}
-"""The APIs without which a feature is none, by API key."""
+"""API keys without which a feature is not advertised."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedApis:
-    """What a broker tells of itself, and holds to."""
-
     by_key: Mapping[int, Api]
     features: Mapping[str, Feature]
     features_epoch: int
-    """-1 without features: ApiVersions leaves them out."""
+    """-1 without features in ApiVersions."""
     names_its_versions: bool
-    """Whether who asks for too high a version of ApiVersions is told which there are (KIP-511)."""
+    """True if an unsupported version of ApiVersions gets the supported versions (KIP-511)."""
 
     def get(self, key: int) -> Api | None:
-        """Return an API that is served."""
         return self.by_key.get(key)
 
 
 def served_as(apis: Mapping[int, Api], release: str) -> ServedApis:
-    """Return what of ``apis`` a broker serves that stands in for ``release`` of Apache Kafka."""
+    """Limit ``apis`` to those of a Kafka release."""
     capped = {}
     for key, api in apis.items():
         highest = api.high if release == NEWEST else highest_version(key, release)

@@ -1,4 +1,4 @@
-"""The options of a topic, a group or the broker as the protocol tells them: value, type, origin and meaning."""
+"""Options of topics, groups and brokers for DescribeConfigs: value, type, source and documentation."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ CLIENT_METRICS_CONFIG: Final = 7
 GROUP_CONFIG: Final = 8
 
 PASSWORD: Final = 9
-"""The type of options whose values are told to nobody."""
+"""Option type with hidden values."""
 
 STOPPED_NODES: Final = "kohort.stopped.nodes"
-"""Kohort's own option of all brokers, which changes while they run."""
+"""Additional option of the default of all brokers."""
 IN_COARSER_UNITS: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
-"""Options without a default of their own in Kafka: another has it (in hours, or of the flusher)."""
+"""Options without default: in Kafka, the option in a coarser unit has it."""
 
 
 BROKER_OPTIONS: Final = {option.attribute: option for option in options_of(BrokerConfig)}
@@ -41,7 +41,7 @@ Synonym = tuple[str, str | None, int]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One option as DescribeConfigs answers it; the one in force is the first of ``synonyms``."""
+    """An option in DescribeConfigs; the first synonym is in force."""
 
     name: str
     value: str | None
@@ -53,7 +53,7 @@ class Setting:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a value as Kafka writes it; a secret is told to nobody."""
+    """Return a value in Kafka's format, None for a secret."""
     if value is None or isinstance(value, Secret):
         return None
     if isinstance(value, bool):
@@ -62,7 +62,7 @@ def text_of(value: Any) -> str | None:
 
 
 def type_of(option: Option) -> int:
-    """Return Kafka's number for the type: BOOLEAN 1, STRING 2, INT 3, SHORT 4, LONG 5, DOUBLE 6, LIST 7, PASSWORD 9."""
+    """Return Kafka's number: BOOLEAN 1, STRING 2, INT 3, SHORT 4, LONG 5, DOUBLE 6, LIST 7, PASSWORD 9."""
     if option.type is int:
         return {16: 4, 32: 3, 64: 5}[option.bits]
     return {bool: 1, float: 6, list: 7, Secret: PASSWORD}.get(option.type, 2)
@@ -83,7 +83,7 @@ class BrokerLevels(NamedTuple):
         return [(name, texts[name], source) for texts, source in levels if name in texts]
 
     def synonyms(self, option: Option) -> list[Synonym]:
-        """Return every value of an option of BrokerConfig, the strongest first."""
+        """Return all values of an option, the strongest first."""
         held = getattr(self.started_with, option.attribute)
         value, default = text_of(held), text_of(option.default)
         given = [(option.name, value, STATIC_BROKER_CONFIG)] if value != default or isinstance(held, Secret) else []
@@ -92,7 +92,6 @@ class BrokerLevels(NamedTuple):
 
 
 def broker_settings(levels: BrokerLevels) -> list[Setting]:
-    """Return every option of the broker."""
     settings = []
     for option in options_of(BrokerConfig):
         synonyms = levels.synonyms(option)
@@ -113,7 +112,7 @@ def cluster_settings(stopped: Iterable[int]) -> list[Setting]:
 
 
 def topic_settings(levels: BrokerLevels, config: TopicConfig, overrides: Mapping[str, str | None]) -> list[Setting]:
-    """Return every option of a topic, with the broker's option that each falls back to."""
+    """Return all options of a topic, with the broker options that they inherit."""
     settings = []
     for option in options_of(TopicConfig):
         synonyms: list[Synonym] = []
@@ -127,7 +126,7 @@ def topic_settings(levels: BrokerLevels, config: TopicConfig, overrides: Mapping
 
 
 def group_settings(levels: BrokerLevels, own: GroupOptions) -> list[Setting]:
-    """Return every option of a group, with the broker's option (``group.`` before its name) that it falls back to."""
+    """Return all options of a group, with the broker options that they inherit."""
     settings = []
     for option in options_of(GroupConfig):
         synonyms = levels.synonyms(BROKER_OPTIONS[option.falls_back_to or ""])
@@ -138,7 +137,7 @@ def group_settings(levels: BrokerLevels, own: GroupOptions) -> list[Setting]:
 
 
 def subscription_settings(own: Mapping[str, str]) -> list[Setting]:
-    """Return every option of a subscription to metrics of clients; Kafka tells no synonyms of their defaults."""
+    """Return all options of a metrics subscription; as in Kafka, defaults have no synonyms."""
     config = parse_subscription(own)
     settings = []
     for option in SUBSCRIPTION_OPTIONS.values():
@@ -149,6 +148,6 @@ def subscription_settings(own: Mapping[str, str]) -> list[Setting]:
 
 
 def dynamic_settings(levels: BrokerLevels, options: Iterable[Option]) -> list[Setting]:
-    """Return those of ``options`` that were set at run time."""
+    """Return the options that were set at run time."""
     found = [(option, levels.dynamic(option.name)) for option in options]
     return [_setting(option, synonyms[0][1], synonyms) for option, synonyms in found if synonyms]

@@ -1,4 +1,4 @@
-"""What handlers share: data only. The code that decides is in the files beside it."""
+"""State that handlers share."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from kohort.wire.schema import Message
 
 @dataclass(slots=True)
 class BrokerState:
-    """The parts of a broker, and the answers that wait to be sent."""
+    """Parts of a broker, and answers to be sent."""
 
     started_with: BrokerConfig
-    """Options that the broker was started with."""
+    """Options at the start of the broker."""
     config: BrokerConfig
-    """Options in force: those of the start, and those changed at run time before them."""
+    """Options in force, including changes at run time."""
     rng: Rng
     node: AdvertisedNode
     listeners: Mapping[str, Listener]
-    """Listeners by name, with the ports that were taken."""
+    """Listeners by name, with their bound ports."""
     apis: ServedApis
     cluster: Cluster
     topics: Topics
     coordinator: Coordinator
     offsets_topic: OffsetsTopic
     internal_topics: Mapping[str, Callable[[int], Topic]]
-    """The broker's own topics by name, and what makes each at ``now_ms`` unless it is there."""
+    """Functions that create the internal topics if missing, by topic name."""
     sessions: FetchSessions
     purgatory: Purgatory
     unread: UnreadAnswers
@@ -61,15 +61,15 @@ class BrokerState:
     trailing_bytes: TrailingBytes = field(default_factory=TrailingBytes)
     released: list[Reply] = field(default_factory=list)
     access: AccessControl | None = None
-    """The authorizer; None if any client may do anything."""
+    """The authorizer; None gives each client all rights."""
     audit: Audit = field(default_factory=Audit)
     amendments: dict[ConnectionId, Callable[[Message], Message]] = field(default_factory=dict)
-    """Refused entries of a request whose answer comes later; they are added before it is sent."""
+    """Functions that add the errors of denied items to delayed answers, by connection."""
     intercept: Intercept | None = None
     counters: BrokerCounters = field(default_factory=BrokerCounters)
 
     def reconfigure(self) -> None:
-        """Put options that were changed at run time in force."""
+        """Apply options that changed at run time."""
         self.config = self.cluster.broker_options.in_force(self.started_with, str(self.node.node_id))
         self.coordinator.reconfigure(self.config)
         self.connections.reconfigure(self.config)
@@ -86,6 +86,6 @@ class BrokerState:
         )
 
     def take_notes(self) -> list[Note]:
-        """Return what the parts have to tell, each note given once."""
+        """Return the new log lines of all parts."""
         parts = (self.trailing_bytes.take_notes(), self.topics.take_disk_errors(), self.audit.take_notes())
         return [*chain.from_iterable(parts), *self.client_metrics.take_notes()]

@@ -261,5 +261,5 @@ def test_an_answer_that_its_version_cannot_say_costs_its_connection_alone(stage)
 
     peer.send(asked, 5, client_id="c" * 32_767)  # its member id would be longer than a string may be
 
-    assert "the answer cannot be written" in peer.closed
+    assert "the response cannot be encoded" in peer.closed
     assert (ann.heartbeat(), ben.heartbeat()) == (0, 0)

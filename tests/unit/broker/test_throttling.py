@@ -401,7 +401,7 @@ def test_a_listener_may_have_a_rate_and_a_limit_of_its_own():
         closed += [o.reason for o in outputs if hasattr(o, "note")]
 
     assert closed == [
-        "10.0.0.1: refused, 12 connections to OUTSIDE stand already (listener.name.outside.max.connections)"
+        "10.0.0.1: refused, 12 connections to OUTSIDE are open already (listener.name.outside.max.connections)"
     ]
     stage.connect().ask(ANYTHING, 12)
     assert stage.broker.wake_at_ms <= stage.now_ms + 1000

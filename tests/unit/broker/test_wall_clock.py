@@ -57,11 +57,11 @@ def test_wall_clock_that_is_set_ends_no_session_connection_or_transaction(stage,
     assert [peer.closed for peer in stage.peers.values()] == [None, None]
 
 
-@pytest.mark.parametrize(("ahead_ms", "way"), [(TWO_HOURS_MS, "ahead"), (-TWO_HOURS_MS, "back")])
+@pytest.mark.parametrize(("ahead_ms", "way"), [(TWO_HOURS_MS, "forward"), (-TWO_HOURS_MS, "back")])
 def test_wall_clock_that_is_set_is_logged(stage, ahead_ms, way):
     stage.give(WallClockSet(ahead_ms))
 
-    assert stage.said() == [f"the wall clock went 7200.0 s {way}: times of records follow it, timers do not"]
+    assert stage.said() == [f"the wall clock moved {way} by 7200.0 s: record timestamps follow, timers do not"]
 
 
 def test_append_time_follows_the_wall_clock_ahead_and_back(stage, peer):

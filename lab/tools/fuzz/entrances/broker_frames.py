@@ -348,7 +348,7 @@ class BrokerFrames(Entrance):
 
 def is_of_users(line: str) -> bool:
     """Tell whether a warning of the start is about something a user may do at any time."""
-    return "believes every token" in line
+    return "accepts any token" in line
 
 
 def header_of(frame: bytes, flexible: bool) -> bytes:

@@ -97,7 +97,7 @@ def delete_acls(state: BrokerState, request: Request) -> AnswerInSteps:
         taken.append(acls)
         count += len(acls)
         if count > TAKEN_MOST:
-            words = f"the filters take more than {TAKEN_MOST} ACLs"
+            words = f"the filters match more than {TAKEN_MOST} ACLs"
             return _none_deleted(message, Refusal(ErrorCode.POLICY_VIOLATION, words))
     try:
         state.access.change(remove=[acl for acls in taken for acl in acls])

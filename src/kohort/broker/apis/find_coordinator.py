@@ -1,8 +1,8 @@
 """FindCoordinator (10), versions 0-6. KIP-98, KIP-699 (several keys).
 
 The coordinator of a group or transactional id is the leader of its partition of ``__consumer_offsets`` or
-``__transaction_state``. The first request creates the topic.
-Deviation from Kafka: key type 2 (share groups) is rejected.
+``__transaction_state``. The first request creates the topic. Deviation from Kafka: key type 2 (share groups) is
+rejected.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def _answer(state: BrokerState, request: Request, key: str, refusal: Refusal | N
             node_id=-1,
             port=-1,
             error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            error_message="no node that could coordinate it is up"
+            error_message="no node is up that could coordinate it"
             if node_id == NO_LEADER
-            else f"node {node_id} coordinates it, and has no address on this listener",
+            else f"its coordinator, node {node_id}, has no address on this listener",
         )
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)
 

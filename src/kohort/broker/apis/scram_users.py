@@ -102,7 +102,7 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
             yield
     problem: ApiError | None = None
     if len(users.all()) + len(upserted) > USERS_MOST:
-        problem = ApiError(ErrorCode.POLICY_VIOLATION, f"there are {USERS_MOST} users already")
+        problem = ApiError(ErrorCode.POLICY_VIOLATION, f"the limit of {USERS_MOST} users is reached")
     elif deleted or upserted:
         try:
             users.change(deleted, upserted)

@@ -50,10 +50,10 @@ def push_telemetry(state: BrokerState, request: Request) -> AnswerInSteps:
     instances.check_push(client, message.subscription_id, request.now_ms, terminating=message.terminating)
     most = state.config.telemetry_max_bytes
     if message.compression_type not in CODECS:
-        told = f"pushes in codec {message.compression_type}, which does not exist"
+        told = f"pushes with unknown codec {message.compression_type}"
         raise instances.refuse(client, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, told)
     if len(message.metrics) > most:
-        told = f"pushes {len(message.metrics)} bytes: telemetry.max.bytes={most}"
+        told = f"pushes {len(message.metrics)} bytes, above telemetry.max.bytes={most}"
         raise instances.refuse(client, ErrorCode.TELEMETRY_TOO_LARGE, told)
     report = None
     if message.metrics:

@@ -1,6 +1,5 @@
 """DescribeTransactions (65) 0, ListTransactions (66) 0-2, WriteTxnMarkers (27) 1-2 (to end a hanging transaction).
-KIP-664, KIP-994, KIP-1152.
-"""
+KIP-664, KIP-994, KIP-1152."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """AddPartitionsToTxn (24) 0-5, AddOffsetsToTxn (25) 0-4, EndTxn (26) 0-5, TxnOffsetCommit (28) 0-6.
-KIP-98, KIP-447, KIP-890.
-"""
+KIP-98, KIP-447, KIP-890."""
 
 from __future__ import annotations
 

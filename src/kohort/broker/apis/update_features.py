@@ -1,7 +1,7 @@
 """UpdateFeatures (57), versions 0-2. KIP-584, KIP-778 (upgrade types), KIP-1022.
 
-As in Kafka, the first failing update prevents all others. Deviation: each feature is finalized at its highest level.
-An update to that level succeeds without effect; a valid downgrade is FEATURE_UPDATE_FAILED.
+As in Kafka, the first failing update prevents all others. Deviation: each feature is finalized at its highest level. An
+update to that level succeeds without effect; a valid downgrade is FEATURE_UPDATE_FAILED.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Several nodes over one storage: who leads which partition, and what one node must tell the others."""
+"""Several nodes over one storage: partition leaders, and messages between the nodes."""

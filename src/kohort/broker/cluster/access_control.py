@@ -1,7 +1,7 @@
-"""Who may do what in a cluster: the ACLs as they are kept, the authorizer that they make, and what it has decided.
+"""ACLs of a cluster and cached decisions of the authorizer.
 
-The ACLs are the section ``acls`` of the security store, written before a change of them is answered. All nodes of a
-process share them, so a change holds everywhere at once (protocol/security.md#acls).
+The ACLs are the section ``acls`` of the security store. A change is durable before its response and holds on all nodes
+(protocol/security.md#acls).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from kohort.security.authorizer import Authorizer, Decision
 
 SECTION: Final = "acls"
 ACLS_MOST: Final = 50_000
-"""So many are read and written as a whole within a moment."""
+"""Maximum number of ACLs: all of them are rewritten with each change."""
 REMEMBERED: Final = 20_000
-"""Decisions kept at most; then all are dropped."""
+"""Cached decisions; above it the cache is cleared."""
 NAME_MAX: Final = 300
-"""Decisions about longer names are not kept: strangers make them up."""
+"""Names above this length are not cached: unauthenticated clients can invent any number."""
 
 
 class AccessControl:
     def __init__(self, config: BrokerConfig, store: SecurityStore) -> None:
-        """Read the ACLs. Raises StorageError for what is none, and ConfigError for odd super users."""
+        """Read the ACLs. Raises StorageError for invalid ones, ConfigError for invalid super users."""
         self._store = store
         self._super_users = _super_users(config.super_users)
         self._allow_if_no_acl = config.allow_everyone_if_no_acl_found
@@ -53,7 +53,7 @@ class AccessControl:
     def decide(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str | None
     ) -> Decision:
-        """Decide on an operation; with ``name`` of None: on some resource of the type."""
+        """Decide on an operation; ``name`` of None: on any resource of the type."""
         key = principal, host, operation, resource_type, name
         known = self._decided.get(key)
         if known is not None:
@@ -69,13 +69,13 @@ class AccessControl:
         return decided
 
     def change(self, add: Iterable[Acl] = (), remove: Iterable[Acl] = ()) -> None:
-        """Keep more ACLs, and others no more, all at once; durable when this returns. Raises ApiError."""
+        """Add and remove ACLs in one durable write. Raises ApiError."""
         gone = frozenset(remove)
         wanted = {acl: None for acl in self._acls if acl not in gone} | dict.fromkeys(add)
         if wanted == self._acls:
             return
         if len(wanted) > max(ACLS_MOST, len(self._acls)):
-            raise ApiError(ErrorCode.POLICY_VIOLATION, f"there can be {ACLS_MOST} ACLs, and not {len(wanted)}")
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{len(wanted)} ACLs exceed the limit of {ACLS_MOST}")
         self._store.replace(SECTION, [_written(acl) for acl in wanted])
         self._acls = wanted
         self._authorizer = self._made()
@@ -86,8 +86,7 @@ class AccessControl:
 
 
 def access_control(config: BrokerConfig, store: SecurityStore) -> AccessControl | None:
-    """Return who decides what clients may do; None where everybody may do everything. Raises ConfigError and
-    StorageError."""
+    """Return the authorizer, None if not configured. Raises ConfigError and StorageError."""
     return AccessControl(config, store) if config.authorizer_class_name else None
 
 
@@ -125,20 +124,20 @@ def _read(section: list[Any]) -> Iterator[Acl]:
             check_acl(acl)
         except (*MISFITS, ApiError) as error:
             raise StorageError(
-                f"{SECURITY_FILE} cannot be read: entry {place} of {SECTION!r} is no ACL ({error!r}). Mend it: "
-                "without it, strangers might do what was forbidden"
+                f"{SECURITY_FILE} cannot be read: entry {place} of {SECTION!r} is not an ACL ({error!r}). "
+                "Repair it: without it, clients may have rights that it denies"
             ) from error
         yield acl
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 
 def check_acl(acl: Acl) -> None:
-    """Raise ApiError, with Kafka's words, for an ACL that cannot be kept."""
+    """Raise ApiError with Kafka's message for an invalid ACL."""
     for what, value in (
         ("resourceType", acl.resource_type),
         ("patternType", acl.pattern),

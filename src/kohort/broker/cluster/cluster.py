@@ -1,11 +1,10 @@
-"""The nodes of one process over one storage: who is up, who leads what, and what they tell each other.
+"""Nodes of one process over one storage: live nodes, partition leaders, messages between nodes.
 
-One catalogue of topics and one set of logs serve all nodes; a node appends to and reads from what it leads. Leadership
-is kept in a file, and every change of it begins a leader epoch in the log, so clients notice as they do with Kafka. A
-cluster of one leads everything and writes nothing.
+All nodes share the topics and logs; each node reads and appends to the partitions that it leads. Leaders are stored in
+a file, and each change begins a leader epoch. A single node leads all partitions and stores none of this.
 
-No code here changes the state of another node: a node is told through its inbox, and reads that before it does anything
-else. So a node that was replaced never decides again, and a new leader reads a log to which nothing more is added.
+A node never changes the state of another node, but sends messages to its inbox, which that node reads before its next
+event. So a replaced leader decides nothing more, and no record is added to a log while its new leader loads it.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ from kohort.notes import warning
 from kohort.steps import Steps
 
 JOURNAL_REPLICAS: Final = 3
-"""Replication factor of the journal, where there are so many nodes."""
+"""Replication factor of the journal, or the number of nodes if lower."""
 
 
 class Cluster:
-    """Shared by its brokers; see ``Broker`` and ``aio.cluster_server`` for who makes it."""
+    """State that the nodes of a process share."""
 
     def __init__(
         self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int, nodes: Sequence[AdvertisedNode] = ()
     ) -> None:
-        """Recover what ``storage`` holds. Every one of ``nodes`` is down until it is told to be up (``nodes_are_up``).
+        """Recover the storage. All ``nodes`` are down until ``nodes_are_up``.
 
-        Without ``nodes`` it is the cluster of one broker, which is up at once.
+        Without ``nodes``: a single broker, which is up at once.
         """
         self._storage = storage
         self._config = config
@@ -68,7 +67,7 @@ class Cluster:
         self.nodes: dict[int, AdvertisedNode] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)
-        """Nodes that shall be up; the server starts and stops them."""
+        """Nodes to be kept up by the server."""
         self.broker_options = StoredBrokerOptions(storage)
         self.is_alone = not nodes
         self._only: int | None = None
@@ -80,13 +79,13 @@ class Cluster:
             if topic.topic_id in held
         }
         self._unwritten = False
-        """Whether the disk has refused what ``_placements`` says."""
+        """True if the last write of ``_placements`` failed."""
         self.transactions = TransactionCoordinator(config, self.topics, self.placements, self.tell, now_ms)
 
     def reconfigure(self) -> Steps[None]:
-        """Put options of brokers that were changed at run time in force: on the logs, and on every node.
+        """Apply changed broker options to the logs and all nodes.
 
-        Several nodes share their logs, so the default of all nodes is in force there.
+        Several nodes share their logs, so only the default of all nodes applies to these.
         """
         self.tell(BrokerOptionsChanged())
         name = ALL if self._only is None else str(self._only)
@@ -106,13 +105,12 @@ class Cluster:
         return min(self.live, default=NO_LEADER)
 
     def nodes_at(self, listener: str) -> list[Node]:
-        """Return the nodes that are up as clients of this listener are told of them; those that have no address there
-        are told to nobody."""
+        """Return the addresses of the live nodes on a listener."""
         nodes = (self.nodes[node_id].at.get(listener) for node_id in sorted(self.live))
         return [node for node in nodes if node is not None]
 
     def live_at(self, listener: str) -> set[int]:
-        """Return the nodes that clients of this listener can reach."""
+        """Return the live nodes with an address on a listener."""
         return {node_id for node_id in self.live if listener in self.nodes[node_id].at}
 
     def inbox(self, node_id: int) -> deque[NodeMessage]:
@@ -120,11 +118,11 @@ class Cluster:
 
     @property
     def has_messages(self) -> bool:
-        """Whether a node that is up has something to look at."""
+        """True if a live node has messages."""
         return any(self._inboxes[node_id] for node_id in self.live)
 
     def tell(self, message: NodeMessage, *, but: int | None = None) -> None:
-        """Let the nodes that are up know."""
+        """Send a message to the live nodes."""
         for node_id in self.live:
             if node_id != but:
                 self._inboxes[node_id].append(message)
@@ -134,34 +132,33 @@ class Cluster:
             self._inboxes[node_id].append(message)
 
     def want(self, node_id: int, *, up: bool) -> None:
-        """Have a node started or stopped. Raises ApiError for one that is unknown, and for the last one that is up."""
+        """Start or stop a node. Raises ApiError for an unknown node, or the last one."""
         if node_id not in self.nodes:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no node {node_id}, only {sorted(self.nodes)}")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown node {node_id}, expected {sorted(self.nodes)}")
         if up:
             self.wanted.add(node_id)
         elif self.wanted == {node_id}:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"node {node_id} is the last one; end the process instead")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"node {node_id} is the last one up; end the process instead")
         else:
             self.wanted.discard(node_id)
             self.node_is_down(node_id)
 
     def nodes_are_up(self, node_ids: Iterable[int]) -> None:
-        """Take note that these nodes serve from now on."""
         for node_id in node_ids:
             self._inboxes[node_id].clear()
             self.live.add(node_id)
         self._complete_reassignments()
 
     def node_is_down(self, node_id: int) -> None:
-        """Take note that the node serves no more: others lead what it led."""
+        """Elect other leaders for the partitions of a node that is down."""
         self.live.discard(node_id)
         self._inboxes[node_id].clear()
         self._complete_reassignments()
 
     def _complete_reassignments(self) -> None:
-        """Complete and elect what the nodes that are up allow, whether or not the disk takes it.
+        """Complete reassignments and elect leaders, even if the disk fails.
 
-        A start elects anew by who is up then: what is not written of an election is missed by nobody.
+        The next start elects leaders again, so a lost election does no harm.
         """
         if self.is_alone:
             return
@@ -175,7 +172,7 @@ class Cluster:
     # ---------------------------------------------------------------- partitions
 
     def placements(self, topic: Topic) -> Sequence[Placement]:
-        """Return where the partitions of a topic live; new ones are placed now."""
+        """Return the placements of a topic's partitions, placing new ones."""
         if self._only is not None:
             return [Placement([self._only], self._only)] * len(topic.partitions)
         known = self._placements.get(topic.topic_id, [])
@@ -190,14 +187,15 @@ class Cluster:
         return self.placements(topic)[index]
 
     def leader_of(self, topic: Topic, index: int) -> int:
-        """Return the node that leads, or NO_LEADER."""
         if self._only is not None:
             return self._only
         return self.placements(topic)[index].leader
 
     def has_place(self, topic: Topic, index: int) -> bool:
-        """Tell whether it is written where a partition lives. It is not yet where the disk refused that: then whoever
-        asks for its leader tries again, and everybody is told (LeadersMoved)."""
+        """Return True if the placement of a partition is stored.
+
+        After a failed write, the next query for its leader tries again and notifies the nodes (LeadersMoved).
+        """
         return self._only is not None or index < len(self._placements.get(topic.topic_id, []))
 
     def _usual_replicas(self, topic: Topic) -> int:
@@ -210,27 +208,28 @@ class Cluster:
         return min(own.get(topic.name, usual), len(self.nodes))
 
     def check_replication(self, factor: int) -> int:
-        """Return the number of replicas that ``factor`` (-1: the default) means. Raises INVALID_REPLICATION_FACTOR."""
+        """Return the number of replicas; -1: the default. Raises INVALID_REPLICATION_FACTOR."""
         factor = min(self._config.default_replication_factor, len(self.nodes)) if factor == -1 else factor
         if not 1 <= factor <= len(self.live):
             raise ApiError(
-                ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor}, with {len(self.live)} nodes up"
+                ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} with {len(self.live)} live nodes"
             )
         return factor
 
     def check_assignment(self, replicas: Sequence[int]) -> None:
-        """Raise ApiError INVALID_REPLICA_ASSIGNMENT for nodes that are not there, or stand twice."""
+        """Raise INVALID_REPLICA_ASSIGNMENT for unknown or duplicate nodes."""
         if not replicas or len(set(replicas)) < len(replicas) or any(node not in self.nodes for node in replicas):
             raise ApiError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(replicas)}; the nodes are {sorted(self.nodes)}"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"replicas {list(replicas)}: expected different nodes of {sorted(self.nodes)}",
             )
 
     def place(self, topic: Topic, factor: int, assignments: Sequence[Sequence[int]] = ()) -> None:
-        """Place the partitions that have no place yet: as ``assignments`` say, or spread over the nodes that are up."""
+        """Place new partitions by ``assignments``, or spread over the live nodes."""
         self.place_all([(topic, factor, assignments)])
 
     def place_all(self, wanted: Sequence[tuple[Topic, int, Sequence[Sequence[int]]]]) -> None:
-        """Place partitions of several topics, as ``place`` does, written once."""
+        """Place partitions of several topics with one write."""
         if self.is_alone or not wanted:
             return
         made = {topic.topic_id: self._placed(topic, factor, named) for topic, factor, named in wanted}
@@ -240,7 +239,7 @@ class Cluster:
         )
 
     def place_new(self, topics: Sequence[Topic]) -> None:
-        """Place topics that were made without a word about replicas."""
+        """Place topics with the default number of replicas."""
         self.place_all([(topic, self._usual_replicas(topic), ()) for topic in topics])
 
     def _placed(self, topic: Topic, factor: int, assignments: Sequence[Sequence[int]]) -> list[Placement]:
@@ -255,25 +254,26 @@ class Cluster:
         return made
 
     def lead(self, topic: Topic, index: int, node_id: int) -> None:
-        """Let a node lead a partition, as its preferred replica. Raises ApiError for one that is unknown or down."""
+        """Make a node the preferred leader of a partition. Raises ApiError unless the node is live."""
         if node_id not in self.live:
-            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is not up; {sorted(self.live)} are")
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is not up, expected one of {sorted(self.live)}"
+            )
         others = [node for node in self.placement(topic, index).replicas if node != node_id]
         self.change(topic, index, Placement([node_id, *others], node_id))
 
     def change(self, topic: Topic, index: int, placement: Placement) -> None:
-        """Let a partition live there from now on, and see who leads it."""
         self.change_all([(topic, index, placement)])
 
     def change_all(self, changes: Sequence[tuple[Topic, int, Placement]]) -> None:
-        """Change several partitions, as ``change`` does, written once: all of them, or none."""
+        """Change the placements of partitions with one write; all or none."""
         if not self.is_alone and changes:
             self._change(changes)
 
     def _change(self, changes: Iterable[tuple[Topic, int, Placement]], *, needs_disk: bool = True) -> None:
-        """Write down what changes; where the leader does, begin an epoch and tell everyone.
+        """Store changed placements, and begin an epoch for each new leader.
 
-        An epoch that was begun is told of even if the change was refused: whoever leads, and stays, takes it up.
+        A new epoch is announced even if the write fails: a leader that stays must use it.
         """
         placements = {topic_id: list(held) for topic_id, held in self._placements.items()}
         moved = []
@@ -298,7 +298,7 @@ class Cluster:
                 raise
 
     def _save(self, placements: dict[bytes, list[Placement]], *, needs_disk: bool = True) -> None:
-        """Persist placements without deleted topics. Raises ApiError if ``needs_disk`` and the disk refuses."""
+        """Store placements, without deleted topics. Raises ApiError if ``needs_disk`` and the write fails."""
         kept = {topic_id: held for topic_id, held in placements.items() if self.topics.by_id(topic_id) is not None}
         if kept == self._placements and not self._unwritten:
             return
@@ -306,19 +306,19 @@ class Cluster:
             save_placements(self._storage, kept)
             self._unwritten = False
         except StorageError as error:
-            self.topics.report(warning(f"leaders and replicas cannot be written: {error}", "placements"))
+            self.topics.report(warning(f"leaders and replicas cannot be stored: {error}", "placements"))
             if needs_disk:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self._unwritten = True
         self._placements = kept
 
     def close(self) -> list[str]:
-        """Flush and close the logs; returns what went wrong."""
+        """Flush and close the logs; return the problems."""
         return self.topics.close()
 
 
 class ClusterNode(NamedTuple):
-    """A node of a cluster that has recovered its storage: the cluster, and which of its nodes."""
+    """A node of a recovered cluster."""
 
     cluster: Cluster
     node_id: int

@@ -1,4 +1,4 @@
-"""JSON files of a cluster: a version and some sections, replaced as a whole with every change."""
+"""JSON files of a cluster, with a version, rewritten with each change."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ VERSION: Final = 1
 
 
 def load(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) -> T | None:
-    """Parse a file; None without a file. Raises StorageError with ``advice``."""
+    """Parse a file; return None if missing. Raises StorageError with ``advice``."""
 
     def parse_version_1(content: Any) -> T:
         if content["version"] != VERSION:
-            raise ValueError(f"version {content['version']}; this broker reads {VERSION}")
+            raise ValueError(f"version {content['version']} is not supported, expected {VERSION}")
         return parse(content)
 
     return read_json(storage, name, parse_version_1, advice)
 
 
 def encoded(sections: Mapping[str, Any]) -> bytes:
-    """Return the content of a file."""
     return msgspec.json.encode({"version": VERSION, **sections})
 
 
 def save(storage: Storage, name: str, sections: Mapping[str, Any], *, private: bool = False) -> None:
-    """Replace a file; durable when this returns. Raises ApiError KAFKA_STORAGE_ERROR, and leaves the old file."""
+    """Rewrite a file durably. Raises KAFKA_STORAGE_ERROR and keeps the old file."""
     try:
         storage.replace(name, encoded(sections), private=private)
     except StorageError as error:

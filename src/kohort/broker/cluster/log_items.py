@@ -1,4 +1,4 @@
-"""What the log of one of the broker's own topics holds, in the order in which it counts."""
+"""Records of an internal topic's log, in the order of their effect."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from kohort.wire.record_batch import BatchHeader, check_crc, parse_marker, read_
 
 READ_BYTES: Final = 1 << 20
 BATCH_MAX_BYTES: Final = 1 << 28
-"""What one batch may hold once decompressed; the broker's own batches are not compressed."""
+"""Limit of a decompressed batch."""
 SLICE_RECORDS: Final = 1000
-"""After how many records a slice ends, with its batch; a slice is loaded between two events: a few milliseconds."""
+"""Records of a slice, which is loaded between two events within a few milliseconds."""
 
 
 def slices_of(log: PartitionLog, skipped: Skipped) -> Iterator[list[LogItem]]:
-    """Yield every record of a log as key and value, oldest first, in slices of whole batches: ``SLICE_RECORDS`` or
-    more in each but the last, which has fewer, and may be empty. A batch of a transaction counts as one, and so does a
-    marker.
+    """Yield all records of a log, oldest first, in slices of whole batches.
 
-    What somebody wrote there, whole, and is no record of the broker's goes to ``skipped``. Raises CorruptLog for a
-    batch that is damaged, which may have been anything.
+    Each slice has at least ``SLICE_RECORDS`` records, except the last, which may be empty. A transactional batch or a
+    marker counts as one. Valid records that are not the broker's go to ``skipped``. Raises CorruptLog for a damaged
+    batch.
     """
     found: list[LogItem] = []
     offset = log.log_start_offset
@@ -42,9 +41,7 @@ def slices_of(log: PartitionLog, skipped: Skipped) -> Iterator[list[LogItem]]:
         except (CorruptRecord, ApiError) as error:
             raise CorruptLog(f"{log.tp} at offset {offset}: {error}") from error
         if offset == before:
-            raise CorruptLog(
-                f"{log.tp} at offset {offset}: no whole batch, though the log ends at {log.log_end_offset}"
-            )
+            raise CorruptLog(f"{log.tp} at offset {offset}: incomplete batch, the log ends at {log.log_end_offset}")
     yield found
 
 

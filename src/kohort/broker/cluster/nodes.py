@@ -1,7 +1,4 @@
-"""Nodes of a cluster: their addresses on each listener, and the messages that they send each other.
-
-A node reads its inbox before anything else.
-"""
+"""Nodes of a cluster: their addresses, and the messages between them."""
 
 from __future__ import annotations
 
@@ -15,33 +12,33 @@ from kohort.model import Node
 
 
 class AdvertisedNode(NamedTuple):
-    """One of the cluster's nodes; ``at`` has what is told of it on each listener, by the listener's name."""
+    """A node; ``at`` has its address on each listener, by the listener's name."""
 
     node_id: int
     at: Mapping[str, Node]
 
     @property
     def first(self) -> Node:
-        """The address of its first listener."""
+        """Address on the first listener."""
         return next(iter(self.at.values()))
 
 
 def node_of(config: BrokerConfig, node_id: int) -> AdvertisedNode:
-    """Return this broker as clients are told to find it. Raises ConfigError for addresses that cannot be told."""
+    """Return this broker with its advertised addresses. Raises ConfigError."""
     listeners = advertised_of(config)
     return AdvertisedNode(node_id, {one.name: Node(node_id, one.host, one.port, config.rack) for one in listeners})
 
 
 @dataclass(frozen=True, slots=True)
 class LeadersMoved:
-    """These partitions (topic id and number) have another leader, or another epoch."""
+    """Partitions with another leader or leader epoch."""
 
     partitions: tuple[tuple[bytes, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsDeleted:
-    """These topics were deleted: what groups committed there is forgotten, and who waits for their records looks."""
+    """Deleted topics: their committed offsets are removed, and waiting fetches are answered."""
 
     names: tuple[str, ...]
     partitions: tuple[tuple[bytes, int], ...]
@@ -49,7 +46,7 @@ class TopicsDeleted:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAppended:
-    """Another node appended to a partition that is led here (the journal of groups)."""
+    """An append by another node to a partition led here."""
 
     partition: tuple[bytes, int]
     size: int
@@ -57,7 +54,7 @@ class PartitionAppended:
 
 @dataclass(frozen=True, slots=True)
 class TransactionMarked:
-    """A marker was written to a partition: what a producer wrote there is decided, and may be read."""
+    """A transaction marker was written: the producer's records are committed or aborted."""
 
     topic: str
     partition: tuple[bytes, int]
@@ -67,7 +64,7 @@ class TransactionMarked:
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptionsChanged:
-    """Options of brokers were changed at run time."""
+    pass
 
 
 NodeMessage = BrokerOptionsChanged | LeadersMoved | TopicsDeleted | PartitionAppended | TransactionMarked

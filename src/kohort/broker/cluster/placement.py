@@ -1,11 +1,10 @@
-"""Where a partition lives, and who leads it: pure decisions over node ids.
+"""Replicas and leaders of partitions: decisions without I/O.
 
-The nodes of a kohort share one storage, so a replica is a node that may lead, and it is in sync as soon as it is up.
-The rest is Kafka's: the leader is one of the replicas, the first of them is preferred, a partition whose replicas are
-all down has no leader, and a reassignment is pending until every node that it adds is up.
+All nodes share one storage, so a replica is a node that may lead, and is in sync while it is up. As in Kafka, the first
+replica is preferred, a partition without live replicas has no leader, and a reassignment is pending until all added
+nodes are up.
 
-``kohort-cluster.json`` holds the placements of a cluster of several nodes; it is replaced as a whole with every change.
-Kafka keeps them in its metadata quorum; the format is ours.
+``kohort-cluster.json`` stores the placements of several nodes, rewritten with each change.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ CLUSTER_FILE: Final = "kohort-cluster.json"
 
 @dataclass(slots=True)
 class Placement:
-    """One partition. While a reassignment is pending, ``replicas`` holds both the old nodes and the new."""
+    """Replicas and leader of a partition; a pending reassignment has old and new replicas."""
 
     replicas: list[int]
     leader: int = NO_LEADER
@@ -37,21 +36,20 @@ class Placement:
         return bool(self.adding or self.removing)
 
     def in_sync(self, live: Collection[int]) -> list[int]:
-        """Return the replicas that are up; the last leader counts while none is, as in Kafka."""
+        """Return the live replicas, or the first replica if none is live."""
         return [node for node in self.replicas if node in live] or self.replicas[:1]
 
     def offline(self, live: Collection[int]) -> list[int]:
-        """Return the replicas that are down."""
         return [node for node in self.replicas if node not in live]
 
 
 def spread(nodes: Sequence[int], first: int, count: int) -> list[int]:
-    """Return ``count`` of ``nodes``, from the one at ``first`` on: neighbours lead, and follow, in turn."""
+    """Return ``count`` nodes from position ``first`` on, so that neighbors lead in turn."""
     return [nodes[(first + i) % len(nodes)] for i in range(count)]
 
 
 def elect(placement: Placement, live: Collection[int]) -> int:
-    """Return who leads: whoever does, as long as it is up and a replica; else the first replica that is up."""
+    """Return the current leader if it is a live replica, else the first live replica."""
     staying = [node for node in placement.replicas if node in live and node not in placement.removing]
     if placement.leader in staying:
         return placement.leader
@@ -62,38 +60,34 @@ def elect(placement: Placement, live: Collection[int]) -> int:
 
 
 def elect_preferred(placement: Placement, live: Collection[int]) -> int:
-    """Return the first replica. Raises ApiError ELECTION_NOT_NEEDED where it leads, PREFERRED_LEADER_NOT_AVAILABLE if
-    down."""
+    """Return the first replica. Raises ApiError if it already leads or is down."""
     preferred = placement.replicas[0]
     if placement.leader == preferred:
-        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {preferred} leads already")
+        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {preferred} already leads")
     if preferred not in live:
         raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"node {preferred} is down")
     return preferred
 
 
 def elect_any(placement: Placement, live: Collection[int]) -> int:
-    """Return any replica that is up, for a partition without a leader (an unclean election loses nothing here)."""
+    """Return any live replica for a partition without a leader. Raises ApiError."""
     if placement.leader in live:
-        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {placement.leader} leads already")
+        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {placement.leader} already leads")
     found = elect(placement, live)
     if found == NO_LEADER:
-        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"of the replicas {placement.replicas} none is up")
+        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"none of the replicas {placement.replicas} is up")
     return found
 
 
 def reassigned(placement: Placement, target: Sequence[int], known: Collection[int], live: Collection[int]) -> Placement:
-    """Return the partition on its way to ``target``, or there. Raises ApiError INVALID_REPLICA_ASSIGNMENT.
-
-    A reassignment that was pending is replaced, from where it began.
-    """
+    """Start a reassignment to ``target``, replacing a pending one. Raises INVALID_REPLICA_ASSIGNMENT."""
     if not target:
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition needs at least one replica")
     if len(set(target)) < len(target):
-        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"a node stands twice in {list(target)}")
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"duplicate node in {list(target)}")
     unknown = [node for node in target if node not in known]
     if unknown:
-        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is no node {unknown[0]}")
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"unknown node {unknown[0]}")
     old = [node for node in placement.replicas if node not in placement.adding]
     adding = [node for node in target if node not in old]
     removing = [node for node in old if node not in target]
@@ -102,18 +96,17 @@ def reassigned(placement: Placement, target: Sequence[int], known: Collection[in
 
 
 def cancelled(placement: Placement) -> Placement:
-    """Return the partition as it was before its reassignment. Raises ApiError NO_REASSIGNMENT_IN_PROGRESS."""
+    """Cancel a pending reassignment. Raises NO_REASSIGNMENT_IN_PROGRESS."""
     if not placement.is_pending:
-        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is under way")
+        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "the partition has no pending reassignment")
     old = [node for node in placement.replicas if node not in placement.adding]
     return Placement([*placement.removing, *(node for node in old if node not in placement.removing)], placement.leader)
 
 
 def completed(placement: Placement, live: Collection[int]) -> Placement:
-    """Return the partition once what can be completed is: every node that is added has to be up, a dead old one has
-    not.
+    """Complete a reassignment if all added nodes are up; removed nodes may be down.
 
-    Nor is a partition left to nodes none of which is up while an old one could still serve it.
+    It stays pending if only removed nodes are up, as these can still serve the partition.
     """
     kept = [node for node in placement.replicas if node not in placement.removing]
     if any(node not in live for node in placement.adding) or (placement.removing and not set(kept) & set(live)):
@@ -130,9 +123,9 @@ def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placem
 
 
 def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:
-    """Return what is written, less the nodes that are no more. Raises StorageError if it cannot be read."""
+    """Return the stored placements, without removed nodes. Raises StorageError."""
     nodes = list(known)
-    advice = "Mend it, or remove it to have the partitions placed anew"
+    advice = "Repair the file, or remove it to place all partitions again"
     return load(storage, CLUSTER_FILE, lambda content: _parse(content, nodes), advice) or {}
 
 
@@ -147,7 +140,7 @@ def _placement(entry: Any, nodes: list[int]) -> Placement:
     replicas, leader, adding, removing = entry
     kept = [int(node) for node in dict.fromkeys(replicas) if node in nodes]
     if not kept:
-        return Placement([nodes[0]])  # the storage is shared: nothing is lost with the nodes that held it
+        return Placement([nodes[0]])  # no records are lost, as all nodes share the storage
     return Placement(
         kept,
         leader if leader in nodes else NO_LEADER,

@@ -1,8 +1,7 @@
-"""``kohort-security.json``: ACLs, SCRAM users and quotas; replaced as a whole with every change.
+"""``kohort-security.json``: ACLs, SCRAM users and quotas, rewritten with each change.
 
-Kafka keeps them in its metadata quorum; the format is ours. All nodes of a process share one store, so a change holds
-everywhere at once. The section of a SCRAM user has salt, iterations and two keys for each mechanism, which suffice for
-no login (protocol/security.md#scram).
+All nodes of a process share the store. A SCRAM user has salt, iterations and two keys for each mechanism, which do not
+suffice for a login (protocol/security.md#scram).
 """
 
 from __future__ import annotations
@@ -24,27 +23,25 @@ SECURITY_FILE: Final = "kohort-security.json"
 SECTIONS: Final = ("acls", "users", "quotas")
 QUOTAS: Final = "quotas"
 QUOTAS_MOST_BYTES: Final = 8 << 20
-"""Of all quotas, by estimate: the file is written anew with every change."""
+"""Estimated limit of all quotas: the file is rewritten with each change."""
 USERS: Final = "users"
 ADD_SCRAM: Final = "kohort.add.scram"
 
 
 class SecurityStore:
-    """The sections of the file, each a list of JSON objects."""
+    """Sections of the file, each a list of JSON objects."""
 
     def __init__(self, storage: Storage) -> None:
-        """Read the file, if it is there. Raises StorageError where it cannot be read: without it, strangers might do
-        what was forbidden."""
+        """Read the file if it exists. Raises StorageError: without ACLs, clients would have all rights."""
         self._storage = storage
-        advice = "Mend it, or remove it to begin without ACLs, users and quotas"
+        advice = "Repair the file, or remove it to start without ACLs, users and quotas"
         self._sections: dict[str, list[Any]] = load(storage, SECURITY_FILE, _parse, advice) or {}
 
     def section(self, name: str) -> list[Any]:
-        """Return what is kept of a section."""
         return self._sections.get(name, [])
 
     def replace(self, name: str, content: list[Any]) -> None:
-        """Keep ``content`` as a section from now on; durable when this returns. Raises ApiError."""
+        """Replace a section durably. Raises ApiError."""
         sections = {**self._sections, name: content}
         save(self._storage, SECURITY_FILE, sections, private=True)
         self._sections = sections
@@ -53,33 +50,30 @@ class SecurityStore:
 def _parse(content: Any) -> dict[str, list[Any]]:
     sections = {name: content.get(name, []) for name in SECTIONS}
     if not all(isinstance(held, list) for held in sections.values()):
-        raise ValueError("a section is no list")
+        raise ValueError("expected each section to be a list")
     return sections
 
 
 class StoredQuotas:
-    """The table in force. ``any_on_requests`` is what everyone who serves a request looks at, so it is a plain
-    field."""
+    """Quotas in force. ``any_on_requests`` is a plain field, because each request reads it."""
 
     __slots__ = ("_store", "any_on_requests", "table")
 
     def __init__(self, store: SecurityStore) -> None:
-        """Take what is kept. Raises StorageError where it is no table of quotas."""
+        """Read the quotas. Raises StorageError for invalid ones."""
         self._store = store
         try:
             self.table = QuotaTable(store.section(QUOTAS))
         except (*MISFITS, ApiError) as error:
-            advice = "Mend it, or take the section out to begin without quotas"
+            advice = "Repair the section, or remove it to start without quotas"
             raise StorageError(f"{SECURITY_FILE}: {QUOTAS} cannot be read ({error!r}). {advice}") from error
         self.any_on_requests = bool(self.table)
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
-        """Change quotas, from now on and for good; None removes one. Raises ApiError where that cannot be written."""
+        """Change quotas durably; None removes one. Raises ApiError."""
         table = self.table.altered(changes)
         if table.held_bytes > max(QUOTAS_MOST_BYTES, self.table.held_bytes):
-            raise ApiError(
-                ErrorCode.POLICY_VIOLATION, f"there is no room for more quotas than {QUOTAS_MOST_BYTES} bytes hold"
-            )
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"the quotas exceed {QUOTAS_MOST_BYTES} bytes")
         self._store.replace(QUOTAS, table.as_section())
         self.table = table
         self.any_on_requests = bool(table)
@@ -94,17 +88,16 @@ Credentials = Mapping[UserAndMechanism, ScramCredential]
 
 
 class ScramUsers:
-    """The section of the store, read once and again whenever a node of the process has replaced it."""
+    """SCRAM credentials, parsed again after each change by any node."""
 
     def __init__(self, store: SecurityStore) -> None:
-        """Read what is there. Raises StorageError for what makes no sense: a user more or less is not to be guessed."""
+        """Read the users. Raises StorageError for invalid ones."""
         self._store = store
         self._read: list[Any] = []
         self._credentials: Credentials = {}
         self.all()
 
     def all(self) -> Credentials:
-        """Return every credential."""
         section = self._store.section(USERS)
         if section is not self._read:
             try:
@@ -115,18 +108,17 @@ class ScramUsers:
         return self._credentials
 
     def find(self, user: str, mechanism: str) -> ScramCredential | None:
-        """Return what is kept of a user's password, or None."""
         return self.all().get(UserAndMechanism(user, mechanism))
 
     def add_first(self, text: Secret, rng: Rng) -> None:
-        """Add users that are not there yet, as ``kohort.add.scram`` names them. Raises ConfigError, ApiError."""
+        """Add missing users of ``kohort.add.scram``. Raises ConfigError, ApiError."""
         named = parse_users(ADD_SCRAM, text, lambda: rng.getrandbits(8 * SALT_BYTES).to_bytes(SALT_BYTES, "big"))
         new = {UserAndMechanism(one.user, one.mechanism): one.credential for one in named}
         if missing := {key: credential for key, credential in new.items() if key not in self.all()}:
             self.change((), missing)
 
     def change(self, deleted: Iterable[UserAndMechanism], upserted: Mapping[UserAndMechanism, ScramCredential]) -> None:
-        """Delete, then upsert; durable when this returns. Raises ApiError."""
+        """Delete, then upsert, durably. Raises ApiError."""
         gone = set(deleted)
         kept = {key: one for key, one in self.all().items() if key not in gone} | dict(upserted)
         self._store.replace(USERS, [_written(key, kept[key]) for key in sorted(kept)])
@@ -145,7 +137,7 @@ def _written(key: UserAndMechanism, credential: ScramCredential) -> dict[str, An
 
 def _parsed(one: Mapping[str, Any]) -> tuple[UserAndMechanism, ScramCredential]:
     if one["mechanism"] not in HASHES:
-        raise ValueError(f"mechanism {one['mechanism']!r}")
+        raise ValueError(f"unknown mechanism {one['mechanism']!r}")
     salt, stored_key, server_key = (
         base64.b64decode(one[name], validate=True) for name in ("salt", "stored_key", "server_key")
     )

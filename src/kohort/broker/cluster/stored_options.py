@@ -1,8 +1,7 @@
-"""Options that change at run time, kept for all nodes of a cluster, each kind in a JSON file.
+"""Options that changed at run time, stored for all nodes of a cluster in JSON files.
 
-Kafka keeps them in its metadata quorum; the format is ours. Options of brokers: ``kohort-broker-options.json``. Options
-of groups: ``kohort-group-options.json``; they outlive their group, and need none. Subscriptions to metrics of clients:
-``kohort-client-metrics.json``.
+Broker options: ``kohort-broker-options.json``. Group options: ``kohort-group-options.json``; a group need not exist.
+Subscriptions to client metrics: ``kohort-client-metrics.json``.
 """
 
 from __future__ import annotations
@@ -26,38 +25,37 @@ from kohort.telemetry.subscriptions import MetricsSubscriptions
 BROKER_OPTIONS_FILE: Final = "kohort-broker-options.json"
 ALL: Final = ""
 """Resource name of the default of all brokers."""
-ADVICE: Final = "Mend it, or remove it to begin with the options that the brokers are started with"
+ADVICE: Final = "Repair the file, or remove it to use the options at the start of the brokers"
 OptionTexts = Mapping[str, str]
-"""Texts of options, by Kafka's names."""
+"""Option values as text, by Kafka's names."""
 GROUP_OPTIONS_FILE: Final = "kohort-group-options.json"
 GROUPS_MOST_BYTES: Final = 2 << 20
-"""Of all groups' options, by estimate: the file is written anew with every change."""
+"""Estimated limit of all groups' options: the file is rewritten with each change."""
 BYTES_PER_OPTION: Final = 50
 BYTES_PER_GROUP: Final = 10
 SUBSCRIPTIONS_FILE: Final = "kohort-client-metrics.json"
 SUBSCRIPTIONS_MOST_BYTES: Final = 1 << 20
-"""Of all subscriptions: the file is written anew with every change."""
-SUBSCRIPTIONS_ADVICE: Final = "Mend it, or remove it to begin without subscriptions to metrics of clients"
+"""Limit of all subscriptions: the file is rewritten with each change."""
+SUBSCRIPTIONS_ADVICE: Final = "Repair the file, or remove it to start without metrics subscriptions"
 
 
 class StoredBrokerOptions:
-    """Options of one broker, by its id as text, and of all brokers, under ``""``."""
+    """Options by broker id, and the default of all brokers under ``""``."""
 
     __slots__ = ("_storage", "by_name")
 
     def __init__(self, storage: Storage) -> None:
-        """Read the file. Raises StorageError where it cannot be read."""
+        """Read the file. Raises StorageError if it is invalid."""
         self._storage = storage
         self.by_name: Mapping[str, OptionTexts] = (
             load(storage, BROKER_OPTIONS_FILE, _parse_broker_options, ADVICE) or {}
         )
 
     def of(self, name: str) -> OptionTexts:
-        """Return the options of one broker, or of all brokers under ``""``."""
         return self.by_name.get(name, {})
 
     def replace(self, name: str, texts: OptionTexts) -> None:
-        """Keep exactly these options. Raises ApiError KAFKA_STORAGE_ERROR, and changes nothing, if the disk refuses."""
+        """Store these options. Raises KAFKA_STORAGE_ERROR, without effect."""
         others = {held: own for held, own in self.by_name.items() if held != name}
         wanted = {**others, name: dict(texts)} if texts else others
         if wanted == self.by_name:
@@ -66,7 +64,7 @@ class StoredBrokerOptions:
         self.by_name = wanted
 
     def in_force(self, started_with: BrokerConfig, name: str) -> BrokerConfig:
-        """Return the options of a broker: its own before the default of all, before those of its start."""
+        """Return the options in force: of the broker, else the default of all, else of the start."""
         texts = {**self.of(ALL), **self.of(name)}
         values = {OF_BROKER[n].attribute: OF_BROKER[n].parse(text) for n, text in texts.items() if n in OF_BROKER}
         return replace(started_with, **values) if values else started_with
@@ -84,14 +82,14 @@ def _parse_broker_options(content: Any) -> dict[str, OptionTexts]:
 
 
 class StoredGroupOptions:
-    """What holds for groups beside the broker's options. ``by_group`` names only groups that have options."""
+    """Options of groups that differ from the broker's."""
 
     __slots__ = ("_held_bytes", "_storage", "by_group")
 
     def __init__(self, storage: Storage) -> None:
-        """Load the options. Raises StorageError if the file is unreadable."""
+        """Read the file. Raises StorageError if it is invalid."""
         self._storage = storage
-        advice = "Mend it, or remove it to begin without options of groups"
+        advice = "Repair the file, or remove it to start without group options"
         self.by_group: Mapping[str, GroupOptions] = (
             load(storage, GROUP_OPTIONS_FILE, _parse_group_options, advice) or {}
         )
@@ -101,14 +99,13 @@ class StoredGroupOptions:
         return self.by_group.get(group_id, NO_OPTIONS)
 
     def replace(self, group_id: str, options: GroupOptions) -> None:
-        """Let a group have these options and no others, from now on and for good.
+        """Store the options of a group.
 
-        Raises ApiError POLICY_VIOLATION where there is no room for more, KAFKA_STORAGE_ERROR where they cannot be
-        written; then all is as it was.
+        Raises POLICY_VIOLATION above the size limit, KAFKA_STORAGE_ERROR for a failed write, without effect.
         """
         held = self._held_bytes + _bytes_of(group_id, options) - _bytes_of(group_id, self.of(group_id))
         if held > max(GROUPS_MOST_BYTES, self._held_bytes):
-            told = f"there is no room for more options of groups than {GROUPS_MOST_BYTES} bytes hold"
+            told = f"the options of all groups exceed {GROUPS_MOST_BYTES} bytes"
             raise ApiError(ErrorCode.POLICY_VIOLATION, told)
         others = {name: own for name, own in self.by_group.items() if name != group_id}
         groups = {**others, group_id: dict(options)} if options else others
@@ -126,18 +123,18 @@ def _parse_group_options(content: Any) -> dict[str, GroupOptions]:
     for group_id, options in content["groups"].items():
         for name, value in options.items():
             if name not in OPTIONS or type(value) is not int:
-                raise ValueError(f"{name!r} of group {group_id!r} is no option of a group, or {value!r} no value of it")
+                raise ValueError(f"group {group_id!r} has an invalid option {name!r} or value {value!r}")
         groups[group_id] = options
     return groups
 
 
 class StoredSubscriptions:
-    """Options of each metrics subscription as text, and the subscriptions in force."""
+    """Options of each metrics subscription, and the subscriptions in force."""
 
     __slots__ = ("_storage", "by_name", "in_force")
 
     def __init__(self, config: BrokerConfig, storage: Storage) -> None:
-        """Load the options. Raises StorageError if the file is unreadable."""
+        """Read the file. Raises StorageError if it is invalid."""
         self._storage = storage
         self.by_name: Mapping[str, Mapping[str, str]] = (
             load(storage, SUBSCRIPTIONS_FILE, _parse_subscriptions, SUBSCRIPTIONS_ADVICE) or {}
@@ -146,16 +143,16 @@ class StoredSubscriptions:
         self.in_force = MetricsSubscriptions(given, default_subscription(config))
 
     def replace(self, name: str, texts: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Let a subscription have these options and no others, from now on and for good; without any it is gone.
+        """Store the options of a subscription; none removes it.
 
-        Raises ApiError or ConfigError for options that cannot be taken, ApiError POLICY_VIOLATION where there is no
-        room for more, KAFKA_STORAGE_ERROR where they cannot be written; then all is as it was.
+        Raises ApiError or ConfigError for invalid options, POLICY_VIOLATION above the size limit, KAFKA_STORAGE_ERROR
+        for a failed write, without effect.
         """
         made = self.in_force.checked(name, parse_subscription(texts)) if texts else None
         others = {held: own for held, own in self.by_name.items() if held != name}
         wanted = {**others, name: dict(texts)} if texts else others
         if texts and len(encoded({"subscriptions": wanted})) > SUBSCRIPTIONS_MOST_BYTES:
-            room = f"{SUBSCRIPTIONS_MOST_BYTES} bytes hold no more subscriptions to metrics of clients"
+            room = f"all metrics subscriptions exceed {SUBSCRIPTIONS_MOST_BYTES} bytes"
             raise ApiError(ErrorCode.POLICY_VIOLATION, room)
         if validate_only or wanted == self.by_name:
             return
@@ -165,7 +162,7 @@ class StoredSubscriptions:
 
 
 def default_subscription(config: BrokerConfig) -> SubscriptionConfig | None:
-    """Return what is asked of clients that no subscription matches; None for nothing, as in Kafka."""
+    """Return the subscription of clients that match no other, None without a default, as in Kafka."""
     if not config.client_metrics_default:
         return None
     return SubscriptionConfig(

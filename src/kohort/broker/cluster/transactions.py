@@ -1,11 +1,9 @@
-"""The transactions of a cluster: ``__transaction_state``, the markers, and what time does to both.
+"""Transaction coordinator of a cluster: ``__transaction_state``, markers and timeouts.
 
-Kafka has a coordinator on each broker, and brokers ask each other for markers. The nodes here share their logs, so
-there is one of these for all of them, read once when the process starts: who leads a partition of
-``__transaction_state`` only says whom producers are to ask. The end is written, then its markers, then a record that
-the markers are there: all before the answer, unless there are very many or the disk refuses; then the rest follows, and
-the next transaction has to wait, as in Kafka. What of it is to be on the disk before its answer, ``take_unflushed``
-tells.
+The nodes share their logs, so one coordinator serves all of them. It is loaded when the process starts; the leader of a
+partition of ``__transaction_state`` is only the node that producers address. EndTxn writes the decision, the markers
+and a final record before its response. If there are very many markers or the disk fails, the rest follows later, and
+the next transaction must wait, as in Kafka.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ MARKERS_RETRY_MS: Final = 1_000
 MARKED_AT_ONCE: Final = 50
 TransactionTimer = Literal["deadline", "markers", "expiry"]
 ID_BYTES: Final = 800
-"""What an id takes, about, beside its name; with its timers."""
+"""Approximate bytes of a transactional id with its timers, without its name."""
 PARTITION_BYTES: Final = 150
 UNUSED_MS: Final = 86_400_000
 CHECK_EVERY_MS: Final = 60_000
@@ -46,7 +44,7 @@ SPARE: Final = 8
 
 
 class TransactionCoordinator:
-    """Every transactional id, and what is open."""
+    """State of each transactional id."""
 
     name = NAME
 
@@ -66,13 +64,13 @@ class TransactionCoordinator:
         self._by_id: dict[str, Transaction] = {}
         self.room = TransactionMemory(config.transaction_coordinator_max_bytes)
         self._unmarked: dict[str, list[TopicPartition]] = {}
-        """Of transactions that are decided, the partitions that have no marker yet, the first one last."""
+        """Partitions of decided transactions without a marker, the next one last."""
         self._unflushed: dict[PartitionLog, int] = {}
-        """Logs in which something of a transaction is to be on the disk before it is told, with its last offset."""
+        """Last offset of each log that must be flushed before the response."""
         self._unreadable: set[int] = set()
         self._timers: Timers[tuple[TransactionTimer, str]] = Timers()
         self.notes: list[Note] = []
-        """What went wrong at the start, for the broker's log."""
+        """Problems of loading, for the broker's log."""
         self._load(now_ms)
 
     # ---------------------------------------------------------------- the log
@@ -86,7 +84,7 @@ class TransactionCoordinator:
         return partition_of(transactional_id, self.partition_count)
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic; create it if it is missing."""
+        """Return the topic, creating it if missing."""
         topic = self._topics.get(NAME)
         if topic is None:
             overrides = {
@@ -121,7 +119,7 @@ class TransactionCoordinator:
         key, value = item
         if value is not None and not isinstance(value, bytes):
             what = "a marker" if isinstance(value, TransactionEnded) else "records in a transaction"
-            skipped.add(f"{what} of producer {value.producer_id}, which has no place there")
+            skipped.add(f"{what} of producer {value.producer_id}, which does not belong there")
             return
         try:
             transactional_id, written = parse_record(key, value)
@@ -138,19 +136,19 @@ class TransactionCoordinator:
             self._by_id[transactional_id] = written
 
     def _check_room(self, known: Transaction | None, made: Transaction, now_ms: int) -> None:
-        """Raise COORDINATOR_NOT_AVAILABLE, as ids may be forgotten, where they hold too much for this one."""
+        """Expire unused ids if the memory is used up. Raises COORDINATOR_NOT_AVAILABLE if that fails."""
         if self.room.takes(known, made):
             return
         for unused in list(self.room.expendable(self._by_id.values(), now_ms)):
             self._write(unused.transactional_id, None, now_ms)
         if not self.room.takes(known, made):
             self.room.refused += 1
-            problem = "transactional ids hold as much memory as they may (transaction.coordinator.max.bytes)"
-            self._topics.report(warning(f"{problem}: new ones are refused", "transactional ids"))
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{problem}; it may try again")
+            problem = "transactional ids use up transaction.coordinator.max.bytes"
+            self._topics.report(warning(f"{problem}: new ids are rejected", "transactional ids"))
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{problem}; retry later")
 
     def _write(self, transactional_id: str, written: Transaction | None, now_ms: int) -> None:
-        """Append, then replay. Raises ApiError, and nothing has happened, where it cannot be written."""
+        """Append the state of an id, then apply it. Raises ApiError, without effect."""
         topic, partition = self.ensure(now_ms), self.partition_of(transactional_id)
         try:
             key, value = build_record(transactional_id, written and written.moved(self._wall.ahead_ms))
@@ -169,7 +167,7 @@ class TransactionCoordinator:
             self._unflushed[log] = appended.last_offset
 
     def take_unflushed(self) -> list[FlushTarget]:
-        """Return what ``init`` or ``end`` has written that has to be on the disk before its answer."""
+        """Return the offsets that must be flushed before the response of ``init`` or ``end``."""
         needs, self._unflushed = list(self._unflushed.items()), {}
         return needs
 
@@ -183,39 +181,38 @@ class TransactionCoordinator:
             self._timers.set(("expiry", ""), known.updated_ms + self._config.transaction_remove_expired_interval_ms)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """Return what is written of a transactional id. Raises ApiError where its partition could not be read."""
+        """Return the state of a transactional id. Raises ApiError if its partition is unreadable."""
         if self.partition_of(transactional_id) in self._unreadable:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME} could not be read")
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME} is unreadable")
         return self._by_id.get(transactional_id)
 
     def of_partitions(self, partitions: Collection[int]) -> Steps[Iterator[Transaction]]:
-        """Return every transactional id of these partitions of ``__transaction_state``, by name."""
+        """Return the transactional ids of these partitions, by name."""
         names = yield from in_order(list(self._by_id))
         found = (self._by_id.get(name) for name in names if self.partition_of(name) in partitions)
         return (known for known in found if known is not None)
 
-    # ---------------------------------------------------------------- what producers ask
+    # ---------------------------------------------------------------- requests of producers
 
     def init(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, now_ms: int
     ) -> ProducerIdAndEpoch:
-        """Return an id and an epoch for a producer that begins. Raises CONCURRENT_TRANSACTIONS if it is to ask
-        again."""
+        """Return producer id and epoch of a new producer. Raises CONCURRENT_TRANSACTIONS to retry."""
         most_ms = self._config.transaction_max_timeout_ms
         if not 0 < timeout_ms <= most_ms:
             raise ApiError(
                 ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-                f"a timeout of {timeout_ms} ms; transaction.max.timeout.ms is {most_ms}",
+                f"timeout of {timeout_ms} ms: expected 1 to transaction.max.timeout.ms={most_ms}",
             )
         known, new_id = self.get(transactional_id), self._topics.next_producer_id
-        self._unflushed.clear()  # what others wrote before is theirs, and its log may be gone
+        self._unflushed.clear()  # flush targets of earlier requests
         made = decide.decide_init(known, transactional_id, timeout_ms, expected, new_id, now_ms)
         if made != known:
             self._check_room(known, made, now_ms)
             self._write(transactional_id, made, now_ms)
         if made.state is TransactionState.PREPARE_ABORT:
             self._complete(made, now_ms)
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before was open, and is aborted now")
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the previous transaction is being aborted")
         return ProducerIdAndEpoch(made.producer_id, made.epoch)
 
     def add(
@@ -226,7 +223,7 @@ class TransactionCoordinator:
         version: int,
         now_ms: int,
     ) -> None:
-        """Make partitions part of a transaction. Raises ApiError."""
+        """Add partitions to a transaction. Raises ApiError."""
         known = self.get(transactional_id)
         made = decide.decide_add(known, producer, partitions, version, now_ms)
         if made is not known:
@@ -234,13 +231,13 @@ class TransactionCoordinator:
             self._write(transactional_id, made, now_ms)
 
     def verify(self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition) -> None:
-        """Raise ApiError unless ``partition`` is part of the producer's open transaction."""
+        """Raise ApiError unless the partition is part of the producer's open transaction."""
         decide.check_part_of(self.get(transactional_id), producer, partition)
 
     def end(
         self, transactional_id: str, producer: ProducerIdAndEpoch, version: int, now_ms: int, *, commit: bool
     ) -> ProducerIdAndEpoch:
-        """Commit or abort; with which id and epoch the producer goes on. Raises ApiError."""
+        """Commit or abort; return the next producer id and epoch. Raises ApiError."""
         known, new_id = self.get(transactional_id), self._topics.next_producer_id
         self._unflushed.clear()
         made = decide.decide_end(known, producer, version, new_id, now_ms, commit=commit)
@@ -252,7 +249,7 @@ class TransactionCoordinator:
         return decide.next_producer(made)
 
     def _wait_again(self, now_ms: int) -> None:
-        """Hold the answer of a repeated end until the flush: that of the first end may have failed."""
+        """Wait for all flushes after a repeated EndTxn: the flush of the first may have failed."""
         for log in chain.from_iterable(topic.partitions for topic in self._topics):
             try:
                 awaited = log.awaited_offset(now_ms)
@@ -264,9 +261,9 @@ class TransactionCoordinator:
     # ---------------------------------------------------------------- markers
 
     def _complete(self, known: Transaction, now_ms: int) -> None:
-        """Write the markers, and that they are written. What the disk refuses is tried again.
+        """Write the markers, then the final record; retry after failures.
 
-        Of many the rest is left to the next ticks; whoever begins another transaction meanwhile is told to wait.
+        After the first markers, the rest is written by the next ticks; a new transaction must wait.
         """
         topic, partition = self.ensure(now_ms), self.partition_of(known.transactional_id)
         coordinator_epoch = topic.partitions[partition].leader_epoch
@@ -286,7 +283,7 @@ class TransactionCoordinator:
             self._timers.set(("markers", known.transactional_id), now_ms + MARKERS_RETRY_MS)
 
     def mark(self, place: TopicPartition, marker: Marker, now_ms: int) -> None:
-        """Write a marker, unless the partition is gone, or has seen a later life of the producer. Raises ApiError."""
+        """Write a marker, unless the partition is deleted or the producer's epoch is newer. Raises ApiError."""
         topic = self._topics.get(place.topic)
         if topic is None or not 0 <= place.partition < len(topic.partitions):
             return
@@ -301,8 +298,7 @@ class TransactionCoordinator:
         self._tell(TransactionMarked(place.topic, key, marker.producer_id, marker.committed))
 
     def unmarked_in(self, place: TopicPartition) -> set[int]:
-        """Return the producers whose transaction is decided, and whose marker in ``place`` is still to be written, or
-        to be written once more."""
+        """Return producers of decided transactions whose marker in the partition is not written yet."""
         ids = (transactional_id for transactional_id, places in self._unmarked.items() if place in places)
         return {known.producer_id for known in map(self._by_id.get, ids) if known is not None}
 
@@ -313,7 +309,7 @@ class TransactionCoordinator:
         return self._timers.wake_at_ms
 
     def tick(self, now_ms: int) -> None:
-        """Abort what has had its time, try again what was refused, forget what nobody has used for long."""
+        """Abort timed-out transactions, retry failed writes, expire unused ids."""
         for kind, transactional_id in self._timers.pop_due(now_ms):
             if kind == "expiry":
                 self._expire(now_ms)
@@ -343,15 +339,15 @@ class TransactionCoordinator:
                 try:
                     self._write(known.transactional_id, None, now_ms)
                 except ApiError:
-                    return  # the next check finds it again
+                    return  # the next check retries
 
 
 class TransactionMemory:
-    """The room of one process, counted with each change."""
+    """Memory used by the transactional ids."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        """Bytes; -1 for no limit."""
+        """Bytes; -1: no limit."""
         self.used = 0
         self.refused = 0
         self._looked_ms: int | None = None
@@ -365,8 +361,7 @@ class TransactionMemory:
         return self.limit == NO_LIMIT or added <= 0 or self.used + added <= most
 
     def expendable(self, known: Iterable[Transaction], now_ms: int) -> Iterator[Transaction]:
-        """Yield which ids to forget so that an eighth of the room is free, as far as there are some; none where one has
-        looked within a minute."""
+        """Yield unused ids to expire until an eighth of the memory is free, once per minute."""
         if self._looked_ms is not None and now_ms - self._looked_ms < CHECK_EVERY_MS:
             return
         self._looked_ms = now_ms
@@ -380,7 +375,7 @@ class TransactionMemory:
 
 
 def size_of(known: Transaction | None) -> int:
-    """Return about how many bytes an id takes."""
+    """Return the approximate bytes of a transactional id."""
     if known is None:
         return 0
     return ID_BYTES + bytes_of_long_names(known.transactional_id) + PARTITION_BYTES * len(known.partitions)

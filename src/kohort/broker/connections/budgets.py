@@ -1,19 +1,14 @@
-"""Memory of all connections together: large requests that arrive, and answers that are not read yet.
+"""Memory limits of all connections: large requests that arrive, and unread answers.
 
-The budget of requests that arrive: how much of them, from all connections, may be in memory before they are whole.
+``FrameBudget``: Kafka's ``queued.max.request.bytes`` reserves memory for whole requests and stops reading from all
+connections when used up. Here small requests are always read; a large one waits until its length fits. Very large
+requests have one half of the budget, so that they do not delay the others, and one of them is always admitted. While
+requests wait, admitted ones must arrive within a limited time.
 
-Kafka's ``queued.max.request.bytes`` sets memory aside for a whole request when its length is known, and reads from no
-connection once it is used up. Here a small request is always read, and a large one waits, unread, until there is room
-for its length; memory is taken as bytes arrive. Very large requests have half of the room to themselves, so that they
-do not hold up others: at least one of them is let in, however large. While somebody waits, a request that was let in
-must arrive within a limited time.
-
-What answers hold in memory until their readers take them, all connections together.
-
-A reader is sent about a mebibyte, and more once it has read that. The rest is read from the log only then, so a large
-answer costs no more than a small one (KIP-74 bounds only what one answer holds). Two things follow when many do not
-read: from half of ``queued.max.request.bytes`` on the pieces are small, and above all of it the connection that has
-read nothing for the longest is ended. Kafka sends from the page cache and has no such limit.
+``UnreadAnswers``: a client is sent about a mebibyte, and more after reading it. The rest is read from the log then, so
+a large response costs no more memory than a small one (KIP-74 limits only single responses). Above half of
+``queued.max.request.bytes`` the pieces are small; above all of it the connection with the oldest unread answer is
+closed. Kafka has no such limit, as it sends from the page cache.
 """
 
 from __future__ import annotations
@@ -28,14 +23,13 @@ from kohort.log.batches import LogSlice
 from kohort.wire.codec import Buffer
 
 SMALL_FRAME_BYTES: Final = 1 << 16
-"""A request up to this size needs no room: each connection may hold one."""
+"""Requests up to this size are always read."""
 GRACE_MS: Final = 10_000
 SLOWEST_BYTES_PER_MS: Final = 1 << 10
-"""How fast a request has to come while others wait for its room: 10 s, and a second for each mebibyte."""
+"""Minimum rate of a request while others wait: 10 s, and a second for each mebibyte."""
 NO_LIMIT: Final = -1
 PIECE_BYTES: Final = 1 << 20
-"""Sent to one peer within one event; the rest, and its next requests, wait for the next event: a peer that asks for
-much and reads little is found out (``Congested``) before it costs memory."""
+"""Bytes sent to a client per event: one that does not read becomes Congested before it costs much memory."""
 SMALL_PIECE_BYTES: Final = 1 << 16
 MOST_ANSWER_BYTES: Final = 1 << 30
 """Largest answer without a configured limit: half of the largest frame."""
@@ -43,21 +37,21 @@ MOST_ANSWER_BYTES: Final = 1 << 30
 
 @dataclass(slots=True)
 class _SizeClass:
-    """Requests of similar sizes, and the room that they share."""
+    """Requests of similar size, and their share of the budget."""
 
     bytes: int
     used_bytes: int = 0
     due_ms: dict[ConnectionId, int] = field(default_factory=dict)
-    """Deadline of each request that arrives, while others wait."""
+    """Deadline of each admitted request, while others wait."""
     waiting: dict[ConnectionId, int] = field(default_factory=dict)
-    """Who waits for how much, longest first."""
+    """Size of each waiting request, longest wait first."""
 
     def has(self, size: int) -> bool:
         return self.used_bytes + size <= self.bytes or not self.due_ms
 
 
 class FrameBudget:
-    """Who may send a large request now."""
+    """Budget for large requests that arrive."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -67,12 +61,11 @@ class FrameBudget:
         self._sizes: dict[ConnectionId, int] = {}
 
     def __contains__(self, connection: ConnectionId) -> bool:
-        """Tell whether the connection sends a large request, or waits to."""
+        """Return True if a large request of the connection arrives or waits."""
         return connection in self._sizes
 
     @property
     def used_bytes(self) -> int:
-        """The lengths of the large requests that are arriving."""
         return sum(size_class.used_bytes for size_class in self._size_classes)
 
     @property
@@ -81,7 +74,7 @@ class FrameBudget:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Time of the next deadline of a request that keeps others waiting."""
+        """Next deadline of a request for which others wait."""
         if not self._sizes:
             return None
         return min(
@@ -89,7 +82,7 @@ class FrameBudget:
         )
 
     def ask(self, connection: ConnectionId, size: int, now_ms: int) -> bool:
-        """Tell whether a request of ``size`` bytes may be read now; if not, ``free`` will tell when it may."""
+        """Return True if a request may be read now; if False, ``free`` returns it later."""
         if self._unlimited or size <= SMALL_FRAME_BYTES or connection in self._sizes:
             return connection not in self._size_class(self._sizes.get(connection, 0)).waiting
         self._sizes[connection] = size
@@ -101,8 +94,7 @@ class FrameBudget:
         return True
 
     def free(self, connection: ConnectionId, now_ms: int) -> list[ConnectionId]:
-        """Take back the memory of a request that is whole, or whose peer is gone. Returns whose requests may be read
-        now."""
+        """Release the budget of a complete or abandoned request; return newly admitted connections."""
         size = self._sizes.pop(connection, None)
         if size is None:
             return []
@@ -121,7 +113,7 @@ class FrameBudget:
         return let_in
 
     def late(self, now_ms: int) -> list[ConnectionId]:
-        """Return who keeps others waiting and has been too slow."""
+        """Return the connections whose requests missed their deadline while others wait."""
         return [
             connection
             for size_class in self._size_classes
@@ -139,7 +131,7 @@ class FrameBudget:
 
 
 class Outbox:
-    """Answers of one connection that are not sent yet, in order."""
+    """Unsent answers of one connection, in order."""
 
     __slots__ = ("_sent_of_first", "held_bytes", "parts")
 
@@ -153,7 +145,7 @@ class Outbox:
         self.held_bytes += sum(map(_held_by, parts))
 
     def take(self, most: int) -> list[Buffer]:
-        """Return the next ``most`` bytes or, where they are in memory anyway, a few more. Raises StorageError."""
+        """Return the next ``most`` bytes, or more if they are in memory. Raises StorageError."""
         taken: list[Buffer] = []
         while self.parts and most > 0:
             part = self.parts[0]
@@ -163,7 +155,7 @@ class Outbox:
                 self._sent_of_first += size
                 if self._sent_of_first < len(part):
                     self.held_bytes -= len(part.prefix)
-                    part.prefix = b""  # it was sent, or is read anew when its turn comes
+                    part.prefix = b""  # the bytes were sent, or are read again later
                     break
             else:
                 size = len(part)
@@ -180,30 +172,30 @@ def _held_by(part: Buffer | LogSlice) -> int:
 
 
 class UnreadAnswers:
-    """Which connections hold how much, by what they were handed and by what waits for them here."""
+    """Bytes of unread answers, by connection."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._held: dict[ConnectionId, int] = {}
-        """Who has read nothing for the longest comes first."""
+        """The connection with the oldest unread answer comes first."""
         self._growing: dict[ConnectionId, int] = {}
         """Bytes of unfinished answers."""
         self.held_bytes = 0
         self.most_held_bytes = 0
         self.ended = 0
-        """Connections that were ended for not reading."""
+        """Connections closed because they did not read."""
 
     def __len__(self) -> int:
         return len(self._held)
 
     @property
     def limit(self) -> int:
-        """Bytes of all connections together; -1 for no limit."""
+        """Limit over all connections in bytes; -1: none."""
         return self._limit
 
     @property
     def answer_bytes(self) -> int:
-        """Bytes above which the rest of an answer is refused."""
+        """Bytes above which the rest of an answer is replaced by errors."""
         return MOST_ANSWER_BYTES if self._limit == NO_LIMIT else self._limit
 
     @property
@@ -212,7 +204,7 @@ class UnreadAnswers:
         return SMALL_PIECE_BYTES if scarce else PIECE_BYTES
 
     def set(self, connection: ConnectionId, held: int) -> None:
-        """Note that so much waits for ``connection`` to read; 0 if it has read all, and is forgotten."""
+        """Set the unread bytes of a connection; 0 removes it."""
         if not held:
             self.held_bytes -= self._held.pop(connection, 0)
             return
@@ -221,14 +213,14 @@ class UnreadAnswers:
         self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
     def set_growing(self, connection: ConnectionId, written: int) -> None:
-        """Set the bytes of an unfinished answer of a connection; 0 removes it."""
+        """Set the bytes of an unfinished answer; 0 removes it."""
         self.held_bytes += written - self._growing.pop(connection, 0)
         if written:
             self._growing[connection] = written
         self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
     def too_many(self) -> ConnectionId | None:
-        """Return the connection with the oldest unread answer if all answers exceed the limit.
+        """Return the connection with the oldest unread answer if the limit is exceeded.
 
         A single connection may exceed the limit.
         """

@@ -1,9 +1,7 @@
-"""One peer: its frames, the one request in flight, and what waits behind it.
+"""One connection: its frames, and its request in flight.
 
-Kafka mutes a channel until the answer to its request is queued, so answers keep the order of requests
-(protocol/requests.md#order-of-answers). Here the bytes that come meanwhile wait, bounded: above ``PAUSE_BYTES`` the
-server is asked to stop reading from the peer. A large request that nothing holds up is read as far as there is room for
-it (``budgets``).
+Requests of a connection are served one at a time, so answers keep their order (protocol/requests.md#order-of-answers).
+Later frames wait; above ``PAUSE_BYTES`` the server stops reading from the connection.
 """
 
 from __future__ import annotations
@@ -22,15 +20,13 @@ from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameReader
 
 LARGE_BYTES: Final = 64 << 10
-"""A frame above this is read in steps."""
+"""Frames above this size are decoded in steps."""
 PAUSE_BYTES: Final = 1 << 18
 TLS_HELLO: Final = b"\x16\x03"
 WITHOUT_TLS: Final = "security.protocol=PLAINTEXT or SASL_PLAINTEXT"
 
 
 class Connection:
-    """A connection as the broker sees it."""
-
     __slots__ = (
         "active_ms",
         "awaits_memory",
@@ -55,37 +51,36 @@ class Connection:
         self.connection_id = connection_id
         self.caller = caller
         self.reader = FrameReader(max_frame_bytes, uncopied_above=LARGE_BYTES)
-        """Its ``max_bytes`` may change while the connection stands."""
+        """``max_bytes`` changes when a login completes."""
         self.frames: deque[bytes | bytearray] = deque()
         self.waiting_bytes = 0
         self.in_flight: ReplyTo | None = None
         self.since_ns = 0
-        """When the request that is served, or waits, was taken up (BrokerCounters.time_ns)."""
+        """Receipt of the request in flight (BrokerCounters.time_ns)."""
         self.outbox = Outbox()
         self.paused = False
         self.awaits_memory = False
-        """A large request of its own has begun, and there is no room for the rest of it."""
+        """True if a large request of this connection waits for the frame budget."""
         self.congested = False
         self.burst_bytes = 0
-        """Bytes sent since the peer was last known to have read everything."""
+        """Bytes sent since the client last read everything."""
         self.closed = False
         self.muted_until_ms: int | None = None
-        """Until when no request of it is served (OpenConnections.mute)."""
+        """No request is served before this time (OpenConnections.mute)."""
         self.refused: Note | None = None
-        """Why it is closed when it is no longer muted, and never served."""
+        """Reason to close the connection, without serving it, at the end of the mute."""
         self.login: Login | None = None
-        """Where the listener wants one."""
+        """None without SASL."""
         self.active_ms = now_ms
 
     def begin_login(self, login: Login | None) -> None:
-        """Have a login see its frames, and hold them small until it is complete; None where none is wanted."""
+        """Let the login handle the first frames, with its limit of their size."""
         self.login = login
         if login is not None:
             self.reader.max_bytes = login.max_frame_bytes
 
     def receive(self, data: bytes) -> int:
-        """Take bytes off the wire; how many requests they completed. Raises ProtocolError for a length that cannot be
-        one."""
+        """Feed received bytes; return the number of completed frames. Raises ProtocolError."""
         frames = self.reader.feed(data)
         for frame in frames:
             self.frames.append(frame)
@@ -93,9 +88,11 @@ class Connection:
         return len(frames)
 
     def describe_error(self, error: ProtocolError, data: bytes) -> str:
-        """Say what is wrong with a frame; a length that nobody can mean may be the beginning of TLS."""
+        """Describe an invalid frame; one that starts like TLS gets advice."""
         if data.startswith(TLS_HELLO):
-            return f"speaks TLS to the listener {self.caller.listener}, which has none: set {WITHOUT_TLS} there"
+            return (
+                f"the client uses TLS on listener {self.caller.listener} without TLS: set {WITHOUT_TLS} in the client"
+            )
         return str(error)
 
     @property
@@ -104,14 +101,14 @@ class Connection:
 
     @property
     def is_blocked(self) -> bool:
-        """True if something must happen before the next request is served."""
+        """True if the next request cannot be served yet."""
         return (
             self.in_flight is not None or self.congested or bool(self.outbox.parts) or self.muted_until_ms is not None
         )
 
     @property
     def can_serve(self) -> bool:
-        """Whether the next frame may be served now."""
+        """True if the next frame may be served now."""
         return bool(self.frames) and not (self.closed or self.is_blocked)
 
     def next_frame(self) -> bytes | bytearray:
@@ -121,7 +118,7 @@ class Connection:
 
     @property
     def must_pause(self) -> bool:
-        """True if the peer sent enough ahead of its answers, or more than there is room for."""
+        """True if the client sent too much ahead of its answers, or the frame budget is used up."""
         held = self.waiting_bytes + self.reader.pending_bytes
         return self.awaits_memory or (held > PAUSE_BYTES and (bool(self.frames) or self.is_blocked))
 
@@ -131,33 +128,32 @@ class LoginStep:
     """Result of one frame of a login."""
 
     buffers: Sequence[Buffer] = ()
-    """What is answered now."""
+    """Response to send now."""
     principal: Principal | None = None
-    """Principal of the connection from now on."""
+    """New principal of the connection."""
     closing: Note | None = None
-    """Why the connection is closed, once that is answered."""
+    """Reason to close the connection after the response."""
     wait_ms: int = 0
-    """How long to wait before ``Login.resume``; nothing is served meanwhile."""
+    """Time until ``Login.resume``; requests are not served meanwhile."""
 
 
 class Login:
-    """The login of one connection to a listener with SASL."""
+    """SASL login of one connection."""
 
     __slots__ = ("awaits_keys", "max_frame_bytes")
 
     max_frame_bytes: int
-    """Bytes of a frame before the login is complete."""
+    """Limit of a frame before the login is complete."""
     awaits_keys: bool
-    """True while the login waits for signing keys."""
+    """True while the login waits for keys."""
 
     def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
-        """Tell whether the login takes a frame: any frame until it is complete."""
+        """Return True if the login handles the frame: any frame until it is complete."""
         raise NotImplementedError
 
     def step(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
-        """Take such a frame."""
         raise NotImplementedError
 
     def resume(self, now_ms: int) -> LoginStep | None:
-        """Continue after a wait; None if the wait was not for the login."""
+        """Continue after a wait; return None if the login was not waiting."""
         raise NotImplementedError

@@ -1,11 +1,8 @@
-"""The connections that stand: who may have one, who is not served for a while, who was idle or slow for too long.
+"""Open connections: limits of their number and rate, muting, and idle timeouts.
 
-How many connections may stand, and how fast they may come: Kafka's ``max.connections*``, its
-``max.connection.creation.rate``, and the quotas of addresses (KIP-308, KIP-612).
-
-Kafka lets a connection above ``max.connections`` wait to be accepted; here it is closed like one above
-``max.connections.per.ip``, which tells its peer and costs no handle. A connection that comes too fast waits as in
-Kafka: nothing is read of it, and those that come after it on the same listener wait for it.
+Implements ``max.connections*``, ``max.connection.creation.rate`` and quotas of addresses (KIP-308, KIP-612). Kafka
+delays a connection above ``max.connections``; here it is closed, as above ``max.connections.per.ip``. A connection
+above the rate is delayed, as in Kafka, together with later ones on the same listener.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ NO_LIMITS: Final = ListenerLimits()
 
 
 class OpenConnections:
-    """Open connections of a broker by id; an id is not reused."""
+    """Open connections by id; ids are not reused."""
 
     def __init__(self, config: BrokerConfig, quotas: StoredQuotas) -> None:
         self._by_number: dict[ConnectionId, Connection] = {}
@@ -43,7 +40,6 @@ class OpenConnections:
         self.frame_budget = FrameBudget(config.queued_max_request_bytes)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Put changed options of the broker in force."""
         self._quotas.reconfigure(config)
 
     def __len__(self) -> int:
@@ -64,15 +60,15 @@ class OpenConnections:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """When somebody has been idle, slow or muted for long enough."""
+        """Time of the next idle, slow or muted connection."""
         return earliest(self._idle.wake_at_ms, self._muted.wake_at_ms, self.frame_budget.wake_at_ms)
 
     def in_flight(self) -> list[ReplyTo]:
-        """Return the requests that wait for their answers."""
+        """Return the requests that wait for a response."""
         return [c.in_flight for c in self._by_number.values() if c.in_flight is not None]
 
     def open(self, number: ConnectionId, caller: Caller, now_ms: int) -> Note | None:
-        """Let a connection stand, muted at first where it came too fast; or why it may not."""
+        """Open a connection, muted if above the rate; return a reason if it is rejected."""
         assert number not in self._by_number, "a connection's number is used once"
         admission = self._quotas.open(caller.host, caller.listener, now_ms)
         refusal = admission.refusal and warning(f"refused, {admission.refusal}", "refused")
@@ -89,8 +85,7 @@ class OpenConnections:
         return None
 
     def close(self, number: ConnectionId) -> Connection | None:
-        """Forget a connection and return it, unless it was gone already. What it holds of the frame budget is freed by
-        the caller."""
+        """Remove and return a connection. The caller frees its frame budget."""
         connection = self._by_number.pop(number, None)
         if connection is not None:
             connection.closed = True
@@ -100,12 +95,12 @@ class OpenConnections:
         return connection
 
     def mute(self, connection: Connection, until_ms: int) -> None:
-        """Serve no request of a connection before ``until_ms``, nor read it; the later time holds."""
+        """Serve and read nothing of a connection until ``until_ms``, or a later mute."""
         connection.muted_until_ms = max(connection.muted_until_ms or 0, until_ms)
         self._muted.set(connection.connection_id, connection.muted_until_ms)
 
     def unmute_awaiting_keys(self) -> Iterator[Connection]:
-        """Yield the connections whose logins waited for keys: some have come."""
+        """Yield the connections whose logins waited for keys, unmuted."""
         for connection in list(self._by_number.values()):
             if connection.login is not None and connection.login.awaits_keys:
                 connection.muted_until_ms = None
@@ -113,15 +108,15 @@ class OpenConnections:
                 yield connection
 
     def unmute_due(self, now_ms: int) -> Iterator[Connection]:
-        """Yield the connections that are served again from now on."""
+        """Yield the connections whose mute ended."""
         for number in list(self._muted.pop_due(now_ms)):
             connection = self._by_number.get(number)
-            if connection is not None:  # it may have been closed since
+            if connection is not None:  # it may have been closed meanwhile
                 connection.muted_until_ms = None
                 yield connection
 
     def overdue(self, now_ms: int) -> Iterator[tuple[Connection, Note]]:
-        """Yield the connections that have to be closed, and why."""
+        """Yield idle or slow connections, and the reasons to close them."""
         for number in list(self._idle.pop_due(now_ms)):
             connection = self._by_number[number]
             since_ms = now_ms - connection.active_ms
@@ -132,24 +127,23 @@ class OpenConnections:
                 active_ms = now_ms if waits_for_us else connection.active_ms
                 self._idle.set(number, active_ms + self._idle_ms)
             else:
-                yield connection, debug(f"idle for {since_ms} ms")  # Kafka says nothing
+                yield connection, debug(f"idle for {since_ms} ms")  # Kafka logs nothing
         for number in self.frame_budget.late(now_ms):
             connection = self._by_number[number]
             size = connection.reader.frame_bytes
-            problem = f"a request of {size} bytes comes too slowly while others wait (queued.max.request.bytes)"
+            problem = f"a request of {size} bytes arrives too slowly while others wait (queued.max.request.bytes)"
             yield connection, warning(problem, "slow")
 
 
 class Admission(NamedTuple):
-    """What becomes of a new connection: nothing of it is read before ``at_ms``, and with ``refusal`` it is closed
-    then."""
+    """Time from which a new connection is read, and the reason if it is closed then."""
 
     at_ms: int
     refusal: str | None = None
 
 
 class ConnectionQuotas:
-    """Counts connections by address and by listener, and measures how fast they come."""
+    """Counts and rates of connections, by address and listener."""
 
     def __init__(self, config: BrokerConfig, kept: StoredQuotas) -> None:
         self.reconfigure(config)
@@ -163,19 +157,18 @@ class ConnectionQuotas:
         self._listeners: dict[str, UsageRate] = {}
         self._addresses = Usage(UsageRate, self._window)
         self._accepts_at_ms: dict[str, int] = {}
-        """When each listener takes its next connection."""
+        """Time at which each listener accepts its next connection."""
         self.count = 0
         self.refused = 0
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Put changed options of the broker in force; open connections stay."""
         self._most = config.max_connections
         self._most_per_address = config.max_connections_per_ip
         self._overrides = parse_overrides(config.max_connections_per_ip_overrides)
         self._rate = config.max_connection_creation_rate
 
     def open(self, host: str, listener: str, now_ms: int) -> Admission:
-        """Count a connection from ``host`` to ``listener``; one that is refused at once is not counted."""
+        """Count a connection, unless it is rejected at once."""
         refusal = self._too_many(host, listener)
         if refusal is not None:
             self.refused += 1
@@ -193,7 +186,6 @@ class ConnectionQuotas:
         return Admission(at_ms)
 
     def close(self, host: str, listener: str) -> None:
-        """Uncount a connection that is gone."""
         self.count -= 1
         for counter, key in ((self._by_address, host), (self._by_listener, listener)):
             counter[key] -= 1
@@ -203,12 +195,14 @@ class ConnectionQuotas:
     def _too_many(self, host: str, listener: str) -> str | None:
         most_here = self._overrides.get(host, self._most_per_address)
         if self._by_address[host] >= most_here:
-            return f"{most_here} connections from this address stand already (max.connections.per.ip)"
+            return f"{most_here} connections from this address are open already (max.connections.per.ip)"
         if self.count >= self._most and listener != self._inter_broker:
-            return f"{self.count} connections stand already (max.connections)"
+            return f"{self.count} connections are open already (max.connections)"
         most = self._of_listeners.get(listener.lower(), NO_LIMITS).most
         if self._by_listener[listener] >= most:
-            return f"{most} connections to {listener} stand already (listener.name.{listener.lower()}.max.connections)"
+            return (
+                f"{most} connections to {listener} are open already (listener.name.{listener.lower()}.max.connections)"
+            )
         return None
 
     def _accepted_at(self, listener: str, now_ms: int) -> int:
@@ -226,7 +220,7 @@ class ConnectionQuotas:
         return at_ms + waits_ms
 
     def _held_up(self, rate: UsageRate, quota: float, now_ms: int, *, takes_back: bool = False) -> int:
-        """Count a connection; return its delay in milliseconds, at most one sample."""
+        """Count a connection; return its delay in ms, at most one sample."""
         rate.record(1, now_ms, self._window)
         held_up_ms = min(rate.throttle_ms(quota, now_ms, self._window), self._window.sample_ms)
         if held_up_ms and takes_back:

@@ -1,4 +1,4 @@
-"""Hand answers to connections: a piece within an event, the rest as it is read."""
+"""Sending of answers: one piece per event, the rest as the client reads."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kohort.wire.codec import Buffer
 
 
 class AnswerSender:
-    """Answers handed to connections within one event."""
+    """Answers sent within one event."""
 
     def __init__(self, unread: UnreadAnswers, counters: BrokerCounters) -> None:
         self._unread = unread
         self._counters = counters
         self._handed: list[Connection] = []
-        """Who was sent something within this event."""
+        """Connections that were sent bytes in this event."""
         self.later: dict[ConnectionId, Connection] = {}
-        """Connections whose next answers or requests wait for the next event."""
+        """Connections that continue in the next event."""
 
     def next_event(self) -> list[Connection]:
-        """Begin an event: whoever did not turn out congested has read what it was sent. Returns who goes on."""
+        """Start an event; return the connections that continue. Not congested: all bytes were read."""
         while self._handed:
             connection = self._handed.pop()
             if not connection.congested:
@@ -39,29 +39,28 @@ class AnswerSender:
         return going_on
 
     def must_wait(self, connection: Connection) -> bool:
-        """Tell whether the connection was sent enough for one event; then it goes on with the next."""
+        """Return True if the connection was sent enough in this event; it continues in the next."""
         if connection.burst_bytes < self._unread.piece_bytes:
             return False
         self.later[connection.connection_id] = connection
         return True
 
     def send(self, connection: Connection, answer: Sequence[Buffer], out: list[Output]) -> None:
-        """Send an answer. Raises StorageError where a log cannot be read; the frame is begun then."""
-        if not connection.is_blocked and LogSlice not in map(type, answer):  # as it is most of the time
+        """Send an answer. Raises StorageError for an unreadable log, possibly within a frame."""
+        if not connection.is_blocked and LogSlice not in map(type, answer):  # the usual case
             self._hand(connection, answer, out)
         else:
             connection.outbox.add(answer)
             self.send_on(connection, out)
 
     def send_on(self, connection: Connection, out: list[Output]) -> None:
-        """Send what waits for a connection, as much as fits into one event. Raises StorageError as ``send``."""
+        """Send waiting answers, as much as fits into one event. Raises StorageError."""
         outbox = connection.outbox
         while outbox.parts and not connection.congested and not self.must_wait(connection):
             self._hand(connection, outbox.take(self._unread.piece_bytes - connection.burst_bytes), out)
         self.count(connection)
 
     def count(self, connection: Connection) -> None:
-        """Tell the budget what waits for the peer to read."""
         handed = connection.burst_bytes if connection.congested else 0
         self._unread.set(connection.connection_id, handed + connection.outbox.held_bytes)
 
@@ -75,6 +74,5 @@ class AnswerSender:
 
 
 def broken_off(error: StorageError) -> Note:
-    """Return why a connection is ended of which the rest of a frame that has begun cannot be read: nothing can be said
-    there any more."""
-    return warning(f"the rest of an answer cannot be read: {error}", "unreadable")
+    """Return the reason to close a connection in the middle of an unreadable answer."""
+    return warning(f"the rest of a response cannot be read: {error}", "unreadable")

@@ -219,7 +219,7 @@ def test_fifty_thousand_are_enough(guarded, admin, monkeypatch):
     assert make(admin, creation("a"), creation("b")) == [(0, None)] * 2
     ((code, words),) = make(admin, creation("c"))
 
-    assert (code, words) == (ErrorCode.POLICY_VIOLATION, "there can be 2 ACLs, and not 3")
+    assert (code, words) == (ErrorCode.POLICY_VIOLATION, "3 ACLs exceed the limit of 2")
     assert make(admin, creation("a")) == [(0, None)], "that one is there"
 
 
@@ -243,7 +243,7 @@ def test_what_is_no_acl_on_the_disk_stops_the_start_by_name(guarded, held):
     sections = {"version": 1, "acls": held, "users": [], "quotas": []}
     guarded.storage.replace("kohort-security.json", json.dumps(sections).encode())
 
-    with pytest.raises(StorageError, match=r"kohort-security\.json cannot be read: entry 0 of 'acls' is no ACL"):
+    with pytest.raises(StorageError, match=r"kohort-security\.json cannot be read: entry 0 of 'acls' is not an ACL"):
         guarded.restart()
 
 

@@ -302,5 +302,5 @@ def test_a_file_is_read_as_it_was_written():
     ],
 )
 def test_a_file_that_holds_anything_else_ends_the_start_in_words(section):
-    with pytest.raises(StorageError, match=r"kohort-security\.json: quotas cannot be read \(.*\)\. Mend it"):
+    with pytest.raises(StorageError, match=r"kohort-security\.json: quotas cannot be read \(.*\)\. Repair"):
         BrokerStage(kept(section))

@@ -164,8 +164,8 @@ def test_what_has_no_options_here_has_an_empty_list_of_them(peer):
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [
-        (LOGGER, "", "no broker ''; this one is 1"),
-        (LOGGER, "9", "no broker '9'; this one is 1"),
+        (LOGGER, "", "unknown broker '', this is 1"),
+        (LOGGER, "9", "unknown broker '9', this is 1"),
         (GROUP, "", "Default group resources are not allowed."),
         (METRICS, "", "Client metrics subscription name must not be empty"),
         (99, "a", "unknown resource type 99"),

@@ -622,4 +622,4 @@ def test_a_request_about_very_much_has_few_lines(stage, peer):
 
     lines = stage.said()
     assert len(lines) == 51
-    assert lines[-1] == "950 more denials are not told one by one"
+    assert lines[-1] == "950 more denials are not logged one by one"

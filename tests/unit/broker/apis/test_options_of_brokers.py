@@ -201,7 +201,7 @@ def test_list_option_is_appended_to_the_value_of_the_start(peer):
 def test_option_of_the_start_alone_is_refused(peer, option, name):
     code, message = change(peer, name, (option, SET, "1"))
 
-    assert (code, message) == (ErrorCode.INVALID_REQUEST, f"{option} is given when a broker is started")
+    assert (code, message) == (ErrorCode.INVALID_REQUEST, f"{option} can only be set when a broker starts")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,9 @@ def test_file_that_cannot_be_read_is_named_with_advice(stage, content):
     stage.broker.close(stage.now_ms)
     stage.storage.replace("kohort-broker-options.json", content)
 
-    with pytest.raises(StorageError, match=r"kohort-broker-options.json cannot be read .* Mend it, or remove it"):
+    with pytest.raises(
+        StorageError, match=r"kohort-broker-options.json cannot be read .* Repair the file, or remove it"
+    ):
         stage.start()
 
 

@@ -182,5 +182,5 @@ def test_there_is_room_for_so_many_options(peer):
 )
 def test_a_file_that_cannot_be_read_is_told_of_at_the_start(stage, held):
     stage.storage.replace(GROUP_OPTIONS_FILE, held)
-    with pytest.raises(StorageError, match=r"kohort-group-options\.json cannot be read .* Mend it"):
+    with pytest.raises(StorageError, match=r"kohort-group-options\.json cannot be read .* Repair"):
         stage.restart()

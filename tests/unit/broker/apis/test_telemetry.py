@@ -318,6 +318,6 @@ class TestWhatIsKept:
         disk.is_full = True
 
         assert push(peer, ask(peer), PUSH) == 0
-        assert "a client's metrics are not kept" in "".join(stage.said())
+        assert "metrics of a client are not stored" in "".join(stage.said())
         assert subscribe(peer, metrics="a.") == ErrorCode.KAFKA_STORAGE_ERROR
         assert ask(peer).requested_metrics == []

@@ -244,7 +244,7 @@ def test_transactional_batch_without_transactional_id_is_refused(peer, producer)
     refused = peer.produce("a", batch=batch)
 
     assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert refused.error_message == "the batch is transactional, and the request has no transactional id"
+    assert refused.error_message == "a transactional batch needs a transactional id in the request"
 
 
 def test_nothing_is_written_in_a_transaction_that_was_not_told_of_it(peer, producer):

@@ -49,7 +49,7 @@ def test_a_name_that_no_rule_is_about_costs_the_connection():
     broker, said = secured(SUBJECT, **{"ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/"})
     [close] = said
     assert isinstance(close, Close)
-    assert "no rule of ssl.principal.mapping.rules is about the certificate of C=DE" in close.reason
+    assert "no rule of ssl.principal.mapping.rules matches the certificate of C=DE" in close.reason
     assert len(broker.state.connections) == 0
 
 

@@ -110,8 +110,8 @@ def test_bytes_behind_the_end_of_a_request_are_passed_over_and_told_once_for_eac
 
     assert not any(peer.closed for peer in peers)
     assert stage.said() == [
-        "the client 'tester' writes 3 bytes behind the end of Metadata version 12: passed over",
-        "the client 'tester' writes 3 bytes behind the end of Metadata version 13: passed over",
+        "client 'tester' sends 3 bytes after the end of Metadata version 12: ignored",
+        "client 'tester' sends 3 bytes after the end of Metadata version 13: ignored",
     ]
 
 
@@ -123,9 +123,9 @@ def test_a_stranger_cannot_fill_the_log_or_the_memory_with_names_of_clients_whos
     notes = peer.stage.said()
     assert not peer.closed
     assert len(notes) == REMEMBERED + 1
-    assert notes[0].startswith(r"the client '\x1b[2J\n0xxx")
+    assert notes[0].startswith(r"client '\x1b[2J\n0xxx")
     assert max(map(len, notes)) < 300
-    assert "are not told of" in notes[-1]
+    assert "are not logged" in notes[-1]
 
 
 def test_a_frame_shorter_than_a_header_closes_the_connection(peer):
@@ -212,7 +212,7 @@ def test_a_peer_that_leaves_in_the_middle_of_a_request_is_noted(peer, stage):
 
     peer.leave()
 
-    assert stage.said() == ["127.0.0.1: gone in the middle of a request, after 4 bytes of it"]
+    assert stage.said() == ["127.0.0.1: disconnected within a request, after 4 bytes"]
 
 
 def test_an_answer_for_a_peer_that_left_goes_nowhere(peer, stage):

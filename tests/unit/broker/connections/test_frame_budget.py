@@ -103,7 +103,7 @@ def test_who_keeps_others_waiting_has_to_hurry():
     stage.advance(1)
 
     assert first.closed == (
-        "127.0.0.1: a request of 2097152 bytes comes too slowly while others wait (queued.max.request.bytes)"
+        "127.0.0.1: a request of 2097152 bytes arrives too slowly while others wait (queued.max.request.bytes)"
     )
     assert not second.paused
     stage.advance(GRACE_MS * 10)

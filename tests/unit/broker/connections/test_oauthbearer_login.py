@@ -117,7 +117,7 @@ def test_a_token_waits_ten_seconds_and_no_longer(stage):
     stage.advance(10_000 + 100)
     answer = peer.take()
     assert answer.error_code == 58
-    assert "did not come in time" in peer.closed
+    assert "were not fetched in time" in peer.closed
 
 
 def test_keys_that_do_not_come_are_told_and_fetched_again(stage):

@@ -350,7 +350,7 @@ def test_another_mechanism_is_no_new_login():
     peer = connect(stage)
     log_in(peer, plain())
     assert handshake(peer, "SCRAM-SHA-256") is None
-    assert "after one by PLAIN" in peer.closed
+    assert "expected PLAIN as before" in peer.closed
 
 
 def test_another_request_in_the_middle_of_a_new_login():
@@ -416,14 +416,18 @@ def test_who_never_logs_in_is_closed_when_idle():
         (
             "PLAIN",
             {"plain.sasl.jaas.config": "PlainLoginModule required;"},
-            "PLAIN is enabled on the listener SASL without",
+            "PLAIN has no users on listener SASL",
         ),
-        ("PLAIN", {"plain.sasl.jaas.config": "ScramLoginModule required;"}, "the entry is of ScramLoginModule"),
+        (
+            "PLAIN",
+            {"plain.sasl.jaas.config": "ScramLoginModule required;"},
+            "expected an entry of PlainLoginModule, not of ScramLoginModule",
+        ),
         ("PLAIN", {"plain.sasl.jaas.config": "PlainLoginModule required user_a=b"}, "not terminated by semi-colon"),
         (
             "OAUTHBEARER",
             {"sasl.server.callback.handler.class": "org.apache.x.secured.OAuthBearerValidatorCallbackHandler"},
-            "say where the keys are",
+            "needs a URL of keys for signed tokens",
         ),
         ("OAUTHBEARER", {"sasl.server.callback.handler.class": "com.example.Own"}, r"com\.example\.Own"),
         ("OAUTHBEARER", {"sasl.oauthbearer.jwks.endpoint.url": "ftp://x"}, "expected https://HOST/PATH or file:/PATH"),
@@ -441,7 +445,7 @@ def test_without_users_plain_is_an_error_of_the_start():
 
 def test_a_listener_that_believes_every_token_is_told():
     stage = sasl_stage("OAUTHBEARER")
-    assert any("believes every token" in line for line in stage.said())
+    assert any("accepts any token" in line for line in stage.said())
 
 
 def failure_of(stage, user, host="127.0.0.1"):

@@ -202,7 +202,7 @@ def test_an_answer_of_which_the_log_went_ends_the_connection_and_is_never_rubbis
 
     assert sent_to(peer, outputs) == 0
     (close,) = [o for o in outputs if isinstance(o, Close)]
-    assert "the rest of an answer cannot be read" in close.reason
+    assert "the rest of a response cannot be read" in close.reason
     assert stage.connect().ask(MetadataRequest(topics=[]), 12).brokers
 
 
