@@ -11,7 +11,7 @@ from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.outages import Notes, Outages
 from kohort.client.requests.source import Promise, RequestSource
 from kohort.client.user_input import is_text, known_partitions, shown, whole_number
-from kohort.client.writing.accumulator import Accumulator, RecordColumns
+from kohort.client.writing.accumulator import Accumulator, SendColumns
 from kohort.client.writing.partitioner import StickyPartitioner, partitioner_of
 from kohort.client.writing.produce_batch import ProduceBatch, prebuilt, record_timestamp
 from kohort.client.writing.producer_ids import ProducerIds
@@ -142,7 +142,7 @@ class ProducerMachine:
         return batch.full or wake_at_ms is None or not now_ms < wake_at_ms <= batch.ready_at_ms
 
     def add_columns(
-        self, topic: str, partition: int, columns: RecordColumns, now_ms: int
+        self, topic: str, partition: int, columns: SendColumns, now_ms: int
     ) -> list[tuple[ProduceBatch, int, int]]:
         """Add many records for one partition; return their batches with the first and last index in each.
 

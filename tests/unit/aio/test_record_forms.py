@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.aio.producing.record_forms import checked_lots
-from kohort.client.writing.accumulator import RecordColumns
+from kohort.client.writing.accumulator import SendColumns
 from kohort.errors import UsageError
 
 NOW_MS = 77
@@ -13,21 +13,21 @@ NOW_MS = 77
 
 def lots(records, size=1000):
     found = checked_lots(records, lambda: NOW_MS, size)
-    return [RecordColumns([*lot.keys], [*lot.values], [*lot.timestamps], lot.headers) for lot in found]
+    return [SendColumns([*lot.keys], [*lot.values], [*lot.timestamps], lot.headers) for lot in found]
 
 
 def test_values_pairs_and_longer_forms():
-    assert lots([b"a", None]) == [RecordColumns([None, None], [b"a", None], [NOW_MS] * 2, {})]
-    assert lots([(b"k", b"a"), (None, b"b")]) == [RecordColumns([b"k", None], [b"a", b"b"], [NOW_MS] * 2, {})]
+    assert lots([b"a", None]) == [SendColumns([None, None], [b"a", None], [NOW_MS] * 2, {})]
+    assert lots([(b"k", b"a"), (None, b"b")]) == [SendColumns([b"k", None], [b"a", b"b"], [NOW_MS] * 2, {})]
     assert lots([b"a", ("k", "ä"), ("k", None, {"h": b"1"}), (None, b"v", (), 99)]) == [
-        RecordColumns([None, b"k", b"k", None], [b"a", "ä".encode(), None, b"v"], [77, 77, 77, 99], {2: [("h", b"1")]})
+        SendColumns([None, b"k", b"k", None], [b"a", "ä".encode(), None, b"v"], [77, 77, 77, 99], {2: [("h", b"1")]})
     ]
 
 
 def test_text_and_views_are_turned_into_bytes_wherever_they_stand():
     assert lots([b"a", "b"])[0].values == [b"a", b"b"]
     assert lots([(b"k", b"a"), (memoryview(b"l"), bytearray(b"b"))]) == [
-        RecordColumns([b"k", b"l"], [b"a", b"b"], [NOW_MS] * 2, {})
+        SendColumns([b"k", b"l"], [b"a", b"b"], [NOW_MS] * 2, {})
     ]
 
 

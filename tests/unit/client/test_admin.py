@@ -93,7 +93,7 @@ def test_topics_are_created_listed_described_and_deleted(world):
     assert world.run(admin_topics.list_topics(world.metadata, internal=False)) == []
 
 
-def test_each_topic_has_its_own_result(world):
+def test_create_topics_has_a_result_for_each_topic(world):
     world.create("orders")
     topics = [NewTopic("orders"), NewTopic("no/good"), NewTopic("fine", 2)]
 
@@ -108,14 +108,14 @@ def test_each_topic_has_its_own_result(world):
         results.check()
 
 
-def test_a_topic_that_is_not_there_is_described_as_an_error_and_not_created(world):
+def test_describe_topics_returns_error_for_missing_topic_without_creating_it(world):
     results = world.run(admin_topics.describe_topics(world.metadata, ["nowhere"]))
 
     assert results.errors["nowhere"].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert world.run(admin_topics.list_topics(world.metadata, internal=False)) == []
 
 
-def test_partitions_are_added(world):
+def test_create_partitions_adds_partitions(world):
     world.create("orders", 1)
 
     operation = admin_topics.create_partitions(
@@ -128,14 +128,14 @@ def test_partitions_are_added(world):
     assert len(world.run(admin_topics.describe_topics(world.metadata, ["orders"]))["orders"].partitions) == 4
 
 
-def test_the_cluster_is_described(world):
+def test_describe_cluster_returns_nodes_and_controller(world):
     described = world.run(admin_topics.describe_cluster(world.metadata))
 
     assert described.cluster_id == world.broker.cluster_id
     assert [(n.node_id, n.host, n.port) for n in described.nodes] == [(1, "one", 9092)]
 
 
-def test_configurations_are_described_with_their_source(world):
+def test_describe_configs_returns_values_with_source(world):
     topic = ConfigResource("topic", "orders")
     topics = [NewTopic("orders", 1, configs={"retention.ms": "1234"})]
     world.run(admin_topics.create_topics(world.metadata, topics, validate_only=False, timeout_ms=1000))
@@ -149,7 +149,7 @@ def test_configurations_are_described_with_their_source(world):
         world.run(admin_topics.describe_configs(world.metadata, [ConfigResource("tpoic", "orders")]))
 
 
-def test_offsets_of_a_group_are_set_read_and_deleted_and_so_is_the_group(world):
+def test_group_offsets_are_altered_listed_and_deleted_with_the_group(world):
     world.create("orders", 2)
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
     wanted = {first: OffsetAndMetadata(5, "moved"), second: OffsetAndMetadata(7)}
@@ -172,7 +172,7 @@ def test_offsets_of_a_group_are_set_read_and_deleted_and_so_is_the_group(world):
     assert world.run(admin_groups.list_groups(world.metadata, states=(), types=())) == []
 
 
-def test_members_are_named_as_the_version_takes_them(world):
+def test_remove_group_members_names_members_by_request_version(world):
     world.run(admin_groups.alter_group_offsets(world.metadata, "g", {TopicPartition("t", 0): OffsetAndMetadata(1)}))
     removed = world.run(admin_groups.remove_group_members(world.metadata, "g", ["m-1"], ["one"], ""))
     assert {name: error.code for name, error in removed.errors.items()} == dict.fromkeys(
@@ -201,7 +201,7 @@ def _asked(operation, world):
     return operation.send([answer])
 
 
-def test_offsets_are_found_by_place_and_by_time(world):
+def test_list_offsets_by_name_and_by_timestamp(world):
     world.create("orders", 2)
     start = world.clock.now_ms() - 10_000
     world.produce("orders", 0, [b"a", b"b", b"c"], [start, start + 1000, start + 2000])
@@ -219,7 +219,7 @@ def test_offsets_are_found_by_place_and_by_time(world):
         offset(full, "newest")
 
 
-def test_a_call_that_is_not_answered_in_time_says_whom_it_asked():
+def test_admin_call_timeout_names_bootstrap_servers():
     broker = ScriptedBroker()
     broker.on(MetadataRequest, lambda *_: SILENCE)
     world = World(broker)
@@ -228,14 +228,14 @@ def test_a_call_that_is_not_answered_in_time_says_whom_it_asked():
         world.run(admin_topics.describe_cluster(world.metadata), timeout_ms=700)
 
 
-def test_a_call_to_nobody_fails_soon(world):
+def test_admin_call_without_any_broker_fails_soon(world):
     world.loop.stop(ONE)
 
     with pytest.raises(ConnectionFailed, match=r"no broker could be reached: one:9092 \(Connection refused\)"):
         world.run(admin_topics.describe_cluster(world.metadata))
 
 
-def test_a_coordinator_that_is_loading_is_asked_again():
+def test_loading_coordinator_is_retried():
     broker = ScriptedBroker()
     broker.on(
         MetadataRequest,
@@ -256,7 +256,7 @@ def test_a_coordinator_that_is_loading_is_asked_again():
     assert len(broker.requests(FindCoordinatorRequest)) == 3
 
 
-def test_an_operation_may_ask_several_at_once_and_pause():
+def test_operation_sends_requests_in_parallel_and_pauses():
     broker = ScriptedBroker()
     world = World(broker)
 
@@ -273,7 +273,7 @@ def test_an_operation_may_ask_several_at_once_and_pause():
 
 
 @pytest.mark.parametrize("results", [[], [DeletableGroupResult(group_id="another")]])
-def test_an_answer_about_something_else_than_was_asked_is_an_error_of_that_call_alone(results):
+def test_unexpected_response_fails_only_its_call(results):
     broker = ScriptedBroker()
     world = World(broker)
     broker.on(

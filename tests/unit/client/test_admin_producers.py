@@ -105,7 +105,7 @@ def world() -> World:
     return World()
 
 
-def test_each_leader_is_asked_about_the_producers_of_all_that_it_leads(world: World) -> None:
+def test_describe_producers_sends_one_request_per_leader(world: World) -> None:
     ended = ActiveProducer(producer_id=9, producer_epoch=2, last_sequence=5, last_timestamp=70, coordinator_epoch=3)
     hangs = ActiveProducer(
         producer_id=4,
@@ -126,7 +126,7 @@ def test_each_leader_is_asked_about_the_producers_of_all_that_it_leads(world: Wo
     assert [[t.partition_indexes for t in request.topics] for request in at_two] == [[[1]]]
 
 
-def test_one_whose_leader_has_moved_is_asked_again_and_one_that_is_not_there_is_an_error(world: World) -> None:
+def test_describe_producers_retries_moved_leader_and_reports_missing_partition(world: World) -> None:
     world.know()
     world.told, world.leaders = [world.leaders], {**world.leaders, 0: 2}
 
@@ -145,7 +145,7 @@ def test_one_whose_leader_has_moved_is_asked_again_and_one_that_is_not_there_is_
 
 
 @pytest.mark.parametrize(("given", "sent"), [(None, 0), (-1, 0), (7, 7)])
-def test_an_abort_is_a_marker_for_the_leader_alone(world: World, given: int | None, sent: int) -> None:
+def test_abort_transaction_sends_marker_to_partition_leader_only(world: World, given: int | None, sent: int) -> None:
     world.answer_markers(0)
 
     world.run(abort_transaction(world.metadata, T1, producer_id=4, producer_epoch=108, coordinator_epoch=given))
@@ -159,7 +159,7 @@ def test_an_abort_is_a_marker_for_the_leader_alone(world: World, given: int | No
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
-def test_what_a_leader_refuses_is_raised_with_the_partition(world: World, code: ErrorCode) -> None:
+def test_abort_transaction_error_names_partition(world: World, code: ErrorCode) -> None:
     world.answer_markers(code)
 
     with pytest.raises(ApiError, match="t-1") as refused:
@@ -183,7 +183,7 @@ def test_what_a_leader_refuses_is_raised_with_the_partition(world: World, code: 
         ),
     ],
 )
-def test_a_number_that_no_marker_can_bear_is_refused_before_anybody_is_asked(
+def test_abort_transaction_rejects_number_out_of_range_before_any_request(
     world: World, numbers: dict[str, int], words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):

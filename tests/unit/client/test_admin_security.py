@@ -98,7 +98,7 @@ def world() -> World:
     return World()
 
 
-def test_words_of_acls_are_kafkas_in_any_of_its_spellings():
+def test_acl_names_accept_all_spellings_of_kafka():
     acl = AclBinding("TOPIC", "orders", "User:alice", "DescribeConfigs", "ALLOW", pattern_type="Prefixed")
 
     assert (acl.resource_type, acl.operation, acl.permission, acl.pattern_type) == (
@@ -122,14 +122,14 @@ def test_words_of_acls_are_kafkas_in_any_of_its_spellings():
         ("pattern_type", "match", "pattern_type='match' is allowed in filters only"),
     ],
 )
-def test_an_acl_of_other_words_is_refused(field, value, words):
+def test_acl_with_unknown_name_is_rejected(field, value, words):
     good = {"resource_type": "topic", "resource_name": "t", "principal": "User:a", "operation": "read"}
     with pytest.raises(UsageError) as refused:
         AclBinding(**{**good, field: value})
     assert words in str(refused.value)
 
 
-def test_acls_are_described_by_a_filter_and_sorted(world):
+def test_describe_acls_returns_filtered_acls_sorted(world):
     world.broker.on(
         DescribeAclsRequest,
         lambda *_: DescribeAclsResponse(
@@ -158,7 +158,7 @@ def test_acls_are_described_by_a_filter_and_sorted(world):
     ]
 
 
-def test_a_broker_without_authorizer_is_told_in_its_own_words(world):
+def test_acl_call_without_authorizer_raises_message_of_broker(world):
     world.broker.on(
         DescribeAclsRequest,
         lambda *_: DescribeAclsResponse(error_code=54, error_message="No Authorizer is configured on the broker"),
@@ -170,7 +170,7 @@ def test_a_broker_without_authorizer_is_told_in_its_own_words(world):
     assert refused.value.code is ErrorCode.SECURITY_DISABLED
 
 
-def test_each_acl_has_its_own_result(world):
+def test_create_acls_has_a_result_for_each_acl(world):
     good = AclBinding("topic", "orders", "User:alice", "read")
     bad = AclBinding("topic", "orders", "alice", "read")
     answers = [
@@ -194,7 +194,7 @@ def test_each_acl_has_its_own_result(world):
         results[bad]
 
 
-def test_what_a_filter_removed_is_told(world):
+def test_delete_acls_returns_deleted_acls_per_filter(world):
     acl = AclBinding("cluster", "kafka-cluster", "User:alice", "alter", "deny")
     gone = DeleteAclsMatchingAcl(
         resource_type=4, resource_name="kafka-cluster", pattern_type=3, principal="User:alice", host="*",
@@ -213,7 +213,7 @@ def test_what_a_filter_removed_is_told(world):
     assert (wide.resource_type_filter, wide.resource_name_filter, wide.pattern_type_filter) == (3, None, 1)
 
 
-def test_an_acl_that_could_not_be_removed_is_an_error(world):
+def test_delete_acls_reports_acl_that_was_not_deleted(world):
     bad = DeleteAclsMatchingAcl(error_code=42, error_message="no", resource_type=2, operation=3, permission_type=3)
     world.broker.on(
         DeleteAclsRequest, lambda *_: DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(matching_acls=[bad])])
@@ -229,7 +229,7 @@ class FixedSalt(random.Random):
         return int.from_bytes(b"saltsaltsalt".rjust(k // 8, b"\0"), "big")
 
 
-def test_a_password_is_salted_here_and_never_sent(world):
+def test_password_is_salted_by_client_and_never_sent(world):
     """The salted password of Kafka's own derivation, where the salt is the same."""
     upsertion = UserScramCredentialUpsertion("alice", PASSWORD, iterations=8192)
     made = scram_users.salt_password(upsertion, FixedSalt())
@@ -268,7 +268,7 @@ def test_a_password_is_salted_here_and_never_sent(world):
     assert results.errors["bob"].code is ErrorCode.RESOURCE_NOT_FOUND
 
 
-def test_a_password_hides_itself_and_travels_to_another_process():
+def test_password_is_hidden_in_repr_and_can_be_pickled():
     upsertion = UserScramCredentialUpsertion("alice", PASSWORD)
     assert PASSWORD not in f"{upsertion} {upsertion!r}"
     assert pickle.loads(pickle.dumps(upsertion)) == upsertion
@@ -283,14 +283,14 @@ def test_a_password_hides_itself_and_travels_to_another_process():
         ({"iterations": 20000}, "iterations=20000"),
     ],
 )
-def test_a_credential_that_no_broker_takes_is_refused(change, words):
+def test_scram_upsertion_rejects_invalid_iterations(change, words):
     with pytest.raises(UsageError, match=words):
         UserScramCredentialUpsertion(**{"user": "alice", "password": PASSWORD, **change})
     with pytest.raises(UsageError, match="mechanism='GSSAPI'"):
         UserScramCredentialDeletion("alice", "GSSAPI")
 
 
-def test_users_are_described_with_their_mechanisms(world):
+def test_describe_scram_users_returns_mechanisms(world):
     infos = [CredentialInfo(mechanism=2, iterations=4096), CredentialInfo(mechanism=1, iterations=8192)]
     world.broker.on(
         DescribeUserScramCredentialsRequest,
@@ -310,14 +310,14 @@ def test_users_are_described_with_their_mechanisms(world):
     assert dict(world.run(scram_users.describe_user_scram_credentials([]))) == {}
 
 
-def test_users_that_may_not_be_seen_are_an_error_of_the_whole(world):
+def test_describe_scram_users_without_right_raises_error(world):
     world.broker.on(DescribeUserScramCredentialsRequest, lambda *_: DescribeUserScramCredentialsResponse(error_code=31))
     with pytest.raises(ApiError, match="CLUSTER_AUTHORIZATION_FAILED"):
         world.run(scram_users.describe_user_scram_credentials(None))
     assert world.asked(DescribeUserScramCredentialsRequest).users is None
 
 
-def test_quotas_are_described_by_whose_they_are(world):
+def test_describe_client_quotas_returns_quotas_by_entity(world):
     def part(kind, name):
         return QuotaEntityPart(entity_type=kind, entity_name=name)
 
@@ -349,7 +349,7 @@ def test_quotas_are_described_by_whose_they_are(world):
     assert [str(entity) for entity in found] == ["ip <default>", "user alice, client-id <default>"]
 
 
-def test_a_filter_that_the_broker_refuses_is_an_error(world):
+def test_describe_client_quotas_raises_error_of_broker(world):
     world.broker.on(
         DescribeClientQuotasRequest,
         lambda *_: DescribeClientQuotasResponse(error_code=42, error_message="no such match", entries=None),
@@ -358,7 +358,7 @@ def test_a_filter_that_the_broker_refuses_is_an_error(world):
         world.run(quotas.describe_client_quotas(ClientQuotaEntity(), strict=False))
 
 
-def test_quotas_are_set_and_removed_one_entity_on_its_own(world):
+def test_alter_client_quotas_has_a_result_for_each_entity(world):
     alice, everyone = ClientQuotaEntity(user="alice"), ClientQuotaEntity(user=QuotaMatch.DEFAULT)
     world.broker.on(
         AlterClientQuotasRequest,
@@ -383,7 +383,7 @@ def test_quotas_are_set_and_removed_one_entity_on_its_own(world):
         results[everyone]
 
 
-def test_a_quota_of_any_name_is_refused(world):
+def test_alter_client_quotas_rejects_any_as_name(world):
     with pytest.raises(UsageError, match=r"QuotaMatch.ANY is allowed in filters only"):
         world.run(
             quotas.alter_client_quotas(

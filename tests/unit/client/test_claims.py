@@ -47,7 +47,7 @@ def fill(stage: ConsumerStage, claims: Claims, partition: str, first: int) -> in
     return count
 
 
-def test_each_partition_has_an_inbox_of_its_own():
+def test_each_partition_has_its_own_inbox():
     stage = ConsumerStage()
     stage.topic("t", 2)
     _, claims = begun(stage)
@@ -65,7 +65,7 @@ def test_each_partition_has_an_inbox_of_its_own():
     assert [r.value for r in taken(claims, "t-1")] == [b"b"]
 
 
-def test_a_slow_claim_stops_its_own_fetching_after_its_time_and_nobody_elses():
+def test_slow_claim_pauses_only_its_own_partition():
     stage = ConsumerStage()
     stage.topic("t", 2)
     user, claims = begun(stage)
@@ -96,7 +96,7 @@ def test_a_slow_claim_stops_its_own_fetching_after_its_time_and_nobody_elses():
     assert user.machine.subscription.assigned[tp("t-0")] is slow.state
 
 
-def test_marks_go_forward_only_and_are_committed_once():
+def test_marks_only_increase_and_are_committed_once():
     stage = ConsumerStage()
     stage.topic("t", 1)
     _, claims = begun(stage)
@@ -112,7 +112,7 @@ def test_marks_go_forward_only_and_are_committed_once():
     assert claims.to_commit() == {tp("t-0"): OffsetAndMetadata(2)}
 
 
-def test_what_the_session_does_not_claim_cannot_be_marked():
+def test_mark_of_unclaimed_partition_is_rejected():
     stage = ConsumerStage()
     stage.topic("t", 1)
     _, claims = begun(stage)
@@ -123,7 +123,7 @@ def test_what_the_session_does_not_claim_cannot_be_marked():
         claims.reset(tp("t-0"), OffsetAndMetadata(-1))
 
 
-def test_the_next_session_begins_where_the_handlers_left_off():
+def test_next_session_starts_at_marked_offsets():
     stage = ConsumerStage()
     stage.topic("t", 2)
     user, claims = begun(stage)

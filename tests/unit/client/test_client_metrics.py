@@ -17,7 +17,7 @@ def metrics_of(stage: ConsumerStage, user: User) -> Any:
     return consumer_metrics(user.machine, stage.now_ms)
 
 
-def test_what_was_read_and_what_is_left():
+def test_consumer_metrics_count_records_and_lag():
     stage = ConsumerStage()
     stage.topic("t", 2)
     stage.produce("t", 0, b"a", b"b", b"c")
@@ -38,7 +38,7 @@ def test_what_was_read_and_what_is_left():
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_rebalance_is_counted_with_its_time_and_its_reason(protocol: str):
+def test_rebalance_metrics_have_duration_and_reason(protocol: str):
     stage = ConsumerStage()
     stage.topic("t", 2)
     first = stage.user("t", group_id="g", group_protocol=protocol)
@@ -61,7 +61,7 @@ def test_a_rebalance_is_counted_with_its_time_and_its_reason(protocol: str):
     assert found.value("heartbeat-total") >= 1
 
 
-def test_a_consumer_without_a_group_has_nothing_of_groups():
+def test_consumer_without_group_has_no_group_metrics():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g")
@@ -74,7 +74,7 @@ def test_a_consumer_without_a_group_has_nothing_of_groups():
     assert math.isnan(found.value("records-lag-max")), "no lag is known: that is not 0"
 
 
-def test_the_time_of_listeners_is_the_users_own():
+def test_listener_time_counts_outside_of_polls():
     polls = PollMetrics(SampleWindows())
     polls.entered(1000)
     polls.left(1010)  # a listener is called
@@ -87,7 +87,7 @@ def test_the_time_of_listeners_is_the_users_own():
     assert polls.interval.summary(1100).total == 100
 
 
-def test_a_rebalance_begins_once_and_ends_once():
+def test_rebalance_begins_once_and_ends_once():
     rebalances = RebalanceMetrics(SampleWindows())
     rebalances.ended(5)
     rebalances.began("one", 10)
@@ -101,7 +101,7 @@ def test_a_rebalance_begins_once_and_ends_once():
     assert (rebalances.reason, rebalances.ended_ms, rebalances.began_ms) == ("one", 40, None)
 
 
-def test_a_name_that_there_is_not_is_told_with_the_nearest():
+def test_unknown_metric_name_suggests_the_nearest_name():
     stage = ConsumerStage()
     stage.topic("t", 2)
     user = stage.user("t", group_id="g")

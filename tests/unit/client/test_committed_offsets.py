@@ -31,7 +31,7 @@ def asked(stage: ScriptedCoordinator) -> list[int]:
 @pytest.mark.parametrize(
     "answer", [E.STALE_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID, E.COORDINATOR_LOAD_IN_PROGRESS, E.UNSTABLE_OFFSET_COMMIT]
 )
-def test_who_is_refused_for_now_asks_again_after_a_back_off(stage: ScriptedCoordinator, answer: object):
+def test_offset_fetch_is_retried_after_retriable_error(stage: ScriptedCoordinator, answer: object):
     stage.then(OffsetFetchRequest, answer)
     stage.member(**SLOW)
     stage.until(lambda: asked(stage))
@@ -43,7 +43,7 @@ def test_who_is_refused_for_now_asks_again_after_a_back_off(stage: ScriptedCoord
     assert asked(stage) == [1, 1]
 
 
-def test_an_epoch_that_changed_on_the_way_is_made_good_at_once(stage: ScriptedCoordinator):
+def test_offset_fetch_is_repeated_at_once_after_epoch_change(stage: ScriptedCoordinator):
     user = stage.joined(**SLOW)
     stage.until(lambda: user.records)
     before = asked(stage)
@@ -64,7 +64,7 @@ def test_an_epoch_that_changed_on_the_way_is_made_good_at_once(stage: ScriptedCo
 
 
 @pytest.mark.parametrize(("answer", "lookups"), [(E.NOT_COORDINATOR, 2), (HANG_UP, 2), (E.UNSTABLE_OFFSET_COMMIT, 1)])
-def test_a_coordinator_that_moved_is_looked_for(stage: ScriptedCoordinator, answer: object, lookups: int):
+def test_offset_fetch_looks_up_moved_coordinator(stage: ScriptedCoordinator, answer: object, lookups: int):
     stage.then(OffsetFetchRequest, answer)
     user = stage.member()
 
@@ -73,7 +73,7 @@ def test_a_coordinator_that_moved_is_looked_for(stage: ScriptedCoordinator, answ
     assert len(stage.sent(FindCoordinatorRequest)) == lookups
 
 
-def test_a_topic_that_is_another_by_now_is_looked_up(stage: ScriptedCoordinator):
+def test_offset_fetch_of_recreated_topic_refreshes_metadata(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.until(lambda: user.records)
     known = len(stage.sent(MetadataRequest))
@@ -84,7 +84,7 @@ def test_a_topic_that_is_another_by_now_is_looked_up(stage: ScriptedCoordinator)
     assert len(stage.sent(MetadataRequest)) == known + 1
 
 
-def test_who_cannot_be_answered_in_time_is_told_at_its_deadline(stage: ScriptedCoordinator):
+def test_offset_fetch_fails_at_deadline(stage: ScriptedCoordinator):
     user = stage.joined(**SLOW)
     stage.then(OffsetFetchRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 9)
     deadline_ms = stage.now_ms + 3_000
@@ -96,7 +96,7 @@ def test_who_cannot_be_answered_in_time_is_told_at_its_deadline(stage: ScriptedC
     assert stage.now_ms == deadline_ms
 
 
-def test_who_looks_for_the_coordinator_in_vain_is_told_at_its_deadline(stage: ScriptedCoordinator):
+def test_offset_fetch_without_coordinator_fails_at_deadline(stage: ScriptedCoordinator):
     stage.then(FindCoordinatorRequest, SILENCE)
     user = stage.user(group_id="g", request_timeout_ms=30_000)
     deadline_ms = stage.now_ms + 3_000
@@ -108,7 +108,7 @@ def test_who_looks_for_the_coordinator_in_vain_is_told_at_its_deadline(stage: Sc
     assert stage.now_ms == deadline_ms
 
 
-def test_a_start_that_is_refused_for_good_is_told_and_asked_for_again_after_a_back_off(stage: ScriptedCoordinator):
+def test_permanent_error_of_start_offset_is_raised_and_retried_after_back_off(stage: ScriptedCoordinator):
     user = stage.member(**SLOW)
     stage.then(OffsetFetchRequest, E.GROUP_AUTHORIZATION_FAILED)
     with pytest.raises(ApiError, match="the committed offsets of group 'g'"):
@@ -120,7 +120,7 @@ def test_a_start_that_is_refused_for_good_is_told_and_asked_for_again_after_a_ba
     stage.until(lambda: user.records, 8_000)
 
 
-def test_a_start_that_was_refused_is_asked_for_in_the_very_moment_when_its_back_off_ends(stage: ScriptedCoordinator):
+def test_start_offset_is_retried_when_back_off_ends(stage: ScriptedCoordinator):
     user = stage.member(**SLOW)
     stage.then(OffsetFetchRequest, E.GROUP_AUTHORIZATION_FAILED)
     with pytest.raises(ApiError):
@@ -135,7 +135,7 @@ def test_a_start_that_was_refused_is_asked_for_in_the_very_moment_when_its_back_
     assert len(asked(stage)) == 2
 
 
-def test_of_no_partitions_nothing_is_committed_and_nobody_is_asked(stage: ScriptedCoordinator):
+def test_committed_of_no_partitions_sends_no_request(stage: ScriptedCoordinator):
     user = stage.user(group_id="g")
 
     promise = user.machine.committed([], stage.now_ms)
@@ -146,7 +146,7 @@ def test_of_no_partitions_nothing_is_committed_and_nobody_is_asked(stage: Script
     assert asked(stage) == []
 
 
-def test_a_trouble_with_offsets_is_told_and_its_end(stage: ScriptedCoordinator):
+def test_offset_fetch_outage_is_logged_with_its_end(stage: ScriptedCoordinator):
     stage.then(OffsetFetchRequest, *[E.UNSTABLE_OFFSET_COMMIT] * 20)
     user = stage.member()
 
@@ -157,7 +157,7 @@ def test_a_trouble_with_offsets_is_told_and_its_end(stage: ScriptedCoordinator):
     assert last.startswith("the committed offsets of group 'g' are available, after ")
 
 
-def test_a_partition_that_the_user_has_sought_in_meanwhile_stays_there_and_the_others_start(stage: ScriptedCoordinator):
+def test_seek_overrides_start_offset_of_that_partition_only(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     stage.then(OffsetFetchRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     user = stage.member(**SLOW)

@@ -21,7 +21,7 @@ def covered(stage: ConsumerStage, topic: str, partitions: int) -> bool:
     return owned == [tp(f"{topic}-{i}") for i in range(partitions)]
 
 
-def test_one_consumer_reads_everything_there_is():
+def test_single_consumer_reads_all_records():
     stage = ConsumerStage()
     stage.topic("t", 2)
     stage.produce("t", 0, b"a", b"b")
@@ -36,7 +36,7 @@ def test_one_consumer_reads_everything_there_is():
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_three_consumers_share_and_take_over_from_one_that_dies(strategy: str):
+def test_three_consumers_share_partitions_and_take_over_from_dead_member(strategy: str):
     stage = ConsumerStage()
     stage.topic("t", 6)
     users = [stage.user("t", group_id="g", partition_assignment_strategy=strategy) for _ in range(2)]
@@ -52,7 +52,7 @@ def test_three_consumers_share_and_take_over_from_one_that_dies(strategy: str):
     assert 44_000 <= stage.now_ms - died_at_ms <= 52_000, "the session timeout is 45 s, the next heartbeat 3 s away"
 
 
-def test_eager_members_give_everything_up_and_are_told_so():
+def test_eager_rebalance_revokes_all_partitions():
     stage = ConsumerStage()
     stage.topic("t", 4)
     first = stage.user("t", group_id="g", **EAGER)
@@ -69,7 +69,7 @@ def test_eager_members_give_everything_up_and_are_told_so():
     assert first.owned in ("t-0 t-1", "t-2 t-3"), "whoever's member id comes first"
 
 
-def test_cooperative_members_give_up_only_what_moves():
+def test_cooperative_rebalance_revokes_only_moved_partitions():
     stage = ConsumerStage()
     stage.topic("t", 4)
     first = stage.user("t", group_id="g", **COOPERATIVE)
@@ -84,7 +84,7 @@ def test_cooperative_members_give_up_only_what_moves():
     assert all(kind != "lost" for user in stage.users for kind, _ in user.told)
 
 
-def test_a_cooperative_member_goes_on_reading_while_the_group_waits_for_another():
+def test_cooperative_member_reads_while_group_waits():
     stage = ConsumerStage()
     stage.topic("t", 2)
     first, slow = (stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2))
@@ -101,7 +101,7 @@ def test_a_cooperative_member_goes_on_reading_while_the_group_waits_for_another(
     assert first.membership.state.name == "PREPARING_REBALANCE"
 
 
-def test_a_member_that_leaves_hands_over_at_once():
+def test_leaving_member_releases_its_partitions_at_once():
     stage = ConsumerStage()
     stage.topic("t", 2)
     first, second = (stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2))
@@ -116,7 +116,7 @@ def test_a_member_that_leaves_hands_over_at_once():
     assert first.owned == ""
 
 
-def test_positions_are_committed_before_partitions_move_so_that_nothing_is_read_twice():
+def test_positions_are_committed_before_partitions_move():
     stage = ConsumerStage()
     stage.topic("t", 2)
     first = stage.user("t", group_id="g", **EAGER)
@@ -133,7 +133,7 @@ def test_positions_are_committed_before_partitions_move_so_that_nothing_is_read_
     assert len(first.records) == 20
 
 
-def test_a_listener_can_commit_while_its_partitions_are_being_revoked():
+def test_listener_can_commit_during_revocation():
     stage = ConsumerStage()
     stage.topic("t", 2)
     first = stage.user("t", group_id="g", enable_auto_commit="false", **EAGER)
@@ -156,7 +156,7 @@ def test_a_listener_can_commit_while_its_partitions_are_being_revoked():
     assert found == {tp("t-0"): OffsetAndMetadata(2, "by hand"), tp("t-1"): None}
 
 
-def test_a_restarted_consumer_resumes_where_it_committed():
+def test_restarted_consumer_resumes_at_committed_offset():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, *[b"%d" % i for i in range(10)])
@@ -172,7 +172,7 @@ def test_a_restarted_consumer_resumes_where_it_committed():
     assert second.values() == [b"7", b"8", b"9"]
 
 
-def test_auto_commit_writes_what_was_handed_out_before_the_poll():
+def test_auto_commit_writes_records_returned_before_the_poll():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", auto_commit_interval_ms=1000)
@@ -185,7 +185,7 @@ def test_auto_commit_writes_what_was_handed_out_before_the_poll():
     assert found[tp("t-0")].offset == 2
 
 
-def test_a_consumer_that_stops_polling_leaves_the_group_with_its_reason_and_comes_back_when_it_polls():
+def test_consumer_leaves_after_max_poll_interval_and_rejoins_at_next_poll():
     stage = ConsumerStage()
     stage.topic("t", 2)
     options = {"max_poll_interval_ms": 10_000, "session_timeout_ms": 9000, **COOPERATIVE}
@@ -202,7 +202,7 @@ def test_a_consumer_that_stops_polling_leaves_the_group_with_its_reason_and_come
     assert busy.told[0] == ("lost", owned)
 
 
-def test_a_commit_after_the_group_went_on_without_the_member_fails():
+def test_commit_after_lost_membership_fails():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", max_poll_interval_ms=10_000, session_timeout_ms=9000)
@@ -214,7 +214,7 @@ def test_a_commit_after_the_group_went_on_without_the_member_fails():
         stage.settled(promise)
 
 
-def test_while_the_user_is_inside_poll_its_time_does_not_run():
+def test_max_poll_interval_does_not_run_inside_poll():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", max_poll_interval_ms=10_000, session_timeout_ms=9000)
@@ -226,7 +226,7 @@ def test_while_the_user_is_inside_poll_its_time_does_not_run():
     assert user.membership.state.name == "STABLE"
 
 
-def test_a_topic_that_grows_makes_the_leader_rebalance():
+def test_new_partitions_make_the_leader_rebalance():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", metadata_max_age_ms=5000)
@@ -236,7 +236,7 @@ def test_a_topic_that_grows_makes_the_leader_rebalance():
     stage.until(lambda: user.owned == "t-0 t-1 t-2", limit_ms=10_000)
 
 
-def test_a_changed_subscription_makes_the_member_rejoin():
+def test_changed_subscription_makes_the_member_rejoin():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.topic("u", 1)
@@ -249,7 +249,7 @@ def test_a_changed_subscription_makes_the_member_rejoin():
     assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "u-0")]
 
 
-def test_a_pattern_takes_in_topics_that_are_made_later():
+def test_pattern_includes_topics_created_later():
     stage = ConsumerStage()
     stage.topic("flights.jfk", 1)
     stage.topic("weather", 1)
@@ -266,7 +266,7 @@ def test_a_pattern_takes_in_topics_that_are_made_later():
     assert user.told == [("assigned", "flights.jfk-0"), ("assigned", "flights.lga-0")]
 
 
-def test_a_group_goes_on_when_its_broker_restarts():
+def test_group_continues_after_broker_restart():
     stage = ConsumerStage()
     stage.topic("t", 2)
     users = [stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2)]
@@ -282,7 +282,7 @@ def test_a_group_goes_on_when_its_broker_restarts():
     assert users[0].membership.generation == generation, "the written group knows its members"
 
 
-def test_a_static_member_returns_without_a_rebalance():
+def test_static_member_returns_without_a_rebalance():
     stage = ConsumerStage()
     stage.topic("t", 2)
     stays = stage.user("t", group_id="g", group_instance_id="i1", **EAGER)
@@ -299,7 +299,7 @@ def test_a_static_member_returns_without_a_rebalance():
     assert stays.told == []
 
 
-def test_the_same_instance_id_twice_fences_the_first():
+def test_second_member_with_same_instance_id_fences_the_first():
     stage = ConsumerStage()
     stage.topic("t", 1)
     first = stage.user("t", group_id="g", group_instance_id="i")
@@ -313,7 +313,7 @@ def test_the_same_instance_id_twice_fences_the_first():
     assert caught.value.code is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_topics_and_partitions_cannot_be_mixed():
+def test_subscribe_and_assign_cannot_be_combined():
     stage = ConsumerStage()
     user = stage.user("t", group_id="g")
 
@@ -326,7 +326,7 @@ def test_topics_and_partitions_cannot_be_mixed():
         user.machine.subscribe(re.compile("x"))
 
 
-def test_without_a_group_there_is_nothing_to_subscribe_with():
+def test_subscribe_without_group_id_is_rejected():
     stage = ConsumerStage()
     user = stage.user()
 
@@ -346,7 +346,7 @@ def test_assigned_partitions_are_read_without_a_group():
     assert names(user.machine.subscription.assigned) == "t-1"
 
 
-def test_offsets_of_partitions_assigned_by_hand_can_be_committed():
+def test_offsets_of_manual_assignment_can_be_committed():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, b"a", b"b")
@@ -360,7 +360,7 @@ def test_offsets_of_partitions_assigned_by_hand_can_be_committed():
     assert found[tp("t-0")].offset == 2
 
 
-def test_the_age_that_a_policy_by_duration_names_is_where_reading_begins():
+def test_reset_by_duration_starts_at_that_age():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, b"old")
@@ -372,7 +372,7 @@ def test_the_age_that_a_policy_by_duration_names_is_where_reading_begins():
     assert user.values() == [b"new"]
 
 
-def test_a_rebalance_that_is_due_is_seen_by_a_user_who_waits():
+def test_due_rebalance_wakes_waiting_user():
     stage = ConsumerStage()
     stage.topic("t", 2)
     first = stage.user("t", group_id="g", **EAGER)
@@ -384,7 +384,7 @@ def test_a_rebalance_that_is_due_is_seen_by_a_user_who_waits():
     assert first.membership.rejoin_reason == "group is already rebalancing"
 
 
-def test_a_user_who_polls_too_late_finds_a_note_of_what_happened():
+def test_lost_membership_after_late_poll_is_logged():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", max_poll_interval_ms=10_000)
@@ -399,7 +399,7 @@ def test_a_user_who_polls_too_late_finds_a_note_of_what_happened():
     assert [kind for kind, _ in user.told] == ["assigned", "lost", "assigned"]
 
 
-def test_a_settled_consumer_that_waits_for_records_has_no_news_for_the_engine():
+def test_settled_consumer_gives_engine_no_work():
     stage = ConsumerStage()
     stage.topic("t", 2)
     stage.produce("t", 0, b"a")

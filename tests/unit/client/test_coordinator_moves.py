@@ -54,7 +54,7 @@ class Nodes(PollingStage):
 
 @pytest.mark.parametrize("extra_ms", [0, 4_000])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_whose_coordinator_goes_is_not_lost_while_fetches_wait(protocol, extra_ms):
+def test_member_survives_coordinator_move_during_long_fetches(protocol, extra_ms):
     stage = Nodes()
     next(iter(stage.brokers.values())).state.topics.create("t", 3, {}, stage.now_ms)
     classic = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 2_000} if protocol == "classic" else {}

@@ -24,13 +24,13 @@ def read(mechanism: str, protocol: str = "SASL_SSL", **options: object) -> Crede
     return credentials_of(client_config(AdminConfig, given, options))
 
 
-def test_without_sasl_nobody_logs_in():
+def test_client_without_sasl_has_no_credentials():
     assert read("", "PLAINTEXT") is None
     assert read("PLAIN", "SSL", sasl_username="u", sasl_password="p") is None
 
 
 @pytest.mark.parametrize(("mechanism", "jaas"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)])
-def test_jaas_text_says_user_and_password_also_of_a_shaded_class(mechanism: str, jaas: str):
+def test_jaas_config_has_user_and_password_also_with_shaded_class(mechanism: str, jaas: str):
     found = read(mechanism, sasl_jaas_config=jaas)
     assert found == Credentials(mechanism, "alice", Secret("planted-secret"))
     assert "planted" not in repr(found)
@@ -115,7 +115,7 @@ def test_jaas_text_says_user_and_password_also_of_a_shaded_class(mechanism: str,
         ),
     ],
 )
-def test_what_is_missing_or_contradicts_itself_is_one_sentence(mechanism: str, options: dict, words: str):
+def test_missing_or_contradicting_options_raise_one_sentence(mechanism: str, options: dict, words: str):
     with pytest.raises(ConfigError) as raised:
         read(mechanism, **options)
     assert words in str(raised.value)
@@ -123,7 +123,7 @@ def test_what_is_missing_or_contradicts_itself_is_one_sentence(mechanism: str, o
     assert "\n" not in str(raised.value)
 
 
-def test_where_tokens_are_from():
+def test_token_source_follows_from_options():
     def provider() -> str:
         return "token"
 
@@ -152,7 +152,7 @@ def test_where_tokens_are_from():
     assert (msk.mechanism, msk.method, msk.options) == ("OAUTHBEARER", TokenMethod.MSK, {"awsProfileName": "p"})
 
 
-def test_an_unsecured_token_has_the_claims_that_its_options_name():
+def test_unsecured_token_has_claims_of_its_options():
     java = (
         f'{OAUTH} unsecuredLoginStringClaim_sub="carol" unsecuredLoginNumberClaim_level="7" '
         'unsecuredLoginListClaim_scope=",a,b" unsecuredLoginLifetimeSeconds="3600" unsecuredLoginExtension_trace="1";'
@@ -172,7 +172,7 @@ def test_an_unsecured_token_has_the_claims_that_its_options_name():
         assert token.text.reveal().endswith(".")
 
 
-def test_a_token_is_told_by_whose_it_is_for_whom_and_until_when_and_never_itself():
+def test_token_is_described_by_claims_without_its_text():
     token = unsecured({"StringClaim_sub": "carol", "StringClaim_aud": "kafka"}, {}, NOW_MS)
 
     assert describe_token(token, NOW_MS) == "a token of 'carol', expires in 3600 s, aud='kafka'"
@@ -183,11 +183,11 @@ def test_a_token_is_told_by_whose_it_is_for_whom_and_until_when_and_never_itself
 
 
 @pytest.mark.parametrize("text", ["", "opaque", "a.b.c", "a.e30", "a.W10.c", "a.bnVsbA.c", "a.\xff.c"])
-def test_what_is_no_jwt_says_nothing(text: str):
+def test_invalid_jwt_has_no_description(text: str):
     assert claims_of(text) == {}
 
 
-def test_kerberos_is_read_from_jaas_text_or_options():
+def test_kerberos_options_come_from_jaas_config_or_options():
     jaas = (
         'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="me@R" '
         "serviceName=broker;"

@@ -74,17 +74,17 @@ def told(cls: type, code: ErrorCode, name: str = "", **options: object) -> str:
         ),
     ],
 )
-def test_a_missing_acl_is_told_with_the_command_that_grants_it(cls, options, code, name, words):
+def test_missing_acl_error_names_granting_command(cls, options, code, name, words):
     assert told(cls, code, name, **options) == f"{code.name}: text; {words % ACLS}"
 
 
-def test_other_errors_and_what_is_not_known_are_told_as_they_are():
+def test_other_errors_have_no_granting_command():
     assert told(ConsumerConfig, ErrorCode.INVALID_REQUEST, "t") == "INVALID_REQUEST: text"
     assert told(AdminConfig, TOPIC, "t", **BOB) == "TOPIC_AUTHORIZATION_FAILED: text"
     assert told(ConsumerConfig, GROUP, **BOB) == "GROUP_AUTHORIZATION_FAILED: text"
 
 
-def test_offsets_of_a_topic_that_may_not_be_seen_are_refused_at_once():
+def test_list_offsets_of_denied_topic_fails_at_once():
     stage = ScriptedGroup()
     refused = MetadataResponse(topics=[MetadataResponseTopic(name="t", error_code=TOPIC)])
     stage.one.on(MetadataRequest, lambda *_: refused)
@@ -98,7 +98,7 @@ def test_offsets_of_a_topic_that_may_not_be_seen_are_refused_at_once():
     assert "needs READ on topic 't'" in str(promise.error)
 
 
-def test_a_denied_commit_names_the_topic():
+def test_denied_commit_names_the_topic():
     stage = ScriptedGroup()
     user = stage.user("t", group_id="g", enable_auto_commit="false")
     stage.until(lambda: user.owned == "t-0")

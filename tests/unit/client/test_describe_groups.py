@@ -126,7 +126,7 @@ def world() -> World:
     return World()
 
 
-def test_a_group_of_kip_848_is_described_with_its_epochs_and_what_parts_members_from_their_targets(world):
+def test_describe_consumer_group_returns_epochs_and_target_assignments(world):
     group = world.describe("modern")["modern"]
 
     assert (group.group_type, group.state, group.protocol_type, group.assignor, group.coordinator_id) == (
@@ -145,7 +145,7 @@ def test_a_group_of_kip_848_is_described_with_its_epochs_and_what_parts_members_
     assert world.broker.requests(DescribeGroupsRequest) == []
 
 
-def test_a_classic_group_is_asked_for_as_such_once_it_is_no_consumer_group(world):
+def test_classic_group_is_requested_after_consumer_group_lookup_fails(world):
     group = world.describe("old")["old"]
 
     assert (group.group_type, group.protocol_type, group.assignor) == ("classic", "connect", "x")
@@ -154,7 +154,7 @@ def test_a_classic_group_is_asked_for_as_such_once_it_is_no_consumer_group(world
     assert len(world.broker.requests(FindCoordinatorRequest)) == 1
 
 
-def test_groups_of_both_kinds_and_of_none_are_described_in_one_call(world):
+def test_describe_groups_of_both_types_and_missing_group(world):
     results = world.describe("old", "none", "modern")
 
     assert {g: results[g].group_type for g in ("old", "modern")} == {"old": "classic", "modern": "consumer"}
@@ -162,7 +162,7 @@ def test_groups_of_both_kinds_and_of_none_are_described_in_one_call(world):
     assert str(results.errors["none"]) == "GROUP_ID_NOT_FOUND: group 'none': Group none not found."
 
 
-def test_many_groups_are_asked_for_in_few_requests(world):
+def test_many_groups_are_described_in_few_requests(world):
     world.broker.ranges[FIND_COORDINATOR] = (0, 4)
 
     def here(request, _version):
@@ -180,7 +180,7 @@ def test_many_groups_are_asked_for_in_few_requests(world):
     assert [len(r.groups) for r in world.broker.requests(DescribeGroupsRequest)] == [200, 200, 50]
 
 
-def test_a_group_that_an_answer_leaves_out_is_refused_and_the_others_are_told(world):
+def test_group_missing_in_response_is_an_error_of_that_group(world):
     world.broker.on(ConsumerGroupDescribeRequest, lambda *_: ConsumerGroupDescribeResponse(groups=[MODERN]))
 
     results = world.describe("modern", "left-out")
@@ -189,7 +189,7 @@ def test_a_group_that_an_answer_leaves_out_is_refused_and_the_others_are_told(wo
     assert str(results.errors["left-out"]) == "the response lacks a requested group"
 
 
-def test_a_cluster_with_the_protocol_switched_off_describes_its_classic_groups(world):
+def test_cluster_with_disabled_consumer_protocol_describes_classic_groups(world):
     def off(request, _version):
         refused = ErrorCode.UNSUPPORTED_VERSION
         groups = [ConsumerGroupDescribeGroup(group_id=name, error_code=refused) for name in request.group_ids]
@@ -200,7 +200,7 @@ def test_a_cluster_with_the_protocol_switched_off_describes_its_classic_groups(w
     assert world.describe("old")["old"].group_type == "classic"
 
 
-def test_a_cluster_without_consumer_groups_is_asked_as_ever(world):
+def test_cluster_without_consumer_protocol_describes_classic_groups(world):
     del world.broker.ranges[CONSUMER_GROUP_DESCRIBE]
     world.broker.ranges[DESCRIBE] = (0, 5)
 
@@ -211,13 +211,13 @@ def test_a_cluster_without_consumer_groups_is_asked_as_ever(world):
     assert world.broker.requests(ConsumerGroupDescribeRequest) == []
 
 
-def test_version_0_tells_no_types_of_members(world):
+def test_describe_version_0_has_no_member_types(world):
     world.broker.ranges[CONSUMER_GROUP_DESCRIBE] = (0, 0)
 
     assert [m.member_type for m in world.describe("modern")["modern"].members] == ["", ""]
 
 
-def test_a_denial_is_the_answer_and_nothing_else_is_asked(world):
+def test_denied_group_is_not_requested_as_classic(world):
     denied = ConsumerGroupDescribeGroup(group_id="g", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     answer = ConsumerGroupDescribeResponse(groups=[denied])
     world.broker.on(ConsumerGroupDescribeRequest, lambda *_: answer)
@@ -226,7 +226,7 @@ def test_a_denial_is_the_answer_and_nothing_else_is_asked(world):
     assert world.broker.requests(DescribeGroupsRequest) == []
 
 
-def test_a_coordinator_that_loads_is_asked_again(world):
+def test_describe_retries_loading_coordinator(world):
     codes = iter([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR])
 
     def answer(request, version):
@@ -241,7 +241,7 @@ def test_a_coordinator_that_loads_is_asked_again(world):
     assert len(world.broker.requests(ConsumerGroupDescribeRequest)) == 3
 
 
-def test_a_group_whose_coordinator_loads_does_not_keep_the_others_waiting(world):
+def test_loading_coordinator_does_not_delay_other_groups(world):
     def answer(request, version):
         loading = ConsumerGroupDescribeGroup(group_id="slow", error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         others = [asked for asked in request.group_ids if asked != "slow"]
@@ -259,7 +259,7 @@ def test_a_group_whose_coordinator_loads_does_not_keep_the_others_waiting(world)
     assert [len(r.group_ids) for r in world.broker.requests(ConsumerGroupDescribeRequest)] == [2, 1, 1, 1, 1, 1]
 
 
-def test_a_group_without_a_coordinator_does_not_keep_the_others_waiting(world):
+def test_group_without_coordinator_does_not_delay_other_groups(world):
     def answer(request, _version):
         (key,) = request.coordinator_keys or [request.key]
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE if key == "slow" else ErrorCode.NONE

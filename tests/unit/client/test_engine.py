@@ -90,7 +90,7 @@ def heartbeat() -> HeartbeatRequest:
     return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
-def test_a_connection_begins_with_the_highest_version_of_api_versions_and_then_uses_the_highest_both_speak(world):
+def test_connection_starts_with_highest_api_versions_then_uses_highest_common_version(world):
     world.one.ranges[12] = (0, 3)
 
     answer = world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -101,7 +101,7 @@ def test_a_connection_begins_with_the_highest_version_of_api_versions_and_then_u
     assert hello.client_software_name == "kohort"
 
 
-def test_a_broker_that_does_not_know_that_version_is_asked_again_at_one_it_knows(world):
+def test_api_versions_is_repeated_at_version_of_broker(world):
     world.one.ranges[18] = (0, 2)
 
     answer = world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -110,7 +110,7 @@ def test_a_broker_that_does_not_know_that_version_is_asked_again_at_one_it_knows
     assert [s.header.api_version for s in world.one.seen if s.header.api_key == 18] == [5, 2]
 
 
-def test_a_source_can_cap_the_version_and_shape_the_request_for_it(world):
+def test_source_limits_version_and_shapes_request(world):
     world.one.on(FindCoordinatorRequest, lambda request, version: FindCoordinatorResponse(node_id=version))
 
     def shape(request, version):
@@ -123,7 +123,7 @@ def test_a_source_can_cap_the_version_and_shape_the_request_for_it(world):
     assert world.one.requests(FindCoordinatorRequest)[0].key == "g at 3"
 
 
-def test_an_api_that_the_broker_lacks_fails_that_request_alone(world):
+def test_unsupported_api_fails_only_its_request(world):
     del world.one.ranges[12]
     missing_right, fine = (
         world.asker.ask(heartbeat(), 1),
@@ -137,7 +137,7 @@ def test_an_api_that_the_broker_lacks_fails_that_request_alone(world):
     assert isinstance(world.answer_to(fine), FindCoordinatorResponse)
 
 
-def test_versions_that_do_not_meet_are_an_error_that_names_both_sides(world):
+def test_version_mismatch_names_ranges_of_both_sides(world):
     world.one.ranges[12] = (7, 9)
 
     error = world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -146,7 +146,7 @@ def test_versions_that_do_not_meet_are_an_error_that_names_both_sides(world):
     assert str(error) == "the broker at one:9092 serves Heartbeat 7 to 9, this client needs 0 to 4"
 
 
-def test_a_lost_connection_fails_what_was_under_way_and_the_next_request_connects_again(world):
+def test_lost_connection_fails_requests_in_flight_and_next_request_reconnects(world):
     world.answer_to(world.asker.ask(heartbeat(), 1))
     world.one.on(HeartbeatRequest, lambda *_: HANG_UP)
     first = world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -161,7 +161,7 @@ def test_a_lost_connection_fails_what_was_under_way_and_the_next_request_connect
     assert world.metadata.refresh_pending or world.one.requests(MetadataRequest) or world.two.requests(MetadataRequest)
 
 
-def test_reconnecting_waits_longer_after_each_failure_up_to_the_longest_wait():
+def test_reconnect_back_off_grows_to_maximum():
     world = World(reconnect_backoff_ms=100, reconnect_backoff_max_ms=800)
     world.loop.stop(ONE)
     waits = []
@@ -175,7 +175,7 @@ def test_reconnecting_waits_longer_after_each_failure_up_to_the_longest_wait():
         assert 0.8 * ideal <= wait <= 1.2 * ideal + 1
 
 
-def test_a_request_that_outlives_its_time_fails_and_the_stuck_connection_is_left(world):
+def test_timed_out_request_fails_and_connection_is_closed(world):
     world.one.on(HeartbeatRequest, lambda *_: SILENCE)
     stuck = world.asker.ask(heartbeat(), 1, timeout_ms=500)
     behind = world.asker.ask(heartbeat(), 1)
@@ -190,7 +190,7 @@ def test_a_request_that_outlives_its_time_fails_and_the_stuck_connection_is_left
     assert FIRST_CONNECTION not in [link.client_id for link in world.loop.links]
 
 
-def test_requests_to_any_node_try_the_addresses_in_turn(world):
+def test_request_to_any_node_tries_addresses_in_turn(world):
     world.loop.stop(ONE)
 
     answer = world.answer_to(world.asker.ask(FindCoordinatorRequest(coordinator_keys=["g"])))
@@ -199,7 +199,7 @@ def test_requests_to_any_node_try_the_addresses_in_turn(world):
     assert world.loop.opened == [ONE, TWO]
 
 
-def test_when_no_address_answers_the_error_names_them_all(world):
+def test_unreachable_error_names_all_addresses(world):
     world.loop.stop(ONE)
     world.loop.stop(TWO)
 
@@ -209,14 +209,14 @@ def test_when_no_address_answers_the_error_names_them_all(world):
     assert str(error) == ("no broker could be reached: one:9092 (Connection refused); two:9092 (Connection refused)")
 
 
-def test_a_node_that_metadata_does_not_know_fails_at_once_and_metadata_is_asked(world):
+def test_request_to_unknown_node_fails_at_once_and_refreshes_metadata(world):
     error = world.answer_to(world.asker.ask(heartbeat(), 9))
 
     assert isinstance(error, ConnectionFailed)
     assert str(error) == "node 9 is not in the cluster's metadata"
 
 
-def test_who_waited_for_a_node_that_left_is_asked_again_at_once():
+def test_requests_to_departed_node_fail_and_metadata_are_refreshed():
     world = World(reconnect_backoff_ms=10_000, reconnect_backoff_max_ms=10_000, bootstrap_servers=["two:9092"])
     brokers = {n: MetadataResponseBroker(node_id=n, host=host, port=9092) for n, host in ((1, "one"), (2, "two"))}
     world.two.on(MetadataRequest, lambda *_: MetadataResponse(brokers=list(brokers.values())))
@@ -243,7 +243,7 @@ def test_who_waited_for_a_node_that_left_is_asked_again_at_once():
     assert world.asker.outbox == [], "it is polled for what it asks now; no other event may come"
 
 
-def test_the_bootstrap_connection_becomes_the_connection_of_the_node_at_its_address(world):
+def test_bootstrap_connection_becomes_connection_of_its_node(world):
     world.one.on(
         MetadataRequest,
         lambda *_: MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)]),
@@ -256,21 +256,21 @@ def test_the_bootstrap_connection_becomes_the_connection_of_the_node_at_its_addr
     assert world.loop.opened == [ONE]
 
 
-def test_each_lane_of_a_node_has_its_own_connection(world):
+def test_each_channel_of_a_node_has_its_own_connection(world):
     world.answer_to(world.asker.ask(heartbeat(), 1))
     world.answer_to(world.asker.ask(heartbeat(), 1, channel="coordinator"))
 
     assert world.loop.opened == [ONE, ONE]
 
 
-def test_requests_of_one_connection_are_answered_in_their_order(world):
+def test_responses_are_paired_in_request_order(world):
     unsent = [world.asker.ask(FindCoordinatorRequest(coordinator_keys=[f"g{n}"]), 1) for n in range(20)]
     world.loop.settle()
 
     assert [sent for sent, _ in world.asker.answers] == unsent
 
 
-def test_a_response_that_cannot_be_read_is_a_protocol_error_naming_the_api_and_ends_the_connection(world):
+def test_invalid_response_is_protocol_error_and_closes_connection(world):
     def garbage(_request, _version):
         correlation_id = world.one.seen[-1].header.correlation_id
         body = correlation_id.to_bytes(4, "big") + b"\x00" + b"\x00\x00\x00\x00\x00\x23\x99\x99"
@@ -288,7 +288,7 @@ def test_a_response_that_cannot_be_read_is_a_protocol_error_naming_the_api_and_e
     assert FIRST_CONNECTION not in [link.client_id for link in world.loop.links]
 
 
-def test_a_response_out_of_order_ends_the_connection(world):
+def test_out_of_order_response_closes_connection(world):
     def foreign_protocol(_request, _version):
         return (9).to_bytes(4, "big") + (77).to_bytes(4, "big") + bytes(5)
 
@@ -300,7 +300,7 @@ def test_a_response_out_of_order_ends_the_connection(world):
     assert "correlation id 77" in str(error)
 
 
-def test_answers_before_a_broken_frame_still_count(world):
+def test_responses_before_invalid_frame_count(world):
     answers = iter([HeartbeatResponse(), b"\xff\xff\xff\xff"])
     world.one.on(HeartbeatRequest, lambda *_: next(answers))
 
@@ -310,7 +310,7 @@ def test_answers_before_a_broken_frame_still_count(world):
     assert isinstance(world.answer_to(bad), ProtocolError)
 
 
-def test_a_broker_that_asks_for_a_pause_gets_it(world):
+def test_throttled_connection_pauses_requests(world):
     answers = iter([HeartbeatResponse(throttle_time_ms=300), HeartbeatResponse()])
     world.one.on(HeartbeatRequest, lambda *_: next(answers))
     world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -321,7 +321,7 @@ def test_a_broker_that_asks_for_a_pause_gets_it(world):
     assert world.clock.now_ms() - start == 300
 
 
-def test_a_request_that_waits_its_turn_past_its_time_fails(world):
+def test_queued_request_fails_after_its_timeout(world):
     world.one.on(HeartbeatRequest, lambda *_: HeartbeatResponse(throttle_time_ms=10_000))
     world.answer_to(world.asker.ask(heartbeat(), 1))
 
@@ -330,7 +330,7 @@ def test_a_request_that_waits_its_turn_past_its_time_fails(world):
     assert isinstance(error, ApiTimeout)
 
 
-def test_an_idle_connection_is_closed():
+def test_idle_connection_is_closed():
     world = World(connections_max_idle_ms=5000)
     world.answer_to(world.asker.ask(heartbeat(), 1))
     assert len(world.loop.links) == 1
@@ -341,7 +341,7 @@ def test_an_idle_connection_is_closed():
     assert world.answer_to(world.asker.ask(heartbeat(), 1)) == HeartbeatResponse()
 
 
-def test_a_connection_that_never_answers_the_handshake_is_given_up():
+def test_connection_without_api_versions_response_is_closed():
     world = World(socket_connection_setup_timeout_ms=2000)
     world.one.on(ApiVersionsRequest, lambda *_: SILENCE)
     start = world.clock.now_ms()
@@ -353,7 +353,7 @@ def test_a_connection_that_never_answers_the_handshake_is_given_up():
     assert world.clock.now_ms() - start == 2000
 
 
-def test_a_request_without_answer_is_done_once_it_is_written(world):
+def test_request_without_response_completes_when_written(world):
     unsent = world.asker.ask(ProduceRequest(acks=0), 1, expect_response=False)
     world.one.on(ProduceRequest, lambda *_: SILENCE)
 
@@ -362,7 +362,7 @@ def test_a_request_without_answer_is_done_once_it_is_written(world):
     assert len(world.one.requests(ProduceRequest)) == 1
 
 
-def test_closing_fails_what_is_under_way_and_closes_every_connection(world):
+def test_close_fails_requests_in_flight_and_closes_connections(world):
     world.one.on(HeartbeatRequest, lambda *_: SILENCE)
     unsent = world.asker.ask(heartbeat(), 1)
     world.loop.settle()
@@ -373,7 +373,7 @@ def test_closing_fails_what_is_under_way_and_closes_every_connection(world):
     assert world.loop.links == []
 
 
-def test_every_request_is_answered_once_whatever_is_cut_when(world):
+def test_each_request_completes_once_under_random_connection_loss(world):
     rng = random.Random(3)
     unsent = []
     for _ in range(200):
@@ -424,7 +424,7 @@ def is_another(request: ApiVersionsRequest, _version: int) -> ApiVersionsRespons
     return ApiVersionsResponse(api_keys=ranges)
 
 
-def test_bootstrap_addresses_are_anybodys_and_nodes_are_those_that_metadata_named():
+def test_expected_node_is_sent_for_known_nodes_only():
     world = World(bootstrap_servers=["one:9092"])
     world.one.on(MetadataRequest, lambda *_: of_cluster("c", (1, ONE), (7, TWO)))
     hear_of_the_cluster(world)
@@ -435,7 +435,7 @@ def test_bootstrap_addresses_are_anybodys_and_nodes_are_those_that_metadata_name
     assert meant(world.two) == [("c", 7)]
 
 
-def test_who_is_not_the_one_that_is_meant_sends_the_client_back_to_its_bootstrap_addresses():
+def test_wrong_node_makes_client_rebootstrap():
     world = World(bootstrap_servers=["one:9092"])
     answers = iter([of_cluster("c", (1, ONE), (7, TWO)), of_cluster("c", (1, ONE), (8, TWO))])
     last = of_cluster("c", (1, ONE), (8, TWO))
@@ -454,7 +454,7 @@ def test_who_is_not_the_one_that_is_meant_sends_the_client_back_to_its_bootstrap
     assert meant(world.two) == [("c", 7), ("c", 8)]
 
 
-def test_metadata_that_says_so_sends_the_client_back_to_its_bootstrap_addresses():
+def test_rebootstrap_required_in_metadata_makes_client_rebootstrap():
     world = World(bootstrap_servers=["one:9092"])
     answers = iter([of_cluster("c", (7, TWO)), of_cluster("c", (1, ONE))])
     world.one.on(MetadataRequest, lambda *_: next(answers))
@@ -470,7 +470,7 @@ def test_metadata_that_says_so_sends_the_client_back_to_its_bootstrap_addresses(
     assert len(world.one.requests(MetadataRequest)) == 2
 
 
-def test_a_client_that_shall_not_begin_anew_stays_where_it_is():
+def test_recovery_strategy_none_disables_rebootstrap():
     world = World(bootstrap_servers=["one:9092"], metadata_recovery_strategy="NONE")
     world.one.on(MetadataRequest, lambda *_: of_cluster("c", (7, TWO)))
     world.two.on(MetadataRequest, lambda *_: MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
@@ -485,7 +485,7 @@ def test_a_client_that_shall_not_begin_anew_stays_where_it_is():
     assert len(world.two.requests(MetadataRequest)) > 1
 
 
-def test_without_the_check_nobody_is_asked_who_he_is():
+def test_disabled_cluster_check_sends_no_expected_node():
     world = World(bootstrap_servers=["one:9092"], metadata_cluster_check_enable=False)
     world.one.on(MetadataRequest, lambda *_: of_cluster("c", (1, ONE), (7, TWO)))
     world.two.on(ApiVersionsRequest, is_another)

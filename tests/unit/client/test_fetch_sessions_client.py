@@ -38,14 +38,14 @@ def opened() -> FetchSession:
     return session
 
 
-def test_the_first_fetch_is_full_and_wants_a_session():
+def test_first_fetch_is_full_and_requests_a_session():
     request = FetchSession().build(wanted(t0=0, u0=3))
 
     assert (request.session_id, request.session_epoch) == (0, 0)
     assert asked(request) == {"t0": 0, "u0": 3}
 
 
-def test_then_only_what_changed_is_sent():
+def test_later_fetch_sends_only_changes():
     session = opened()
 
     request = session.build(wanted(t0=5, t1=0))
@@ -55,7 +55,7 @@ def test_then_only_what_changed_is_sent():
     assert session.build(wanted(t0=5, t1=0))[1:] == (2, [], [])
 
 
-def test_what_is_not_wanted_any_more_is_forgotten_and_may_come_back():
+def test_removed_partition_is_forgotten_and_can_return():
     session = opened()
 
     request = session.build(wanted(t1=0))
@@ -65,7 +65,7 @@ def test_what_is_not_wanted_any_more_is_forgotten_and_may_come_back():
     assert asked(session.build(wanted(t0=0, t1=0))) == {"t0": 0}
 
 
-def test_a_topic_that_was_made_anew_replaces_the_old_one():
+def test_recreated_topic_replaces_its_earlier_id():
     session = opened()
     anew = {p: w._replace(topic_id=b"n" * 16) for p, w in wanted(t0=0, t1=0).items()}
 
@@ -75,7 +75,7 @@ def test_a_topic_that_was_made_anew_replaces_the_old_one():
     assert [(f.topic_id, f.partitions) for f in request.forgotten] == [(IDS["t"], [0, 1])]
 
 
-def test_a_broker_without_room_for_sessions_is_asked_in_full_each_time():
+def test_broker_without_sessions_gets_full_fetches():
     session = FetchSession()
     session.build(wanted(t0=0))
     assert session.take(answer("t0", session_id=0))
@@ -84,7 +84,7 @@ def test_a_broker_without_room_for_sessions_is_asked_in_full_each_time():
     assert not session.is_open
 
 
-def test_a_session_that_the_broker_forgot_begins_anew_without_it():
+def test_unknown_session_id_starts_new_session():
     session = opened()
     session.build(wanted(t0=0, t1=0))
 
@@ -94,7 +94,7 @@ def test_a_session_that_the_broker_forgot_begins_anew_without_it():
     assert (request.session_id, request.session_epoch, len(asked(request))) == (0, 0, 2)
 
 
-def test_after_any_other_trouble_the_session_is_closed_and_a_new_one_wanted():
+def test_other_session_errors_start_new_session():
     session = opened()
     session.build(wanted(t0=0, t1=0))
     assert not session.take(answer(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
@@ -106,7 +106,7 @@ def test_after_any_other_trouble_the_session_is_closed_and_a_new_one_wanted():
     assert session.build(wanted(t0=0, t1=0))[:2] == (9, 0)
 
 
-def test_an_answer_about_something_else_is_not_used():
+def test_response_with_other_partitions_is_ignored():
     session = opened()
     session.build(wanted(t0=0, t1=0))
     assert not session.take(answer("u0"))
@@ -117,7 +117,7 @@ def test_an_answer_about_something_else_is_not_used():
     assert not session.take(answer("t0")), "a full answer names all partitions"
 
 
-def test_the_broker_can_end_a_session_with_an_answer():
+def test_broker_can_end_a_session():
     session = opened()
     session.build(wanted(t0=0, t1=0))
 
@@ -126,7 +126,7 @@ def test_the_broker_can_end_a_session_with_an_answer():
     assert session.build(wanted(t0=0, t1=0))[:2] == (0, 0)
 
 
-def test_a_session_names_topics_by_id_or_by_name_but_never_both():
+def test_session_uses_topic_ids_or_names_but_never_both():
     session = opened()
     nameless = {tp("x-0"): PartitionFetch(NO_UUID, 0, 1, 100)}
 
@@ -136,7 +136,7 @@ def test_a_session_names_topics_by_id_or_by_name_but_never_both():
     assert (request.session_id, request.session_epoch) == (9, 0)
 
 
-def test_the_epoch_comes_round():
+def test_session_epoch_wraps_to_one():
     session = opened()
     session._epoch = EPOCH_MAX
     session.build(wanted(t0=0, t1=0))
@@ -146,7 +146,7 @@ def test_the_epoch_comes_round():
     assert session.build(wanted(t0=0, t1=0)).session_epoch == 1
 
 
-def test_closing_forgets_everything():
+def test_close_forgets_all_partitions():
     session = opened()
 
     request = session.build_close()
@@ -156,7 +156,7 @@ def test_closing_forgets_everything():
     assert not session.is_open
 
 
-def test_an_empty_answer_to_a_throttled_fetch_is_followed_by_the_same_question():
+def test_empty_response_to_throttled_full_fetch_is_repeated():
     session = FetchSession()
     session.build(wanted(t0=0, t1=0))
     assert not session.take(FetchResponse(throttle_time_ms=500))

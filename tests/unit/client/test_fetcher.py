@@ -41,7 +41,7 @@ def values(first: int, last: int) -> list[bytes]:
     return [b"v%d" % n for n in range(first, last)]
 
 
-def test_a_fetch_says_what_it_can_take(stage: ScriptedGroup):
+def test_fetch_request_has_configured_limits(stage: ScriptedGroup):
     user = reader(
         stage, fetch_max_bytes=5000, max_partition_fetch_bytes=700, fetch_min_bytes=3, fetch_max_wait_ms=40,
         client_rack="r1", isolation_level="read_committed",
@@ -56,7 +56,7 @@ def test_a_fetch_says_what_it_can_take(stage: ScriptedGroup):
     assert (partition.partition_max_bytes, partition.current_leader_epoch, partition.fetch_offset) == (700, 3, 0)
 
 
-def test_the_next_fetch_is_on_its_way_before_anything_is_handed_out(stage: ScriptedGroup):
+def test_next_fetch_starts_before_records_are_returned(stage: ScriptedGroup):
     user = reader(stage)
 
     stage.loop.run(1000)
@@ -76,7 +76,7 @@ def test_only_one_fetch_is_in_flight_per_node(stage: ScriptedGroup):
     assert len(stage.sent(FetchRequest)) == 1
 
 
-def test_a_node_is_left_alone_while_more_is_buffered_than_the_limit(stage: ScriptedGroup):
+def test_node_above_prefetch_limit_is_not_fetched_from(stage: ScriptedGroup):
     user = reader(stage, prefetch_bytes=1)
     stage.loop.run(1000)
     assert offsets_asked(stage) == [0]
@@ -87,7 +87,7 @@ def test_a_node_is_left_alone_while_more_is_buffered_than_the_limit(stage: Scrip
     assert offsets_asked(stage) == [0, 10]
 
 
-def test_a_partition_is_left_alone_while_a_few_fetches_of_it_wait(stage: ScriptedGroup):
+def test_partition_with_buffered_fetches_is_not_fetched(stage: ScriptedGroup):
     user = reader(stage, max_partition_fetch_bytes=1)
     stage.loop.run(5000)
     assert offsets_asked(stage) == [0]
@@ -103,7 +103,7 @@ def test_a_partition_is_left_alone_while_a_few_fetches_of_it_wait(stage: Scripte
     assert offsets_asked(stage) == [0, 10]
 
 
-def test_max_records_splits_what_came_and_the_position_follows(stage: ScriptedGroup):
+def test_max_records_splits_batch_and_advances_position(stage: ScriptedGroup):
     user = reader(stage)
     stage.loop.run(1000)
 
@@ -115,7 +115,7 @@ def test_max_records_splits_what_came_and_the_position_follows(stage: ScriptedGr
     assert state.position == Position(10, 3)
 
 
-def test_records_are_handed_out_one_by_one_and_the_position_follows_each(stage: ScriptedGroup):
+def test_single_records_advance_position(stage: ScriptedGroup):
     user = reader(stage)
     stage.loop.run(1000)
     machine = user.machine
@@ -139,7 +139,7 @@ def test_records_are_handed_out_one_by_one_and_the_position_follows_each(stage: 
     assert machine.take_record(fetched) is None, "nothing is left of it"
 
 
-def test_paused_data_is_kept_and_served_after_resume(stage: ScriptedGroup):
+def test_paused_data_is_kept_and_returned_after_resume(stage: ScriptedGroup):
     user = reader(stage)
     stage.loop.run(1000)
     user.poll(4)
@@ -153,7 +153,7 @@ def test_paused_data_is_kept_and_served_after_resume(stage: ScriptedGroup):
     assert offsets_asked(stage) == [0, 10]
 
 
-def test_a_seek_drops_what_was_buffered_and_what_is_under_way(stage: ScriptedGroup):
+def test_seek_drops_buffered_data_and_fetch_in_flight(stage: ScriptedGroup):
     user = reader(stage)
     stage.loop.run(1000)
     user.poll(4)
@@ -164,7 +164,7 @@ def test_a_seek_drops_what_was_buffered_and_what_is_under_way(stage: ScriptedGro
     assert [r.offset for r in user.records] == [0, 1, 2, 3, 8, 9]
 
 
-def test_seek_to_the_ends(stage: ScriptedGroup):
+def test_seek_to_beginning_and_end(stage: ScriptedGroup):
     stage.log_start = 2
     user = reader(stage)
     stage.loop.run(1000)
@@ -195,7 +195,7 @@ def test_seek_to_the_ends(stage: ScriptedGroup):
         E.INCONSISTENT_TOPIC_ID,
     ],
 )
-def test_errors_of_a_moving_cluster_refresh_metadata_and_are_tried_again(stage: ScriptedGroup, code: ErrorCode):
+def test_leader_errors_refresh_metadata_and_retry(stage: ScriptedGroup, code: ErrorCode):
     user = reader(stage)
     stage.then(FetchRequest, code)
 
@@ -205,7 +205,7 @@ def test_errors_of_a_moving_cluster_refresh_metadata_and_are_tried_again(stage: 
 
 
 @pytest.mark.parametrize("answer", [E.UNKNOWN_LEADER_EPOCH, E.UNKNOWN_SERVER_ERROR, HANG_UP])
-def test_other_passing_errors_are_tried_again(stage: ScriptedGroup, answer: object):
+def test_other_retriable_errors_retry(stage: ScriptedGroup, answer: object):
     user = reader(stage)
     stage.then(FetchRequest, answer)
 
@@ -213,7 +213,7 @@ def test_other_passing_errors_are_tried_again(stage: ScriptedGroup, answer: obje
 
 
 @pytest.mark.parametrize("code", [E.TOPIC_AUTHORIZATION_FAILED, E.CORRUPT_MESSAGE, E.INVALID_FETCH_SIZE])
-def test_lasting_errors_are_the_users_to_know(stage: ScriptedGroup, code: ErrorCode):
+def test_permanent_fetch_errors_are_raised(stage: ScriptedGroup, code: ErrorCode):
     reader(stage)
     stage.then(FetchRequest, code)
 
@@ -221,7 +221,7 @@ def test_lasting_errors_are_the_users_to_know(stage: ScriptedGroup, code: ErrorC
         stage.polls(2000)
 
 
-def test_a_new_leader_in_the_answer_is_believed_at_once(stage: ScriptedGroup):
+def test_leader_hint_in_fetch_response_is_used_at_once(stage: ScriptedGroup):
     user = reader(stage)
 
     def moved(_request: FetchRequest):
@@ -240,7 +240,7 @@ def test_a_new_leader_in_the_answer_is_believed_at_once(stage: ScriptedGroup):
     assert stage.sent(FetchRequest)[1].topics[0].partitions[0].current_leader_epoch == 4
 
 
-def test_an_offset_out_of_range_is_reset_by_policy(stage: ScriptedGroup):
+def test_offset_out_of_range_is_reset_by_policy(stage: ScriptedGroup):
     user = reader(stage, auto_offset_reset="latest")
     stage.until(lambda: user.machine.subscription.state(T0).position is not None)
     user.machine.subscription.seek(T0, Position(99))
@@ -250,7 +250,7 @@ def test_an_offset_out_of_range_is_reset_by_policy(stage: ScriptedGroup):
     stage.until(lambda: user.machine.subscription.state(T0).position == Position(12, 3), limit_ms=40_000)
 
 
-def test_an_offset_out_of_range_without_a_policy_is_the_users_to_know_once(stage: ScriptedGroup):
+def test_offset_out_of_range_without_policy_is_raised_once(stage: ScriptedGroup):
     user = reader(stage, auto_offset_reset="none")
     user.machine.subscription.seek(T0, Position(99))
     stage.then(FetchRequest, E.OFFSET_OUT_OF_RANGE)
@@ -263,7 +263,7 @@ def test_an_offset_out_of_range_without_a_policy_is_the_users_to_know_once(stage
     stage.until(lambda: user.values() == values(7, 10))
 
 
-def test_the_preferred_replica_is_asked_while_it_lasts(stage: ScriptedGroup):
+def test_preferred_replica_is_used_until_it_expires(stage: ScriptedGroup):
     user = reader(stage)
     from kohort.model import Node
 
@@ -310,7 +310,7 @@ def broken(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def test_good_records_before_a_corrupt_batch_come_first_then_the_error_until_the_user_seeks_past_it(
+def test_records_before_corrupt_batch_come_before_error(
     stage: ScriptedGroup,
 ):
     served(stage, batch(0, 4), broken(batch(4, 6)), batch(6, 10))
@@ -329,7 +329,7 @@ def test_good_records_before_a_corrupt_batch_come_first_then_the_error_until_the
     stage.until(lambda: len(user.records) == 8, limit_ms=40_000)
 
 
-def test_what_was_damaged_on_its_way_is_asked_for_once_more(stage: ScriptedGroup):
+def test_damaged_batch_is_fetched_again(stage: ScriptedGroup):
     good = [batch(0, 4), batch(4, 6), batch(6, 10)]
     served(stage, good[0], broken(good[1]), good[2])
     user = reader(stage)
@@ -347,7 +347,7 @@ def test_what_was_damaged_on_its_way_is_asked_for_once_more(stage: ScriptedGroup
     assert note.text.endswith("; fetching again, as the bytes may have been damaged in transit")
 
 
-def test_a_way_that_damages_everything_is_told_in_the_end(stage: ScriptedGroup):
+def test_repeated_damage_with_changing_checksum_is_raised(stage: ScriptedGroup):
     damaged = [batch(0, 4)[:-1] + bytes([n]) for n in range(20)]
 
     def answer(request: FetchRequest):
@@ -364,7 +364,7 @@ def test_a_way_that_damages_everything_is_told_in_the_end(stage: ScriptedGroup):
     assert user.records == []
 
 
-def test_an_answer_that_makes_no_sense_once_is_asked_for_again_and_twice_is_raised(stage: ScriptedGroup):
+def test_invalid_fetch_response_is_repeated_once_then_raised(stage: ScriptedGroup):
     rubbish = (6).to_bytes(4, "big") + (4).to_bytes(4, "big") + b"??"
     times = 1
 
@@ -384,7 +384,7 @@ def test_an_answer_that_makes_no_sense_once_is_asked_for_again_and_twice_is_rais
         stage.polls(40_000)
 
 
-def test_a_corrupt_first_batch_raises_and_moves_nothing(stage: ScriptedGroup):
+def test_corrupt_first_batch_raises_and_keeps_position(stage: ScriptedGroup):
     served(stage, broken(batch(0, 4)))
     user = reader(stage)
     stage.loop.run(1000)
@@ -395,7 +395,7 @@ def test_a_corrupt_first_batch_raises_and_moves_nothing(stage: ScriptedGroup):
     assert user.machine.subscription.state(T0).position.offset == 0
 
 
-def test_a_header_that_makes_no_sense_is_not_fetched_over_and_over(stage: ScriptedGroup):
+def test_invalid_batch_header_is_not_fetched_repeatedly(stage: ScriptedGroup):
     bad = bytearray(batch(4, 6))
     bad[8:12] = (1).to_bytes(4, "big")
     served(stage, batch(0, 4), bytes(bad))
@@ -421,7 +421,7 @@ def test_bytes_without_one_whole_batch_are_an_error(stage: ScriptedGroup):
         stage.polls(1000)
 
 
-def test_a_partial_batch_at_the_end_is_left_for_the_next_fetch(stage: ScriptedGroup):
+def test_partial_batch_at_the_end_is_fetched_next(stage: ScriptedGroup):
     served(stage, batch(0, 4), batch(4, 10)[:80])
     user = reader(stage)
     stage.loop.run(1000)
@@ -430,7 +430,7 @@ def test_a_partial_batch_at_the_end_is_left_for_the_next_fetch(stage: ScriptedGr
     assert offsets_asked(stage) == [0, 4]
 
 
-def test_records_below_the_position_are_left_out(stage: ScriptedGroup):
+def test_records_before_position_are_skipped(stage: ScriptedGroup):
     stage.committed = 3
     served(stage, batch(0, 10))
     user = stage.user("t", group_id="g")
@@ -440,7 +440,7 @@ def test_records_below_the_position_are_left_out(stage: ScriptedGroup):
     assert [r.offset for r in user.records] == list(range(3, 10))
 
 
-def test_aborted_transactions_are_left_out_and_the_position_moves_past_them(stage: ScriptedGroup):
+def test_aborted_transactions_are_skipped_and_position_advances(stage: ScriptedGroup):
     served(
         stage,
         batch(0, 4, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True),
@@ -458,7 +458,7 @@ def test_aborted_transactions_are_left_out_and_the_position_moves_past_them(stag
 # Positions
 
 
-def test_the_committed_offset_is_where_reading_starts(stage: ScriptedGroup):
+def test_reading_starts_at_committed_offset(stage: ScriptedGroup):
     stage.committed = 6
     user = stage.user("t", group_id="g")
 
@@ -468,7 +468,7 @@ def test_the_committed_offset_is_where_reading_starts(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize(("policy", "timestamp"), [("earliest", -2), ("latest", -1)])
-def test_without_one_the_policy_says(stage: ScriptedGroup, policy: str, timestamp: int):
+def test_reading_without_committed_offset_starts_by_policy(stage: ScriptedGroup, policy: str, timestamp: int):
     stage.user("t", group_id="g", auto_offset_reset=policy)
 
     stage.until(lambda: stage.sent(ListOffsetsRequest))
@@ -478,7 +478,7 @@ def test_without_one_the_policy_says(stage: ScriptedGroup, policy: str, timestam
     assert (partition.timestamp, partition.current_leader_epoch, request.replica_id) == (timestamp, 3, -1)
 
 
-def test_a_duration_counts_back_from_now(stage: ScriptedGroup):
+def test_reset_by_duration_counts_back_from_now(stage: ScriptedGroup):
     user = reader(stage, auto_offset_reset="by_duration:PT1H")
     stage.until(lambda: user.values() == values(5, 10))
 
@@ -486,7 +486,7 @@ def test_a_duration_counts_back_from_now(stage: ScriptedGroup):
     assert 0 <= stage.now_ms - 3_600_000 - asked <= 1000
 
 
-def test_errors_while_resetting_are_tried_again(stage: ScriptedGroup):
+def test_errors_during_reset_are_retried(stage: ScriptedGroup):
     user = reader(stage)
     stage.then(ListOffsetsRequest, E.NOT_LEADER_OR_FOLLOWER, E.OFFSET_NOT_AVAILABLE, HANG_UP)
 

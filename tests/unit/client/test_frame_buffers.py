@@ -32,7 +32,7 @@ def pattern(size: int, seed: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize("most", [3, 1000, 70_000, 1 << 30])
-def test_small_and_large_frames_come_whole_and_in_order_however_the_bytes_come(most):
+def test_frames_of_any_size_are_complete_and_in_order(most):
     bodies = [b"small", pattern(300_000 if most > 3 else 200), b"", pattern(IN_PLACE_FROM, 3), b"x" * 5000, b"last"]
     if most == 3:
         bodies.pop(3)
@@ -43,7 +43,7 @@ def test_small_and_large_frames_come_whole_and_in_order_however_the_bytes_come(m
     assert [bytes(f) for f in frames] == bodies
 
 
-def test_a_large_frame_is_a_view_of_the_beginning_of_its_buffer_and_the_rest_is_read_into_it():
+def test_large_frame_is_read_into_its_own_buffer():
     buffers, body = FrameBuffers(1 << 30), pattern(2_500_000)
     data = framed(body)
     assert pour(buffers, data[:SCRATCH_BYTES]) == []
@@ -57,7 +57,7 @@ def test_a_large_frame_is_a_view_of_the_beginning_of_its_buffer_and_the_rest_is_
     assert len(buffers.room()) == SCRATCH_BYTES
 
 
-def test_a_buffer_is_used_again_once_nobody_looks_into_it():
+def test_buffer_is_reused_after_last_view_is_deleted():
     buffers = FrameBuffers(1 << 30)
     (first,) = pour(buffers, framed(pattern(900_000)))
     slice_of_first = memoryview(first)[10:20]
@@ -77,12 +77,12 @@ def test_a_buffer_is_used_again_once_nobody_looks_into_it():
     assert bytes(fourth) == pattern(500_000, 11)
 
 
-def test_nothing_is_set_aside_for_a_frame_that_promises_too_much():
+def test_no_buffer_is_reserved_for_too_large_length():
     buffers = FrameBuffers(1 << 30)
     assert pour(buffers, struct.pack(">i", IN_PLACE_MOST + 1) + b"begun") == []
     assert len(buffers.room()) == SCRATCH_BYTES
 
 
-def test_a_length_that_cannot_be_is_an_error():
+def test_invalid_frame_length_is_an_error():
     with pytest.raises(ProtocolError, match="more than the 100 accepted"):
         pour(FrameBuffers(100), framed(bytes(101)))

@@ -68,7 +68,7 @@ class Leading:
 
 
 @pytest.mark.parametrize(("said", "known"), [(-1, None), (0, 0), (1, 1), (7, 7)])
-def test_the_first_generation_is_one_too_and_none_is_none(said: int, known: int | None):
+def test_generation_zero_is_sent_and_missing_generation_is_none(said: int, known: int | None):
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"], generation_id=said))
@@ -78,7 +78,7 @@ def test_the_first_generation_is_one_too_and_none_is_none(said: int, known: int 
     assert [member.generation for member in leading.seen] == [known]
 
 
-def test_an_assignment_is_out_of_date_once_the_topic_has_grown_and_not_again():
+def test_assignment_is_outdated_once_after_topic_growth():
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"]))
@@ -98,7 +98,7 @@ def test_an_assignment_is_out_of_date_once_the_topic_has_grown_and_not_again():
     assert leading.leader.is_out_of_date()
 
 
-def test_a_leader_that_asks_its_first_addresses_anew_takes_no_rack_for_gone():
+def test_leader_keeps_racks_after_rebootstrap():
     """Until they answer it knows no node, and so no rack."""
     leading = Leading()
     leading.grows(1)
@@ -113,7 +113,7 @@ def test_a_leader_that_asks_its_first_addresses_anew_takes_no_rack_for_gone():
     assert not leading.leader.is_out_of_date()
 
 
-def test_who_leads_no_more_does_not_look_whether_topics_grow():
+def test_former_leader_does_not_watch_topic_growth():
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"]))
@@ -134,9 +134,7 @@ def test_who_leads_no_more_does_not_look_whether_topics_grow():
         (["cooperative-sticky", "range"], []),
     ],
 )
-def test_a_member_owns_something_when_it_joins_only_where_all_its_strategies_are_cooperative(
-    strategies: list[str], said: list[str]
-):
+def test_join_sends_owned_partitions_only_if_all_assignors_are_cooperative(strategies: list[str], said: list[str]):
     subscription = SubscriptionState(Metadata(CONFIG, random.Random(1)))
     subscription.subscribe(["t"])
     subscription.assign_from_group([tp("t-0")])
@@ -148,7 +146,7 @@ def test_a_member_owns_something_when_it_joins_only_where_all_its_strategies_are
     assert owned == [[tp(text) for text in said]] * len(strategies)
 
 
-def test_a_join_is_given_up_five_seconds_after_the_group_should_have_been_complete():
+def test_join_times_out_five_seconds_after_rebalance_timeout():
     stage = ScriptedGroup()
     stage.then(JoinGroupRequest, SILENCE)
     user = stage.user("t", group_id="g", max_poll_interval_ms=50_000)

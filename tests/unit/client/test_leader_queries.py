@@ -65,12 +65,12 @@ def asker() -> Asker:
     return Asker(1, 2, 1)
 
 
-def test_each_leader_is_asked_once_about_all_that_it_leads(asker: Asker):
+def test_each_leader_gets_one_request_for_its_partitions(asker: Asker):
     assert asker.asks(0) == {1: [T0, T2], 2: [T1]}
     assert asker.asks(0) == {}, "the answers are waited for"
 
 
-def test_what_failed_is_asked_again_after_the_back_off(asker: Asker):
+def test_failed_query_is_repeated_after_back_off(asker: Asker):
     asker.asks(0)
     first, _ = asker.sent
     for question in asker.questions.ended(first):
@@ -81,7 +81,7 @@ def test_what_failed_is_asked_again_after_the_back_off(asker: Asker):
     assert asker.asks(1200) == {1: [T0, T2]}
 
 
-def test_back_offs_grow_until_an_answer_comes(asker: Asker):
+def test_back_off_grows_until_a_response_succeeds(asker: Asker):
     state = asker.subscription.state(T0)
     waits = []
     for _ in range(3):
@@ -96,7 +96,7 @@ def test_back_offs_grow_until_an_answer_comes(asker: Asker):
     assert state.retry_at_ms <= 5_120
 
 
-def test_refusals_within_one_back_off_count_as_one_failure_and_are_asked_again_together(asker: Asker):
+def test_failures_within_one_back_off_count_once(asker: Asker):
     asker.asks(0)
     for sent in asker.sent:
         for question in asker.questions.ended(sent):
@@ -108,7 +108,7 @@ def test_refusals_within_one_back_off_count_as_one_failure_and_are_asked_again_t
     assert asker.asks(retry_at_ms) == {1: [T0, T2], 2: [T1]}
 
 
-def test_the_answer_about_a_partition_that_was_moved_meanwhile_does_not_count(asker: Asker):
+def test_response_for_moved_position_is_ignored(asker: Asker):
     asker.asks(0)
     first, _ = asker.sent
     asker.subscription.seek(T0, Position(5))
@@ -116,14 +116,14 @@ def test_the_answer_about_a_partition_that_was_moved_meanwhile_does_not_count(as
     assert [q.partition for q in asker.questions.ended(first)] == [T2]
 
 
-def test_a_partition_that_waits_for_something_else_is_not_asked_about(asker: Asker):
+def test_partition_in_other_state_is_not_queried(asker: Asker):
     asker.subscription.seek(T0, Position(5, 3))
     assert asker.subscription.state(T0).state is FetchState.AWAIT_VALIDATION
 
     assert asker.asks(0) == {1: [T2], 2: [T1]}
 
 
-def test_leaderless_partition_is_asked_about_as_soon_as_metadata_name_its_leader():
+def test_leaderless_partition_is_queried_when_metadata_name_its_leader():
     asker = Asker(1, -1, 1)
 
     assert asker.asks(0) == {1: [T0, T2]}

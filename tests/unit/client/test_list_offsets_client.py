@@ -13,7 +13,7 @@ from support.machines.scripted_coordinator import ScriptedCoordinator
 from support.machines.scripted_group import ScriptedGroup
 
 
-def test_the_ends_of_topics_that_nobody_subscribed_to():
+def test_list_offsets_of_unsubscribed_topics():
     stage = ConsumerStage()
     stage.topic("t", 2)
     stage.topic("u", 1)
@@ -25,7 +25,7 @@ def test_the_ends_of_topics_that_nobody_subscribed_to():
     assert {str(p): o.offset for p, o in found.items()} == {"t-0": 2, "u-0": 0}
 
 
-def test_a_time_is_an_offset_or_nothing():
+def test_offset_by_time_is_none_after_last_record():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, b"a")
@@ -41,7 +41,7 @@ def test_a_time_is_an_offset_or_nothing():
     assert later == {tp("t-0"): None}
 
 
-def test_passing_errors_are_tried_again_until_time_is_up():
+def test_retriable_errors_are_retried_until_deadline():
     stage = ScriptedGroup()
     stage.then(ListOffsetsRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER, HANG_UP)
     user = stage.user()
@@ -54,7 +54,7 @@ def test_passing_errors_are_tried_again_until_time_is_up():
         stage.settled(user.machine.list_offsets({tp("t-0"): EARLIEST}, stage.now_ms + 5000))
 
 
-def test_lasting_errors_end_the_question():
+def test_permanent_error_ends_the_query():
     stage = ScriptedGroup()
     stage.then(ListOffsetsRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     user = stage.user()
@@ -63,7 +63,7 @@ def test_lasting_errors_end_the_question():
         stage.settled(user.machine.list_offsets({tp("t-0"): EARLIEST}, stage.now_ms + 5000))
 
 
-def test_a_partition_that_does_not_exist_runs_out_of_time():
+def test_query_of_missing_partition_times_out():
     stage = ScriptedGroup()
     user = stage.user()
 
@@ -71,13 +71,13 @@ def test_a_partition_that_does_not_exist_runs_out_of_time():
         stage.settled(user.machine.list_offsets({tp("t-7"): LATEST}, stage.now_ms + 3000))
 
 
-def test_nothing_asked_is_answered_at_once():
+def test_query_without_partitions_completes_at_once():
     user = ScriptedGroup().user()
 
     assert user.machine.list_offsets({}, 0).result() == {}
 
 
-def test_partitions_refused_in_one_answer_count_as_one_failure():
+def test_partitions_refused_in_one_response_count_as_one_failure():
     stage = ScriptedCoordinator()
 
     def refuse_once(request: ListOffsetsRequest, _version: int) -> ListOffsetsResponse:
@@ -96,7 +96,7 @@ def test_partitions_refused_in_one_answer_count_as_one_failure():
     assert found.keys() == partitions.keys()
 
 
-def test_offsets_are_asked_for_as_soon_as_metadata_name_the_leaders():
+def test_query_is_sent_when_metadata_name_the_leaders():
     stage = ScriptedCoordinator()
     user = stage.user()
 

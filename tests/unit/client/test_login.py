@@ -58,7 +58,7 @@ def names(broker: ScriptedBroker) -> list[str]:
 # Letting in
 
 
-def test_the_login_comes_between_api_versions_and_whatever_is_asked():
+def test_login_follows_api_versions_before_other_requests():
     place = world()
 
     assert ask(place) == HeartbeatResponse()
@@ -69,7 +69,7 @@ def test_the_login_comes_between_api_versions_and_whatever_is_asked():
     assert [s.header.api_version for s in place.one.seen] == [5, 1, 2, 4]
 
 
-def test_scram_takes_two_rounds_and_believes_only_a_broker_that_knows_the_password():
+def test_scram_takes_two_rounds_and_verifies_the_broker():
     for known, outcome in ((PASSWORD, HeartbeatResponse), ("another", AuthenticationFailed)):
         place = world("SCRAM-SHA-256")
         server = scram_server(known)
@@ -100,7 +100,7 @@ def scram_server(password: str) -> Callable[[SaslAuthenticateRequest], bytes]:
     return answer
 
 
-def test_a_broker_that_knows_the_first_handshake_only_is_given_bare_tokens():
+def test_broker_with_handshake_0_gets_tokens_without_header():
     connection = Connection(1, ("one", 9092), client_id="p", max_bytes=10_000, deadline_ms=10_000)
     connection.require_login("PLAIN", "", random.Random(1))
     connection.opened(0)
@@ -126,7 +126,7 @@ def answer(message: object, version: int, correlation_id: int) -> bytes:
 # Not letting in
 
 
-def test_a_wrong_password_ends_the_call_with_the_brokers_words_and_without_the_password():
+def test_wrong_password_error_has_message_of_broker_without_password():
     place = world()
     refuse_password(place.one)
 
@@ -138,7 +138,7 @@ def test_a_wrong_password_ends_the_call_with_the_brokers_words_and_without_the_p
     assert PASSWORD not in str(error), NO_TRACE
 
 
-def test_a_mechanism_that_is_off_is_told_with_those_that_are_on():
+def test_disabled_mechanism_error_names_enabled_mechanisms():
     place = world()
     off = ErrorCode.UNSUPPORTED_SASL_MECHANISM
     enabled = ["SCRAM-SHA-256", "OAUTHBEARER"]
@@ -150,7 +150,7 @@ def test_a_mechanism_that_is_off_is_told_with_those_that_are_on():
     assert "sasl.mechanism=PLAIN is not enabled on this listener; enabled: SCRAM-SHA-256, OAUTHBEARER" in str(error)
 
 
-def test_a_listener_without_logins_says_which_protocol_to_set():
+def test_login_at_listener_without_sasl_suggests_security_protocol():
     place = world()
     place.one.on(SaslHandshakeRequest, lambda *_: SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
 
@@ -160,7 +160,7 @@ def test_a_listener_without_logins_says_which_protocol_to_set():
     assert "this listener does not use SASL: set security.protocol=PLAINTEXT" in str(error)
 
 
-def test_who_is_not_let_in_knocks_seldom_and_the_next_call_tries_again():
+def test_rejected_login_backs_off_longer_and_next_call_retries():
     place = world()
     refuse_password(place.one)
     tries: list[int] = []
@@ -176,7 +176,7 @@ def test_who_is_not_let_in_knocks_seldom_and_the_next_call_tries_again():
     assert ask(place, -1) == HeartbeatResponse()
 
 
-def test_one_broker_that_refuses_does_not_keep_the_others_from_answering():
+def test_rejecting_broker_does_not_block_other_brokers():
     place = world()
     refuse_password(place.one)
 
@@ -184,7 +184,7 @@ def test_one_broker_that_refuses_does_not_keep_the_others_from_answering():
     assert ask(place, 2) == HeartbeatResponse()
 
 
-def test_metadata_that_nobody_lets_in_is_hopeless_until_somebody_does():
+def test_metadata_error_of_rejected_login_is_permanent_until_login_succeeds():
     place = world()
     refuse_password(place.one)
     place.metadata.track({"t"})
@@ -196,7 +196,7 @@ def test_metadata_that_nobody_lets_in_is_hopeless_until_somebody_does():
 
 
 @pytest.mark.parametrize("lost", [SaslHandshakeRequest, SaslAuthenticateRequest])
-def test_a_connection_lost_during_the_login_is_but_a_lost_connection(lost):
+def test_connection_lost_during_login_is_connection_failed(lost):
     place = world()
     place.one.on(lost, lambda *_: HANG_UP)
 
@@ -208,7 +208,7 @@ def test_a_connection_lost_during_the_login_is_but_a_lost_connection(lost):
     assert "sasl.mechanism=PLAIN" in str(error)
 
 
-def test_a_login_that_is_never_answered_ends_with_its_time():
+def test_unanswered_login_times_out():
     place = world(request_timeout_ms=5000)
     place.one.on(SaslAuthenticateRequest, lambda *_: SILENCE)
 
@@ -220,7 +220,7 @@ def test_a_login_that_is_never_answered_ends_with_its_time():
 
 @pytest.mark.parametrize("garbage", [b"\0\0\0\x05hello", b"\0\0\0\x04\0\0\0\x63", bytes(4), b"\xff" * 40])
 @pytest.mark.parametrize("at", [SaslHandshakeRequest, SaslAuthenticateRequest])
-def test_garbage_in_a_login_costs_the_connection_alone(at, garbage):
+def test_invalid_bytes_during_login_close_only_that_connection(at, garbage):
     place = world()
     place.one.on(at, lambda *_: garbage)
 
@@ -230,7 +230,7 @@ def test_garbage_in_a_login_costs_the_connection_alone(at, garbage):
     assert ask(place) == HeartbeatResponse()
 
 
-def test_a_listener_that_wants_a_login_of_a_client_without_one_is_guessed():
+def test_closed_connection_without_login_hints_at_sasl():
     place = World(bootstrap_servers=["one:9092"])
     place.one.on(HeartbeatRequest, lambda *_: HANG_UP)
 
@@ -248,7 +248,7 @@ def sessions_of(broker: ScriptedBroker, lifetime_ms: int) -> None:
     broker.on(SaslAuthenticateRequest, lambda *_: SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms))
 
 
-def test_a_session_is_renewed_on_the_connection_as_it_stands_between_85_and_95_percent_of_its_life():
+def test_session_is_renewed_between_85_and_95_percent_of_lifetime():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -263,7 +263,7 @@ def test_a_session_is_renewed_on_the_connection_as_it_stands_between_85_and_95_p
     assert names(place.one)[-3:] == ["SaslHandshake", "SaslAuthenticate", "Heartbeat"]
 
 
-def test_what_is_under_way_is_answered_while_the_session_is_renewed_and_new_requests_wait():
+def test_renewal_waits_for_requests_in_flight_and_delays_new_ones():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -282,7 +282,7 @@ def test_what_is_under_way_is_answered_while_the_session_is_renewed_and_new_requ
     assert names(place.one)[-4:] == ["SaslHandshake", "SaslAuthenticate", "Heartbeat", "Heartbeat"]
 
 
-def test_answers_to_what_was_asked_before_come_before_those_of_the_login():
+def test_responses_in_flight_precede_responses_of_renewal():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -299,7 +299,7 @@ def test_answers_to_what_was_asked_before_come_before_those_of_the_login():
     assert place.answer_to(after) == HeartbeatResponse()
 
 
-def test_a_renewal_that_is_refused_is_a_lost_connection_and_the_next_login_tells_whether_it_lasts():
+def test_rejected_renewal_is_lost_connection():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -314,7 +314,7 @@ def test_a_renewal_that_is_refused_is_a_lost_connection_and_the_next_login_tells
     assert isinstance(ask(place), AuthenticationFailed)
 
 
-def test_a_renewal_that_is_never_answered_ends_the_connection():
+def test_unanswered_renewal_closes_connection():
     place = world(request_timeout_ms=5000)
     sessions_of(place.one, 10_000)
     ask(place)
@@ -327,7 +327,7 @@ def test_a_renewal_that_is_never_answered_ends_the_connection():
     assert ask(place) == HeartbeatResponse()
 
 
-def test_an_idle_session_is_left_alone_and_renewed_with_the_next_request():
+def test_idle_session_is_renewed_by_next_request():
     place = world()
     sessions_of(place.one, 10_000)
     ask(place)
@@ -339,7 +339,7 @@ def test_an_idle_session_is_left_alone_and_renewed_with_the_next_request():
     assert len(place.one.requests(SaslHandshakeRequest)) == 2
 
 
-def test_without_a_login_nothing_is_asked_that_was_not_asked_before():
+def test_client_without_sasl_sends_no_sasl_requests():
     place = World(bootstrap_servers=["one:9092"])
     ask(place)
     assert len(place.one.requests(ApiVersionsRequest)) == 1

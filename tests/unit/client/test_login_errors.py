@@ -21,7 +21,7 @@ def refuse(world: World, outputs: list[Output]) -> list[Output]:
     return out
 
 
-def test_once_every_address_refused_the_call_ends_with_the_reasons():
+def test_call_fails_after_every_address_rejects_login():
     world = World()
     unsent = world.asker.ask(HeartbeatRequest(group_id="g"))
 
@@ -36,7 +36,7 @@ def test_once_every_address_refused_the_call_ends_with_the_reasons():
     assert str(error) == f"no broker accepts this client: one:9092 ({UNTRUSTED}); two:9092 ({UNTRUSTED})"
 
 
-def test_a_request_to_one_node_that_refuses_ends_too():
+def test_request_to_rejecting_node_fails():
     world = World()
     unsent = world.asker.ask(HeartbeatRequest(group_id="g"), 1)
 
@@ -46,7 +46,7 @@ def test_a_request_to_one_node_that_refuses_ends_too():
 
 
 @pytest.mark.parametrize(("is_refusal", "most"), [(True, 12), (False, 90)])
-def test_who_was_refused_knocks_seldom(is_refusal: bool, most: int):
+def test_rejected_login_has_long_back_off(is_refusal: bool, most: int):
     world = World(bootstrap_servers=["one:9092"])
     world.metadata.track({"t"})
     tries = 0

@@ -12,16 +12,16 @@ GOODBYE = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m",
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_a_goodbye_is_a_list_of_members_from_version_3_on(version: int):
+def test_leave_group_has_member_list_from_version_3(version: int):
     assert leave_shape(GOODBYE, version) is GOODBYE
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_goodbye_of_before_names_the_member_alone(version: int):
+def test_leave_group_before_version_3_names_one_member(version: int):
     assert leave_shape(GOODBYE, version) == LeaveGroupRequest(group_id="g", member_id="m")
 
 
-def test_a_member_has_a_generation_and_a_name():
+def test_generation_with_member_id_is_member():
     assert Generation(0, "m").is_member
     assert not Generation(-1, "m").is_member, "a name that was handed out, and nothing more"
     assert not Generation(1, "").is_member

@@ -46,7 +46,7 @@ def joins(stage: ScriptedGroup) -> list[str]:
 # Joining
 
 
-def test_it_joins_with_what_it_wants_and_why(stage: ScriptedGroup):
+def test_join_group_sends_subscription_and_reason(stage: ScriptedGroup):
     stage.user("t", group_id="g", max_poll_interval_ms=7000, session_timeout_ms=6000, client_rack="r1")
 
     stage.polls(200)
@@ -60,7 +60,7 @@ def test_it_joins_with_what_it_wants_and_why(stage: ScriptedGroup):
     assert (said.topics, said.owned_partitions, said.generation_id, said.rack_id) == (["t"], [], -1, "r1")
 
 
-def test_the_coordinator_has_a_connection_of_its_own(stage: ScriptedGroup):
+def test_coordinator_has_its_own_connection(stage: ScriptedGroup):
     member(stage)
 
     channels = {type(s.request): s.connection for s in stage.one.seen}
@@ -70,7 +70,7 @@ def test_the_coordinator_has_a_connection_of_its_own(stage: ScriptedGroup):
     assert channels[JoinGroupRequest] != channels[FindCoordinatorRequest]
 
 
-def test_a_member_id_that_was_given_is_used_at_once(stage: ScriptedGroup):
+def test_join_is_repeated_at_once_with_assigned_member_id(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.MEMBER_ID_REQUIRED)
 
     user = member(stage)
@@ -90,7 +90,7 @@ def test_a_member_id_that_was_given_is_used_at_once(stage: ScriptedGroup):
         (HANG_UP, ["", ""], 2),
     ],
 )
-def test_a_join_that_can_be_repeated_is(stage: ScriptedGroup, answer: object, member_ids: list[str], lookups: int):
+def test_retriable_join_error_is_retried(stage: ScriptedGroup, answer: object, member_ids: list[str], lookups: int):
     stage.then(JoinGroupRequest, answer)
 
     member(stage)
@@ -111,7 +111,7 @@ def test_a_join_that_can_be_repeated_is(stage: ScriptedGroup, answer: object, me
         E.ILLEGAL_GENERATION,
     ],
 )
-def test_a_join_that_cannot_be_repeated_is_the_users_to_know(stage: ScriptedGroup, code: ErrorCode):
+def test_permanent_join_error_is_raised(stage: ScriptedGroup, code: ErrorCode):
     stage.then(JoinGroupRequest, code)
     user = stage.user("t", group_id="g")
 
@@ -134,7 +134,7 @@ def test_a_join_that_cannot_be_repeated_is_the_users_to_know(stage: ScriptedGrou
     ],
     ids=["assignor", "protocol type", "no right to describe"],
 )
-def test_join_refused_for_its_assignors_names_both_sides(stage: ScriptedGroup, group: DescribedGroup, uses: str):
+def test_join_with_incompatible_assignors_names_both_sides(stage: ScriptedGroup, group: DescribedGroup, uses: str):
     stage.then(JoinGroupRequest, E.INCONSISTENT_GROUP_PROTOCOL)
     stage.one.on(DescribeGroupsRequest, lambda _r, _v: DescribeGroupsResponse(groups=[group]))
     user = stage.user("t", group_id="g", **COOPERATIVE)
@@ -150,7 +150,7 @@ def test_join_refused_for_its_assignors_names_both_sides(stage: ScriptedGroup, g
     assert len(stage.sent(DescribeGroupsRequest)) == 1
 
 
-def test_a_group_of_another_kind_is_refused(stage: ScriptedGroup):
+def test_join_of_group_with_other_protocol_type_is_rejected(stage: ScriptedGroup):
     def answer(_request: object, _version: int) -> JoinGroupResponse:
         return JoinGroupResponse(generation_id=1, protocol_type="connect", protocol_name="range", member_id="m")
 
@@ -162,7 +162,7 @@ def test_a_group_of_another_kind_is_refused(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "another"}])
-def test_who_cannot_be_in_the_group_asks_for_no_assignment(stage: ScriptedGroup, wrong: dict[str, str]):
+def test_join_with_unknown_chosen_assignor_sends_no_sync(stage: ScriptedGroup, wrong: dict[str, str]):
     answer = {"protocol_type": "consumer", "protocol_name": "range", "leader": MEMBER, "member_id": MEMBER, **wrong}
     stage.one.on(JoinGroupRequest, lambda _r, _v: JoinGroupResponse(generation_id=1, **answer))
     user = stage.user("t", group_id="g")
@@ -175,7 +175,7 @@ def test_who_cannot_be_in_the_group_asks_for_no_assignment(stage: ScriptedGroup,
     assert (stage.sent(SyncGroupRequest), stage.sent(HeartbeatRequest)) == ([], [])
 
 
-def test_no_heartbeat_is_sent_while_a_join_waits_and_they_begin_when_it_is_answered(stage: ScriptedGroup):
+def test_heartbeats_start_after_join_response(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, SILENCE)
     stage.user("t", group_id="g", max_poll_interval_ms=60_000)
     stage.polls(50_000)
@@ -202,7 +202,7 @@ def test_no_heartbeat_is_sent_while_a_join_waits_and_they_begin_when_it_is_answe
         (HANG_UP, ["", MEMBER]),
     ],
 )
-def test_after_a_failed_sync_it_joins_again(stage: ScriptedGroup, answer: object, member_ids: list[str]):
+def test_failed_sync_rejoins(stage: ScriptedGroup, answer: object, member_ids: list[str]):
     stage.then(SyncGroupRequest, answer)
 
     member(stage)
@@ -211,7 +211,7 @@ def test_after_a_failed_sync_it_joins_again(stage: ScriptedGroup, answer: object
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
-def test_after_a_sync_to_the_wrong_node_it_waits_for_the_back_off(stage: ScriptedGroup, answer: object):
+def test_sync_to_wrong_node_rejoins_after_back_off(stage: ScriptedGroup, answer: object):
     stage.then(SyncGroupRequest, answer)
     stage.user("t", group_id="g", retry_backoff_ms=500)
     stage.until(lambda: stage.sent(SyncGroupRequest))
@@ -222,7 +222,7 @@ def test_after_a_sync_to_the_wrong_node_it_waits_for_the_back_off(stage: Scripte
     assert 400 <= stage.now_ms - refused_ms <= 600
 
 
-def test_who_never_had_an_assignment_says_so_when_it_joins_again(stage: ScriptedGroup):
+def test_rejoin_without_assignment_sends_no_generation(stage: ScriptedGroup):
     stage.then(SyncGroupRequest, E.REBALANCE_IN_PROGRESS)
 
     member(stage)
@@ -233,7 +233,7 @@ def test_who_never_had_an_assignment_says_so_when_it_joins_again(stage: Scripted
 
 
 @pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.FENCED_INSTANCE_ID, E.COORDINATOR_LOAD_IN_PROGRESS])
-def test_a_sync_that_cannot_be_repeated_is_the_users_to_know(stage: ScriptedGroup, code: ErrorCode):
+def test_permanent_sync_error_is_raised(stage: ScriptedGroup, code: ErrorCode):
     stage.then(SyncGroupRequest, code)
     stage.user("t", group_id="g")
 
@@ -244,7 +244,7 @@ def test_a_sync_that_cannot_be_repeated_is_the_users_to_know(stage: ScriptedGrou
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "other"}])
-def test_a_sync_that_names_another_protocol_is_refused(stage: ScriptedGroup, wrong: dict[str, str]):
+def test_sync_with_other_protocol_name_is_rejected(stage: ScriptedGroup, wrong: dict[str, str]):
     stage.one.on(SyncGroupRequest, lambda _r, _v: SyncGroupResponse(**wrong))
     stage.user("t", group_id="g")
 
@@ -252,7 +252,7 @@ def test_a_sync_that_names_another_protocol_is_refused(stage: ScriptedGroup, wro
         stage.polls(1000)
 
 
-def test_an_assignment_that_is_none_is_an_error(stage: ScriptedGroup):
+def test_invalid_assignment_is_an_error(stage: ScriptedGroup):
     stage.one.on(SyncGroupRequest, lambda _r, _v: SyncGroupResponse(assignment=b"\0"))
     stage.user("t", group_id="g")
 
@@ -263,7 +263,7 @@ def test_an_assignment_that_is_none_is_an_error(stage: ScriptedGroup):
 # Heartbeats
 
 
-def test_heartbeats_go_out_at_their_interval_polls_or_not(stage: ScriptedGroup):
+def test_heartbeats_are_sent_at_interval_with_or_without_polls(stage: ScriptedGroup):
     member(stage, heartbeat_interval_ms=1000)
     before = len(stage.sent(HeartbeatRequest))
 
@@ -280,7 +280,7 @@ def test_heartbeats_go_out_at_their_interval_polls_or_not(stage: ScriptedGroup):
         (E.REBALANCE_IN_PROGRESS, MEMBER, ("assigned", "")),
     ],
 )
-def test_a_heartbeat_tells_that_the_group_goes_on_without_or_again(
+def test_heartbeat_error_rejoins_or_loses_membership(
     stage: ScriptedGroup, code: ErrorCode, next_join: str, told: tuple[str, str]
 ):
     user = member(stage)
@@ -294,7 +294,7 @@ def test_a_heartbeat_tells_that_the_group_goes_on_without_or_again(
     assert [note.text for note in user.notes_besides_resets()] == ([lost] if told[0] == "lost" else [])
 
 
-def test_a_member_that_rejoins_says_what_it_owns_and_since_when(stage: ScriptedGroup):
+def test_cooperative_rejoin_sends_owned_partitions_and_generation(stage: ScriptedGroup):
     user = member(stage)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.until(lambda: len(joins(stage)) == 2 and user.membership.state is MemberState.STABLE)
@@ -305,7 +305,7 @@ def test_a_member_that_rejoins_says_what_it_owns_and_since_when(stage: ScriptedG
     assert request.reason == "group is already rebalancing"
 
 
-def test_an_eager_member_owns_nothing_when_it_rejoins(stage: ScriptedGroup):
+def test_eager_rejoin_sends_no_owned_partitions(stage: ScriptedGroup):
     member(stage, partition_assignment_strategy="range")
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.until(lambda: len(joins(stage)) == 2)
@@ -314,9 +314,7 @@ def test_an_eager_member_owns_nothing_when_it_rejoins(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE, HANG_UP])
-def test_a_heartbeat_to_the_wrong_node_looks_for_the_right_one_and_keeps_the_generation(
-    stage: ScriptedGroup, answer: object
-):
+def test_heartbeat_to_wrong_node_looks_up_coordinator_and_keeps_generation(stage: ScriptedGroup, answer: object):
     user = member(stage)
     generation = user.membership.generation
     stage.then(HeartbeatRequest, answer)
@@ -328,7 +326,7 @@ def test_a_heartbeat_to_the_wrong_node_looks_for_the_right_one_and_keeps_the_gen
     assert user.membership.generation == generation
 
 
-def test_without_an_answer_for_a_whole_session_the_coordinator_is_looked_for_again(stage: ScriptedGroup):
+def test_expired_session_looks_up_coordinator(stage: ScriptedGroup):
     member(stage, session_timeout_ms=6000, request_timeout_ms=60_000)
     stage.then(HeartbeatRequest, *[SILENCE] * 3)
 
@@ -338,9 +336,7 @@ def test_without_an_answer_for_a_whole_session_the_coordinator_is_looked_for_aga
 
 
 @pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.FENCED_INSTANCE_ID])
-def test_a_fatal_heartbeat_is_raised_by_the_next_poll_and_holds_the_others_until_then(
-    stage: ScriptedGroup, code: ErrorCode
-):
+def test_fatal_heartbeat_error_is_raised_and_pauses_heartbeats(stage: ScriptedGroup, code: ErrorCode):
     user = member(stage, heartbeat_interval_ms=1000)
     stage.then(HeartbeatRequest, code)
     stage.loop.run(10_000)
@@ -354,7 +350,7 @@ def test_a_fatal_heartbeat_is_raised_by_the_next_poll_and_holds_the_others_until
     assert len(stage.sent(HeartbeatRequest)) > sent
 
 
-def test_once_a_heartbeats_error_is_known_and_the_engine_hears_of_it_they_go_on(stage: ScriptedGroup):
+def test_heartbeats_resume_after_error_is_raised(stage: ScriptedGroup):
     user = member(stage, heartbeat_interval_ms=1000)
     stage.then(HeartbeatRequest, E.GROUP_AUTHORIZATION_FAILED)
     stage.loop.run_until(lambda: bool(user.machine.failures), 5000)
@@ -371,7 +367,7 @@ def test_once_a_heartbeats_error_is_known_and_the_engine_hears_of_it_they_go_on(
 # Leaving
 
 
-def test_leaving_says_why(stage: ScriptedGroup):
+def test_leave_group_sends_reason(stage: ScriptedGroup):
     user = member(stage)
 
     stage.settled(user.leave())
@@ -382,7 +378,7 @@ def test_leaving_says_why(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("length", [255, 256])
-def test_reasons_are_cut_at_255_characters(stage: ScriptedGroup, length: int):
+def test_reason_is_cut_at_255_characters(stage: ScriptedGroup, length: int):
     user = member(stage)
     reason = "x" * 254 + "yz"
 
@@ -394,7 +390,7 @@ def test_reasons_are_cut_at_255_characters(stage: ScriptedGroup, length: int):
     assert stage.sent(LeaveGroupRequest)[0].members[0].reason == reason[:255]
 
 
-def test_a_static_member_does_not_leave(stage: ScriptedGroup):
+def test_static_member_does_not_leave(stage: ScriptedGroup):
     user = member(stage, group_instance_id="i")
 
     stage.settled(user.leave())
@@ -403,7 +399,7 @@ def test_a_static_member_does_not_leave(stage: ScriptedGroup):
     assert stage.sent(JoinGroupRequest)[0].group_instance_id == "i"
 
 
-def test_a_member_that_does_not_poll_leaves_and_says_so(stage: ScriptedGroup):
+def test_member_leaves_with_reason_after_max_poll_interval(stage: ScriptedGroup):
     member(stage, max_poll_interval_ms=8000, session_timeout_ms=6000)
 
     stage.loop.run(9000)
@@ -415,7 +411,7 @@ def test_a_member_that_does_not_poll_leaves_and_says_so(stage: ScriptedGroup):
     assert len(stage.sent(HeartbeatRequest)) == beats
 
 
-def test_an_old_broker_is_spoken_to_in_its_versions(stage: ScriptedGroup):
+def test_old_broker_gets_requests_in_its_versions(stage: ScriptedGroup):
     stage.one.ranges |= {11: (0, 3), 12: (0, 1), 13: (0, 1), 14: (0, 1), 8: (2, 5), 10: (0, 2), 9: (1, 3)}
     from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
     from kohort.wire.messages.offsets import (
@@ -445,7 +441,7 @@ def test_an_old_broker_is_spoken_to_in_its_versions(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("answer", [E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR, E.REQUEST_TIMED_OUT, HANG_UP])
-def test_a_commit_with_time_is_repeated_and_one_without_is_not(stage: ScriptedGroup, answer: object):
+def test_commit_with_deadline_is_retried_and_without_is_not(stage: ScriptedGroup, answer: object):
     user = member(stage, enable_auto_commit="false")
     stage.then(OffsetCommitRequest, answer)
 
@@ -461,7 +457,7 @@ def test_a_commit_with_time_is_repeated_and_one_without_is_not(stage: ScriptedGr
 
 
 @pytest.mark.parametrize(("code", "next_join"), [(E.UNKNOWN_MEMBER_ID, ""), (E.ILLEGAL_GENERATION, MEMBER)])
-def test_a_fenced_commit_fails_and_the_member_joins_again(stage: ScriptedGroup, code: ErrorCode, next_join: str):
+def test_fenced_commit_fails_and_member_rejoins(stage: ScriptedGroup, code: ErrorCode, next_join: str):
     user = member(stage, enable_auto_commit="false")
     stage.then(OffsetCommitRequest, code)
 
@@ -472,7 +468,7 @@ def test_a_fenced_commit_fails_and_the_member_joins_again(stage: ScriptedGroup, 
     assert joins(stage)[1] == next_join
 
 
-def test_a_commit_that_hears_of_a_rebalance_makes_the_member_join_it(stage: ScriptedGroup):
+def test_commit_with_rebalance_in_progress_makes_member_rejoin(stage: ScriptedGroup):
     user = member(stage, enable_auto_commit="false", heartbeat_interval_ms=40_000, session_timeout_ms=50_000)
     stage.then(OffsetCommitRequest, E.REBALANCE_IN_PROGRESS)
 
@@ -485,7 +481,7 @@ def test_a_commit_that_hears_of_a_rebalance_makes_the_member_join_it(stage: Scri
     assert ("lost", "t-0") not in user.told
 
 
-def test_a_commit_during_a_rebalance_is_refused_without_being_sent(stage: ScriptedGroup):
+def test_commit_during_rebalance_is_rejected_without_request(stage: ScriptedGroup):
     user = member(stage, enable_auto_commit="false")
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, SILENCE)
@@ -499,7 +495,7 @@ def test_a_commit_during_a_rebalance_is_refused_without_being_sent(stage: Script
     assert stage.sent(OffsetCommitRequest) == []
 
 
-def test_a_commit_that_is_too_long_is_the_users_to_know(stage: ScriptedGroup):
+def test_commit_with_too_large_metadata_is_raised(stage: ScriptedGroup):
     user = member(stage, enable_auto_commit="false")
     stage.then(OffsetCommitRequest, E.OFFSET_METADATA_TOO_LARGE)
 
@@ -507,7 +503,7 @@ def test_a_commit_that_is_too_long_is_the_users_to_know(stage: ScriptedGroup):
         stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3, "x" * 9999)}, stage.now_ms + 5000))
 
 
-def test_a_failed_auto_commit_before_a_join_does_not_hold_the_group_up_for_ever(stage: ScriptedGroup):
+def test_failed_auto_commit_before_join_does_not_block_rebalance(stage: ScriptedGroup):
     user = member(stage, max_poll_interval_ms=8000, session_timeout_ms=6000, heartbeat_interval_ms=1000)
     stage.until(lambda: len(user.records) == 10)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)

@@ -40,7 +40,7 @@ def epochs(stage: ScriptedCoordinator) -> list[int]:
 # What heartbeats say
 
 
-def test_the_first_heartbeat_says_everything(stage: ScriptedCoordinator):
+def test_first_heartbeat_has_all_fields(stage: ScriptedCoordinator):
     user = stage.member("t", max_poll_interval_ms=7000, client_rack="r1", group_remote_assignor="range")
 
     stage.polls(200)
@@ -52,7 +52,7 @@ def test_the_first_heartbeat_says_everything(stage: ScriptedCoordinator):
     assert first.topic_partitions == []
 
 
-def test_what_was_taken_is_acknowledged_at_once_and_nothing_else_is_said_twice(stage: ScriptedCoordinator):
+def test_assignment_is_acknowledged_at_once_and_unchanged_fields_are_omitted(stage: ScriptedCoordinator):
     user = stage.joined()
 
     ack = stage.beats[1]
@@ -64,7 +64,7 @@ def test_what_was_taken_is_acknowledged_at_once_and_nothing_else_is_said_twice(s
     assert user.told == [("assigned", "t-0")]
 
 
-def test_heartbeats_keep_the_interval_that_the_coordinator_names(stage: ScriptedCoordinator):
+def test_heartbeats_use_interval_of_coordinator(stage: ScriptedCoordinator):
     stage.joined()
     before = len(stage.beats)
 
@@ -73,7 +73,7 @@ def test_heartbeats_keep_the_interval_that_the_coordinator_names(stage: Scripted
     assert len(stage.beats) == before + 4
 
 
-def test_a_member_with_nothing_assigned_is_told_so_and_says_so(stage: ScriptedCoordinator):
+def test_empty_assignment_is_acknowledged(stage: ScriptedCoordinator):
     stage.assign("")
     user = stage.joined()
 
@@ -81,7 +81,7 @@ def test_a_member_with_nothing_assigned_is_told_so_and_says_so(stage: ScriptedCo
     assert [owned_of(r) for r in stage.beats] == ["", ""]
 
 
-def test_a_changed_subscription_goes_at_once(stage: ScriptedCoordinator):
+def test_changed_subscription_is_sent_at_once(stage: ScriptedCoordinator):
     user = stage.joined()
 
     user.machine.subscribe(["t", "u"])
@@ -91,7 +91,7 @@ def test_a_changed_subscription_goes_at_once(stage: ScriptedCoordinator):
     assert stage.beats[-1].rebalance_timeout_ms == -1
 
 
-def test_after_a_lost_answer_everything_is_said_again(stage: ScriptedCoordinator):
+def test_heartbeat_after_lost_response_has_all_fields(stage: ScriptedCoordinator):
     stage.joined()
     stage.then(Heartbeat, HANG_UP)
 
@@ -103,7 +103,7 @@ def test_after_a_lost_answer_everything_is_said_again(stage: ScriptedCoordinator
     assert len(stage.sent(FindCoordinatorRequest)) == 2
 
 
-def test_a_pattern_of_the_clients_is_sent_as_the_names_that_match(stage: ScriptedCoordinator):
+def test_client_side_pattern_is_sent_as_matching_names(stage: ScriptedCoordinator):
     user = stage.user(group_id="g", group_protocol="consumer")
     user.machine.subscribe(re.compile("t|u"))
     stage.polls(200)
@@ -113,7 +113,7 @@ def test_a_pattern_of_the_clients_is_sent_as_the_names_that_match(stage: Scripte
     assert stage.beats[-1].subscribed_topic_regex is None
 
 
-def test_a_pattern_of_the_clusters_is_sent_as_it_is_and_its_topics_are_found_by_id(stage: ScriptedCoordinator):
+def test_subscription_pattern_is_sent_and_its_topics_are_found_by_id(stage: ScriptedCoordinator):
     stage.assign("u-1 u-2")
     user = stage.user(group_id="g", group_protocol="consumer")
     user.machine.subscribe(SubscriptionPattern("u.*"))
@@ -127,7 +127,7 @@ def test_a_pattern_of_the_clusters_is_sent_as_it_is_and_its_topics_are_found_by_
     assert user.machine.subscription.topics == {"u"}
 
 
-def test_a_pattern_that_is_given_up_is_cleared(stage: ScriptedCoordinator):
+def test_unsubscribed_pattern_is_cleared(stage: ScriptedCoordinator):
     stage.assign("")
     user = stage.user(group_id="g", group_protocol="consumer")
     user.machine.subscribe(SubscriptionPattern("u.*"))
@@ -143,7 +143,7 @@ def test_a_pattern_that_is_given_up_is_cleared(stage: ScriptedCoordinator):
 # Reconciliation
 
 
-def test_what_goes_is_revoked_before_what_comes_is_assigned_and_then_acknowledged(stage: ScriptedCoordinator):
+def test_partitions_are_revoked_before_assignment_then_acknowledged(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     user = stage.joined()
     stage.assign("t-1 t-2")
@@ -158,7 +158,7 @@ def test_what_goes_is_revoked_before_what_comes_is_assigned_and_then_acknowledge
     assert (stage.beats[-1].member_epoch, owned_of(stage.beats[-1])) == (2, "t-1 t-2")
 
 
-def test_what_goes_is_committed_first_with_auto_commit(stage: ScriptedCoordinator):
+def test_revoked_partitions_are_auto_committed_first(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.until(lambda: len(user.records) == 10)
     stage.assign("t-1")
@@ -169,7 +169,7 @@ def test_what_goes_is_committed_first_with_auto_commit(stage: ScriptedCoordinato
     assert stage.committed == 10
 
 
-def test_nothing_is_handed_out_of_what_goes(stage: ScriptedCoordinator):
+def test_no_records_of_partitions_under_revocation_are_returned(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     user = stage.joined()
     state = user.machine.subscription.assigned[tp("t-0")]
@@ -183,7 +183,7 @@ def test_nothing_is_handed_out_of_what_goes(stage: ScriptedCoordinator):
     assert user.owned == "t-0 t-1", "while the commit is under way"
 
 
-def test_a_second_target_waits_for_the_end_of_the_first(stage: ScriptedCoordinator):
+def test_second_target_waits_for_end_of_first(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     user = stage.joined()
     stage.assign("t-0")
@@ -200,7 +200,7 @@ def test_a_second_target_waits_for_the_end_of_the_first(stage: ScriptedCoordinat
     assert [owned_of(r) for r in stage.beats if r.topic_partitions is not None][-2:] == ["t-0", "t-2"]
 
 
-def test_a_target_that_says_the_same_again_is_acknowledged_without_a_word_to_the_user(stage: ScriptedCoordinator):
+def test_repeated_target_is_acknowledged_without_callback(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     user = stage.member(["t", "u"])
     stage.until(lambda: user.membership.is_stable)
@@ -215,7 +215,7 @@ def test_a_target_that_says_the_same_again_is_acknowledged_without_a_word_to_the
     assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
 
 
-def test_a_topic_that_is_not_known_is_waited_for_and_the_rest_is_taken(stage: ScriptedCoordinator):
+def test_unknown_topic_is_awaited_while_others_are_assigned(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"])
@@ -232,7 +232,7 @@ def test_a_topic_that_is_not_known_is_waited_for_and_the_rest_is_taken(stage: Sc
 
 
 @pytest.mark.parametrize("code", [E.FENCED_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID, E.GROUP_ID_NOT_FOUND])
-def test_a_member_that_is_fenced_has_lost_everything_and_joins_again(stage: ScriptedCoordinator, code: ErrorCode):
+def test_fenced_member_loses_partitions_and_rejoins(stage: ScriptedCoordinator, code: ErrorCode):
     user = stage.joined()
     stage.then(Heartbeat, code)
 
@@ -250,7 +250,7 @@ def test_a_member_that_is_fenced_has_lost_everything_and_joins_again(stage: Scri
     assert code.name in note.text
 
 
-def test_a_member_that_joins_again_has_what_it_is_told_then(stage: ScriptedCoordinator):
+def test_rejoined_member_owns_its_new_assignment(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     user = stage.joined()
     stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
@@ -262,7 +262,7 @@ def test_a_member_that_joins_again_has_what_it_is_told_then(stage: ScriptedCoord
     assert user.told == [("assigned", "t-0 t-1"), ("lost", "t-0 t-1"), ("assigned", "t-2")]
 
 
-def test_what_the_user_is_being_told_of_counts_as_owned(stage: ScriptedCoordinator):
+def test_partitions_with_running_callback_count_as_owned(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
 
     def while_told(_callback: object) -> None:
@@ -278,7 +278,7 @@ def test_what_the_user_is_being_told_of_counts_as_owned(stage: ScriptedCoordinat
     assert set(again) == {"t-0 t-1"}
 
 
-def test_a_fenced_member_does_not_join_before_its_user_knows(stage: ScriptedCoordinator):
+def test_fenced_member_rejoins_after_lost_callback(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
 
@@ -292,7 +292,7 @@ def test_a_fenced_member_does_not_join_before_its_user_knows(stage: ScriptedCoor
     assert user.machine.group_metadata().generation_id == 1, "what is done under the old epoch is to be refused"
 
 
-def test_a_reconciliation_ends_where_the_member_falls_out(stage: ScriptedCoordinator):
+def test_reconciliation_ends_when_membership_is_lost(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     user = stage.joined()
     stage.assign("t-0 t-2")
@@ -322,7 +322,7 @@ def test_a_reconciliation_ends_where_the_member_falls_out(stage: ScriptedCoordin
         (E.INVALID_REQUEST, "a heartbeat to group 'g': it says so"),
     ],
 )
-def test_what_no_repetition_mends_is_said_in_a_sentence_and_tried_again_at_the_users_wish(
+def test_permanent_error_is_raised_in_one_sentence_and_next_poll_retries(
     stage: ScriptedCoordinator, code: ErrorCode, text: str
 ):
     stage.then(Heartbeat, code)
@@ -341,7 +341,7 @@ def test_what_no_repetition_mends_is_said_in_a_sentence_and_tried_again_at_the_u
     stage.until(lambda: user.owned == "t-0"), "and the next poll tries again"
 
 
-def test_a_member_that_fails_for_good_has_lost_everything(stage: ScriptedCoordinator):
+def test_permanent_error_loses_all_partitions(stage: ScriptedCoordinator):
     user = stage.joined(group_instance_id="i")
     stage.then(Heartbeat, E.FENCED_INSTANCE_ID)
     stage.loop.run(INTERVAL_MS)
@@ -353,7 +353,7 @@ def test_a_member_that_fails_for_good_has_lost_everything(stage: ScriptedCoordin
     assert user.told[1] == ("lost", "t-0")
 
 
-def test_a_topic_that_may_not_be_read_is_told_once_and_heartbeats_go_on(stage: ScriptedCoordinator):
+def test_denied_topic_is_raised_once_and_heartbeats_continue(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.then(Heartbeat, *[E.TOPIC_AUTHORIZATION_FAILED] * 3)
     stage.loop.run(3 * INTERVAL_MS)
@@ -376,7 +376,7 @@ def test_a_topic_that_may_not_be_read_is_told_once_and_heartbeats_go_on(stage: S
         (HANG_UP, 2),
     ],
 )
-def test_a_heartbeat_that_can_be_repeated_is(stage: ScriptedCoordinator, answer: object, lookups: int):
+def test_retriable_heartbeat_error_is_retried(stage: ScriptedCoordinator, answer: object, lookups: int):
     stage.then(Heartbeat, answer)
 
     stage.joined()
@@ -385,7 +385,7 @@ def test_a_heartbeat_that_can_be_repeated_is(stage: ScriptedCoordinator, answer:
     assert len(stage.sent(FindCoordinatorRequest)) == lookups
 
 
-def test_a_cluster_that_is_too_old_is_named(stage: ScriptedCoordinator):
+def test_cluster_without_consumer_protocol_is_named(stage: ScriptedCoordinator):
     del stage.one.ranges[Heartbeat.API_KEY]
     stage.member()
 
@@ -393,7 +393,7 @@ def test_a_cluster_that_is_too_old_is_named(stage: ScriptedCoordinator):
         stage.polls(1000)
 
 
-def test_a_pattern_for_a_cluster_that_matches_none_is_refused(stage: ScriptedCoordinator):
+def test_subscription_pattern_on_old_cluster_is_rejected(stage: ScriptedCoordinator):
     stage.one.ranges[Heartbeat.API_KEY] = (0, 0)
     user = stage.user(group_id="g", group_protocol="consumer")
     user.machine.subscribe(SubscriptionPattern("u.*"))
@@ -403,7 +403,7 @@ def test_a_pattern_for_a_cluster_that_matches_none_is_refused(stage: ScriptedCoo
 
 
 @pytest.mark.parametrize("error", [ConnectionFailed("it ended"), UnsupportedVersion("too old")])
-def test_a_heartbeat_that_fails_after_the_member_has_left_means_nothing(stage: ScriptedCoordinator, error: KohortError):
+def test_failed_heartbeat_after_leave_is_ignored(stage: ScriptedCoordinator, error: KohortError):
     user = stage.joined()
     member = user.membership
     (beat,) = member.poll(stage.now_ms + INTERVAL_MS).unsent
@@ -421,7 +421,7 @@ def test_a_heartbeat_that_fails_after_the_member_has_left_means_nothing(stage: S
 # Leaving
 
 
-def test_a_member_leaves_with_its_last_heartbeat(stage: ScriptedCoordinator):
+def test_member_leaves_with_last_heartbeat(stage: ScriptedCoordinator):
     user = stage.joined()
 
     stage.settled(user.leave())
@@ -432,7 +432,7 @@ def test_a_member_leaves_with_its_last_heartbeat(stage: ScriptedCoordinator):
     assert user.membership.state is S.UNSUBSCRIBED
 
 
-def test_a_static_member_says_that_it_will_be_back(stage: ScriptedCoordinator):
+def test_static_member_leaves_temporarily(stage: ScriptedCoordinator):
     user = stage.joined(group_instance_id="i")
 
     stage.settled(user.leave())
@@ -440,7 +440,7 @@ def test_a_static_member_says_that_it_will_be_back(stage: ScriptedCoordinator):
     assert [(r.member_epoch, r.instance_id) for r in stage.goodbyes] == [(-2, "i")]
 
 
-def test_a_group_that_is_gone_is_left_all_the_same(stage: ScriptedCoordinator):
+def test_leave_of_deleted_group_completes(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.then(Heartbeat, E.GROUP_ID_NOT_FOUND)
 
@@ -449,7 +449,7 @@ def test_a_group_that_is_gone_is_left_all_the_same(stage: ScriptedCoordinator):
     assert not user.machine.failures
 
 
-def test_a_member_whose_user_does_not_poll_leaves_and_comes_back_when_it_does(stage: ScriptedCoordinator):
+def test_member_leaves_after_max_poll_interval_and_rejoins_at_next_poll(stage: ScriptedCoordinator):
     user = stage.joined(max_poll_interval_ms=8000)
 
     stage.loop.run(9000)
@@ -465,7 +465,7 @@ def test_a_member_whose_user_does_not_poll_leaves_and_comes_back_when_it_does(st
     assert user.told == [("assigned", "t-0"), ("lost", "t-0"), ("assigned", "t-0")]
 
 
-def test_a_member_that_subscribes_again_joins_again_under_its_id(stage: ScriptedCoordinator):
+def test_resubscribed_member_rejoins_with_its_member_id(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.settled(user.leave())
 
@@ -479,7 +479,7 @@ def test_a_member_that_subscribes_again_joins_again_under_its_id(stage: Scripted
 # Offsets
 
 
-def test_offsets_are_committed_and_read_under_the_member_epoch(stage: ScriptedCoordinator):
+def test_offsets_are_committed_and_fetched_with_member_epoch(stage: ScriptedCoordinator):
     stage.epoch = 7
     user = stage.joined(enable_auto_commit="false")
 
@@ -492,7 +492,7 @@ def test_offsets_are_committed_and_read_under_the_member_epoch(stage: ScriptedCo
     assert user.machine.group_metadata() == GroupMetadata("g", 7, user.membership.member_id)
 
 
-def test_a_stale_epoch_is_made_good_where_somebody_waits(stage: ScriptedCoordinator):
+def test_stale_epoch_is_retried_before_deadline(stage: ScriptedCoordinator):
     user = stage.joined(enable_auto_commit="false")
     stage.then(OffsetCommitRequest, E.STALE_MEMBER_EPOCH)
     promise = user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 20_000)
@@ -507,7 +507,7 @@ def test_a_stale_epoch_is_made_good_where_somebody_waits(stage: ScriptedCoordina
         stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(4)}, None))
 
 
-def test_a_commit_of_an_earlier_life_is_not_repeated(stage: ScriptedCoordinator):
+def test_commit_of_earlier_incarnation_is_not_repeated(stage: ScriptedCoordinator):
     user = stage.joined(enable_auto_commit="false")
     stage.then(OffsetCommitRequest, *[E.STALE_MEMBER_EPOCH] * 1000)
     promise = user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 60_000)
@@ -518,7 +518,7 @@ def test_a_commit_of_an_earlier_life_is_not_repeated(stage: ScriptedCoordinator)
     assert isinstance(promise.error, CommitFailed)
 
 
-def test_a_commit_of_a_member_that_is_not_known_fails(stage: ScriptedCoordinator):
+def test_commit_of_unknown_member_fails(stage: ScriptedCoordinator):
     user = stage.joined(enable_auto_commit="false")
     stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)
 
@@ -527,9 +527,7 @@ def test_a_commit_of_a_member_that_is_not_known_fails(stage: ScriptedCoordinator
 
 
 @pytest.mark.parametrize("code", [E.STALE_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID])
-def test_the_start_of_a_partition_is_asked_for_until_the_membership_is_clear(
-    stage: ScriptedCoordinator, code: ErrorCode
-):
+def test_start_offset_is_retried_while_member_is_unknown(stage: ScriptedCoordinator, code: ErrorCode):
     stage.then(OffsetFetchRequest, code)
     user = stage.member()
 
@@ -538,7 +536,7 @@ def test_the_start_of_a_partition_is_asked_for_until_the_membership_is_clear(
     assert len(stage.sent(OffsetFetchRequest)) == 2
 
 
-def test_who_asks_for_offsets_as_a_member_that_is_not_known_is_told(stage: ScriptedCoordinator):
+def test_committed_of_unknown_member_is_raised(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.then(OffsetFetchRequest, E.UNKNOWN_MEMBER_ID)
 
@@ -546,7 +544,7 @@ def test_who_asks_for_offsets_as_a_member_that_is_not_known_is_told(stage: Scrip
         stage.settled(user.machine.committed([tp("t-0")], stage.now_ms + 5000))
 
 
-def test_before_the_group_is_joined_nothing_is_committed(stage: ScriptedCoordinator):
+def test_commit_before_join_is_rejected(stage: ScriptedCoordinator):
     stage.then(Heartbeat, SILENCE)
     user = stage.member()
     stage.polls(200)
@@ -558,7 +556,7 @@ def test_before_the_group_is_joined_nothing_is_committed(stage: ScriptedCoordina
 # What no member can ask for
 
 
-def test_no_member_can_ask_for_a_rebalance(stage: ScriptedCoordinator):
+def test_enforce_rebalance_is_rejected(stage: ScriptedCoordinator):
     user = stage.joined()
 
     with pytest.raises(UsageError, match="the coordinator decides when to rebalance"):
@@ -566,14 +564,14 @@ def test_no_member_can_ask_for_a_rebalance(stage: ScriptedCoordinator):
 
 
 @pytest.mark.parametrize("pattern", ["", 7, "\ud800"])
-def test_a_pattern_is_text(stage: ScriptedCoordinator, pattern: object):
+def test_subscription_pattern_must_be_text(stage: ScriptedCoordinator, pattern: object):
     user = stage.user(group_id="g", group_protocol="consumer")
 
     with pytest.raises(UsageError, match="the pattern must be text that is not empty"):
         user.machine.subscribe(SubscriptionPattern(pattern))
 
 
-def test_a_pattern_of_the_clusters_is_not_for_the_classic_protocol(stage: ScriptedCoordinator):
+def test_subscription_pattern_with_classic_protocol_is_rejected(stage: ScriptedCoordinator):
     user = stage.user(group_id="g")
 
     with pytest.raises(UsageError, match=r"with group.protocol=classic subscribe with re.compile"):

@@ -55,12 +55,12 @@ def answer(metadata, now_ms, *topics):
     return unsent.request
 
 
-def test_nothing_is_asked_before_somebody_wants_something(metadata):
+def test_no_request_before_any_topic_is_tracked(metadata):
     assert asked(metadata, 0) is None
     assert metadata.poll(0).wake_at_ms is None
 
 
-def test_wanted_topics_are_asked_for_at_once_and_known_after(metadata):
+def test_tracked_topics_are_requested_at_once(metadata):
     metadata.track(["t"])
 
     request = answer(metadata, 0, topic(partitions=3))
@@ -74,7 +74,7 @@ def test_wanted_topics_are_asked_for_at_once_and_known_after(metadata):
     assert not metadata.refresh_pending
 
 
-def test_a_new_topic_does_not_wait_for_a_back_off(metadata):
+def test_new_topic_does_not_wait_for_back_off(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
 
@@ -83,7 +83,7 @@ def test_a_new_topic_does_not_wait_for_a_back_off(metadata):
     assert [t.name for t in answer(metadata, 1, topic(), topic("u", topic_id=b"u" * 16)).topics] == ["t", "u"]
 
 
-def test_a_second_question_waits_for_the_back_off(metadata):
+def test_second_request_waits_for_back_off(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     metadata.request_refresh()
@@ -95,7 +95,7 @@ def test_a_second_question_waits_for_the_back_off(metadata):
     assert asked(metadata, wake) is not None
 
 
-def test_only_one_question_is_under_way(metadata):
+def test_only_one_request_is_in_flight(metadata):
     metadata.track(["t"])
     assert asked(metadata, 0) is not None
 
@@ -104,7 +104,7 @@ def test_only_one_question_is_under_way(metadata):
     assert asked(metadata, 10_000) is None
 
 
-def test_what_is_old_is_asked_for_again(metadata):
+def test_old_metadata_are_requested_again(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
 
@@ -112,7 +112,7 @@ def test_what_is_old_is_asked_for_again(metadata):
     assert asked(metadata, 300_000) is not None
 
 
-def test_failures_back_off_further_each_time_and_are_remembered(metadata):
+def test_failures_back_off_longer_and_keep_last_error(metadata):
     metadata.track(["t"])
     now, waits = 0, []
     for _ in range(5):
@@ -129,7 +129,7 @@ def test_failures_back_off_further_each_time_and_are_remembered(metadata):
     assert metadata.last_failure is None
 
 
-def test_an_unknown_topic_is_an_error_and_looked_for_again(metadata):
+def test_unknown_topic_is_an_error_and_requested_again(metadata):
     metadata.track(["t", "u"])
 
     answer(metadata, 0, topic(), topic("u", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -139,7 +139,7 @@ def test_an_unknown_topic_is_an_error_and_looked_for_again(metadata):
     assert asked(metadata, metadata.poll(0).wake_at_ms) is not None
 
 
-def test_a_topic_that_may_not_be_seen_is_not_asked_for_again_and_again(metadata):
+def test_denied_topic_is_not_requested_again(metadata):
     metadata.track(["t"])
 
     answer(metadata, 0, topic(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -148,7 +148,7 @@ def test_a_topic_that_may_not_be_seen_is_not_asked_for_again_and_again(metadata)
     assert metadata.poll(0).wake_at_ms == 300_000
 
 
-def test_a_partition_without_leader_is_asked_about_again(metadata):
+def test_leaderless_partition_is_requested_again(metadata):
     metadata.track(["t"])
 
     answer(metadata, 0, topic(partition_code=ErrorCode.LEADER_NOT_AVAILABLE, leader=-1))
@@ -158,7 +158,7 @@ def test_a_partition_without_leader_is_asked_about_again(metadata):
     assert metadata.poll(0).wake_at_ms < 1000
 
 
-def test_a_leader_epoch_never_goes_back(metadata):
+def test_leader_epoch_never_decreases(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic(epoch=7, leader=2))
 
@@ -168,7 +168,7 @@ def test_a_leader_epoch_never_goes_back(metadata):
     assert metadata.leader(T0) == (2, 7)
 
 
-def test_a_topic_made_anew_begins_with_its_own_epochs(metadata):
+def test_recreated_topic_starts_with_its_own_epochs(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic(epoch=7, leader=2))
 
@@ -179,7 +179,7 @@ def test_a_topic_made_anew_begins_with_its_own_epochs(metadata):
     assert metadata.topic_name(ID) is None
 
 
-def test_a_broker_too_old_for_epochs_is_believed(metadata):
+def test_response_without_epochs_is_accepted(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic(epoch=-1, leader=2, topic_id=NO_UUID))
     metadata.request_refresh()
@@ -189,7 +189,7 @@ def test_a_broker_too_old_for_epochs_is_believed(metadata):
     assert metadata.topic_id("t") is None
 
 
-def test_a_hint_moves_the_leader_if_it_is_news(metadata):
+def test_newer_leader_hint_moves_the_leader(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic(epoch=3))
     before = metadata.version
@@ -203,7 +203,7 @@ def test_a_hint_moves_the_leader_if_it_is_news(metadata):
     assert metadata.version == before + 1
 
 
-def test_all_topics_can_be_wanted(metadata):
+def test_all_topics_can_be_tracked(metadata):
     metadata.track_all()
 
     request = answer(metadata, 0, topic(), topic("u", topic_id=b"u" * 16))
@@ -212,7 +212,7 @@ def test_all_topics_can_be_wanted(metadata):
     assert metadata.topics() == {"t", "u"}
 
 
-def test_topics_no_longer_wanted_are_forgotten_with_the_next_answer(metadata):
+def test_untracked_topics_are_dropped_with_next_response(metadata):
     metadata.track(["t", "u"])
     answer(metadata, 0, topic(), topic("u", topic_id=b"u" * 16))
 
@@ -223,7 +223,7 @@ def test_topics_no_longer_wanted_are_forgotten_with_the_next_answer(metadata):
     assert metadata.topics() == {"u"}
 
 
-def test_a_broker_that_asks_the_client_to_start_over_changes_nothing(metadata):
+def test_rebootstrap_required_changes_no_metadata(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     metadata.request_refresh()
@@ -237,7 +237,7 @@ def test_a_broker_that_asks_the_client_to_start_over_changes_nothing(metadata):
     assert not metadata.take_rebootstrap(), "once"
 
 
-def test_topics_are_asked_for_by_id_until_their_names_are_known(metadata):
+def test_topics_are_requested_by_id_until_names_are_known(metadata):
     metadata.track_ids([ID])
     request = answer(metadata, 0)
 
@@ -250,7 +250,7 @@ def test_topics_are_asked_for_by_id_until_their_names_are_known(metadata):
     assert [t.name for t in asked(metadata, 2000).request.topics] == ["t"]
 
 
-def test_a_node_has_no_number_below_zero_for_the_users_addresses_have_those(metadata):
+def test_negative_node_ids_are_reserved_for_bootstrap_addresses(metadata):
     metadata.track(["t"])
     unsent = asked(metadata, 0)
     brokers = [MetadataResponseBroker(node_id=n, host="two", port=9092) for n in (1, -1, -2, -5)]
@@ -263,7 +263,7 @@ def test_a_node_has_no_number_below_zero_for_the_users_addresses_have_those(meta
     assert [addresses.of(n) for n in (1, -2, -3, -5, -7)] == [("two", 9092), ("one", 9092), None, None, None]
 
 
-def test_a_broker_that_finds_no_topics_by_id_is_not_asked(metadata):
+def test_request_by_topic_id_is_not_sent_to_old_broker(metadata):
     metadata.track_ids([ID])
     unsent = asked(metadata, 0)
 
@@ -272,7 +272,7 @@ def test_a_broker_that_finds_no_topics_by_id_is_not_asked(metadata):
     assert unsent.shape(unsent.request, 12) is unsent.request
 
 
-def test_deleted_topic_lacks_by_name_and_by_id_only_where_the_answer_covers_it(metadata):
+def test_lacks_deleted_topic_by_name_and_id_only_if_response_covers_it(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     assert not metadata.lacks(T0, ID)
@@ -288,7 +288,7 @@ def test_deleted_topic_lacks_by_name_and_by_id_only_where_the_answer_covers_it(m
     assert not metadata.lacks(T0, b"u" * 16)
 
 
-def test_metadata_do_not_lack_a_denied_or_leaderless_topic(metadata):
+def test_lacks_no_denied_or_leaderless_topic(metadata):
     metadata.track(["t", "u"])
     denied = topic("u", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     answer(metadata, 0, topic(leader=-1), denied)
@@ -297,7 +297,7 @@ def test_metadata_do_not_lack_a_denied_or_leaderless_topic(metadata):
     assert not metadata.lacks(TopicPartition("u", 0))
 
 
-def test_metadata_lack_the_earlier_id_of_a_recreated_topic_and_a_partition_beyond_its_end(metadata):
+def test_lacks_earlier_id_of_recreated_topic_and_partition_beyond_its_end(metadata):
     metadata.track_all()
     answer(metadata, 0, topic(topic_id=b"n" * 16))
 

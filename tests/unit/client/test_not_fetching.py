@@ -39,7 +39,7 @@ def happens(subscription, rng):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_not_fetching_are_those_that_cannot_be_fetched_for_want_of_a_position(seed):
+def test_not_fetching_lists_partitions_without_valid_position(seed):
     rng = random.Random(seed)
     subscription = SubscriptionState(Metadata(ConsumerConfig(bootstrap_servers=["one:9092"]), rng))
     seen = set()

@@ -32,7 +32,7 @@ ORDERS = TopicPartition("orders", 3)
 IDS = {"orders": b"o" * 16}
 
 
-def test_an_offset_that_is_answered_by_id_is_that_of_the_topic_that_was_asked_for():
+def test_offset_by_topic_id_belongs_to_requested_topic():
     request = build_fetch("g", NO_GENERATION, [ORDERS], IDS)
     partition = OffsetFetchResponsePartitions(partition_index=3, committed_offset=5, committed_leader_epoch=1)
     topic = OffsetFetchResponseTopics(topic_id=b"o" * 16, partitions=[partition])
@@ -44,7 +44,7 @@ def test_an_offset_that_is_answered_by_id_is_that_of_the_topic_that_was_asked_fo
     assert found[ORDERS].committed == OffsetAndMetadata(5, "", 1)
 
 
-def test_a_refused_commit_that_is_answered_by_id_names_its_topic():
+def test_commit_error_by_topic_id_names_its_topic():
     request = build_commit("g", NO_GENERATION, None, {ORDERS: OffsetAndMetadata(5)}, IDS)
     refused = OffsetCommitResponsePartition(partition_index=3, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
     answer = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(topic_id=b"o" * 16, partitions=[refused])])
@@ -53,9 +53,7 @@ def test_a_refused_commit_that_is_answered_by_id_names_its_topic():
 
 
 @pytest.mark.parametrize(("version", "stable"), [(1, False), (6, False), (7, True)])
-def test_before_version_8_one_group_is_asked_about_and_unstable_offsets_are_refused_from_7_on(
-    version: int, stable: bool
-):
+def test_offset_fetch_before_version_8_has_one_group(version: int, stable: bool):
     request = build_fetch("g", NO_GENERATION, [ORDERS], IDS)
 
     assert shape_fetch(request, version) == OffsetFetchRequest(
@@ -65,7 +63,7 @@ def test_before_version_8_one_group_is_asked_about_and_unstable_offsets_are_refu
     )
 
 
-def test_from_version_8_on_groups_are_a_list():
+def test_offset_fetch_from_version_8_has_group_list():
     request = build_fetch("g", Generation(7, "m"), [ORDERS], IDS)
 
     assert shape_fetch(request, 8) is request
@@ -83,7 +81,7 @@ def test_from_version_8_on_groups_are_a_list():
         (-1, -1, None),
     ],
 )
-def test_an_offset_may_be_the_first_and_without_an_epoch(offset: int, epoch: int, committed: OffsetAndMetadata | None):
+def test_offset_zero_without_epoch_is_valid(offset: int, epoch: int, committed: OffsetAndMetadata | None):
     partition = OffsetFetchResponsePartition(
         partition_index=3, committed_offset=offset, committed_leader_epoch=epoch, metadata=None
     )

@@ -23,7 +23,7 @@ def said(notes: Notes) -> list[str]:
     return [note.text for note in notes.take()]
 
 
-def test_it_is_told_at_once_then_once_a_minute_and_when_it_is_over(notes: Notes, outages: Outages):
+def test_outage_is_logged_at_once_then_each_minute_and_at_its_end(notes: Notes, outages: Outages):
     for now_ms in range(0, 121_000, 100):
         outages.report("a", "no broker", now_ms)
     outages.recovered("a", "there it is", 121_000)
@@ -36,7 +36,7 @@ def test_it_is_told_at_once_then_once_a_minute_and_when_it_is_over(notes: Notes,
     ]
 
 
-def test_what_comes_and_goes_is_told_once_a_minute(notes: Notes, outages: Outages):
+def test_flapping_outage_is_logged_once_a_minute(notes: Notes, outages: Outages):
     for now_ms in range(0, 60_000, 1000):
         outages.report("a", "lost", now_ms)
         outages.recovered("a", "back", now_ms + 500)
@@ -46,7 +46,7 @@ def test_what_comes_and_goes_is_told_once_a_minute(notes: Notes, outages: Outage
     assert said(notes) == ["lost; retrying"]
 
 
-def test_what_a_healthy_cluster_answers_for_a_moment_is_not_told(notes: Notes, outages: Outages):
+def test_transient_error_code_is_not_logged(notes: Notes, outages: Outages):
     outages.report_code("a", ErrorCode.NOT_LEADER_OR_FOLLOWER, "fetching", 0)
     outages.recovered("a", "well", TRANSIENT_MS - 1)
     outages.report_code("a", ErrorCode.NOT_LEADER_OR_FOLLOWER, "fetching", TRANSIENT_MS)
@@ -58,13 +58,13 @@ def test_what_a_healthy_cluster_answers_for_a_moment_is_not_told(notes: Notes, o
     assert said(notes) == ["fetching: NOT_LEADER_OR_FOLLOWER; retrying for 1 s"]
 
 
-def test_what_no_healthy_broker_answers_is_told_at_once(notes: Notes, outages: Outages):
+def test_non_transient_error_code_is_logged_at_once(notes: Notes, outages: Outages):
     outages.report_code("a", ErrorCode.KAFKA_STORAGE_ERROR, "fetching", 0)
 
     assert said(notes) == ["fetching: KAFKA_STORAGE_ERROR; retrying"]
 
 
-def test_two_things_are_told_by_themselves_and_what_is_forgotten_begins_anew(notes: Notes, outages: Outages):
+def test_outages_are_separate_and_forgotten_ones_restart(notes: Notes, outages: Outages):
     outages.report("a", "A", 0)
     outages.report("b", "B", 0)
     outages.forget("a")
@@ -74,7 +74,7 @@ def test_two_things_are_told_by_themselves_and_what_is_forgotten_begins_anew(not
     assert said(notes) == ["A; retrying", "B; retrying", "A; retrying"]
 
 
-def test_notes_that_nobody_takes_do_not_pile_up(notes: Notes):
+def test_untaken_log_lines_are_bounded(notes: Notes):
     for n in range(MAX_NOTES + 5):
         notes.warn(str(n))
 

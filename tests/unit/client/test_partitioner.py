@@ -18,25 +18,25 @@ from kohort.errors import ConfigError, UsageError
 
 
 @given(st.binary(max_size=200))
-def test_the_hash_is_the_one_of_other_clients(key):
+def test_murmur2_equals_hash_of_other_clients(key):
     assert murmur2(key) == kafka_python_murmur2(key) & 0xFFFFFFFF
 
 
 @pytest.mark.parametrize(
     ("key", "signed"), [(b"21", -973932308), (b"foobar", -790332482), (b"a-little-bit-longer-string", -1486304829)]
 )
-def test_the_hash_is_java_s(key, signed):
+def test_murmur2_equals_java_hash(key, signed):
     assert murmur2(key) == signed & 0xFFFFFFFF
 
 
-def test_equal_keys_meet_in_one_partition_and_all_partitions_are_used():
+def test_equal_keys_share_a_partition_and_all_partitions_are_used():
     chosen = [partition_of_key(b"key-%d" % n, 7) for n in range(200)]
 
     assert set(chosen) == set(range(7))
     assert chosen == [partition_of_key(b"key-%d" % n, 7) for n in range(200)]
 
 
-def test_records_without_key_stick_to_a_partition_until_a_batch_is_full():
+def test_records_without_key_stick_to_partition_until_batch_is_full():
     sticky = StickyPartitioner(1000, random.Random(1))
 
     chosen = [sticky.pick(100, 4) for _ in range(40)]
@@ -46,14 +46,14 @@ def test_records_without_key_stick_to_a_partition_until_a_batch_is_full():
     assert all(before[0] != after[0] for before, after in itertools.pairwise(runs))
 
 
-def test_a_topic_that_shrank_is_no_trap():
+def test_sticky_partition_of_shrunk_topic_is_replaced():
     sticky = StickyPartitioner(1_000_000, random.Random(1))
     sticky.pick(1, 100)
 
     assert all(sticky.pick(1, 1) == 0 for _ in range(10))
 
 
-def test_keys_may_be_left_out_of_account():
+def test_partitioner_ignore_keys_ignores_keys():
     config = ProducerConfig(bootstrap_servers=["one:9092"], partitioner_ignore_keys=True, batch_size=1_000)
     machine = ProducerMachine(config, random.Random(5))
 
@@ -77,7 +77,7 @@ OF_LIBRDKAFKA = {
 
 
 @pytest.mark.parametrize("name", ["murmur2", "consistent", "fnv1a"])
-def test_named_partitioner_puts_keys_and_missing_keys_where_librdkafka_does(name: str):
+def test_named_partitioner_matches_librdkafka(name: str):
     machine = machine_of(partitioner=name)
 
     found = {label: machine.choose("t", key, 1, 12) for label, key in {**KEYS, "none": None}.items()}
@@ -94,14 +94,14 @@ def test_named_partitioner_puts_keys_and_missing_keys_where_librdkafka_does(name
         ("random", {None, b"k"}),
     ],
 )
-def test_random_partitioner_spreads_records_without_a_key(name: str, spread: set[bytes | None]):
+def test_random_partitioner_spreads_records_without_key(name: str, spread: set[bytes | None]):
     machine = machine_of(partitioner=name, batch_size=1)
 
     for key in spread:
         assert len({machine.choose("t", key, 1, 12) for _ in range(50)}) > 1
 
 
-def test_function_as_partitioner_gets_key_and_number_of_partitions():
+def test_partitioner_function_gets_key_and_number_of_partitions():
     machine = machine_of(partitioner=lambda key, partitions: None if key is None else len(key) % partitions)
 
     assert machine.choose("t", b"four", 1, 3) == 1
@@ -109,19 +109,19 @@ def test_function_as_partitioner_gets_key_and_number_of_partitions():
 
 
 @pytest.mark.parametrize("wrong", [3, -1, True, "0", 1.0])
-def test_function_as_partitioner_that_returns_no_partition_is_a_usage_error(wrong: object):
+def test_partitioner_function_with_invalid_result_is_usage_error(wrong: object):
     machine = machine_of(partitioner=lambda _key, _partitions: wrong)
 
     with pytest.raises(UsageError, match=r"the partitioner returned .* not a partition from 0 to 2"):
         machine.choose("t", b"k", 1, 3)
 
 
-def test_unknown_partitioner_is_a_config_error():
+def test_unknown_partitioner_is_config_error():
     with pytest.raises(ConfigError, match="partitioner='murmur3': expected one of murmur2_random, "):
         machine_of(partitioner="murmur3")
 
 
-def test_arrow_rows_go_where_single_records_go():
+def test_arrow_rows_use_same_partitions_as_single_records():
     pytest.importorskip("numba")
     from kohort.columns.encode import RecordColumns, encode_partitions
 

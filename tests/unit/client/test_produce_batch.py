@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kohort.broker.broker import Broker
 from kohort.client.producer import ProducerMachine, record_metadata, to_bytes, to_headers
-from kohort.client.writing.accumulator import Accumulator, RecordColumns
+from kohort.client.writing.accumulator import Accumulator, SendColumns
 from kohort.client.writing.produce_batch import ProduceBatch, prebuilt
 from kohort.clock import ManualClock
 from kohort.config.broker import BrokerConfig
@@ -43,7 +43,7 @@ def filled(given_records, codec=Codec.NONE) -> ProduceBatch:
 
 
 @given(records)
-def test_the_fast_writer_writes_the_same_bytes_as_the_plain_one(given_records):
+def test_encoded_records_equal_reference_encoder(given_records):
     batch = filled(given_records)
     batch.seal()
     batch.number(77, 3, 12)
@@ -54,7 +54,7 @@ def test_the_fast_writer_writes_the_same_bytes_as_the_plain_one(given_records):
 
 
 @given(records, st.sampled_from(list(Codec)))
-def test_a_split_batch_holds_the_same_records_in_two_parts_of_one_sequence(given_records, codec):
+def test_split_batch_keeps_records_and_sequence(given_records, codec):
     batch = filled([*given_records, NewRecord(b"k", b"v", (), 1_700_000_000_000)], codec)
     batch.seal()
     batch.number(1, 0, 5)
@@ -69,7 +69,7 @@ def test_a_split_batch_holds_the_same_records_in_two_parts_of_one_sequence(given
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_batch_made_elsewhere_keeps_its_records_untouched(codec):
+def test_prebuilt_batch_keeps_its_records(codec):
     data = build_batch([NewRecord(b"k", b"v" * 100, (("h", b"x"),), 5)] * 3, codec=codec)
 
     batch = prebuilt("t", 0, data, deadline_ms=1)
@@ -86,7 +86,7 @@ ONE = build_batch([NewRecord(None, b"v")])
     [b"", b"x" * 10, bytes(80), ONE[:-1], ONE[:-1] + b"w", ONE + b"more", ONE + ONE],
     ids=["nothing", "too short", "zeros", "cut off", "changed", "something after it", "two"],
 )
-def test_what_is_not_exactly_one_batch_is_refused(data):
+def test_prebuilt_batch_must_be_exactly_one_batch(data):
     with pytest.raises(CorruptRecord):
         prebuilt("t", 0, data, deadline_ms=1)
 
@@ -95,7 +95,7 @@ def accumulator(**options):
     return Accumulator(ProducerConfig(bootstrap_servers=["one:9092"], **options))
 
 
-def test_batch_holds_at_most_batch_size_and_a_larger_record_is_a_batch_of_its_own():
+def test_batch_holds_batch_size_and_larger_record_has_its_own_batch():
     acc = accumulator(batch_size=1000)
     for size in [100] * 50 + [5_000] + [100] * 50:
         acc.append("t", 0, None, bytes(size), (), 0, 0)
@@ -107,11 +107,11 @@ def test_batch_holds_at_most_batch_size_and_a_larger_record_is_a_batch_of_its_ow
     assert all(batch.ready_at_ms == 0 for batch in batches[:-1]), "full ones do not linger"
 
 
-def test_limit_of_a_topic_bounds_its_later_batches_alone():
+def test_limit_of_topic_bounds_its_later_batches_only():
     acc = accumulator(batch_size=1000)
     acc.set_limit("t", 500)
     for topic in ("t", "u"):
-        acc.extend(topic, 0, RecordColumns([None] * 20, [bytes(100)] * 20, [0] * 20, {}), 0)
+        acc.extend(topic, 0, SendColumns([None] * 20, [bytes(100)] * 20, [0] * 20, {}), 0)
         acc.append(topic, 0, None, bytes(100), (), 0, 0)
 
     most = {topic: max(b.size for b in acc.batches() if b.topic == topic) for topic in ("t", "u")}
@@ -131,7 +131,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, batch_size=st.sampled_from([0, 300, 16_384]), largest=st.sampled_from([40_000, 1_048_576]))
-def test_a_lot_falls_into_the_same_batches_as_its_records_one_by_one(rows, batch_size, largest):
+def test_record_columns_fill_same_batches_as_single_records(rows, batch_size, largest):
     options = {"batch_size": batch_size, "max_request_size": largest}
     singly, together = accumulator(**options), accumulator(**options)
     singly.append("t", 0, None, b"first", (), 5, 7)
@@ -139,7 +139,7 @@ def test_a_lot_falls_into_the_same_batches_as_its_records_one_by_one(rows, batch
 
     places = {id(batch): (batch, place) for batch, place, _ in (singly.append("t", 0, *row(r), 7) for r in rows)}
     keys, values, times, headers = zip(*rows, strict=True) if rows else ((), (), (), ())
-    lot = RecordColumns(keys, values, times, {n: some for n, some in enumerate(headers) if some})
+    lot = SendColumns(keys, values, times, {n: some for n, some in enumerate(headers) if some})
     lots = together.extend("t", 0, lot, 7)
 
     assert [(contents(batch), place) for batch, _, place in lots] == [
@@ -160,9 +160,9 @@ def contents(batch):
     return [*batch.keys], [*batch.values], [*batch.timestamps], dict(batch.headers), waits
 
 
-def test_what_no_request_can_carry_is_refused_and_what_came_before_it_is_taken():
+def test_too_large_record_in_columns_is_rejected_after_earlier_records():
     acc = accumulator()
-    lot = RecordColumns([None] * 3, [b"a", bytes(1_048_577), b"b"], [0] * 3, {})
+    lot = SendColumns([None] * 3, [b"a", bytes(1_048_577), b"b"], [0] * 3, {})
 
     with pytest.raises(ApiError, match="MESSAGE_TOO_LARGE"):
         acc.extend("t", 0, lot, 0)
@@ -170,7 +170,7 @@ def test_what_no_request_can_carry_is_refused_and_what_came_before_it_is_taken()
     assert [batch.values for batch in acc.batches()] == [[b"a"]]
 
 
-def test_without_a_batch_size_each_record_is_a_batch():
+def test_batch_size_zero_makes_one_batch_per_record():
     acc = accumulator(batch_size=0)
     for _ in range(3):
         acc.append("t", 0, None, b"x", (), 0, 0)
@@ -178,7 +178,7 @@ def test_without_a_batch_size_each_record_is_a_batch():
     assert len(list(acc.batches())) == 3
 
 
-def test_a_sealed_batch_takes_nothing_more_and_memory_follows_its_real_size():
+def test_sealed_batch_takes_no_records_and_releases_memory():
     acc = accumulator(compression_type="gzip")
     acc.append("t", 0, None, bytes(10_000), (), 0, 0)
     assert acc.buffered_bytes > 10_000
@@ -192,14 +192,14 @@ def test_a_sealed_batch_takes_nothing_more_and_memory_follows_its_real_size():
     assert acc.buffered_bytes == other.size
 
 
-def test_a_record_larger_than_any_request_is_refused_before_it_takes_memory():
+def test_record_above_max_request_size_is_rejected_without_memory():
     acc = accumulator()
     with pytest.raises(ApiError, match="MESSAGE_TOO_LARGE"):
         acc.append("t", 0, None, bytes(1_048_577), (), 0, 0)
     assert acc.buffered_bytes == 0
 
 
-def test_keys_values_and_headers_are_bytes_text_or_nothing():
+def test_keys_values_and_headers_are_bytes_text_or_none():
     assert [to_bytes("key", x) for x in (None, b"a", "ä", bytearray(b"b"), memoryview(b"c"))] == [
         None,
         b"a",
@@ -213,7 +213,7 @@ def test_keys_values_and_headers_are_bytes_text_or_nothing():
             to_headers(wrong)
 
 
-def test_the_log_of_a_real_broker_holds_every_record_once_and_in_order_whatever_is_cut():
+def test_broker_log_has_every_record_once_in_order_under_connection_loss():
     rng, clock = random.Random(23), ManualClock()
     loop = Loop(clock)
     config = BrokerConfig(listen_host="one", listen_port=9092, num_partitions=2)
@@ -246,7 +246,7 @@ def test_the_log_of_a_real_broker_holds_every_record_once_and_in_order_whatever_
         assert told == [r.offset for r in written]
 
 
-def test_the_engine_is_woken_for_a_record_unless_it_wakes_in_time_by_itself():
+def test_engine_wakes_for_record_unless_timer_is_due():
     machine = ProducerMachine(ProducerConfig(bootstrap_servers=["one:9092"], linger_ms=5), random.Random(2))
     record = NewRecord(None, b"value", (), 1000)
 

@@ -60,7 +60,7 @@ def notes(user: User, containing: str) -> list[str]:
     return [note.text for note in user.machine.notes.take() if containing in note.text]
 
 
-def test_reader_of_a_recreated_topic_reads_all_new_records(stage: ConsumerStage):
+def test_reader_of_recreated_topic_reads_all_new_records(stage: ConsumerStage):
     user = reader(stage)
 
     recreate(stage)
@@ -72,7 +72,7 @@ def test_reader_of_a_recreated_topic_reads_all_new_records(stage: ConsumerStage)
 
 
 @pytest.mark.parametrize("options", MEMBERS)
-def test_member_reads_all_new_records_of_a_recreated_topic(stage: ConsumerStage, options: dict[str, Any]):
+def test_member_reads_all_new_records_of_recreated_topic(stage: ConsumerStage, options: dict[str, Any]):
     user = member(stage, **options)
     stage.polls(6 * SECONDS)
 
@@ -84,7 +84,7 @@ def test_member_reads_all_new_records_of_a_recreated_topic(stage: ConsumerStage,
     assert stage.settled(user.machine.committed([T0], None))[T0].offset == 30
 
 
-def test_reader_without_a_reset_policy_gets_an_error_and_seeks(stage: ConsumerStage):
+def test_recreated_topic_without_reset_policy_raises_until_seek(stage: ConsumerStage):
     user = reader(stage, auto_offset_reset="none")
     recreate(stage)
 
@@ -96,7 +96,7 @@ def test_reader_without_a_reset_policy_gets_an_error_and_seeks(stage: ConsumerSt
     assert user.values() == OLD + NEW[20:]
 
 
-def test_sought_position_is_not_reset_by_the_recreation_before_it(stage: ConsumerStage):
+def test_position_after_seek_is_not_reset_by_earlier_recreation(stage: ConsumerStage):
     user = reader(stage)
     recreate(stage)
     user.machine.subscription.seek(T0, Position(25))
@@ -106,7 +106,7 @@ def test_sought_position_is_not_reset_by_the_recreation_before_it(stage: Consume
     assert user.values() == OLD + NEW[25:]
 
 
-def test_paused_partition_stays_paused_and_is_reset(stage: ConsumerStage):
+def test_paused_partition_of_recreated_topic_is_reset_and_stays_paused(stage: ConsumerStage):
     user = reader(stage)
     user.machine.subscription.set_paused([T0], paused=True)
     recreate(stage)
@@ -121,9 +121,7 @@ def test_paused_partition_stays_paused_and_is_reset(stage: ConsumerStage):
 
 
 @pytest.mark.parametrize("options", MEMBERS)
-def test_offset_of_the_earlier_topic_is_not_committed_for_the_recreated_one(
-    stage: ConsumerStage, options: dict[str, Any]
-):
+def test_offset_of_earlier_topic_is_not_committed_for_recreated_topic(stage: ConsumerStage, options: dict[str, Any]):
     user = member(stage, enable_auto_commit="false", **options)
     recreate(stage)
 
@@ -134,7 +132,7 @@ def test_offset_of_the_earlier_topic_is_not_committed_for_the_recreated_one(
     assert stage.settled(user.machine.committed([T0], stage.now_ms + 5 * SECONDS)) == {T0: None}
 
 
-def test_offset_of_the_earlier_topic_is_not_sent_by_name_either():
+def test_offset_of_earlier_topic_is_not_committed_by_name():
     """Before OffsetCommit 10 the coordinator cannot tell the topics apart."""
     stage = ScriptedGroup()
     low, _ = stage.one.ranges[OffsetCommitRequest.API_KEY]
@@ -149,7 +147,7 @@ def test_offset_of_the_earlier_topic_is_not_sent_by_name_either():
     assert stage.sent(OffsetCommitRequest) == []
 
 
-def test_marks_of_handlers_do_not_outlive_the_topic(stage: ConsumerStage):
+def test_marks_of_handlers_end_with_recreated_topic(stage: ConsumerStage):
     user = stage.user("t", group_id="g", enable_auto_commit="false")
     stage.until(lambda: user.owned == "t-0" and user.machine.subscription.state(T0).has_position)
     claims = Claims(user.machine, 100)
@@ -171,13 +169,13 @@ def test_marks_of_handlers_do_not_outlive_the_topic(stage: ConsumerStage):
 # Resets in the log
 
 
-def test_reset_for_want_of_a_committed_offset_is_logged_with_its_policy(stage: ConsumerStage):
+def test_reset_without_committed_offset_is_logged_with_policy(stage: ConsumerStage):
     user = member(stage)
 
     assert notes(user, "reset") == ["positions reset: t-0 to 0 (earliest)"]
 
 
-def test_resets_of_many_partitions_are_one_line():
+def test_resets_of_many_partitions_are_logged_in_one_line():
     stage = ConsumerStage()
     stage.topic("t", 50)
     user = stage.user(auto_offset_reset="latest")
@@ -190,7 +188,7 @@ def test_resets_of_many_partitions_are_one_line():
     assert text.endswith(" and 30 more")
 
 
-def test_offset_out_of_range_is_logged_with_the_reset(stage: ConsumerStage):
+def test_offset_out_of_range_is_logged_with_reset(stage: ConsumerStage):
     user = stage.user()
     user.machine.subscription.assign([T0])
     user.machine.subscription.seek(T0, Position(99))
@@ -202,7 +200,7 @@ def test_offset_out_of_range_is_logged_with_the_reset(stage: ConsumerStage):
     ]
 
 
-def test_reset_without_a_policy_is_an_error_and_no_log_line(stage: ConsumerStage):
+def test_missing_offset_without_policy_is_raised_and_not_logged(stage: ConsumerStage):
     user = stage.user(auto_offset_reset="none")
     user.machine.subscription.assign([T0])
 

@@ -36,12 +36,12 @@ def unsent() -> Unsent:
     return Unsent(ANY_NODE, MetadataRequest(), 1000)
 
 
-def test_the_first_request_may_leave_at_once(request_state: RequestState):
+def test_first_request_may_be_sent_at_once(request_state: RequestState):
     assert request_state.may_send(0)
     assert request_state.wake_at_ms(0) is None
 
 
-def test_one_request_is_under_way_at_a_time(request_state: RequestState):
+def test_one_request_is_in_flight(request_state: RequestState):
     sent = request_state.sent(unsent())
     assert not request_state.may_send(5000)
 
@@ -49,7 +49,7 @@ def test_one_request_is_under_way_at_a_time(request_state: RequestState):
     assert request_state.may_send(5000)
 
 
-def test_after_a_failure_the_next_waits_longer_each_time_until_one_succeeds(request_state: RequestState):
+def test_back_off_grows_with_failures_until_success(request_state: RequestState):
     waits = [request_state.failed(0) for _ in range(5)]
     assert waits == [100, 200, 400, 800, 1000]
     assert not request_state.may_send(999)
@@ -61,7 +61,7 @@ def test_after_a_failure_the_next_waits_longer_each_time_until_one_succeeds(requ
     assert request_state.failed(0) == 100
 
 
-def test_an_answer_that_tells_nothing_new_costs_a_wait_too(request_state: RequestState):
+def test_unchanged_response_delays_next_request(request_state: RequestState):
     waits = []
     for _ in range(4):
         request_state.repeated(0)
@@ -69,14 +69,14 @@ def test_an_answer_that_tells_nothing_new_costs_a_wait_too(request_state: Reques
     assert waits == [100, 100, 200, 400]
 
 
-def test_there_is_no_back_off_to_wake_for_while_an_answer_is_waited_for(request_state: RequestState):
+def test_no_wake_time_while_request_is_in_flight(request_state: RequestState):
     request_state.sent(unsent())
     request_state.failed(0)
 
     assert request_state.wake_at_ms(0) is None
 
 
-def test_the_answer_to_what_was_forgotten_means_nothing(request_state: RequestState):
+def test_forgotten_request_ignores_its_response(request_state: RequestState):
     old = request_state.sent(unsent())
     request_state.forget_in_flight()
     new = request_state.sent(unsent())
@@ -87,14 +87,14 @@ def test_the_answer_to_what_was_forgotten_means_nothing(request_state: RequestSt
     assert not request_state.ended(new)
 
 
-def test_a_wait_that_no_failure_caused_does_not_count_as_one(request_state: RequestState):
+def test_wait_until_counts_no_failure(request_state: RequestState):
     request_state.wait_until(20)
 
     assert request_state.wake_at_ms(0) == 20
     assert request_state.failures == 0
 
 
-def test_what_waits_is_taken_when_it_is_due(backoff: Backoff):
+def test_due_requests_are_taken_in_order(backoff: Backoff):
     queue: TimedRequests[TimedRequestState] = TimedRequests()
     at_once, later = TimedRequestState(backoff), TimedRequestState(backoff)
     later.failed(0)
@@ -107,7 +107,7 @@ def test_what_waits_is_taken_when_it_is_due(backoff: Backoff):
     assert not queue
 
 
-def test_what_outlives_its_deadline_is_taken_out_and_the_rest_waits_on(backoff: Backoff):
+def test_expired_requests_are_removed_and_others_stay(backoff: Backoff):
     queue: TimedRequests[TimedRequestState] = TimedRequests()
     short, long, endless = (TimedRequestState(backoff, deadline_ms) for deadline_ms in (50, 500, None))
     for request in (long, short, endless):
@@ -122,7 +122,7 @@ def test_what_outlives_its_deadline_is_taken_out_and_the_rest_waits_on(backoff: 
     assert queue
 
 
-def test_what_stays_in_the_queue_while_it_is_under_way_expires_there(backoff: Backoff):
+def test_queued_request_expires_in_flight(backoff: Backoff):
     queue: TimedRequests[TimedRequestState] = TimedRequests()
     request = TimedRequestState(backoff, 500)
     queue.add(request)
@@ -138,7 +138,7 @@ def test_what_stays_in_the_queue_while_it_is_under_way_expires_there(backoff: Ba
     assert queue.take_expired(500) == [request]
 
 
-def test_to_discard_what_is_gone_changes_nothing(backoff: Backoff):
+def test_discard_of_removed_request_has_no_effect(backoff: Backoff):
     queue: TimedRequests[TimedRequestState] = TimedRequests()
     request = TimedRequestState(backoff)
     queue.add(request)

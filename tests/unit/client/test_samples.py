@@ -18,7 +18,7 @@ def samples(*values_at: tuple[float, int]) -> Samples:
     return made
 
 
-def test_nothing_came():
+def test_summary_without_values_is_empty():
     reading = samples().summary(1000)
 
     assert (reading.total_count, reading.total, reading.rate, reading.value_rate) == (0, 0, 0, 0)
@@ -26,7 +26,7 @@ def test_nothing_came():
     assert math.isnan(reading.most)
 
 
-def test_averages_and_maxima_are_of_the_last_windows_and_totals_of_all_time():
+def test_average_and_maximum_cover_last_windows_and_totals_all_time():
     made = samples((100, 0), (2, 40_000), (4, 75_000))
 
     reading = made.summary(76_000)
@@ -35,7 +35,7 @@ def test_averages_and_maxima_are_of_the_last_windows_and_totals_of_all_time():
     assert (reading.total_count, reading.total) == (3, 106)
 
 
-def test_a_metric_that_nothing_comes_to_any_more_has_no_average_and_its_rate_is_nothing():
+def test_metric_without_recent_values_has_nan_average_and_zero_rate():
     made = samples((5, 0), (7, 1000))
 
     reading = made.summary(60_000)
@@ -45,22 +45,22 @@ def test_a_metric_that_nothing_comes_to_any_more_has_no_average_and_its_rate_is_
     assert reading.total == 12
 
 
-def test_a_rate_is_by_all_windows_but_one_so_that_the_first_value_is_no_flood():
+def test_rate_counts_missing_windows_as_full():
     assert samples((60, 0)).summary(10).rate == pytest.approx(60 / 30, rel=0.01)
     assert samples((60, 0), (60, 31_000)).summary(45_000).rate == pytest.approx(120 / 45, rel=0.01)
 
 
-def test_values_below_zero_have_a_maximum_too():
+def test_negative_values_have_a_maximum():
     assert samples((-5, 0), (-7, 1)).summary(2).most == -5
 
 
-def test_several_metrics_as_one():
+def test_merge_combines_metrics():
     both = merge([samples((1, 0), (3, 0)).summary(1), samples((8, 0)).summary(1), samples().summary(1)])
 
     assert (both.average, both.most, both.total_count, both.total) == (4, 8, 3, 12)
 
 
-def test_one_window_alone_is_enough():
+def test_single_window_is_supported():
     made = Samples(SampleWindows(1, 1000))
     made.record(3, 0)
     made.record(5, 1500)
@@ -69,7 +69,7 @@ def test_one_window_alone_is_enough():
     assert made.summary(1600).total == 8
 
 
-def test_reading_changes_nothing():
+def test_summary_changes_no_state():
     made = samples((1, 0))
 
     assert made.summary(500_000).total_count == made.summary(10).total_count == 1

@@ -140,7 +140,7 @@ def answer(request, of_partition):
     )
 
 
-def test_records_get_an_offset_each_in_the_order_they_were_given():
+def test_records_get_offsets_in_send_order():
     world = World(linger_ms=5)
     sent = [world.send(b"a"), world.send(b"b"), world.send(b"c")]
 
@@ -151,7 +151,7 @@ def test_records_get_an_offset_each_in_the_order_they_were_given():
     assert world.machine.accumulator.buffered_bytes == 0
 
 
-def test_a_batch_waits_for_its_linger_time_and_no_longer():
+def test_batch_is_sent_after_linger():
     world = World(linger_ms=20)
     start = world.clock.now_ms()
     sent = world.send(b"a")
@@ -161,7 +161,7 @@ def test_a_batch_waits_for_its_linger_time_and_no_longer():
     assert world.clock.now_ms() - start == 20
 
 
-def test_a_full_batch_does_not_wait():
+def test_full_batch_is_sent_at_once():
     world = World(linger_ms=10_000, batch_size=100)
     start = world.clock.now_ms()
     sent = world.send(b"x" * 100)
@@ -171,7 +171,7 @@ def test_a_full_batch_does_not_wait():
     assert world.clock.now_ms() == start
 
 
-def test_flush_lets_nothing_wait():
+def test_flush_sends_all_batches():
     world = World(linger_ms=10_000)
     sent = world.send(b"a")
     world.machine.accumulator.flush()
@@ -181,7 +181,7 @@ def test_flush_lets_nothing_wait():
     assert world.machine.sender.idle
 
 
-def test_sequence_numbers_continue_over_batches_of_one_producer_id():
+def test_sequence_numbers_continue_across_batches():
     world = World()
 
     for value in (b"a", b"b", b"c"):
@@ -191,7 +191,7 @@ def test_sequence_numbers_continue_over_batches_of_one_producer_id():
     assert len(world.one.requests(InitProducerIdRequest)) == 1
 
 
-def test_five_requests_may_be_under_way_and_what_waits_gathers_in_one_batch():
+def test_five_requests_are_in_flight_and_later_records_share_a_batch():
     world = World()
     world.wait(world.send_alone(b"first"))
     world.loop.holding_answers = True
@@ -205,7 +205,7 @@ def test_five_requests_may_be_under_way_and_what_waits_gathers_in_one_batch():
     assert [record_metadata(*one).offset for one in sent] == list(range(1, 13))
 
 
-def test_the_first_batch_of_a_partition_is_alone_under_way():
+def test_first_batch_of_partition_is_in_flight_alone():
     world = World(partitions=2)
     world.one.on(ProduceRequest, lambda *_: SILENCE)
     for value in (b"a", b"b"):
@@ -215,7 +215,7 @@ def test_the_first_batch_of_a_partition_is_alone_under_way():
     assert [values for _, _, values in world.sequences()] == [[b"a"], [b"c"]]
 
 
-def test_a_batch_whose_number_was_passed_over_begins_the_next_epoch():
+def test_batch_with_skipped_sequence_number_starts_next_epoch():
     world = World()
     world.wait(world.send_alone(b"first"))
     world.loop.holding_answers = True
@@ -229,7 +229,7 @@ def test_a_batch_whose_number_was_passed_over_begins_the_next_epoch():
     assert world.sequences()[-1] == (1, 0, [b"a"])
 
 
-def test_a_batch_that_an_old_leader_wrote_is_not_written_again_by_the_next_which_has_later_ones():
+def test_batch_written_by_former_leader_is_not_repeated_at_next_leader():
     world = World(request_timeout_ms=3_000)
     world.wait(world.send_alone(b"first"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
@@ -243,7 +243,7 @@ def test_a_batch_that_an_old_leader_wrote_is_not_written_again_by_the_next_which
     assert record_metadata(*lost).offset == -1, "it is on the log, nobody says where"
 
 
-def test_of_several_that_an_old_leader_wrote_none_is_written_again_by_the_next_which_has_later_ones():
+def test_batches_written_by_former_leader_are_not_repeated_at_next_leader():
     world = World(request_timeout_ms=3_000)
     world.wait(world.send_alone(b"first"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
@@ -260,7 +260,7 @@ def test_of_several_that_an_old_leader_wrote_none_is_written_again_by_the_next_w
     assert world.sequences(world.two)[-1] == (0, 6, [b"f"]), "the sequence goes on where it was"
 
 
-def test_order_survives_a_failure_in_the_middle_of_a_pipeline():
+def test_order_survives_failure_of_one_of_several_requests():
     world = World()
     world.wait(world.send_alone(b"first"))
     world.loop.holding_answers = True
@@ -277,7 +277,7 @@ def test_order_survives_a_failure_in_the_middle_of_a_pipeline():
     ]
 
 
-def test_a_lost_answer_is_asked_for_again_under_the_same_numbers():
+def test_lost_response_repeats_batch_with_same_sequence_numbers():
     world = World()
     world.wait(world.send_alone(b"first"))
     world.one.on(ProduceRequest, lambda *_: HANG_UP)
@@ -289,7 +289,7 @@ def test_a_lost_answer_is_asked_for_again_under_the_same_numbers():
     assert [entry for entry in world.sequences() if entry[2] == [b"again"]] == [(0, 1, [b"again"])] * 2
 
 
-def test_a_repetition_that_the_broker_had_seen_is_delivered():
+def test_duplicate_sequence_number_counts_as_delivered():
     world = World()
     world.codes = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
     sent = world.send_alone(b"a")
@@ -300,7 +300,7 @@ def test_a_repetition_that_the_broker_had_seen_is_delivered():
 
 
 @pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
-def test_a_broker_that_forgot_the_producer_gets_the_next_epoch_from_zero(code):
+def test_unknown_producer_id_restarts_sequence_in_next_epoch(code):
     world = World()
     world.wait(world.send_alone(b"a"))
     world.codes = [code]
@@ -313,7 +313,7 @@ def test_a_broker_that_forgot_the_producer_gets_the_next_epoch_from_zero(code):
     assert len(world.one.requests(InitProducerIdRequest)) == 1
 
 
-def test_after_a_batch_that_failed_for_good_the_sequence_begins_again():
+def test_sequence_restarts_after_permanently_failed_batch():
     world = World()
     world.codes = [ErrorCode.INVALID_RECORD]
     bad = world.send_alone(b"bad")
@@ -327,7 +327,7 @@ def test_after_a_batch_that_failed_for_good_the_sequence_begins_again():
     assert [(epoch, sequence) for epoch, sequence, _ in world.sequences()] == [(0, 0), (1, 0)]
 
 
-def test_a_moved_leader_is_found_and_the_batch_goes_there():
+def test_batch_follows_moved_leader():
     world = World()
     world.wait(world.send_alone(b"a"))
     world.leader, world.leader_epoch = 2, 2
@@ -340,7 +340,7 @@ def test_a_moved_leader_is_found_and_the_batch_goes_there():
 
 
 @pytest.mark.parametrize("idempotence", [True, False])
-def test_with_one_request_under_way_order_survives_a_leader_that_moves_without_an_answer(idempotence):
+def test_order_with_one_request_in_flight_survives_unanswered_leader_move(idempotence):
     world = World(enable_idempotence=idempotence, max_in_flight_requests_per_connection=1, request_timeout_ms=3_000)
     world.wait(world.send_alone(b"0"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
@@ -354,7 +354,7 @@ def test_with_one_request_under_way_order_survives_a_leader_that_moves_without_a
     assert [values for _, _, values in world.sequences(world.two)] == [[b"1"], [b"2"]]
 
 
-def test_a_hint_about_the_new_leader_saves_the_question():
+def test_leader_hint_saves_metadata_request():
     world = World()
     world.wait(world.send_alone(b"a"))
     asked = len(world.one.requests(MetadataRequest))
@@ -381,7 +381,7 @@ def test_a_hint_about_the_new_leader_saves_the_question():
     assert world.sequences(world.two) == [(0, 1, [b"b"])]
 
 
-def test_retries_end_with_the_delivery_timeout_and_the_error_says_what_failed():
+def test_retries_end_at_delivery_timeout_with_last_error():
     world = World(delivery_timeout_ms=3000, request_timeout_ms=1000)
     world.codes = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
     start = world.clock.now_ms()
@@ -396,7 +396,7 @@ def test_retries_end_with_the_delivery_timeout_and_the_error_says_what_failed():
     assert "NOT_ENOUGH_REPLICAS" in str(error)
 
 
-def test_a_request_that_is_never_answered_ends_with_the_delivery_timeout_too():
+def test_unanswered_request_ends_at_delivery_timeout():
     world = World(delivery_timeout_ms=3000, request_timeout_ms=2000)
     world.wait(world.send_alone(b"first"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
@@ -427,7 +427,7 @@ def given_up_before_others():
     return world, others
 
 
-def test_what_may_be_on_the_log_goes_again_under_its_number_though_one_before_it_was_given_up():
+def test_maybe_written_batch_keeps_sequence_after_earlier_batch_failed():
     world, others = given_up_before_others()
     world.codes = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER] * 2
 
@@ -438,7 +438,7 @@ def test_what_may_be_on_the_log_goes_again_under_its_number_though_one_before_it
     assert world.sequences()[-3:] == [(0, 2, [b"b"]), (0, 3, [b"c"]), (1, 0, [b"d"])]
 
 
-def test_what_is_known_not_to_be_on_the_log_begins_the_next_epoch_in_order():
+def test_unwritten_batches_restart_in_next_epoch_in_order():
     world, others = given_up_before_others()
     world.codes = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NOT_ENOUGH_REPLICAS]
 
@@ -448,7 +448,7 @@ def test_what_is_known_not_to_be_on_the_log_begins_the_next_epoch_in_order():
     assert world.sequences()[-4:] == [(0, 2, [b"b"]), (1, 0, [b"b"]), (1, 0, [b"b"]), (1, 1, [b"c"])]
 
 
-def test_a_number_of_retries_can_be_the_end_as_well():
+def test_retries_option_limits_attempts():
     world = World(retries=2)
     world.codes = [ErrorCode.NOT_ENOUGH_REPLICAS] * 10
     sent = world.send_alone(b"a")
@@ -459,7 +459,7 @@ def test_a_number_of_retries_can_be_the_end_as_well():
     assert isinstance(sent[0].error, ApiError)
 
 
-def test_a_batch_that_is_too_large_for_the_topic_is_sent_in_halves():
+def test_too_large_batch_is_split_in_halves():
     world = World(linger_ms=5)
     world.codes = [ErrorCode.MESSAGE_TOO_LARGE]
     sent = [world.send(b"%d" % n) for n in range(5)]
@@ -495,7 +495,7 @@ def garble_first_answer(world: World, garble) -> None:
 
 
 @pytest.mark.parametrize("garble", [cut, of_another_request, of_impossible_length])
-def test_idempotent_batch_is_sent_again_under_its_number_after_a_garbled_answer(garble):
+def test_idempotent_batch_is_repeated_after_invalid_response(garble):
     world = World()
     garble_first_answer(world, garble)
 
@@ -506,7 +506,7 @@ def test_idempotent_batch_is_sent_again_under_its_number_after_a_garbled_answer(
     assert world.sequences() == [(0, 0, [b"a"])] * 2
 
 
-def test_batch_without_a_number_fails_with_the_garbled_answer():
+def test_unnumbered_batch_fails_after_invalid_response():
     world = World(enable_idempotence=False)
     garble_first_answer(world, cut)
 
@@ -534,7 +534,7 @@ class SmallTopic(World):
 
 
 @pytest.mark.parametrize("acks", ["all", "1"])
-def test_limit_of_a_topic_is_learned_from_few_refusals_and_no_record_is_lost(acks: str):
+def test_batch_limit_of_topic_is_learned_without_lost_records(acks: str):
     world = SmallTopic(linger_ms=5, acks=acks)
     sent = [world.send(b"%600d" % n) for n in range(400)]
 
@@ -548,7 +548,7 @@ def test_limit_of_a_topic_is_learned_from_few_refusals_and_no_record_is_lost(ack
     assert world.machine.accumulator.buffered_bytes == 0
 
 
-def test_divisions_of_a_batch_do_not_lengthen_its_back_off():
+def test_split_does_not_lengthen_back_off():
     world = World(linger_ms=5)
     world.codes = [ErrorCode.MESSAGE_TOO_LARGE] * 3 + [ErrorCode.NOT_ENOUGH_REPLICAS]
     began_ms = world.clock.now_ms()
@@ -560,7 +560,7 @@ def test_divisions_of_a_batch_do_not_lengthen_its_back_off():
     assert [record_metadata(*one).offset for one in sent] == list(range(16))
 
 
-def test_records_that_are_refused_are_told_from_those_that_were_beside_them():
+def test_rejected_records_have_other_errors_than_rest_of_batch():
     world = World(linger_ms=5)
     named = [
         BatchIndexAndErrorMessage(batch_index=n, batch_index_error_message=why) for n, why in ((0, "bad"), (2, None))
@@ -579,7 +579,7 @@ def test_records_that_are_refused_are_told_from_those_that_were_beside_them():
     ]
 
 
-def test_one_record_that_is_too_large_fails():
+def test_too_large_single_record_fails():
     world = World()
     world.codes = [ErrorCode.MESSAGE_TOO_LARGE]
     sent = world.send_alone(b"a")
@@ -590,7 +590,7 @@ def test_one_record_that_is_too_large_fails():
     assert sent[0].error.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_without_acknowledgement_a_record_is_done_when_it_is_written():
+def test_acks_0_completes_record_when_written():
     world = World(acks="0")
     world.one.on(ProduceRequest, lambda *_: SILENCE)
     sent = world.send_alone(b"a")
@@ -611,7 +611,7 @@ def test_partitions_of_one_node_share_a_request():
     assert [p.index for t in request.topic_data for p in t.partition_data] == [0, 1, 2]
 
 
-def test_a_broker_before_topic_ids_is_sent_names():
+def test_broker_without_topic_ids_gets_names():
     world = World()
     world.one.ranges[0] = (0, 9)
     world.loop.cut()
@@ -623,7 +623,7 @@ def test_a_broker_before_topic_ids_is_sent_names():
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_compressed_as_told(codec):
+def test_batches_are_compressed_by_option(codec):
     world = World(linger_ms=5, compression_type=codec)
     sent = [world.send(b"value " * 50) for _ in range(20)]
 
@@ -635,7 +635,7 @@ def test_batches_are_compressed_as_told(codec):
     assert (len(data) < 6000) is (codec != "none")
 
 
-def test_without_a_leader_records_wait_until_there_is_one():
+def test_records_wait_for_a_leader():
     world = World()
     world.leader = -1
     world.machine.metadata.request_refresh()
@@ -650,7 +650,7 @@ def test_without_a_leader_records_wait_until_there_is_one():
     assert record_metadata(*sent).offset == 0
 
 
-def test_an_aborted_producer_leaves_no_record_undecided():
+def test_abort_completes_all_records():
     world = World(linger_ms=1000)
     world.loop.holding_answers = True
     under_way = world.send(b"a")
@@ -665,7 +665,7 @@ def test_an_aborted_producer_leaves_no_record_undecided():
     assert world.machine.accumulator.buffered_bytes == 0
 
 
-def test_what_the_producer_is_told_was_written_was_written_once_and_in_order_whatever_fails():
+def test_delivered_records_are_in_log_once_in_order_under_faults():
     rng = random.Random(11)
     log: list[bytes] = []
     state: dict[str, Any] = {"epoch": -1, "next": 0, "seen": {}}
@@ -704,7 +704,7 @@ def test_what_the_producer_is_told_was_written_was_written_once_and_in_order_wha
     assert [record_metadata(*one).offset for one in sent] == list(range(120))
 
 
-def test_a_flush_that_takes_too_long_says_what_failed_last():
+def test_flush_timeout_names_last_error():
     world = World()
     world.codes = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
     world.send_alone(b"a")
@@ -717,7 +717,7 @@ def test_a_flush_that_takes_too_long_says_what_failed_last():
 # What is told
 
 
-def test_a_producer_tells_that_it_cannot_write():
+def test_write_outage_is_logged():
     world = World()
     world.codes = [ErrorCode.KAFKA_STORAGE_ERROR] * 3
     world.wait(world.send(b"v"))
@@ -727,7 +727,7 @@ def test_a_producer_tells_that_it_cannot_write():
     assert last.startswith("orders-0 can be written again, after ")
 
 
-def test_a_producer_tells_that_nobody_leads():
+def test_leaderless_partition_is_logged():
     world = World()
     world.leader = -1
     world.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -737,7 +737,7 @@ def test_a_producer_tells_that_nobody_leads():
     assert next(world.machine.notes.take()).text.startswith("orders-0 has no leader; retrying")
 
 
-def test_a_topic_that_was_refused_is_asked_for_again_by_the_next_call():
+def test_denied_topic_is_requested_again_by_next_call():
     world = World()
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

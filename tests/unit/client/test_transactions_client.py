@@ -208,7 +208,7 @@ def offsets_taken(request, code):
     )
 
 
-def test_a_transaction_names_its_partitions_and_groups_before_it_uses_them_and_ends_when_all_has_arrived():
+def test_first_protocol_adds_partitions_and_groups_before_use():
     world = World().ready()
     world.transactions.begin()
     sent = world.send()
@@ -232,7 +232,7 @@ def test_a_transaction_names_its_partitions_and_groups_before_it_uses_them_and_e
     assert (commit.generation_id, commit.member_id, commit.group_instance_id) == (3, "member-1", None)
 
 
-def test_the_next_transaction_goes_on_in_the_same_epoch_and_sequence():
+def test_next_transaction_keeps_epoch_and_sequence():
     world = World().ready()
     for _ in range(2):
         world.transactions.begin()
@@ -249,7 +249,7 @@ def test_the_next_transaction_goes_on_in_the_same_epoch_and_sequence():
     ]
 
 
-def test_an_empty_transaction_asks_nothing():
+def test_empty_transaction_sends_no_request():
     world = World().ready()
     for end in (world.commit, world.abort):
         world.transactions.begin()
@@ -258,7 +258,7 @@ def test_an_empty_transaction_asks_nothing():
     assert world.asked() == ["InitProducerId"]
 
 
-def test_an_abort_sends_nothing_more_and_what_waits_fails():
+def test_abort_sends_no_more_batches_and_fails_waiting_records():
     world = World(linger_ms=10_000).ready()
     world.transactions.begin()
     waiting = world.send()
@@ -270,7 +270,7 @@ def test_an_abort_sends_nothing_more_and_what_waits_fails():
     assert world.machine.accumulator.buffered_bytes == 0
 
 
-def test_an_abort_waits_for_what_is_under_way():
+def test_abort_waits_for_requests_in_flight():
     world = World().ready()
     world.transactions.begin()
     world.loop.settle()
@@ -288,7 +288,7 @@ def test_an_abort_waits_for_what_is_under_way():
     assert world.asked()[-2:] == ["produce 1/0", "commit"]
 
 
-def test_a_lost_record_leaves_only_the_abort_and_costs_an_epoch():
+def test_lost_batch_requires_abort_and_new_epoch():
     world = World().ready()
     world.transactions.begin()
     world.codes[ProduceRequest] = [ErrorCode.INVALID_RECORD]
@@ -311,7 +311,7 @@ def test_a_lost_record_leaves_only_the_abort_and_costs_an_epoch():
     assert (again.producer_id, again.producer_epoch) == (500, 0), "KIP-360: it says which it had"
 
 
-def test_what_waits_fails_as_soon_as_the_transaction_is_lost():
+def test_waiting_records_fail_with_the_transaction():
     world = World().ready()
     world.transactions.begin()
     world.codes[AddPartitionsToTxnRequest] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
@@ -335,7 +335,7 @@ def test_what_waits_fails_as_soon_as_the_transaction_is_lost():
         HANG_UP,
     ],
 )
-def test_what_passes_is_tried_again(request_class, code):
+def test_retriable_errors_are_retried(request_class, code):
     world = World()
     world.codes[request_class] = [code, code]
     world.ready()
@@ -351,7 +351,7 @@ def test_what_passes_is_tried_again(request_class, code):
 
 
 @pytest.mark.parametrize("request_class", [AddOffsetsToTxnRequest, TxnOffsetCommitRequest])
-def test_offsets_are_tried_again_and_a_commit_waits_for_them(request_class):
+def test_offsets_are_retried_before_commit(request_class):
     world = World().ready()
     world.codes[request_class] = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
     world.transactions.begin()
@@ -366,7 +366,7 @@ def test_offsets_are_tried_again_and_a_commit_waits_for_them(request_class):
 @pytest.mark.parametrize(
     "code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID]
 )
-def test_a_member_out_of_its_group_can_only_abort(code):
+def test_fenced_group_member_must_abort(code):
     world = World().ready()
     world.codes[TxnOffsetCommitRequest] = [code]
     world.transactions.begin()
@@ -385,7 +385,7 @@ def test_a_member_out_of_its_group_can_only_abort(code):
     "request_class", [AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest]
 )
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
-def test_whoever_lost_the_name_can_do_nothing_any_more(request_class, code):
+def test_fenced_producer_is_stopped(request_class, code):
     world = World().ready()
     world.codes[request_class] = [code]
     world.transactions.begin()
@@ -399,7 +399,7 @@ def test_whoever_lost_the_name_can_do_nothing_any_more(request_class, code):
             call()
 
 
-def test_a_batch_of_an_old_epoch_is_found_out_at_the_latest_by_the_abort():
+def test_batch_of_old_epoch_is_detected_by_abort():
     world = World().ready()
     world.codes = {ProduceRequest: [ErrorCode.INVALID_PRODUCER_EPOCH], EndTxnRequest: [ErrorCode.PRODUCER_FENCED]}
     world.transactions.begin()
@@ -411,7 +411,7 @@ def test_a_batch_of_an_old_epoch_is_found_out_at_the_latest_by_the_abort():
         world.abort()
 
 
-def test_a_coordinator_that_forgot_the_producer_has_nothing_to_abort_and_gives_a_new_id():
+def test_unknown_producer_id_at_abort_gets_new_id():
     world = World().ready()
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     world.codes = {AddPartitionsToTxnRequest: [ErrorCode.NONE], EndTxnRequest: [mapping, mapping]}
@@ -429,7 +429,7 @@ def test_a_coordinator_that_forgot_the_producer_has_nothing_to_abort_and_gives_a
     assert world.asked()[-2:] == ["produce 1/0", "commit"]
 
 
-def test_partitions_that_may_or_may_not_have_been_added_cost_an_epoch_which_aborts_them():
+def test_unconfirmed_partitions_are_aborted_by_new_epoch():
     world = World().ready()
     world.codes[AddPartitionsToTxnRequest] = [HANG_UP] * 100
     world.transactions.begin()
@@ -444,7 +444,7 @@ def test_partitions_that_may_or_may_not_have_been_added_cost_an_epoch_which_abor
 @pytest.mark.parametrize(
     "code", [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.INVALID_TRANSACTION_TIMEOUT]
 )
-def test_an_id_that_is_not_given_stops_the_producer(code):
+def test_denied_transactional_id_stops_producer(code):
     world = World()
     world.codes[InitProducerIdRequest] = [code]
 
@@ -454,7 +454,7 @@ def test_an_id_that_is_not_given_stops_the_producer(code):
         world.transactions.begin()
 
 
-def test_a_call_out_of_its_order_says_what_to_call():
+def test_call_in_wrong_phase_names_required_call():
     world = World()
     with pytest.raises(UsageError, match=r"init_transactions\(\) first"):
         world.transactions.begin()
@@ -478,7 +478,7 @@ def test_a_call_out_of_its_order_says_what_to_call():
     world.settle(ending).result()
 
 
-def test_a_commit_whose_answer_was_lost_is_asked_for_again():
+def test_commit_with_lost_response_is_repeated():
     world = World().ready()
     world.transactions.begin()
     world.send()
@@ -488,7 +488,7 @@ def test_a_commit_whose_answer_was_lost_is_asked_for_again():
     assert world.asked()[-2:] == ["commit", "commit"]
 
 
-def test_a_producer_without_the_option_has_no_transactions():
+def test_producer_without_transactional_id_has_no_transactions():
     config = ProducerConfig(bootstrap_servers=["one:9092"])
     with pytest.raises(UsageError, match=r"transactional\.id"):
         ProducerMachine(config, random.Random(1)).transactional()
@@ -497,7 +497,7 @@ def test_a_producer_without_the_option_has_no_transactions():
 # The second protocol (KIP-890)
 
 
-def test_by_the_second_protocol_a_transaction_begins_by_itself_and_its_end_gives_an_epoch():
+def test_second_protocol_begins_implicitly_and_ends_with_new_epoch():
     world = World(second=True).ready()
     for _ in range(2):
         world.transactions.begin()
@@ -519,7 +519,7 @@ def test_by_the_second_protocol_a_transaction_begins_by_itself_and_its_end_gives
     assert (versions[EndTxnRequest], versions[TxnOffsetCommitRequest]) == (5, 6)
 
 
-def test_by_the_second_protocol_the_abort_itself_gives_the_epoch_that_a_lost_batch_costs():
+def test_second_protocol_abort_returns_epoch_after_lost_batch():
     world = World(second=True).ready()
     world.transactions.begin()
     world.codes[ProduceRequest] = [ErrorCode.TRANSACTION_ABORTABLE]
@@ -534,7 +534,7 @@ def test_by_the_second_protocol_the_abort_itself_gives_the_epoch_that_a_lost_bat
     assert world.asked() == ["InitProducerId", "produce 0/0", "abort", "produce 1/0", "commit"]
 
 
-def test_by_the_second_protocol_what_cannot_begin_yet_is_tried_again():
+def test_second_protocol_retries_first_batch():
     world = World(second=True).ready()
     world.transactions.begin()
     world.codes[ProduceRequest] = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR]
@@ -545,7 +545,7 @@ def test_by_the_second_protocol_what_cannot_begin_yet_is_tried_again():
     assert world.asked()[-2:] == ["produce 0/0", "commit"]
 
 
-def test_by_the_second_protocol_a_lost_answer_to_the_end_is_asked_for_again():
+def test_second_protocol_repeats_end_with_lost_response():
     world = World(second=True).ready()
     world.transactions.begin()
     world.send()
@@ -571,7 +571,7 @@ def committed(world: World, offsets: dict[TopicPartition, OffsetAndMetadata]) ->
     return [(seen.header.api_version, [topic.topic_id for topic in seen.request.topics]) for seen in asked]
 
 
-def test_offsets_go_by_the_ids_of_topics_which_are_asked_for():
+def test_offsets_use_topic_ids_from_metadata():
     world = World(second=True).ready()
 
     assert committed(world, {READ: OffsetAndMetadata(7)}) == [(6, [b"o" * 16])]
@@ -579,7 +579,7 @@ def test_offsets_go_by_the_ids_of_topics_which_are_asked_for():
     assert "read" in [topic.name for topic in world.node.requests(MetadataRequest)[-1].topics]
 
 
-def test_a_broker_that_knows_no_ids_here_is_told_the_names():
+def test_offsets_use_names_on_old_broker():
     world = World(second=True)
     world.node.ranges[TxnOffsetCommitRequest.API_KEY] = (0, 5)
 
@@ -594,7 +594,7 @@ def test_a_broker_that_knows_no_ids_here_is_told_the_names():
     ],
     ids=["a cluster without ids", "a topic that cannot be had"],
 )
-def test_names_will_do_for_topics_without_an_id(topic):
+def test_offsets_use_names_for_topics_without_id(topic):
     world = World(second=True)
     world.node.on(MetadataRequest, lambda *asked: with_topic(metadata(*asked), topic))
     world.ready()
@@ -609,7 +609,7 @@ def with_topic(answer: MetadataResponse, instead: MetadataResponseTopic) -> Meta
     return MetadataResponse(brokers=answer.brokers, topics=topics)
 
 
-def test_nobody_waits_for_ids_that_nobody_tells():
+def test_offsets_do_not_wait_for_ids_without_metadata():
     world = World(second=True).ready()
     world.node.on(MetadataRequest, lambda *_: HANG_UP)
 
@@ -618,7 +618,7 @@ def test_nobody_waits_for_ids_that_nobody_tells():
     assert version == 5
 
 
-def test_a_topic_that_was_made_anew_is_looked_up_and_its_offsets_are_sent_again():
+def test_offsets_of_recreated_topic_are_sent_again_with_new_id():
     world = World(second=True).ready()
     world.codes[TxnOffsetCommitRequest] = [ErrorCode.UNKNOWN_TOPIC_ID]
     ids = iter([b"1" * 16, b"2" * 16])
@@ -632,7 +632,7 @@ def with_ids(answer: MetadataResponse, topic_id: bytes) -> MetadataResponse:
     return MetadataResponse(brokers=answer.brokers, topics=topics)
 
 
-def test_a_refusal_by_id_is_told_by_the_name():
+def test_offset_error_by_topic_id_names_topic():
     world = World(second=True).ready()
     world.codes[TxnOffsetCommitRequest] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
@@ -640,7 +640,7 @@ def test_a_refusal_by_id_is_told_by_the_name():
         committed(world, {READ: OffsetAndMetadata(7)})
 
 
-def test_the_first_protocol_names_topics():
+def test_first_protocol_sends_topic_names():
     world = World().ready()
 
     assert committed(world, {READ: OffsetAndMetadata(7)}) == [(4, [NO_UUID])]

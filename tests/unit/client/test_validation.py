@@ -62,7 +62,7 @@ def state(user: User):
     return user.machine.subscription.state(T0)
 
 
-def test_a_position_that_the_new_leader_knows_stays(stage: ScriptedGroup):
+def test_position_known_to_new_leader_is_kept(stage: ScriptedGroup):
     ends(stage, (3, 10))
     user = read_all(stage)
 
@@ -73,7 +73,7 @@ def test_a_position_that_the_new_leader_knows_stays(stage: ScriptedGroup):
     assert state(user).position == Position(10, 3)
 
 
-def test_a_position_behind_the_cut_goes_back_to_it(stage: ScriptedGroup):
+def test_position_beyond_truncation_moves_to_end_offset(stage: ScriptedGroup):
     ends(stage, (2, 7))
     user = read_all(stage)
     stage.fetch = lambda _: SILENCE
@@ -84,7 +84,7 @@ def test_a_position_behind_the_cut_goes_back_to_it(stage: ScriptedGroup):
     assert state(user).state is FetchState.FETCHING
 
 
-def test_where_the_new_leader_knows_nothing_of_the_epoch_the_policy_says(stage: ScriptedGroup):
+def test_epoch_unknown_to_leader_resets_by_policy(stage: ScriptedGroup):
     ends(stage, (-1, -1))
     user = read_all(stage)
     stage.log_start = 4
@@ -96,7 +96,7 @@ def test_where_the_new_leader_knows_nothing_of_the_epoch_the_policy_says(stage: 
 
 
 @pytest.mark.parametrize(("answer", "divergent"), [((2, 7), 7), ((-1, -1), None)])
-def test_without_a_policy_the_user_hears_where_the_log_was_cut(
+def test_truncation_without_policy_is_raised_with_offset(
     stage: ScriptedGroup, answer: tuple[int, int], divergent: int | None
 ):
     ends(stage, answer)
@@ -118,7 +118,7 @@ def test_without_a_policy_the_user_hears_where_the_log_was_cut(
     "answer",
     [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, HANG_UP],
 )
-def test_passing_errors_are_tried_again(stage: ScriptedGroup, answer: object):
+def test_retriable_errors_are_retried(stage: ScriptedGroup, answer: object):
     ends(stage, answer, (3, 10))
     user = read_all(stage)
 
@@ -126,7 +126,7 @@ def test_passing_errors_are_tried_again(stage: ScriptedGroup, answer: object):
     stage.until(lambda: len(stage.epochs_asked()) == 2 and state(user).state is FetchState.FETCHING)
 
 
-def test_a_committed_epoch_is_validated_before_the_first_fetch(stage: ScriptedGroup):
+def test_committed_epoch_is_validated_before_first_fetch(stage: ScriptedGroup):
     ends(stage, (2, 6))
     stage.committed, stage.committed_epoch = 8, 2
     user = stage.user("t", group_id="g")
@@ -137,7 +137,7 @@ def test_a_committed_epoch_is_validated_before_the_first_fetch(stage: ScriptedGr
     assert user.records[0].offset == 6
 
 
-def test_a_broker_that_cannot_tell_is_trusted(stage: ScriptedGroup):
+def test_broker_without_validation_is_trusted(stage: ScriptedGroup):
     del stage.one.ranges[23]
     stage.committed, stage.committed_epoch = 8, 2
     user = stage.user("t", group_id="g")
@@ -147,7 +147,7 @@ def test_a_broker_that_cannot_tell_is_trusted(stage: ScriptedGroup):
     assert stage.sent(FetchRequest)[0].topics[0].partitions[0].fetch_offset == 8
 
 
-def test_an_answer_is_ignored_if_the_user_has_sought_meanwhile(stage: ScriptedGroup):
+def test_response_after_seek_is_ignored(stage: ScriptedGroup):
     ends(stage, (2, 6))
     stage.committed, stage.committed_epoch = 8, 2
     user = stage.user("t", group_id="g")

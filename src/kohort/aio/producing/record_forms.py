@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.aio.system import wall_ms
 from kohort.client.producer import to_bytes, to_headers
 from kohort.client.user_input import checked_timestamp, shown
-from kohort.client.writing.accumulator import REQUEST_OVERHEAD, RecordColumns
+from kohort.client.writing.accumulator import REQUEST_OVERHEAD, SendColumns
 from kohort.client.writing.partitioner import is_default, partitioner_of
 from kohort.config.client import ProducerConfig
 from kohort.errors import UsageError
@@ -88,9 +88,7 @@ CHUNK: Final = 1000
 BLOBS: Final = {bytes, NoneType}
 
 
-def checked_lots(
-    records: Iterable[RecordLike], now_ms: Callable[[], int], size: int = CHUNK
-) -> Iterator[RecordColumns]:
+def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size: int = CHUNK) -> Iterator[SendColumns]:
     """Yield records in lots of ``size``; ``now_ms`` is the time of records without a timestamp.
 
     Raises UsageError for an invalid record.
@@ -101,7 +99,7 @@ def checked_lots(
         yield _plain_lot(chunk, at_ms) or _lot(chunk, at_ms)
 
 
-def _plain_lot(records: list[Any], now_ms: int) -> RecordColumns | None:
+def _plain_lot(records: list[Any], now_ms: int) -> SendColumns | None:
     """Return a lot of values, or of (key, value) pairs, of bytes and None, without checking each; None for other
     records.
     """
@@ -111,7 +109,7 @@ def _plain_lot(records: list[Any], now_ms: int) -> RecordColumns | None:
     if kinds == {tuple} and set(map(len, records)) == {2}:
         keys, values = zip(*records, strict=True)
         kinds = set(map(type, keys)) | set(map(type, values))
-    return RecordColumns(keys, values, [now_ms] * len(records), {}) if kinds <= BLOBS else None
+    return SendColumns(keys, values, [now_ms] * len(records), {}) if kinds <= BLOBS else None
 
 
 def time_of_record(given: int | None) -> int:
@@ -121,10 +119,10 @@ def time_of_record(given: int | None) -> int:
     return at_ms
 
 
-def _lot(records: list[RecordLike], now_ms: int) -> RecordColumns:
+def _lot(records: list[RecordLike], now_ms: int) -> SendColumns:
     keys, values, timestamps, headers = zip(*map(_checked, records), strict=True)
     times = [now_ms if at_ms < 0 else at_ms for at_ms in timestamps]
-    return RecordColumns(keys, values, times, {place: some for place, some in enumerate(headers) if some})
+    return SendColumns(keys, values, times, {place: some for place, some in enumerate(headers) if some})
 
 
 def _checked(record: RecordLike) -> tuple[bytes | None, bytes | None, int, Sequence[Header]]:

@@ -26,7 +26,7 @@ REQUEST_OVERHEAD: Final = 512
 Placement = tuple[ProduceBatch, int, bool]
 
 
-class RecordColumns(NamedTuple):
+class SendColumns(NamedTuple):
     """Records for one partition, as columns."""
 
     keys: Sequence[bytes | None]
@@ -122,7 +122,7 @@ class Accumulator:
         return batch, index, wakes_sender
 
     def extend(
-        self, topic: str, partition: int, columns: RecordColumns, now_ms: int
+        self, topic: str, partition: int, columns: SendColumns, now_ms: int
     ) -> list[tuple[ProduceBatch, int, int]]:
         """Add records; return their batches, with the first and last index in each."""
         filled: list[tuple[ProduceBatch, int, int]] = []

@@ -41,7 +41,7 @@ def fenced(stage: ScriptedCoordinator, user: User) -> None:
 # Its id
 
 
-def test_members_make_ids_of_sixteen_bytes_in_which_chance_decides_on_every_bit(stage: ScriptedCoordinator):
+def test_member_id_has_16_random_bytes(stage: ScriptedCoordinator):
     ids = [stage.user(group_id="g", group_protocol="consumer").membership.member_id for _ in range(40)]
 
     numbers = [int.from_bytes(base64.urlsafe_b64decode(member_id + "=="), "big") for member_id in ids]
@@ -53,14 +53,14 @@ def test_members_make_ids_of_sixteen_bytes_in_which_chance_decides_on_every_bit(
 # The epoch that its user works under
 
 
-def test_who_has_not_joined_is_nobody(stage: ScriptedCoordinator):
+def test_member_before_join_has_no_generation(stage: ScriptedCoordinator):
     user = stage.member()
 
     assert user.machine.group_metadata() == GroupMetadata("g")
     assert not user.machine.is_stable
 
 
-def test_the_user_works_under_an_epoch_once_it_has_been_told_of_what_is_assigned(stage: ScriptedCoordinator):
+def test_user_epoch_is_set_after_assigned_callback(stage: ScriptedCoordinator):
     user = stage.member()
     user.poll()
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
@@ -74,7 +74,7 @@ def test_the_user_works_under_an_epoch_once_it_has_been_told_of_what_is_assigned
     assert epoch_of_user(user) == 1, "before the coordinator has heard of it"
 
 
-def test_the_users_epoch_follows_the_members(stage: ScriptedCoordinator):
+def test_user_epoch_follows_member_epoch(stage: ScriptedCoordinator):
     user = stage.joined()
 
     stage.epoch = 5
@@ -83,7 +83,7 @@ def test_the_users_epoch_follows_the_members(stage: ScriptedCoordinator):
     assert epoch_of_user(user) == 5
 
 
-def test_a_user_who_has_lost_everything_gets_the_new_epoch_with_the_new_assignment(stage: ScriptedCoordinator):
+def test_user_epoch_after_lost_partitions_changes_with_new_assignment(stage: ScriptedCoordinator):
     user = stage.joined()
     fenced(stage, user)
     stage.epoch = 9
@@ -96,7 +96,7 @@ def test_a_user_who_has_lost_everything_gets_the_new_epoch_with_the_new_assignme
     assert epoch_of_user(user) == 9
 
 
-def test_who_was_fenced_before_it_had_anything_has_no_epoch_either(stage: ScriptedCoordinator):
+def test_member_fenced_before_assignment_has_no_user_epoch(stage: ScriptedCoordinator):
     user = stage.member()
     user.poll()
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
@@ -109,7 +109,7 @@ def test_who_was_fenced_before_it_had_anything_has_no_epoch_either(stage: Script
 
 
 @pytest.mark.parametrize("is_fenced", [False, True])
-def test_who_is_no_member_reads_offsets_as_nobody(stage: ScriptedCoordinator, is_fenced: bool):
+def test_offset_fetch_without_membership_has_no_member_id(stage: ScriptedCoordinator, is_fenced: bool):
     if is_fenced:
         user = stage.joined()
         fenced(stage, user)
@@ -129,7 +129,7 @@ def test_who_is_no_member_reads_offsets_as_nobody(stage: ScriptedCoordinator, is
 # Commits that are refused
 
 
-def test_offsets_of_a_group_with_members_are_not_for_those_who_read_by_hand(stage: ScriptedCoordinator):
+def test_offset_fetch_without_subscription_of_active_group_is_rejected(stage: ScriptedCoordinator):
     user = stage.user(group_id="g", group_protocol="consumer")
     user.machine.assign([tp("t-0")])
     stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)
@@ -140,7 +140,7 @@ def test_offsets_of_a_group_with_members_are_not_for_those_who_read_by_hand(stag
     assert not isinstance(caught.value, CommitFailed), "it was never a member that could have lost the group"
 
 
-def test_a_commit_that_is_denied_says_so(stage: ScriptedCoordinator):
+def test_denied_commit_names_missing_right(stage: ScriptedCoordinator):
     user = stage.joined(enable_auto_commit="false")
     stage.then(OffsetCommitRequest, E.GROUP_AUTHORIZATION_FAILED)
 
@@ -163,7 +163,7 @@ def beat_of_an_earlier_life(stage: ScriptedCoordinator, user: User) -> Unsent:
     return beat
 
 
-def test_an_answer_to_a_heartbeat_of_an_earlier_life_means_nothing(stage: ScriptedCoordinator):
+def test_heartbeat_response_of_earlier_incarnation_is_ignored(stage: ScriptedCoordinator):
     user = stage.joined()
     member = user.membership
     beat = beat_of_an_earlier_life(stage, user)
@@ -176,7 +176,7 @@ def test_an_answer_to_a_heartbeat_of_an_earlier_life_means_nothing(stage: Script
     assert ("assigned", "t-3") not in user.told
 
 
-def test_a_heartbeat_of_an_earlier_life_that_fails_means_nothing(stage: ScriptedCoordinator):
+def test_failed_heartbeat_of_earlier_incarnation_is_ignored(stage: ScriptedCoordinator):
     user = stage.joined()
     member = user.membership
     beat = beat_of_an_earlier_life(stage, user)
@@ -192,7 +192,7 @@ def test_a_heartbeat_of_an_earlier_life_that_fails_means_nothing(stage: Scripted
 
 
 @pytest.mark.parametrize("code", [E.FENCED_MEMBER_EPOCH, E.INVALID_REQUEST])
-def test_who_has_fallen_out_has_nobody_to_say_goodbye_to(stage: ScriptedCoordinator, code: ErrorCode):
+def test_leave_of_fenced_member_sends_no_request(stage: ScriptedCoordinator, code: ErrorCode):
     user = stage.joined()
     stage.then(Heartbeat, code)
     stage.loop.run(INTERVAL_MS)
@@ -205,14 +205,14 @@ def test_who_has_fallen_out_has_nobody_to_say_goodbye_to(stage: ScriptedCoordina
     assert stage.goodbyes == []
 
 
-def test_who_does_not_know_its_coordinator_has_left_at_once(stage: ScriptedCoordinator):
+def test_leave_without_coordinator_completes_at_once(stage: ScriptedCoordinator):
     user = stage.joined()
     user.machine.group.lookup.mark_unknown()
 
     assert user.leave().done
 
 
-def test_who_is_not_let_in_yet_is_no_member_that_leaves(stage: ScriptedCoordinator):
+def test_leave_before_join_response_is_no_member_leave(stage: ScriptedCoordinator):
     stage.then(Heartbeat, SILENCE)
     user = stage.member()
     user.poll()
@@ -222,7 +222,7 @@ def test_who_is_not_let_in_yet_is_no_member_that_leaves(stage: ScriptedCoordinat
     assert user.membership.state is S.PREPARE_LEAVING
 
 
-def test_another_target_is_not_for_who_is_about_to_leave(stage: ScriptedCoordinator):
+def test_new_target_is_ignored_while_leaving(stage: ScriptedCoordinator):
     user = stage.joined()
     user.machine.prepare_leave()
     before = len(stage.beats)
@@ -237,7 +237,7 @@ def test_another_target_is_not_for_who_is_about_to_leave(stage: ScriptedCoordina
     assert [r.member_epoch for r in stage.goodbyes] == [-1]
 
 
-def test_who_is_about_to_leave_looks_for_no_names_any_more(stage: ScriptedCoordinator):
+def test_leaving_member_requests_no_topic_names(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"])

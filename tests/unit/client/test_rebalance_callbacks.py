@@ -67,7 +67,7 @@ def reasons(stage: ScriptedGroup) -> list[str]:
 # Eager: everything is given up before the join
 
 
-def test_an_eager_member_hears_of_every_rebalance_though_it_has_nothing_to_give_up(stage: ScriptedGroup):
+def test_eager_member_without_partitions_gets_revoked_callback(stage: ScriptedGroup):
     gives(stage)
     user = member(stage, **EAGER)
 
@@ -77,7 +77,7 @@ def test_an_eager_member_hears_of_every_rebalance_though_it_has_nothing_to_give_
     assert user.told == [("assigned", ""), ("revoked", ""), ("assigned", ""), ("revoked", ""), ("assigned", "")]
 
 
-def test_an_eager_member_hears_once_of_a_rebalance_that_takes_three_attempts(stage: ScriptedGroup):
+def test_repeated_eager_join_has_one_revoked_callback(stage: ScriptedGroup):
     user = member(stage, **EAGER)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(SyncGroupRequest, E.GROUP_AUTHORIZATION_FAILED, E.GROUP_AUTHORIZATION_FAILED)
@@ -89,7 +89,7 @@ def test_an_eager_member_hears_once_of_a_rebalance_that_takes_three_attempts(sta
     assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "t-0")]
 
 
-def test_who_falls_out_of_a_rebalance_hears_of_the_next_one(stage: ScriptedGroup):
+def test_revoked_callback_follows_lost_rebalance(stage: ScriptedGroup):
     user = member(stage, **EAGER)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, E.UNKNOWN_MEMBER_ID)
@@ -101,7 +101,7 @@ def test_who_falls_out_of_a_rebalance_hears_of_the_next_one(stage: ScriptedGroup
     assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("revoked", ""), ("assigned", "t-0")]
 
 
-def test_nothing_more_is_handed_out_once_the_positions_are_being_committed(stage: ScriptedGroup):
+def test_no_records_are_returned_while_positions_are_committed(stage: ScriptedGroup):
     user = stage.user("t", group_id="g", auto_commit_interval_ms=60_000, **EAGER)
     user.alive = False  # three records at a time
     while not user.records:
@@ -125,7 +125,7 @@ def test_nothing_more_is_handed_out_once_the_positions_are_being_committed(stage
 # Cooperative: what is owned stays until an assignment says otherwise
 
 
-def test_what_a_cooperative_member_read_meanwhile_is_committed_before_it_is_given_up():
+def test_cooperative_member_commits_records_read_during_rebalance():
     stage = ScriptedCoordinator()
     user = member(stage, auto_commit_interval_ms=60_000, **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3" and all(s.has_position for s in states(user)))
@@ -148,7 +148,7 @@ def test_what_a_cooperative_member_read_meanwhile_is_committed_before_it_is_give
     assert stands == [True, True, True], "nothing more of them is handed out"
 
 
-def test_a_cooperative_member_that_falls_out_as_it_commits_what_goes_is_told_that_all_is_lost():
+def test_membership_lost_during_commit_loses_all_partitions():
     stage = ScriptedCoordinator()
     user = member(stage, auto_commit_interval_ms=60_000, **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3" and all(s.has_position for s in states(user)))
@@ -162,7 +162,7 @@ def test_a_cooperative_member_that_falls_out_as_it_commits_what_goes_is_told_tha
     assert user.told[told:] == [("lost", "t-0 t-1 t-2 t-3"), ("assigned", "t-2")]
 
 
-def test_a_cooperative_member_that_falls_out_as_its_listener_gives_up_loses_the_rest():
+def test_membership_lost_during_revoked_callback_loses_the_rest():
     stage = ScriptedCoordinator()
     user = member(stage, enable_auto_commit="false", **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3")
@@ -185,7 +185,7 @@ def states(user: User) -> list[Any]:
     return list(user.machine.subscription.assigned.values())
 
 
-def test_who_goes_while_the_group_joins_has_lost_what_it_owned(stage: ScriptedGroup):
+def test_leave_during_join_loses_owned_partitions(stage: ScriptedGroup):
     user = member(stage, **COOPERATIVE)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, SILENCE)
@@ -199,7 +199,7 @@ def test_who_goes_while_the_group_joins_has_lost_what_it_owned(stage: ScriptedGr
 # What the user does meanwhile
 
 
-def test_who_subscribes_again_does_not_wait_for_a_commit_of_before(stage: ScriptedGroup):
+def test_resubscription_does_not_wait_for_earlier_commit(stage: ScriptedGroup):
     user = member(stage, auto_commit_interval_ms=60_000)
     stage.until(lambda: len(user.records) == 10)
     stage.then(OffsetCommitRequest, SILENCE)
@@ -216,7 +216,7 @@ def test_who_subscribes_again_does_not_wait_for_a_commit_of_before(stage: Script
     assert len(stage.sent(JoinGroupRequest)) == joins + 1
 
 
-def test_an_assignment_of_what_is_not_wanted_any_more_is_not_taken():
+def test_assignment_of_unsubscribed_topics_is_rejected():
     stage = ScriptedCoordinator()
     user = stage.user("t", group_id="g", **COOPERATIVE)
     stage.until(lambda: user.membership.new_assignment is not None)
@@ -231,7 +231,7 @@ def test_an_assignment_of_what_is_not_wanted_any_more_is_not_taken():
     ]
 
 
-def test_a_topic_that_the_leader_has_found_first_is_no_reason_to_join_again():
+def test_topic_found_first_by_leader_causes_no_rejoin():
     """The pattern matches it; this member's own metadata does not know it yet."""
     stage = ScriptedCoordinator()
     stage.hidden = {"u"}
@@ -248,7 +248,7 @@ def test_a_topic_that_the_leader_has_found_first_is_no_reason_to_join_again():
     assert reasons(stage) == ["the consumer subscribed"]
 
 
-def test_what_was_to_go_and_is_wanted_again_is_read_on():
+def test_resubscribed_partition_under_revocation_is_read_on():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.topic("u", 1)
@@ -264,7 +264,7 @@ def test_what_was_to_go_and_is_wanted_again_is_read_on():
     assert user.told == [("assigned", "t-0 u-0"), ("assigned", "")], "nobody was told that it goes"
 
 
-def test_a_join_that_is_sent_again_says_what_is_wanted_then_and_what_it_said_counts():
+def test_repeated_join_sends_current_subscription():
     stage = ScriptedCoordinator()
     stage.then(JoinGroupRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     user = stage.user(["t", "u"], group_id="g", **COOPERATIVE)
@@ -290,7 +290,7 @@ def topics_of(request: JoinGroupRequest) -> list[str]:
 # Joins that fail
 
 
-def test_the_reason_of_a_join_that_failed_is_that_of_the_next_one(stage: ScriptedGroup):
+def test_reason_of_failed_join_is_sent_with_next_join(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.INVALID_SESSION_TIMEOUT)
     user = stage.user("t", group_id="g")
 
@@ -300,7 +300,7 @@ def test_the_reason_of_a_join_that_failed_is_that_of_the_next_one(stage: Scripte
     assert reasons(stage) == ["the consumer subscribed", "the consumer subscribed"]
 
 
-def test_a_broker_without_groups_is_told_of(stage: ScriptedGroup):
+def test_broker_without_groups_is_reported(stage: ScriptedGroup):
     del stage.one.ranges[JoinGroupRequest.API_KEY]
     stage.user("t", group_id="g")
 
@@ -308,7 +308,7 @@ def test_a_broker_without_groups_is_told_of(stage: ScriptedGroup):
         stage.polls(1_000)
 
 
-def test_an_assignor_that_assigns_nonsense_costs_the_round_and_is_told_of(stage: ScriptedGroup):
+def test_invalid_assignment_of_custom_assignor_fails_the_rebalance(stage: ScriptedGroup):
     given: list[dict[str, list[Any]]] = [{"a stranger": []}]
 
     @kohort.assignor("mine")
@@ -325,7 +325,7 @@ def test_an_assignor_that_assigns_nonsense_costs_the_round_and_is_told_of(stage:
     stage.until(lambda: user.owned == "t-0")
 
 
-def test_a_member_says_at_its_first_join_that_it_had_no_generation_before(stage: ScriptedGroup):
+def test_first_join_sends_generation_minus_one(stage: ScriptedGroup):
     user = stage.user("t", group_id="g")
 
     before = user.machine.group_metadata()
@@ -338,7 +338,7 @@ def test_a_member_says_at_its_first_join_that_it_had_no_generation_before(stage:
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("by", ["names", "pattern"])
-def test_a_topic_that_is_added_while_the_group_joins_is_read(strategy: str, by: str):
+def test_topic_subscribed_during_join_is_read(strategy: str, by: str):
     stage = ConsumerStage()
     stage.topic("t", 1)
     if by == "names":
@@ -357,7 +357,7 @@ def test_a_topic_that_is_added_while_the_group_joins_is_read(strategy: str, by: 
     stage.until(lambda: user.owned == "t-0 u-0")
 
 
-def test_the_group_hears_of_a_topic_that_was_given_up_while_it_joined():
+def test_topic_unsubscribed_during_join_causes_rejoin():
     stage = ConsumerStage()
     stage.topic("t", 1)
     stage.topic("u", 1)
@@ -373,7 +373,7 @@ def test_the_group_hears_of_a_topic_that_was_given_up_while_it_joined():
     assert (user.owned, other.owned) == ("t-0", "u-0")
 
 
-def test_who_subscribes_again_joins_because_of_that(stage: ScriptedGroup):
+def test_resubscription_sends_its_own_join_reason(stage: ScriptedGroup):
     user = member(stage)
     user.machine.prepare_leave()
     user.machine.leave("the consumer unsubscribed")

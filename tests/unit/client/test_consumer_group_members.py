@@ -30,7 +30,7 @@ def shared(stage: ConsumerStage, *shares: int) -> bool:
     return owned == SIX and sizes == sorted(shares) and all(u.machine.is_stable for u in living)
 
 
-def test_three_members_share_and_take_over_from_one_that_dies(stage: ConsumerStage):
+def test_three_members_share_partitions_and_take_over_from_dead_member(stage: ConsumerStage):
     first = member(stage)
     stage.until(lambda: shared(stage, 6))
     member(stage)
@@ -45,7 +45,7 @@ def test_three_members_share_and_take_over_from_one_that_dies(stage: ConsumerSta
     assert 39_000 <= stage.now_ms - died_at_ms <= 60_000, "the session timeout is 45 s, the next heartbeat 5 s away"
 
 
-def test_only_what_moves_is_revoked(stage: ConsumerStage):
+def test_rebalance_revokes_only_moved_partitions(stage: ConsumerStage):
     first = member(stage)
     stage.until(lambda: shared(stage, 6))
 
@@ -57,7 +57,7 @@ def test_only_what_moves_is_revoked(stage: ConsumerStage):
     assert second.told == [("assigned", ""), ("assigned", moved)]
 
 
-def test_what_was_read_is_committed_before_it_moves_and_read_once(stage: ConsumerStage):
+def test_records_are_committed_before_revocation_and_read_once(stage: ConsumerStage):
     for n in range(6):
         stage.produce("t", n, b"%d" % n)
     first = member(stage, auto_commit_interval_ms=3_600_000)
@@ -72,7 +72,7 @@ def test_what_was_read_is_committed_before_it_moves_and_read_once(stage: Consume
     assert len(first.records) + len(second.records) == 7
 
 
-def test_members_of_both_protocols_share_one_group_until_the_classic_ones_are_gone(stage: ConsumerStage):
+def test_members_of_both_protocols_share_one_group_until_classic_members_leave(stage: ConsumerStage):
     classic = member(stage, "classic", partition_assignment_strategy="cooperative-sticky")
     stage.until(lambda: shared(stage, 6))
     modern = member(stage)
@@ -85,7 +85,7 @@ def test_members_of_both_protocols_share_one_group_until_the_classic_ones_are_go
     assert ("lost", modern.owned) not in modern.told
 
 
-def test_a_member_that_does_not_poll_is_missed_and_comes_back(stage: ConsumerStage):
+def test_member_that_does_not_poll_is_removed_and_rejoins(stage: ConsumerStage):
     slow = member(stage, max_poll_interval_ms=8000)
     stage.until(lambda: shared(stage, 6))
     other = member(stage)
@@ -100,7 +100,7 @@ def test_a_member_that_does_not_poll_is_missed_and_comes_back(stage: ConsumerSta
     assert ("lost", lost) in slow.told
 
 
-def test_a_static_member_returns_to_its_partitions(stage: ConsumerStage):
+def test_static_member_returns_to_its_partitions(stage: ConsumerStage):
     member(stage)
     static = member(stage, group_instance_id="i")
     stage.until(lambda: shared(stage, 3, 3))
@@ -114,7 +114,7 @@ def test_a_static_member_returns_to_its_partitions(stage: ConsumerStage):
     assert shared(stage, 3, 3)
 
 
-def test_after_a_restart_of_the_broker_the_members_go_on(stage: ConsumerStage):
+def test_members_continue_after_broker_restart(stage: ConsumerStage):
     first, second = member(stage), member(stage)
     stage.until(lambda: shared(stage, 3, 3))
     before = (first.owned, second.owned, first.membership.generation)

@@ -25,7 +25,7 @@ def lost(stage: ScriptedCoordinator, user: User, topic: str) -> None:
     stage.loop.run_until(lambda: user.machine.metadata.topic(topic) is None)
 
 
-def test_a_topic_that_is_owned_keeps_its_name_when_metadata_has_lost_it(stage: ScriptedCoordinator):
+def test_owned_topic_keeps_name_missing_in_metadata(stage: ScriptedCoordinator):
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"], **FRESH)
     stage.until(lambda: user.owned == "t-0 u-0" and user.membership.is_stable)
@@ -37,7 +37,7 @@ def test_a_topic_that_is_owned_keeps_its_name_when_metadata_has_lost_it(stage: S
     assert user.told == [("assigned", "t-0 u-0"), ("assigned", "t-1")], "nothing was revoked"
 
 
-def test_a_topic_that_is_assigned_keeps_its_name_until_the_user_polls(stage: ScriptedCoordinator):
+def test_assigned_topic_keeps_name_until_next_poll(stage: ScriptedCoordinator):
     user = stage.member(["t", "u"], **FRESH)
     stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
     stage.assign("t-0 u-0")
@@ -50,7 +50,7 @@ def test_a_topic_that_is_assigned_keeps_its_name_until_the_user_polls(stage: Scr
     assert user.owned == "t-0 u-0"
 
 
-def test_a_topic_that_was_given_up_is_forgotten(stage: ScriptedCoordinator):
+def test_revoked_topic_name_is_dropped(stage: ScriptedCoordinator):
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"], **FRESH)
     stage.until(lambda: user.owned == "t-0 u-0" and user.membership.is_stable)
@@ -66,7 +66,7 @@ def test_a_topic_that_was_given_up_is_forgotten(stage: ScriptedCoordinator):
     stage.until(lambda: user.owned == "t-0 u-0")
 
 
-def test_what_the_cluster_matches_is_asked_for_as_long_as_it_is_assigned(stage: ScriptedCoordinator):
+def test_topics_of_subscription_pattern_are_tracked_while_assigned(stage: ScriptedCoordinator):
     stage.assign("u-0")
     user = stage.user(group_id="g", group_protocol="consumer", **FRESH)
     user.machine.subscribe(SubscriptionPattern("."))
@@ -96,7 +96,7 @@ def without_another_u(stage: ScriptedCoordinator) -> None:
     stage.one.on(MetadataRequest, lambda request, _version: stage.on_metadata(request))
 
 
-def test_a_topic_that_was_made_anew_is_asked_for_though_the_others_are_known(stage: ScriptedCoordinator):
+def test_recreated_topic_is_requested_by_id(stage: ScriptedCoordinator):
     with_another_u(stage)
     user = stage.member(["t", "u"])
     stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
@@ -107,7 +107,7 @@ def test_a_topic_that_was_made_anew_is_asked_for_though_the_others_are_known(sta
     stage.until(lambda: user.owned == "t-0 u-0", 3 * INTERVAL_MS)
 
 
-def test_a_topic_that_was_made_anew_is_asked_for_in_a_new_life_too(stage: ScriptedCoordinator):
+def test_recreated_topic_is_requested_by_id_after_rejoin(stage: ScriptedCoordinator):
     with_another_u(stage)
     user = stage.member(["t", "u"])
     stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)

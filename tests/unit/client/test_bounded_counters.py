@@ -5,7 +5,7 @@ from __future__ import annotations
 from kohort.client.metrics.counts import CountsByName
 
 
-def test_names_beyond_the_bound_take_the_place_of_the_oldest():
+def test_counters_by_name_above_limit_drop_the_oldest():
     counts: CountsByName[str, list[int]] = CountsByName(list, 2)
     counts["a"].append(1)
     counts["b"].append(2)

@@ -50,7 +50,7 @@ def failed_attempts(stage: ScriptedGroup, user: User) -> float:
     return user.machine.metrics.rebalances.failed.summary(stage.now_ms).total
 
 
-def test_the_users_clock_runs_from_the_join_on_and_stands_still_within_a_poll():
+def test_poll_deadline_starts_at_join_and_stops_during_poll():
     config = ConsumerConfig(
         bootstrap_servers=["one:9092"],
         group_id="g",
@@ -70,7 +70,7 @@ def test_the_users_clock_runs_from_the_join_on_and_stands_still_within_a_poll():
     assert (clocks.poll_expired(10_999), clocks.poll_expired(11_000)) == (False, True)
 
 
-def test_a_join_may_take_as_long_as_the_slowest_member_and_a_little_more(stage: ScriptedGroup):
+def test_join_timeout_is_max_poll_interval_plus_grace(stage: ScriptedGroup):
     long = stage.user(group_id="g", request_timeout_ms=30_000, max_poll_interval_ms=28_000)
     short = stage.user(group_id="g", request_timeout_ms=40_000, max_poll_interval_ms=28_000)
 
@@ -81,7 +81,7 @@ def test_a_join_may_take_as_long_as_the_slowest_member_and_a_little_more(stage: 
 
 @pytest.mark.parametrize("answer", [E.REBALANCE_IN_PROGRESS, HANG_UP])
 @pytest.mark.parametrize("request_class", [JoinGroupRequest, SyncGroupRequest])
-def test_attempts_that_are_refused_or_not_answered_count_as_failed(
+def test_failed_or_unanswered_joins_count_as_failed_rebalances(
     stage: ScriptedGroup, request_class: type, answer: object
 ):
     stage.then(request_class, answer)
@@ -89,7 +89,7 @@ def test_attempts_that_are_refused_or_not_answered_count_as_failed(
     assert failed_attempts(stage, user) == 1
 
 
-def test_who_is_but_told_its_member_id_has_not_failed_and_joins_at_once(stage: ScriptedGroup):
+def test_member_id_required_rejoins_at_once_without_failure(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.MEMBER_ID_REQUIRED)
     user = stage.user("t", group_id="g", retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
     stage.polls(1_000)
@@ -98,7 +98,7 @@ def test_who_is_but_told_its_member_id_has_not_failed_and_joins_at_once(stage: S
     assert [request.member_id for request in stage.sent(JoinGroupRequest)] == ["", MEMBER]
 
 
-def test_a_heartbeat_that_is_answered_with_a_rebalance_is_a_sign_of_life_too(stage: ScriptedGroup):
+def test_rebalance_in_progress_response_extends_session(stage: ScriptedGroup):
     user = member(stage, session_timeout_ms=9_000, heartbeat_interval_ms=3_000)
     before_ms = user.membership.clocks.session_until_ms
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
@@ -141,18 +141,18 @@ def racks_of_leader(stage: ScriptedGroup, client_rack: str) -> dict[str, set[str
     return {str(partition): set(racks) for partition, racks in seen.racks.items()}
 
 
-def test_a_leader_of_members_with_racks_knows_those_of_the_replicas(stage: ScriptedGroup):
+def test_leader_of_members_with_racks_knows_replica_racks(stage: ScriptedGroup):
     assert racks_of_leader(stage, "r1") == {"t-0": {"r1", "r2"}}
 
 
-def test_a_leader_of_members_without_racks_asks_for_none(stage: ScriptedGroup):
+def test_leader_of_members_without_racks_has_no_racks(stage: ScriptedGroup):
     assert racks_of_leader(stage, "") == {}
 
 
 @pytest.mark.parametrize(
     ("code", "soon"), [(E.TOPIC_AUTHORIZATION_FAILED, False), (E.COORDINATOR_LOAD_IN_PROGRESS, True)]
 )
-def test_an_auto_commit_that_was_denied_waits_for_its_interval_and_one_that_may_pass_does_not(
+def test_denied_auto_commit_waits_for_interval_but_retriable_does_not(
     stage: ScriptedGroup, code: ErrorCode, soon: bool
 ):
     stage.committed = 0
@@ -166,7 +166,7 @@ def test_an_auto_commit_that_was_denied_waits_for_its_interval_and_one_that_may_
     assert (len(stage.sent(OffsetCommitRequest)) > 1) == soon
 
 
-def test_committed_offsets_are_looked_up_again_after_the_partition_was_lost_and_came_back(stage: ScriptedGroup):
+def test_committed_offset_is_fetched_again_after_reassignment(stage: ScriptedGroup):
     stage.committed = 4
     user = member(stage)
     stage.until(lambda: user.machine.subscription.assigned[tp("t-0")].position is not None)

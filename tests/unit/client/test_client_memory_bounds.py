@@ -34,7 +34,7 @@ class Asker:
         self.failures.append(error)
 
 
-def test_troubles_of_ever_new_names_are_forgotten_the_oldest_first():
+def test_outages_above_limit_drop_the_oldest():
     outages = Outages(Notes())
 
     for number in range(2 * MAX_OUTAGES):
@@ -45,7 +45,7 @@ def test_troubles_of_ever_new_names_are_forgotten_the_oldest_first():
 
 
 @pytest.mark.heavy
-def test_nodes_that_left_are_forgotten_when_another_is_talked_to():
+def test_nodes_that_left_are_dropped_with_next_node():
     clock, asker, rng = ManualClock(), Asker(), random.Random(1)
     config = AdminConfig(bootstrap_servers=["nobody:9092"])
     metadata = Metadata(config, rng)

@@ -35,9 +35,7 @@ def interval(stage: ScriptedCoordinator, interval_ms: int) -> None:
 
 
 @pytest.mark.parametrize(("interval_ms", "beats"), [(1, 11), (1_000, 6), (20_000, 1)])
-def test_a_new_interval_counts_from_the_heartbeat_that_brought_it(
-    stage: ScriptedCoordinator, interval_ms: int, beats: int
-):
+def test_new_interval_counts_from_heartbeat_that_returned_it(stage: ScriptedCoordinator, interval_ms: int, beats: int):
     stage.joined()
     interval(stage, interval_ms)
     before = len(stage.beats)
@@ -48,7 +46,7 @@ def test_a_new_interval_counts_from_the_heartbeat_that_brought_it(
     assert len(stage.beats) - before == beats
 
 
-def test_an_answer_that_names_no_interval_leaves_the_last_one(stage: ScriptedCoordinator):
+def test_response_without_interval_keeps_last_interval(stage: ScriptedCoordinator):
     stage.joined()
     interval(stage, 0)
     before = len(stage.beats)
@@ -58,7 +56,7 @@ def test_an_answer_that_names_no_interval_leaves_the_last_one(stage: ScriptedCoo
     assert len(stage.beats) - before == 4
 
 
-def test_a_coordinator_that_never_names_an_interval_gets_a_heartbeat_every_five_seconds(stage: ScriptedCoordinator):
+def test_default_heartbeat_interval_is_five_seconds(stage: ScriptedCoordinator):
     interval(stage, 0)
     stage.joined()
     before = len(stage.beats)
@@ -69,7 +67,7 @@ def test_a_coordinator_that_never_names_an_interval_gets_a_heartbeat_every_five_
 
 
 @pytest.mark.parametrize("answer", [E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR, HANG_UP])
-def test_a_heartbeat_that_failed_is_repeated_after_a_back_off(stage: ScriptedCoordinator, answer: object):
+def test_failed_heartbeat_is_repeated_after_back_off(stage: ScriptedCoordinator, answer: object):
     stage.joined(**SLOW)
     stage.then(Heartbeat, answer)
     before = len(stage.beats)
@@ -82,7 +80,7 @@ def test_a_heartbeat_that_failed_is_repeated_after_a_back_off(stage: ScriptedCoo
     assert len(stage.beats) == before + 2
 
 
-def test_a_denied_heartbeat_is_repeated_at_the_interval(stage: ScriptedCoordinator):
+def test_denied_heartbeat_is_repeated_at_interval(stage: ScriptedCoordinator):
     user = stage.joined(retry_backoff_ms=10, retry_backoff_max_ms=10)
     stage.then(Heartbeat, *[E.TOPIC_AUTHORIZATION_FAILED] * 100)
     before = len(stage.beats)
@@ -96,7 +94,7 @@ def test_a_denied_heartbeat_is_repeated_at_the_interval(stage: ScriptedCoordinat
 
 
 @pytest.mark.parametrize("is_member", [False, True])
-def test_a_denied_heartbeat_waits_for_the_back_off_too(stage: ScriptedCoordinator, is_member: bool):
+def test_denied_heartbeat_waits_for_back_off(stage: ScriptedCoordinator, is_member: bool):
     user = stage.joined(**SLOW) if is_member else stage.member(**SLOW)
     stage.then(Heartbeat, E.TOPIC_AUTHORIZATION_FAILED)
     before = len(stage.beats)
@@ -111,7 +109,7 @@ def test_a_denied_heartbeat_waits_for_the_back_off_too(stage: ScriptedCoordinato
     assert len(stage.beats) == before + 2
 
 
-def test_an_answer_ends_the_back_off(stage: ScriptedCoordinator):
+def test_successful_heartbeat_resets_back_off(stage: ScriptedCoordinator):
     """Counted from the first failure: a second one, later, waits no longer than the first."""
     stage.joined(retry_backoff_ms=100, retry_backoff_max_ms=100_000)
     stage.then(Heartbeat, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 6)
@@ -123,7 +121,7 @@ def test_an_answer_ends_the_back_off(stage: ScriptedCoordinator):
     stage.loop.run_until(lambda: len(stage.beats) == before + 2, 200)
 
 
-def test_a_trouble_with_heartbeats_is_told_and_its_end(stage: ScriptedCoordinator):
+def test_heartbeat_outage_is_logged_with_its_end(stage: ScriptedCoordinator):
     stage.then(Heartbeat, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 20)
     user = stage.joined()
 
@@ -133,7 +131,7 @@ def test_a_trouble_with_heartbeats_is_told_and_its_end(stage: ScriptedCoordinato
     assert last.startswith("heartbeats to group 'g' succeed again, after ")
 
 
-def test_a_goodbye_that_nobody_is_left_to_hear_is_over_at_once(stage: ScriptedCoordinator):
+def test_leave_without_connection_completes_at_once(stage: ScriptedCoordinator):
     user = stage.joined()
     promise = user.leave()
     user.machine.group.lookup.mark_unknown()
@@ -145,7 +143,7 @@ def test_a_goodbye_that_nobody_is_left_to_hear_is_over_at_once(stage: ScriptedCo
 
 
 @pytest.mark.parametrize("answer", [E.UNKNOWN_MEMBER_ID, HANG_UP])
-def test_a_goodbye_is_over_whatever_is_said_to_it(stage: ScriptedCoordinator, answer: object):
+def test_leave_completes_with_any_response(stage: ScriptedCoordinator, answer: object):
     user = stage.joined()
     stage.then(Heartbeat, answer)
 
@@ -153,7 +151,7 @@ def test_a_goodbye_is_over_whatever_is_said_to_it(stage: ScriptedCoordinator, an
     assert not user.machine.failures
 
 
-def test_a_user_who_comes_back_in_the_last_moment_is_still_a_member(stage: ScriptedCoordinator):
+def test_poll_just_before_max_poll_interval_keeps_membership(stage: ScriptedCoordinator):
     user = stage.joined(max_poll_interval_ms=8_000)
 
     stage.loop.run(7_999)
@@ -165,7 +163,7 @@ def test_a_user_who_comes_back_in_the_last_moment_is_still_a_member(stage: Scrip
     assert len(stage.goodbyes) == 1
 
 
-def test_a_poll_may_last_longer_than_the_time_between_polls(stage: ScriptedCoordinator):
+def test_poll_may_last_longer_than_max_poll_interval(stage: ScriptedCoordinator):
     user = stage.joined(max_poll_interval_ms=8_000)
     stage.loop.run(4_000)
 
@@ -175,7 +173,7 @@ def test_a_poll_may_last_longer_than_the_time_between_polls(stage: ScriptedCoord
     assert stage.goodbyes == []
 
 
-def test_a_cluster_that_knows_no_patterns_is_not_told_that_one_is_given_up():
+def test_cleared_pattern_is_not_sent_to_heartbeat_version_0():
     told = Heartbeat(group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"])
     cleared = Heartbeat(
         group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"], subscribed_topic_regex=""
@@ -186,7 +184,7 @@ def test_a_cluster_that_knows_no_patterns_is_not_told_that_one_is_given_up():
     assert heartbeat_shape(told, 0) is told
 
 
-def test_a_fatal_answer_costs_no_back_off_once_the_user_knows(stage: ScriptedCoordinator):
+def test_fatal_response_has_no_back_off_after_error_is_raised(stage: ScriptedCoordinator):
     user = stage.joined(**SLOW)
     stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS, E.GROUP_AUTHORIZATION_FAILED)
     stage.loop.run_until(lambda: bool(user.machine.failures))
@@ -200,7 +198,7 @@ def test_a_fatal_answer_costs_no_back_off_once_the_user_knows(stage: ScriptedCoo
     assert len(stage.beats) == before + 1
 
 
-def test_who_tries_again_after_a_fatal_answer_waits_as_after_a_first_failure(stage: ScriptedCoordinator):
+def test_back_off_restarts_after_fatal_response(stage: ScriptedCoordinator):
     user = stage.member(retry_backoff_ms=100, retry_backoff_max_ms=100_000)
     stage.then(Heartbeat, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 6, E.GROUP_AUTHORIZATION_FAILED)
     user.poll()
@@ -225,7 +223,7 @@ def counted(user: User, now_ms: int) -> tuple[int, int, bool]:
     return latency.total_count, failed.total_count, rebalances.began_ms is not None
 
 
-def test_a_rebalance_that_loses_its_member_counts_as_failed_and_ends_with_the_next_assignment(
+def test_rebalance_with_lost_membership_counts_as_failed(
     stage: ScriptedCoordinator,
 ):
     stage.hidden = {"u"}
@@ -243,7 +241,7 @@ def test_a_rebalance_that_loses_its_member_counts_as_failed_and_ends_with_the_ne
     assert counted(user, stage.now_ms) == (1, 1, False)
 
 
-def test_a_member_that_is_fenced_outside_of_a_rebalance_has_failed_none(stage: ScriptedCoordinator):
+def test_fencing_outside_of_rebalance_counts_no_failed_rebalance(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
 
@@ -252,7 +250,7 @@ def test_a_member_that_is_fenced_outside_of_a_rebalance_has_failed_none(stage: S
     assert counted(user, stage.now_ms) == (1, 0, False)
 
 
-def test_a_coordinator_that_assigns_nothing_at_all_ends_the_rebalance_too(stage: ScriptedCoordinator):
+def test_empty_assignment_completes_rebalance(stage: ScriptedCoordinator):
     every = {"heartbeat_interval_ms": INTERVAL_MS}
     answers = [
         ConsumerGroupHeartbeatResponse(member_epoch=1, assignment=assignment_of("u-0"), **every),
@@ -270,7 +268,7 @@ def test_a_coordinator_that_assigns_nothing_at_all_ends_the_rebalance_too(stage:
     assert user.machine.is_stable
 
 
-def test_a_goodbye_in_the_middle_of_a_rebalance_does_not_end_it(stage: ScriptedCoordinator):
+def test_leave_during_rebalance_does_not_complete_it(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     stage.assign("u-0")
     user = stage.member(["t", "u"])

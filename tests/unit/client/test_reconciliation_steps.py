@@ -31,7 +31,7 @@ def gives_up_what_it_has_read(stage: ScriptedCoordinator, **options: object) -> 
     return user
 
 
-def test_a_rebalance_is_over_once_the_user_has_what_is_assigned_whatever_the_coordinator_says(
+def test_rebalance_ends_when_user_has_assignment(
     stage: ScriptedCoordinator,
 ):
     user = stage.member()
@@ -49,7 +49,7 @@ def test_a_rebalance_is_over_once_the_user_has_what_is_assigned_whatever_the_coo
     assert rebalances.latency.summary(stage.now_ms).total_count == 1
 
 
-def test_what_can_be_taken_is_not_owned_before_the_user_polls(stage: ScriptedCoordinator):
+def test_assignment_is_not_owned_before_next_poll(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.then(Heartbeat, E.NONE, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error everything is said again
     stage.assign("t-0 t-1")
@@ -62,7 +62,7 @@ def test_what_can_be_taken_is_not_owned_before_the_user_polls(stage: ScriptedCoo
     assert [owned_of(r) for r in stage.beats[before:]][:2] == [None, "t-0"]
 
 
-def test_nothing_more_is_taken_before_the_coordinator_has_heard_what_was_taken(stage: ScriptedCoordinator):
+def test_next_target_waits_for_acknowledgement(stage: ScriptedCoordinator):
     stage.hidden = {"u"}
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"], metadata_max_age_ms=1_000, request_timeout_ms=10_000)
@@ -79,7 +79,7 @@ def test_nothing_more_is_taken_before_the_coordinator_has_heard_what_was_taken(s
     assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
 
 
-def test_once_all_is_taken_there_is_nothing_to_do_for_the_user(stage: ScriptedCoordinator):
+def test_completed_reconciliation_has_no_work(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.until(lambda: len(user.records) == 10)
     assert not user.machine.needs_user
@@ -90,7 +90,7 @@ def test_once_all_is_taken_there_is_nothing_to_do_for_the_user(stage: ScriptedCo
     assert not user.machine.needs_user
 
 
-def test_a_commit_that_is_waited_for_is_no_reason_to_go_on_unless_the_member_falls_out(stage: ScriptedCoordinator):
+def test_pending_commit_blocks_reconciliation_unless_membership_is_lost(stage: ScriptedCoordinator):
     user = gives_up_what_it_has_read(stage, retry_backoff_ms=30_000, retry_backoff_max_ms=30_000)
     stage.loop.settle()
     assert not user.machine.needs_user
@@ -103,7 +103,7 @@ def test_a_commit_that_is_waited_for_is_no_reason_to_go_on_unless_the_member_fal
     assert user.told[-1] == ("lost", "t-0")
 
 
-def test_a_user_who_leaves_in_the_middle_hears_nothing_of_it_in_its_next_group(stage: ScriptedCoordinator):
+def test_unsubscribe_during_reconciliation_drops_its_callbacks(stage: ScriptedCoordinator):
     user = stage.joined(enable_auto_commit="false")
     stage.assign("t-1")
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)

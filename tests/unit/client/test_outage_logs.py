@@ -45,7 +45,7 @@ def said(user: User) -> list[str]:
 # No broker
 
 
-def test_an_address_where_nobody_listens_is_named_at_once_and_again_each_minute(stage: ScriptedGroup):
+def test_unreachable_address_is_logged_at_once_and_each_minute(stage: ScriptedGroup):
     stage.loop.stop(ONE)
     user = stage.user("t", group_id="g")
 
@@ -57,7 +57,7 @@ def test_an_address_where_nobody_listens_is_named_at_once_and_again_each_minute(
     assert re.fullmatch(r"no broker at one:9092: Connection refused; retrying for 6\d s", again)
 
 
-def test_a_broker_that_goes_and_comes_back_is_told_of_both_times(stage: ScriptedGroup):
+def test_lost_and_restored_connection_is_logged(stage: ScriptedGroup):
     user = reader(stage)
     stage.until(lambda: user.records)
     assert said(user) == []
@@ -73,7 +73,7 @@ def test_a_broker_that_goes_and_comes_back_is_told_of_both_times(stage: Scripted
     assert back.level is Level.INFO
 
 
-def test_a_connection_that_nobody_needs_may_end_without_a_word(stage: ScriptedGroup):
+def test_idle_connection_loss_is_not_logged(stage: ScriptedGroup):
     user = stage.user()
     user.machine.metadata.track(["t"])
     stage.loop.run(1000)
@@ -84,7 +84,7 @@ def test_a_connection_that_nobody_needs_may_end_without_a_word(stage: ScriptedGr
     assert said(user) == []
 
 
-def test_an_address_that_only_the_cluster_names_is_told_as_such(stage: ScriptedGroup):
+def test_unreachable_advertised_address_is_logged_as_advertised(stage: ScriptedGroup):
     metadata = stage.on_metadata
 
     def advertised(request: MetadataRequest, _version: int) -> MetadataResponse:
@@ -100,7 +100,7 @@ def test_an_address_that_only_the_cluster_names_is_told_as_such(stage: ScriptedG
     assert text.startswith("no broker at inside:9092, the advertised address of node 1 (advertised.")
 
 
-def test_a_request_that_is_not_answered_in_time_is_told(stage: ScriptedGroup):
+def test_request_timeout_is_logged(stage: ScriptedGroup):
     stage.fetch = lambda _: SILENCE
     user = reader(stage, request_timeout_ms=5000)
     stage.polls(7000)
@@ -123,7 +123,7 @@ def test_a_request_that_is_not_answered_in_time_is_told(stage: ScriptedGroup):
         (b"-ERR unknown command\r\n", "it answers in Redis's protocol"),
     ],
 )
-def test_another_protocol_is_known_by_its_first_bytes_and_raised(stage: ScriptedGroup, bytes_: bytes, words: str):
+def test_foreign_protocol_is_detected_by_first_bytes_and_raised(stage: ScriptedGroup, bytes_: bytes, words: str):
     stage.one.on(ApiVersionsRequest, lambda *_: bytes_)
     user = stage.user("t", group_id="g")
     stage.loop.run(100)
@@ -134,7 +134,7 @@ def test_another_protocol_is_known_by_its_first_bytes_and_raised(stage: Scripted
     assert words in said(user)[0]
 
 
-def test_it_is_known_when_the_bytes_come_one_by_one(stage: ScriptedGroup):
+def test_foreign_protocol_is_detected_from_single_bytes(stage: ScriptedGroup):
     stage.one.on(ApiVersionsRequest, lambda *_: HTTP[:1])
     user = stage.user("t", group_id="g")
     stage.loop.run(50)
@@ -146,7 +146,7 @@ def test_it_is_known_when_the_bytes_come_one_by_one(stage: ScriptedGroup):
     assert "it answers in HTTP" in said(user)[0]
 
 
-def test_when_a_broker_takes_its_place_the_consumer_goes_on(stage: ScriptedGroup):
+def test_consumer_continues_when_broker_replaces_foreign_server(stage: ScriptedGroup):
     answers = [HTTP, TLS_ALERT]
     real = stage.one._answer
 
@@ -164,7 +164,7 @@ def test_when_a_broker_takes_its_place_the_consumer_goes_on(stage: ScriptedGroup
     stage.until(lambda: user.records)
 
 
-def test_who_has_had_a_broker_takes_another_protocol_for_an_outage(stage: ScriptedGroup):
+def test_foreign_protocol_after_connection_is_an_outage(stage: ScriptedGroup):
     """As of a proxy that says in HTTP that its broker is away."""
     user = reader(stage)
     stage.until(lambda: user.records)
@@ -175,7 +175,7 @@ def test_who_has_had_a_broker_takes_another_protocol_for_an_outage(stage: Script
     assert "it answers in HTTP: not a Kafka broker; retrying" in said(user)[-1]
 
 
-def test_one_address_that_is_none_does_not_end_a_client_that_has_another(stage: ScriptedGroup):
+def test_foreign_address_does_not_fail_client_with_another_address(stage: ScriptedGroup):
     stage.loop.stop(ONE)
     other = ScriptedGroup().one
     other.on(ApiVersionsRequest, lambda *_: HTTP)
@@ -187,7 +187,7 @@ def test_one_address_that_is_none_does_not_end_a_client_that_has_another(stage: 
     stage.until(lambda: user.records)
 
 
-def test_who_says_nothing_or_hangs_up_before_the_first_answer_may_want_tls(stage: ScriptedGroup):
+def test_silent_address_hints_at_tls(stage: ScriptedGroup):
     stage.one.on(ApiVersionsRequest, lambda *_: SILENCE)
     user = stage.user("t", group_id="g", socket_connection_setup_timeout_ms=3000)
     stage.polls(3500)
@@ -199,7 +199,7 @@ def test_who_says_nothing_or_hangs_up_before_the_first_answer_may_want_tls(stage
     assert "the broker closed the connection before it had answered ApiVersions (a list" in said(user)[0]
 
 
-def test_a_cluster_too_old_to_be_spoken_to_is_raised(stage: ScriptedGroup):
+def test_too_old_cluster_is_raised(stage: ScriptedGroup):
     del stage.one.ranges[MetadataRequest.API_KEY]
     user = stage.user("t", group_id="g")
     stage.loop.run(200)
@@ -211,7 +211,7 @@ def test_a_cluster_too_old_to_be_spoken_to_is_raised(stage: ScriptedGroup):
 # No topic, no partition, nobody who leads
 
 
-def test_a_topic_that_is_not_there_is_told_and_that_it_came():
+def test_missing_topic_is_logged_until_it_exists():
     stage = ConsumerStage(auto_create_topics_enable=False)
     user = stage.user("nope", group_id="g")
     stage.polls(3000)
@@ -223,7 +223,7 @@ def test_a_topic_that_is_not_there_is_told_and_that_it_came():
     assert [text.partition(",")[0] for text in said(user)] == ["topic 'nope' exists"]
 
 
-def test_a_topic_that_is_made_by_asking_for_it_is_not_spoken_of():
+def test_auto_created_topic_is_not_logged():
     stage = ConsumerStage()
     user = stage.user("new", group_id="g")
     stage.until(lambda: user.owned == "new-0")
@@ -231,7 +231,7 @@ def test_a_topic_that_is_made_by_asking_for_it_is_not_spoken_of():
     assert said(user) == []
 
 
-def test_a_partition_that_is_not_there_is_told():
+def test_missing_partition_is_logged():
     stage = ConsumerStage()
     stage.topic("t", 2)
     user = stage.user()
@@ -241,7 +241,7 @@ def test_a_partition_that_is_not_there_is_told():
     assert said(user)[0].startswith("partition t-9 does not exist: topic 't' has partitions 0 to 1; retrying")
 
 
-def test_a_pattern_that_matches_nothing_is_told_and_that_it_does():
+def test_pattern_without_match_is_logged_until_it_matches():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user(group_id="g", metadata_max_age_ms=1000)
@@ -254,7 +254,7 @@ def test_a_pattern_that_matches_nothing_is_told_and_that_it_does():
     assert said(user)[0].startswith("a topic matches 'u.*', after ")
 
 
-def test_a_partition_without_a_leader_is_told(stage: ScriptedGroup):
+def test_leaderless_partition_is_logged(stage: ScriptedGroup):
     metadata = stage.on_metadata
 
     def leaderless(request: MetadataRequest, _version: int) -> MetadataResponse:
@@ -273,7 +273,7 @@ def test_a_partition_without_a_leader_is_told(stage: ScriptedGroup):
 # What brokers answer again and again
 
 
-def test_a_disk_that_refuses_is_told_at_once_and_when_it_is_over(stage: ScriptedGroup):
+def test_storage_error_is_logged_at_once_and_at_its_end(stage: ScriptedGroup):
     stage.then(FetchRequest, *[ErrorCode.KAFKA_STORAGE_ERROR] * 5)
     user = reader(stage)
     stage.until(lambda: user.records)
@@ -292,7 +292,7 @@ def test_a_disk_that_refuses_is_told_at_once_and_when_it_is_over(stage: Scripted
         (OffsetFetchRequest, ErrorCode.UNSTABLE_OFFSET_COMMIT, "the committed offset"),
     ],
 )
-def test_what_is_refused_for_long_is_told(stage: ScriptedGroup, request_: type, code: ErrorCode, words: str):
+def test_long_lasting_error_code_is_logged(stage: ScriptedGroup, request_: type, code: ErrorCode, words: str):
     stage.then(request_, *[code] * 8)
     user = stage.user("t", group_id="g")
     stage.until(lambda: user.records)
@@ -303,7 +303,7 @@ def test_what_is_refused_for_long_is_told(stage: ScriptedGroup, request_: type, 
 # The end
 
 
-def test_who_is_closed_waits_as_long_as_told_or_until_nobody_is_there(stage: ScriptedGroup):
+def test_close_waits_for_timeout_or_until_disconnected(stage: ScriptedGroup):
     user = reader(stage)
     stage.until(lambda: user.records)
     engine = user.machine.engine

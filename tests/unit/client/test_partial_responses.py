@@ -31,7 +31,7 @@ def join(world: World) -> Any:
     return world.asker.ask(JoinGroupRequest(group_id="g"), 1, timeout_ms=LONG_MS)
 
 
-def test_the_rest_of_an_answer_is_waited_for_as_long_as_other_answers_are():
+def test_partial_response_has_request_timeout_after_its_begin():
     world = World()
     world.one.on(JoinGroupRequest, lambda _, version: too_long(world.one, JoinGroupResponse(), version))
     unsent, began_ms = join(world), world.clock.now_ms()
@@ -44,7 +44,7 @@ def test_the_rest_of_an_answer_is_waited_for_as_long_as_other_answers_are():
     assert FIRST_CONNECTION not in [link.client_id for link in world.loop.links], "it is of no use any more"
 
 
-def test_an_answer_that_has_not_begun_may_take_its_time():
+def test_response_without_first_byte_keeps_its_own_timeout():
     world = World()
     late: list[int] = []
     world.one.on(JoinGroupRequest, lambda *_: late.append(world.clock.now_ms()) or b"")
@@ -58,7 +58,7 @@ def test_an_answer_that_has_not_begun_may_take_its_time():
 
 
 @pytest.mark.parametrize("begun", [1, 4, 5, 60])
-def test_a_socket_that_is_read_in_place_is_looked_after_too(begun: int):
+def test_partial_response_read_in_place_times_out(begun: int):
     world = World()
     engine, clock = world.engine, world.clock
     unsent = join(world)
@@ -87,7 +87,7 @@ def test_a_socket_that_is_read_in_place_is_looked_after_too(begun: int):
     assert isinstance(world.asker.answer_to(unsent), ApiTimeout)
 
 
-def test_a_member_joins_again_soon_after_an_answer_that_never_ends():
+def test_member_rejoins_after_partial_join_response():
     stage = ScriptedGroup()
     user = stage.user("t", group_id="g")
     joins = stage.on_join

@@ -41,7 +41,7 @@ def commits(stage: ScriptedGroup) -> list[OffsetCommitRequest]:
 # By the clock
 
 
-def test_who_commits_by_hand_commits_nothing_by_the_clock(stage: ScriptedGroup):
+def test_consumer_without_auto_commit_commits_nothing_by_timer(stage: ScriptedGroup):
     member(stage, auto_commit_interval_ms=1_000, **BY_HAND)
 
     stage.polls(5_000)
@@ -49,7 +49,7 @@ def test_who_commits_by_hand_commits_nothing_by_the_clock(stage: ScriptedGroup):
     assert commits(stage) == []
 
 
-def test_what_was_read_is_committed_at_the_end_of_the_interval_and_no_sooner(stage: ScriptedGroup):
+def test_auto_commit_sends_positions_at_interval(stage: ScriptedGroup):
     user = stage.user("t", group_id="g", auto_commit_interval_ms=20_000)
     stage.until(lambda: bool(user.told))
     assigned_ms = stage.now_ms  # the interval begins anew with what the listener did
@@ -66,7 +66,7 @@ def test_what_was_read_is_committed_at_the_end_of_the_interval_and_no_sooner(sta
     assert stage.committed == 10
 
 
-def test_an_auto_commit_that_may_pass_is_repeated_after_the_first_back_off(stage: ScriptedGroup):
+def test_auto_commit_is_retried_after_retriable_error(stage: ScriptedGroup):
     options = {"retry_backoff_ms": 1_000, "retry_backoff_max_ms": 100_000, "auto_commit_interval_ms": 60_000}
     user = stage.user("t", group_id="g", **options)
     stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
@@ -80,7 +80,7 @@ def test_an_auto_commit_that_may_pass_is_repeated_after_the_first_back_off(stage
     assert user.told == [("assigned", "t-0")]
 
 
-def test_an_auto_commit_that_failed_is_noted_with_its_reason(stage: ScriptedGroup):
+def test_failed_auto_commit_is_logged_with_reason(stage: ScriptedGroup):
     user = member(stage, auto_commit_interval_ms=1_000)
     stage.then(OffsetCommitRequest, E.INVALID_COMMIT_OFFSET_SIZE)
     stage.until(lambda: commits(stage))
@@ -93,7 +93,7 @@ def test_an_auto_commit_that_failed_is_noted_with_its_reason(stage: ScriptedGrou
 
 
 @pytest.mark.parametrize("code", [E.STALE_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID])
-def test_who_is_a_member_still_does_not_wait_for_an_interval_to_commit_again(code: ErrorCode):
+def test_member_retries_failed_auto_commit_before_next_interval(code: ErrorCode):
     stage = ScriptedCoordinator()
     user = stage.joined(auto_commit_interval_ms=20_000)
     stage.until(lambda: user.records)
@@ -108,7 +108,7 @@ def test_who_is_a_member_still_does_not_wait_for_an_interval_to_commit_again(cod
 # By the user
 
 
-def test_a_commit_that_finds_no_coordinator_fails_at_its_deadline(stage: ScriptedGroup):
+def test_commit_without_coordinator_fails_at_deadline(stage: ScriptedGroup):
     stage.then(FindCoordinatorRequest, SILENCE)
     user = stage.user(group_id="g", request_timeout_ms=30_000)
     user.machine.subscription.assign([tp("t-0")])
@@ -122,7 +122,7 @@ def test_a_commit_that_finds_no_coordinator_fails_at_its_deadline(stage: Scripte
     assert stage.now_ms == deadline_ms
 
 
-def test_a_broker_that_takes_no_commits_is_told_of_at_once(stage: ScriptedGroup):
+def test_auto_commit_outage_is_logged_at_once(stage: ScriptedGroup):
     del stage.one.ranges[OffsetCommitRequest.API_KEY]
     user = member(stage, **BY_HAND)
 
@@ -153,7 +153,7 @@ def test_commit_with_refused_metadata_is_counted_as_an_error(stage: ScriptedGrou
         (E.UNKNOWN_TOPIC_ID, 0, 1),
     ],
 )
-def test_before_a_commit_is_repeated_what_the_refusal_puts_in_doubt_is_asked_for(
+def test_coordinator_is_looked_up_before_commit_is_repeated(
     stage: ScriptedGroup, code: ErrorCode, lookups: int, refreshes: int
 ):
     user = member(stage, **BY_HAND)
@@ -170,7 +170,7 @@ def test_before_a_commit_is_repeated_what_the_refusal_puts_in_doubt_is_asked_for
 AT_5 = {tp("t-0"): OffsetAndMetadata(5)}
 
 
-def test_a_commit_that_is_repeated_does_not_overwrite_a_later_one(stage: ScriptedGroup):
+def test_repeated_commit_does_not_overwrite_later_commit(stage: ScriptedGroup):
     user = member(stage, retry_backoff_ms=1_000, retry_backoff_max_ms=1_000, **BY_HAND)
     stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     older = user.machine.commit(AT_3, stage.now_ms + 60_000)
@@ -181,7 +181,7 @@ def test_a_commit_that_is_repeated_does_not_overwrite_a_later_one(stage: Scripte
     assert (len(commits(stage)), stage.committed) == (2, 5)
 
 
-def test_a_commit_is_repeated_once_a_later_one_is_lost_and_says_what_that_one_said(stage: ScriptedGroup):
+def test_repeated_commit_sends_offset_of_later_lost_commit(stage: ScriptedGroup):
     user = member(stage, retry_backoff_ms=100, retry_backoff_max_ms=100, **BY_HAND)
     stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     older = user.machine.commit(AT_3, stage.now_ms + 60_000)
@@ -198,7 +198,7 @@ def test_a_commit_is_repeated_once_a_later_one_is_lost_and_says_what_that_one_sa
     assert stage.committed == 5
 
 
-def test_a_commit_that_was_written_in_part_is_repeated_for_the_rest(stage: ScriptedGroup):
+def test_partially_written_commit_repeats_only_the_rest(stage: ScriptedGroup):
     user = member(stage, **BY_HAND)
 
     def refuse_one(request: OffsetCommitRequest, _version: int) -> OffsetCommitResponse:
@@ -216,7 +216,7 @@ def test_a_commit_that_was_written_in_part_is_repeated_for_the_rest(stage: Scrip
 
 
 @pytest.mark.parametrize("next_life", [E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION])
-def test_a_commit_is_not_repeated_in_the_name_of_who_has_joined_anew(stage: ScriptedGroup, next_life: ErrorCode):
+def test_commit_is_not_repeated_after_rejoin(stage: ScriptedGroup, next_life: ErrorCode):
     user = member(stage, retry_backoff_ms=10_000, retry_backoff_max_ms=10_000, **BY_HAND)
     stage.then(OffsetCommitRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     promise = user.machine.commit(AT_3, stage.now_ms + 60_000)
@@ -231,7 +231,7 @@ def test_a_commit_is_not_repeated_in_the_name_of_who_has_joined_anew(stage: Scri
     assert (len(commits(stage)), stage.committed) == (1, -1)
 
 
-def test_who_falls_out_is_told_so_once_whoever_else_says_it(stage: ScriptedGroup):
+def test_lost_membership_is_logged_once(stage: ScriptedGroup):
     user = member(stage, heartbeat_interval_ms=3_000, **BY_HAND)
     stage.then(HeartbeatRequest, E.UNKNOWN_MEMBER_ID)
     stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)
@@ -250,7 +250,7 @@ def test_who_falls_out_is_told_so_once_whoever_else_says_it(stage: ScriptedGroup
     assert str(promise.error) == ("REBALANCE_IN_PROGRESS: the member has rejoined since; poll() and commit again")
 
 
-def test_a_refused_commit_of_partitions_assigned_by_hand_loses_no_membership(stage: ScriptedGroup):
+def test_failed_commit_of_manual_assignment_keeps_membership(stage: ScriptedGroup):
     user = stage.user(group_id="g", **BY_HAND)
     user.machine.subscription.assign([tp("t-0")])
     stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)
@@ -264,7 +264,7 @@ def test_a_refused_commit_of_partitions_assigned_by_hand_loses_no_membership(sta
 # In whose name
 
 
-def test_a_static_member_commits_in_the_name_of_its_instance(stage: ScriptedGroup):
+def test_static_member_commits_with_its_instance_id(stage: ScriptedGroup):
     user = member(stage, group_instance_id="i", **BY_HAND)
 
     stage.settled(user.machine.commit(AT_3, None))
@@ -274,7 +274,7 @@ def test_a_static_member_commits_in_the_name_of_its_instance(stage: ScriptedGrou
     assert told == (MEMBER, 1, "i")
 
 
-def test_who_reads_without_the_group_commits_as_nobody(stage: ScriptedGroup):
+def test_commit_without_subscription_has_no_member_id(stage: ScriptedGroup):
     user = stage.user(group_id="g", group_instance_id="i", **BY_HAND)
     user.machine.subscription.assign([tp("t-0")])
 
@@ -289,7 +289,7 @@ def test_who_reads_without_the_group_commits_as_nobody(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize(("unknown", "version"), [("u", 9), ("t", 10)])
-def test_offsets_go_by_name_where_the_id_of_any_topic_is_not_known(unknown: str, version: int):
+def test_commit_uses_topic_names_if_an_id_is_unknown(unknown: str, version: int):
     """By id is said from version 10 on: version 9 is the last one by name."""
     stage = ScriptedCoordinator()
     stage.hidden = {"u"}

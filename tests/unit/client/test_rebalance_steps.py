@@ -43,7 +43,7 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 @PROTOCOLS
-def test_nothing_is_due_while_the_listener_is_told(stage: ScriptedCoordinator, protocol: str):
+def test_rebalance_is_not_due_during_callback(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol, enable_auto_commit="false")
     rebalance = user.machine.group.rebalance
     seen: list[tuple[str, bool, bool]] = []
@@ -61,7 +61,7 @@ def test_nothing_is_due_while_the_listener_is_told(stage: ScriptedCoordinator, p
 
 
 @PROTOCOLS
-def test_nothing_is_due_for_who_has_unsubscribed(stage: ScriptedCoordinator, protocol: str):
+def test_rebalance_is_not_due_after_unsubscribe(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol, enable_auto_commit="false")
 
     stage.settled(user.leave())
@@ -70,7 +70,7 @@ def test_nothing_is_due_for_who_has_unsubscribed(stage: ScriptedCoordinator, pro
 
 
 @PROTOCOLS
-def test_what_is_due_is_so_once_the_commit_before_it_is_done(stage: ScriptedCoordinator, protocol: str):
+def test_rebalance_is_due_after_its_commit(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol)
     rebalance = user.machine.group.rebalance
     stage.until(lambda: all(state.position is not None for state in user.machine.subscription.assigned.values()))
@@ -88,9 +88,7 @@ def test_what_is_due_is_so_once_the_commit_before_it_is_done(stage: ScriptedCoor
 
 
 @PROTOCOLS
-def test_a_commit_that_nobody_answers_holds_a_rebalance_for_the_time_between_polls(
-    stage: ScriptedCoordinator, protocol: str
-):
+def test_unanswered_commit_delays_rebalance_for_max_poll_interval(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol, max_poll_interval_ms=LIMIT_MS)
     stage.until(lambda: all(state.position is not None for state in user.machine.subscription.assigned.values()))
     told = len(user.told)

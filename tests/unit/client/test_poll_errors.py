@@ -24,27 +24,27 @@ def machine():
     return made
 
 
-def test_without_a_position_and_a_policy_the_user_is_told_once(machine):
+def test_missing_position_without_reset_policy_is_raised_once(machine):
     with pytest.raises(NoOffsetForPartition, match="orders-0"):
         machine.raise_failure()
     machine.engine.handle(Tick(), NOW_MS)
     machine.raise_failure()
 
 
-def test_a_position_that_the_user_has_set_meanwhile_is_not_missed(machine):
+def test_error_of_partition_is_dropped_after_seek(machine):
     machine.subscription.state(ORDERS).seek(Position(7))
 
     machine.raise_failure()
     assert not machine.needs_user
 
 
-def test_a_partition_that_was_taken_away_meanwhile_is_not_spoken_of(machine):
+def test_error_of_revoked_partition_is_dropped(machine):
     machine.assign([TopicPartition("payments", 0)])
 
     machine.raise_failure()
 
 
-def test_another_assignment_of_the_same_partition_begins_anew(machine):
+def test_error_of_reassigned_partition_is_dropped(machine):
     machine.assign([])
     machine.assign([ORDERS])
     machine.subscription.state(ORDERS).seek(Position(7))
@@ -52,7 +52,7 @@ def test_another_assignment_of_the_same_partition_begins_anew(machine):
     machine.raise_failure()
 
 
-def test_what_is_about_no_position_stays(machine):
+def test_error_without_partition_is_kept(machine):
     machine.subscription.state(ORDERS).seek(Position(7))
     machine.failures.append(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "g"))
 

@@ -68,7 +68,7 @@ def connections(stage: ScriptedGroup, request_class: type) -> set[int]:
 # Its own clock
 
 
-def test_a_join_that_was_refused_is_tried_again_by_the_clock(stage: ScriptedGroup):
+def test_failed_join_is_retried_by_timer(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     stage.user("t", group_id="g", retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     stage.until(lambda: stage.sent(JoinGroupRequest))
@@ -79,7 +79,7 @@ def test_a_join_that_was_refused_is_tried_again_by_the_clock(stage: ScriptedGrou
     assert 8_000 <= stage.now_ms - refused_ms <= 12_000
 
 
-def test_a_leader_that_waits_for_metadata_beats_meanwhile(stage: ScriptedGroup):
+def test_leader_waiting_for_metadata_sends_heartbeats(stage: ScriptedGroup):
     leading_without_metadata(stage, heartbeat_interval_ms=3_000)
 
     stage.loop.run(9_500)
@@ -88,7 +88,7 @@ def test_a_leader_that_waits_for_metadata_beats_meanwhile(stage: ScriptedGroup):
     assert stage.sent(SyncGroupRequest) == []
 
 
-def test_a_leader_waits_ten_seconds_for_metadata_and_then_goes_on_by_the_clock(stage: ScriptedGroup):
+def test_leader_waits_ten_seconds_for_metadata(stage: ScriptedGroup):
     leading_without_metadata(stage, heartbeat_interval_ms=14_000)
     joined_ms = stage.now_ms
 
@@ -98,7 +98,7 @@ def test_a_leader_waits_ten_seconds_for_metadata_and_then_goes_on_by_the_clock(s
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
-def test_a_heartbeat_that_failed_is_repeated_before_its_interval_is_over(stage: ScriptedGroup, answer: object):
+def test_failed_heartbeat_is_repeated_before_its_interval(stage: ScriptedGroup, answer: object):
     member(stage, heartbeat_interval_ms=10_000)
     stage.then(HeartbeatRequest, answer)
     stage.loop.run_until(lambda: len(stage.sent(HeartbeatRequest)) == 1)
@@ -106,7 +106,7 @@ def test_a_heartbeat_that_failed_is_repeated_before_its_interval_is_over(stage: 
     stage.loop.run_until(lambda: len(stage.sent(HeartbeatRequest)) == 2, 1_000)
 
 
-def test_a_user_who_comes_back_in_the_last_moment_is_still_a_member(stage: ScriptedGroup):
+def test_poll_just_before_max_poll_interval_keeps_membership(stage: ScriptedGroup):
     user = member(stage, max_poll_interval_ms=8_000, session_timeout_ms=6_000)
 
     stage.loop.run(7_999)
@@ -118,7 +118,7 @@ def test_a_user_who_comes_back_in_the_last_moment_is_still_a_member(stage: Scrip
     assert len(stage.sent(LeaveGroupRequest)) == 1
 
 
-def test_a_poll_may_last_longer_than_the_time_between_polls(stage: ScriptedGroup):
+def test_poll_may_last_longer_than_max_poll_interval(stage: ScriptedGroup):
     user = member(stage, max_poll_interval_ms=8_000, session_timeout_ms=6_000)
     stage.loop.run(4_000)
 
@@ -128,7 +128,7 @@ def test_a_poll_may_last_longer_than_the_time_between_polls(stage: ScriptedGroup
     assert stage.sent(LeaveGroupRequest) == []
 
 
-def test_a_member_whose_heartbeats_are_answered_looks_for_no_other_coordinator(stage: ScriptedGroup):
+def test_member_with_answered_heartbeats_keeps_its_coordinator(stage: ScriptedGroup):
     member(stage, session_timeout_ms=6_000, heartbeat_interval_ms=2_000, max_poll_interval_ms=60_000)
     known = len(stage.sent(FindCoordinatorRequest))
 
@@ -141,7 +141,7 @@ def test_a_member_whose_heartbeats_are_answered_looks_for_no_other_coordinator(s
 # Around a rebalance
 
 
-def test_a_heartbeat_before_the_assignment_is_there_asks_for_no_second_rebalance(stage: ScriptedGroup):
+def test_heartbeat_before_assignment_requests_no_second_rebalance(stage: ScriptedGroup):
     user = leading_without_metadata(stage, heartbeat_interval_ms=3_000)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
 
@@ -152,7 +152,7 @@ def test_a_heartbeat_before_the_assignment_is_there_asks_for_no_second_rebalance
 
 
 @pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, HANG_UP])
-def test_a_back_off_begins_anew_once_a_join_was_answered(stage: ScriptedGroup, answer: object):
+def test_join_back_off_resets_after_success(stage: ScriptedGroup, answer: object):
     stage.then(JoinGroupRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 5)
     stage.then(SyncGroupRequest, answer)
     stage.user("t", group_id="g", retry_backoff_ms=100, retry_backoff_max_ms=100_000)
@@ -164,7 +164,7 @@ def test_a_back_off_begins_anew_once_a_join_was_answered(stage: ScriptedGroup, a
     assert stage.now_ms - synced_ms <= 300
 
 
-def test_a_new_subscription_does_not_wait_for_the_back_off_of_the_last(stage: ScriptedGroup):
+def test_new_subscription_does_not_wait_for_earlier_back_off(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     user = stage.user("t", group_id="g", retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     stage.until(lambda: stage.sent(JoinGroupRequest))
@@ -178,7 +178,7 @@ def test_a_new_subscription_does_not_wait_for_the_back_off_of_the_last(stage: Sc
     assert len(stage.sent(JoinGroupRequest)) == 2
 
 
-def test_the_refusal_of_a_heartbeat_from_before_the_join_means_nothing(stage: ScriptedGroup):
+def test_heartbeat_error_from_before_join_is_ignored(stage: ScriptedGroup):
     cooperative = {"partition_assignment_strategy": "cooperative-sticky", "enable_auto_commit": "false"}
     user = member(stage, heartbeat_interval_ms=3_000, **cooperative)
     stage.then(HeartbeatRequest, E.UNKNOWN_MEMBER_ID)
@@ -197,7 +197,7 @@ def test_the_refusal_of_a_heartbeat_from_before_the_join_means_nothing(stage: Sc
     assert list(user.notes_besides_resets()) == []
 
 
-def test_a_trouble_with_joining_is_told_and_its_end(stage: ScriptedGroup):
+def test_join_outage_is_logged_with_its_end(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 20)
     user = member(stage)
 
@@ -210,7 +210,7 @@ def test_a_trouble_with_joining_is_told_and_its_end(stage: ScriptedGroup):
 # Goodbyes
 
 
-def test_a_goodbye_goes_the_way_of_all_that_is_said_to_the_coordinator(stage: ScriptedGroup):
+def test_leave_uses_coordinator_connection(stage: ScriptedGroup):
     user = member(stage)
 
     stage.settled(user.leave())
@@ -218,7 +218,7 @@ def test_a_goodbye_goes_the_way_of_all_that_is_said_to_the_coordinator(stage: Sc
     assert connections(stage, LeaveGroupRequest) == connections(stage, SyncGroupRequest)
 
 
-def test_a_goodbye_does_not_wait_behind_a_join(stage: ScriptedGroup):
+def test_leave_does_not_wait_behind_join(stage: ScriptedGroup):
     user = member(stage)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, SILENCE)
@@ -229,7 +229,7 @@ def test_a_goodbye_does_not_wait_behind_a_join(stage: ScriptedGroup):
     assert connections(stage, LeaveGroupRequest).isdisjoint(connections(stage, JoinGroupRequest))
 
 
-def test_a_goodbye_that_nobody_is_left_to_hear_is_over_at_once(stage: ScriptedGroup):
+def test_leave_without_connection_completes_at_once(stage: ScriptedGroup):
     user = member(stage)
     promise = user.leave()
     user.machine.group.lookup.mark_unknown()
@@ -241,7 +241,7 @@ def test_a_goodbye_that_nobody_is_left_to_hear_is_over_at_once(stage: ScriptedGr
 
 
 @pytest.mark.parametrize("answer", [E.UNKNOWN_MEMBER_ID, HANG_UP])
-def test_a_goodbye_is_over_whatever_is_said_to_it(stage: ScriptedGroup, answer: object):
+def test_leave_completes_with_any_response(stage: ScriptedGroup, answer: object):
     user = member(stage)
     stage.then(LeaveGroupRequest, answer)
 

@@ -116,7 +116,7 @@ def alone() -> Alone:
 # Rounds that are over
 
 
-def test_the_answer_to_a_join_from_before_the_goodbye_is_not_that_to_the_next_one(alone: Alone):
+def test_join_response_from_before_leave_is_ignored_by_next_join(alone: Alone):
     before = alone.joins()
     alone.member.leave("as a test")
     again = alone.joins()
@@ -129,7 +129,7 @@ def test_the_answer_to_a_join_from_before_the_goodbye_is_not_that_to_the_next_on
     assert alone.member.generation == (6, ME, "range")
 
 
-def test_a_join_from_before_the_goodbye_fails_without_harm_to_the_next_one(alone: Alone):
+def test_failed_join_from_before_leave_does_not_affect_next_join(alone: Alone):
     before = alone.joins()
     alone.member.leave("as a test")
     alone.joins()
@@ -142,7 +142,7 @@ def test_a_join_from_before_the_goodbye_fails_without_harm_to_the_next_one(alone
     assert alone.member.state is MemberState.PREPARING_REBALANCE
 
 
-def test_an_old_coordinators_answer_to_a_sync_is_not_that_of_the_next_one(alone: Alone):
+def test_sync_response_of_former_coordinator_is_ignored(alone: Alone):
     old = alone.syncs(5)
     beat = alone.beats()
     alone.beaten(beat, E.UNKNOWN_MEMBER_ID)
@@ -157,7 +157,7 @@ def test_an_old_coordinators_answer_to_a_sync_is_not_that_of_the_next_one(alone:
     assert alone.member.take_assignment() == [tp("t-1")]
 
 
-def test_an_assignment_that_nobody_has_taken_goes_with_its_generation(alone: Alone):
+def test_unused_assignment_is_dropped_with_its_generation(alone: Alone):
     alone.synced(alone.syncs(5))
     assert alone.member.new_assignment == [tp("t-0")]
 
@@ -167,7 +167,7 @@ def test_an_assignment_that_nobody_has_taken_goes_with_its_generation(alone: Alo
     assert alone.member.rejoin_reason == "a heartbeat was answered ILLEGAL_GENERATION"
 
 
-def test_an_assignment_that_nobody_has_taken_goes_with_the_next_join(alone: Alone):
+def test_unused_assignment_is_dropped_by_next_join(alone: Alone):
     alone.synced(alone.syncs(5))
 
     alone.joins()
@@ -175,7 +175,7 @@ def test_an_assignment_that_nobody_has_taken_goes_with_the_next_join(alone: Alon
     assert alone.member.take_assignment() is None
 
 
-def test_heartbeats_that_a_refusal_held_up_begin_again_with_the_next_generation(alone: Alone):
+def test_paused_heartbeats_resume_with_next_generation(alone: Alone):
     """The group begins another rebalance before the user has polled, and heard of the refusal."""
     sync = alone.syncs(5)
     alone.beaten(alone.beats(), E.GROUP_AUTHORIZATION_FAILED)
@@ -191,7 +191,7 @@ def test_heartbeats_that_a_refusal_held_up_begin_again_with_the_next_generation(
     assert alone.failures, "the user is still to hear of it"
 
 
-def test_a_round_that_was_overtaken_is_joined_again_at_once_with_that_as_the_reason():
+def test_sync_with_rebalance_in_progress_rejoins_with_reason():
     alone = Alone(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
 
     alone.synced(alone.syncs(5), code=E.REBALANCE_IN_PROGRESS)
@@ -200,7 +200,7 @@ def test_a_round_that_was_overtaken_is_joined_again_at_once_with_that_as_the_rea
     assert again.request.reason == "the group began another rebalance before this one was complete"
 
 
-def test_a_join_that_is_overtaken_by_the_next_rebalance_is_repeated_at_once():
+def test_join_with_rebalance_in_progress_is_repeated_at_once():
     alone = Alone(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     answer = JoinGroupResponse(error_code=E.REBALANCE_IN_PROGRESS)
 
@@ -209,7 +209,7 @@ def test_a_join_that_is_overtaken_by_the_next_rebalance_is_repeated_at_once():
     assert len(alone.says(JoinGroupRequest)) == 1
 
 
-def test_a_coordinator_that_does_not_know_a_member_which_joins_again_gives_it_another_name(alone: Alone):
+def test_rejoin_with_unknown_member_id_gets_new_member_id(alone: Alone):
     alone.synced(alone.syncs(5))
     refusal = JoinGroupResponse(error_code=E.UNKNOWN_MEMBER_ID)
     again = alone.joins()
@@ -221,7 +221,7 @@ def test_a_coordinator_that_does_not_know_a_member_which_joins_again_gives_it_an
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "other"}, {"assignment": b"\0"}])
-def test_an_assignment_of_the_wrong_kind_is_not_taken_and_no_heartbeat_follows(alone: Alone, wrong: dict[str, Any]):
+def test_sync_with_other_protocol_type_is_rejected_and_stops_heartbeats(alone: Alone, wrong: dict[str, Any]):
     alone.synced(alone.syncs(5), **wrong)
 
     assert alone.failures
@@ -235,7 +235,7 @@ def test_an_assignment_of_the_wrong_kind_is_not_taken_and_no_heartbeat_follows(a
 
 
 @pytest.mark.parametrize("end", ["an answer", "another generation"])
-def test_the_back_off_of_heartbeats_begins_anew_after(end: str):
+def test_heartbeat_back_off_restarts_after(end: str):
     alone = Alone(retry_backoff_ms=100, retry_backoff_max_ms=100_000)
     alone.synced(alone.syncs(5))
     for _ in range(5):
@@ -256,14 +256,14 @@ def test_the_back_off_of_heartbeats_begins_anew_after(end: str):
 # Coordinators that move
 
 
-def test_a_sync_that_the_wrong_node_refused_looks_for_the_right_one(alone: Alone):
+def test_sync_to_wrong_node_looks_up_coordinator(alone: Alone):
     alone.synced(alone.syncs(5), code=E.NOT_COORDINATOR)
 
     assert alone.lookup.node_id is None
     assert alone.member.state is MemberState.PREPARING_REBALANCE
 
 
-def test_a_leader_that_has_lost_its_coordinator_joins_the_next_one_at_once():
+def test_leader_without_coordinator_rejoins_at_once():
     """Its part of the work was waited for: the metadata of a topic that nobody told of in ten seconds."""
     alone = Alone(retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
     alone.joined(alone.joins(), 5, leader=ME, members=[ME, "untold"])
@@ -281,7 +281,7 @@ def test_a_leader_that_has_lost_its_coordinator_joins_the_next_one_at_once():
 # Two things at once
 
 
-def test_who_leaves_for_not_polling_sends_no_heartbeat_in_the_same_moment():
+def test_leave_after_poll_timeout_sends_no_heartbeat():
     alone = Alone(max_poll_interval_ms=8_000, session_timeout_ms=8_000)
     alone.synced(alone.syncs(5))
     alone.now_ms += 8_000
@@ -293,7 +293,7 @@ def test_who_leaves_for_not_polling_sends_no_heartbeat_in_the_same_moment():
     assert alone.says(HeartbeatRequest) == []
 
 
-def test_who_waits_for_the_answer_to_a_heartbeat_is_not_woken_for_the_next_one(alone: Alone):
+def test_heartbeat_in_flight_sets_no_heartbeat_timer(alone: Alone):
     alone.synced(alone.syncs(5))
     alone.now_ms = alone.member.clocks.heartbeat_at_ms
 
@@ -306,7 +306,7 @@ def test_who_waits_for_the_answer_to_a_heartbeat_is_not_woken_for_the_next_one(a
 # Who is not in the group yet
 
 
-def test_who_goes_before_it_has_a_name_says_no_goodbye(alone: Alone):
+def test_leave_without_member_id_sends_no_leave_group(alone: Alone):
     alone.joins()
 
     promise = alone.member.leave("as a test")
@@ -315,7 +315,7 @@ def test_who_goes_before_it_has_a_name_says_no_goodbye(alone: Alone):
     assert alone.says(LeaveGroupRequest) == []
 
 
-def test_after_a_goodbye_the_next_join_is_that_of_a_stranger(alone: Alone):
+def test_join_after_leave_has_no_member_id(alone: Alone):
     alone.synced(alone.syncs(5))
     alone.member.leave("as a test")
     assert len(alone.says(LeaveGroupRequest)) == 1
@@ -323,7 +323,7 @@ def test_after_a_goodbye_the_next_join_is_that_of_a_stranger(alone: Alone):
     assert alone.joins().request.member_id == ""
 
 
-def test_nobody_works_on_partitions_of_the_group_before_the_first_ones_were_told(alone: Alone):
+def test_user_generation_is_unset_before_first_assignment(alone: Alone):
     assert not alone.member.user_generation.is_member
     alone.synced(alone.syncs(5))
     assert not alone.member.user_generation.is_member
@@ -332,7 +332,7 @@ def test_nobody_works_on_partitions_of_the_group_before_the_first_ones_were_told
     assert alone.member.user_generation == (5, ME, "range")
 
 
-def test_what_was_told_before_its_loss_is_worked_on_under_the_old_generation(alone: Alone):
+def test_user_generation_outlives_lost_membership(alone: Alone):
     alone.synced(alone.syncs(5))
     alone.member.accept([tp("t-0")])
     alone.beaten(alone.beats(), E.UNKNOWN_MEMBER_ID)
@@ -351,7 +351,7 @@ def wanted(alone: Alone) -> set[str]:
 
 
 @pytest.mark.parametrize("end", ["another leads", "it is unknown", "it leaves", "the sync is refused"])
-def test_who_leads_no_more_asks_no_more_for_what_others_read(end: str):
+def test_former_leader_tracks_only_its_own_topics(end: str):
     alone = Alone(session_timeout_ms=30_000)
     alone.joined(alone.joins(), 5, leader=ME, members=[ME, "other"])
     assert wanted(alone) == {"t", ME, "other"}
