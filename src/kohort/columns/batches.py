@@ -1,8 +1,8 @@
-"""Which stretches of a fetched buffer hold records that count.
+"""Selection of the record sections of a fetched buffer.
 
-A Fetch answers with whole batches as they were stored, perhaps with a partial one at the end and with records before
-the offset that was asked for. This walk checks each batch, leaves out control batches and aborted transactions, and
-decompresses into bounded buffers; what lies inside a stretch is for the record walks (``plain``, ``kernels``).
+A Fetch response has whole batches as stored, with records before the fetch offset and a partial batch at the end.
+``sections`` checks each batch, skips control batches and aborted transactions, and decompresses up to a limit;
+``plain`` and ``kernels`` read the records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMMIT_MARKER: Final = 1
 
 @dataclass(slots=True)
 class RecordSection:
-    """The records of one batch: ``data[start:end]``, decompressed."""
+    """Decompressed records of one batch: ``data[start:end]``."""
 
     header: BatchHeader
     data: Buffer
@@ -31,7 +31,7 @@ class RecordSection:
 
 
 class OffsetRange(NamedTuple):
-    """Where a buffer came from, and which of its offsets are wanted: from ``start_offset`` up to ``end_offset``."""
+    """Source partition of a buffer, and its offsets to read: ``start_offset`` up to ``end_offset``."""
 
     topic: str
     partition: int
@@ -39,32 +39,30 @@ class OffsetRange(NamedTuple):
     end_offset: int | None = None
 
     def corrupt(self, problem: str, offset: int) -> CorruptRecord:
-        """Return the error that names this place."""
         return CorruptRecord(problem, topic=self.topic, partition=self.partition, offset=offset)
 
 
 class ReadOptions(NamedTuple):
-    """What is checked of batches, what is left out of them, and how large one may be once decompressed."""
+    """Checks of batches, size limit after decompression, and aborted transactions to skip."""
 
     check_crcs: bool = True
     max_batch_bytes: int = DEFAULT_MAX_BYTES
     aborted: Sequence[tuple[int, int]] = ()
-    """Transactions to leave out, as (producer id, first offset): of a Fetch with isolation level read_committed."""
+    """(producer id, first offset) of aborted transactions, from a Fetch with isolation level read_committed."""
 
 
 USUAL: Final = ReadOptions()
 
 
-def raise_first(error: CorruptRecord, wanted: OffsetRange, read: Callable[[OffsetRange], object]) -> NoReturn:
-    """Raise ``error``, or the fault of an earlier batch, which a reader of many batches at once may meet after it.
+def raise_first(error: CorruptRecord, span: OffsetRange, read: Callable[[OffsetRange], object]) -> NoReturn:
+    """Raise ``error``, or the error of an earlier batch.
 
-    Each stage of such a reader (decompression, the walk, text) may hide an earlier fault that a later stage finds: it
-    is looked before each fault until nothing is wrong there. So the records before the offset that the error names are
-    good, and can be had.
+    A reader of many batches may find a later error first: each stage (decompression, records, text) runs over all
+    batches. So read again up to the error until that succeeds; then all records before the raised offset are valid.
     """
-    while error.offset > wanted.start_offset:
+    while error.offset > span.start_offset:
         try:
-            read(wanted._replace(end_offset=error.offset))
+            read(span._replace(end_offset=error.offset))
         except CorruptRecord as earlier:
             if earlier.offset >= error.offset:
                 break
@@ -74,75 +72,76 @@ def raise_first(error: CorruptRecord, wanted: OffsetRange, read: Callable[[Offse
     raise error
 
 
-def sections(buf: Buffer, wanted: OffsetRange, options: ReadOptions = USUAL) -> Iterator[RecordSection]:
-    """Yield the batches of ``buf`` that overlap the wanted offsets. Raises CorruptRecord."""
+def sections(buf: Buffer, span: OffsetRange, options: ReadOptions = USUAL) -> Iterator[RecordSection]:
+    """Yield the batches of ``buf`` that overlap ``span``. Raises CorruptRecord."""
     filter_aborted = AbortedFilter(options.aborted) if options.aborted else None
-    for at, header in headers_of(buf, wanted):
-        if wanted.end_offset is not None and header.base_offset >= wanted.end_offset:
+    for at, header in headers_of(buf, span):
+        if span.end_offset is not None and header.base_offset >= span.end_offset:
             return
         if options.check_crcs:
-            checked(buf, at, header, wanted)
-        check_counts(header, wanted)
+            checked(buf, at, header, span)
+        check_counts(header, span)
         if filter_aborted is not None and filter_aborted.skips(header, buf, at):
             continue
-        if header.is_control or header.record_count == 0 or header.last_offset < wanted.start_offset:
+        if header.is_control or header.record_count == 0 or header.last_offset < span.start_offset:
             continue
-        yield section_of(buf, at, header, wanted, options.max_batch_bytes)
+        yield section_of(buf, at, header, span, options.max_batch_bytes)
 
 
-def headers_of(buf: Buffer, wanted: OffsetRange) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield the headers of the whole batches in ``buf``, in the order of their offsets. A malformed one, or one whose
-    offsets go back (no checksum covers them), is an error that names the place, unless it lies after the wanted
-    offsets; its own offset field is not believed, the batch before it says where it is."""
-    expected, after = wanted.start_offset, 0
+def headers_of(buf: Buffer, span: OffsetRange) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield position and header of each whole batch in ``buf``, with increasing offsets.
+
+    Raises CorruptRecord for a malformed header or decreasing offsets, unless after ``span``. The error has the end
+    offset of the previous batch: no checksum covers the base offset.
+    """
+    expected, after = span.start_offset, 0
     try:
         for at, header in split_batches(buf):
             if header.base_offset < 0:
-                problem = f"a batch of offsets {header.base_offset} to {header.last_offset}"
-                raise wanted.corrupt(problem, expected)  # judged below, as any malformed batch is
+                problem = f"batch has offsets {header.base_offset} to {header.last_offset}"
+                raise span.corrupt(problem, expected)  # the handler below checks its offset
             if header.base_offset < after:
-                problem = f"a batch that begins at offset {header.base_offset}, after one that ends at {after - 1}"
-                raise wanted.corrupt(problem, expected)
+                problem = f"batch begins at offset {header.base_offset}, after a batch that ends at {after - 1}"
+                raise span.corrupt(problem, expected)
             after = header.next_offset
             expected = max(expected, after)
             yield at, header
     except CorruptRecord as error:
-        if wanted.end_offset is None or expected < wanted.end_offset:
-            raise wanted.corrupt(error.problem, expected) from None
+        if span.end_offset is None or expected < span.end_offset:
+            raise span.corrupt(error.problem, expected) from None
 
 
-def checked(buf: Buffer, at: int, header: BatchHeader, wanted: OffsetRange) -> None:
-    """Raise CorruptRecord, with the place, where the CRC does not match."""
+def checked(buf: Buffer, at: int, header: BatchHeader, span: OffsetRange) -> None:
+    """Check the CRC. Raises CorruptRecord with topic, partition and offset."""
     try:
         check_crc(buf, at, header)
     except CorruptRecord as error:
-        raise wanted.corrupt(error.problem, header.base_offset) from None
+        raise span.corrupt(error.problem, header.base_offset) from None
 
 
-def check_counts(header: BatchHeader, wanted: OffsetRange) -> None:
-    """Raise CorruptRecord for a header whose offsets or count no batch can have."""
+def check_counts(header: BatchHeader, span: OffsetRange) -> None:
+    """Check the offsets and the count of a header. Raises CorruptRecord."""
     if header.last_offset_delta < 0 or header.last_offset >= INT64_MAX:
-        problem = f"a batch of offsets {header.base_offset} to {header.last_offset}"
-        raise wanted.corrupt(problem, max(header.base_offset, wanted.start_offset))
+        problem = f"batch has offsets {header.base_offset} to {header.last_offset}"
+        raise span.corrupt(problem, max(header.base_offset, span.start_offset))
     if header.record_count < 0:
-        raise wanted.corrupt(f"a batch of {header.record_count} records", header.base_offset)
+        raise span.corrupt(f"batch has a count of {header.record_count} records", header.base_offset)
 
 
-def section_of(buf: Buffer, at: int, header: BatchHeader, wanted: OffsetRange, max_batch_bytes: int) -> RecordSection:
-    """Return the stretch of one batch, decompressed if need be."""
+def section_of(buf: Buffer, at: int, header: BatchHeader, span: OffsetRange, max_batch_bytes: int) -> RecordSection:
+    """Return the records of one batch, decompressed."""
     start, end = at + HEADER_BYTES, at + header.size
     try:
         if header.codec is Codec.NONE:
             return RecordSection(header, buf, start, end)
         data = decompress(header.codec, memoryview(buf)[start:end], max_batch_bytes)
     except CorruptRecord as error:
-        raise wanted.corrupt(error.problem, header.base_offset) from None
+        raise span.corrupt(error.problem, header.base_offset) from None
     return RecordSection(header, data, 0, len(data))
 
 
 def next_offset(buf: Buffer, start_offset: int, end_offset: int | None = None) -> int:
-    """Return where reading goes on after ``buf``: past control batches and compacted gaps, which hold no record to
-    count."""
+    """Return the next offset to fetch after ``buf``, past control batches and compacted gaps."""
     after = start_offset
     for _, header in split_batches(buf):
         after = max(after, header.next_offset)
@@ -150,15 +149,17 @@ def next_offset(buf: Buffer, start_offset: int, end_offset: int | None = None) -
 
 
 class AbortedFilter:
-    """Which transactional batches to leave out, as the consumer does it: a transaction is open from its first offset
-    in the list to its marker (protocol/producers.md#aborted-transactions)."""
+    """Filter of aborted transactional batches, for a consumer (protocol/producers.md#aborted-transactions).
+
+    A transaction is open from its first offset in the list to its marker.
+    """
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
         self._starts = sorted(((offset, producer_id) for producer_id, offset in aborted), reverse=True)
         self._open: set[int] = set()
 
     def skips(self, header: BatchHeader, buf: Buffer, at: int) -> bool:
-        """Tell whether the batch belongs to an aborted transaction. Batches must come in order."""
+        """Return True if the batch belongs to an aborted transaction. Needs the batches in order."""
         while self._starts and self._starts[-1][0] <= header.last_offset:
             self._open.add(self._starts.pop()[1])
         if header.producer_id not in self._open:
@@ -169,7 +170,6 @@ class AbortedFilter:
 
 
 def marker_type(buf: Buffer, at: int, header: BatchHeader) -> int:
-    """Return the type in a control record's key; control batches hold one short uncompressed record, whose lengths are
-    single bytes (protocol/records.md#control-records)."""
+    """Return the type in a control record's key; its lengths are single bytes (protocol/records.md#control-records)."""
     key = at + HEADER_BYTES + 5
     return int.from_bytes(bytes(buf[key + 2 : key + 4]), "big") if key + 4 <= at + header.size else 0

@@ -1,8 +1,8 @@
-"""Record batches to Arrow: the columns asked for, in just the schema asked for, without an object per record.
+"""Record batches to Arrow columns in a requested schema, without an object per record.
 
-One walk of the kernels checks everything and notes where keys and values lie; each column of them is then gathered into
-buffers of just its size. All buffers come from Arrow's own pool (fresh numpy arrays would cost three times as much, in
-page faults). Headers take a second walk, on request only.
+A kernel checks all records and stores the positions of keys and values; each column is then copied into buffers of its
+size. Buffers come from Arrow's pool: fresh numpy arrays cost three times as much, in page faults. Headers need a second
+pass, only on request.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ NOTED: Final[dict[str, tuple[int, ...]]] = {
     "value": (kernels.VALUE_AT, kernels.VALUE_LENGTH),
     "headers": (kernels.HEADERS_AT, kernels.HEADERS_END),
 }
-"""Arrays that a walk over records fills for each column."""
+"""Arrays that ``kernels.walk`` fills for each column."""
 COLUMN_ARRAYS: Final = frozenset({kernels.OFFSETS, kernels.TIMES})
-"""Arrays that a walk writes in the layout of an Arrow column."""
+"""Arrays that ``kernels.walk`` writes in the layout of an Arrow column."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """One field of a schema, and which column of records it asks for."""
+    """Field of a schema, and its column of records."""
 
     column: str
     name: str
@@ -58,7 +58,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestedColumns:
-    """``noted``: what a walk writes as columns; ``places``: what it writes for columns to be gathered from."""
+    """Requested schema. ``noted``: arrays that are columns; ``places``: arrays of positions to copy from."""
 
     schema: Any
     columns: tuple[Column, ...]
@@ -72,7 +72,7 @@ def column_for(field: Any, column: str = "") -> Column:
 
 
 def requested_columns(schema: pa.Schema) -> RequestedColumns:
-    """Raise UsageError for a column that records do not have, or one of a type that it cannot take."""
+    """Return the columns of ``schema``. Raises UsageError for an unknown column or an unsupported type."""
     known = _remembered.get(id(schema))
     if known is not None:
         return known
@@ -87,7 +87,7 @@ def requested_columns(schema: pa.Schema) -> RequestedColumns:
 
 
 _remembered: Final[dict[int, RequestedColumns]] = {}
-"""By the identity of the schema, which is nobody else's as long as the form holds it: schemas are slow to compare."""
+"""Cache by the schema's identity, because schemas are slow to compare; the entry keeps its schema alive."""
 
 
 INT32_MAX: Final = (1 << 31) - 1
@@ -95,42 +95,40 @@ CONSTANT_LEAST: Final = 4096
 CONSTANT_MOST: Final = 1 << 16
 SCRATCH_MOST: Final = 16 << 20
 CONSTANTS: Final = 16
-"""Columns of one value up to so many rows are remembered, and so many of them."""
+"""Number of cached columns with one value, and their size limit in rows (``CONSTANT_MOST``)."""
 
 
 def decode_batches(
     buf: Buffer,
-    wanted: OffsetRange,
+    span: OffsetRange,
     *,
     schema: pa.Schema | None = None,
     columns: Sequence[str] | None = None,
     options: ReadOptions = USUAL,
 ) -> pa.RecordBatch:
-    """Return the wanted records of ``buf`` (consecutive batches, perhaps with a partial one at the end), as one
-    RecordBatch.
+    """Return the records of ``buf`` within ``span`` as one RecordBatch.
 
-    The columns are those of ``schema``, or those named by ``columns`` in their usual types, or all but the headers.
-    ``buf`` must not change meanwhile. Raises CorruptRecord, with topic, partition and the offset of the bad batch; the
-    records before it are had by asking again with that offset as ``end_offset``. Raises UsageError for columns that
-    cannot be had.
+    ``buf``: consecutive batches, possibly with a partial one at the end; it must not change. The columns are those of
+    ``schema``, or the named ``columns`` in their usual types, or all but the headers. Raises CorruptRecord with topic,
+    partition and offset of the bad batch: the records before it can be read with that offset as ``end_offset``. Raises
+    UsageError for unknown columns or unsupported types.
     """
-    chunks = decode_chunks(buf, wanted, schema=schema, columns=columns, options=options, chunk_bytes=NO_LIMIT)
-    (whole,) = list(chunks) or [empty(wanted_schema(schema, columns))]
+    chunks = decode_chunks(buf, span, schema=schema, columns=columns, options=options, chunk_bytes=NO_LIMIT)
+    (whole,) = list(chunks) or [empty(requested_schema(schema, columns))]
     return whole
 
 
 def decode_chunks(
     buf: Buffer,
-    wanted: OffsetRange,
+    span: OffsetRange,
     *,
     schema: pa.Schema | None = None,
     columns: Sequence[str] | None = None,
     options: ReadOptions = USUAL,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what ``decode_batches`` returns in as many RecordBatches as it takes for none to hold much more than
-    ``chunk_bytes``: for buffers that decompress to more than should be in memory at once. Empty ones are left out."""
-    requested = requested_columns(wanted_schema(schema, columns))
+    """Yield the result of ``decode_batches`` in RecordBatches of about ``chunk_bytes``; none is empty."""
+    requested = requested_columns(requested_schema(schema, columns))
 
     def chunks(offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         for table in section_tables(buf, offsets, options, chunk_bytes):
@@ -139,18 +137,18 @@ def decode_chunks(
                 yield batch
 
     try:
-        yield from chunks(wanted)
+        yield from chunks(span)
     except CorruptRecord as error:
-        raise_first(error, wanted, lambda before: deque(chunks(before), maxlen=0))
+        raise_first(error, span, lambda before: deque(chunks(before), maxlen=0))
 
 
-def wanted_schema(schema: pa.Schema | None, columns: Sequence[str] | None) -> pa.Schema:
-    """Return the schema that the caller's words amount to, checked."""
+def requested_schema(schema: pa.Schema | None, columns: Sequence[str] | None) -> pa.Schema:
+    """Return the requested schema, checked."""
     if schema is None:
         return record_schema() if columns is None else record_schema(columns)
     if columns is not None:
         raise UsageError("give a schema or names of columns, not both")
-    requested_columns(schema)  # it is checked there
+    requested_columns(schema)  # checks the schema
     return schema
 
 
@@ -159,7 +157,7 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def record_batch(table: SectionTable, requested: RequestedColumns) -> pa.RecordBatch:
-    """Walk the table, and build each column from what the walk noted."""
+    """Read the records of the table, and build each column."""
     each = 8 * table.room
     with scratch(each * len(requested.places)) as address:
         at = {array: address + each * i for i, array in enumerate(requested.places)}
@@ -172,8 +170,7 @@ def record_batch(table: SectionTable, requested: RequestedColumns) -> pa.RecordB
 
 @contextmanager
 def scratch(size: int) -> Iterator[int]:
-    """Lend room for a moment, by its address. The next who needs some gets the same: to touch memory that
-    is new costs more than to write it."""
+    """Lend scratch memory by its address, and reuse it: writing fresh memory costs page faults."""
     try:
         room = _spare.pop()
     except IndexError:
@@ -191,12 +188,12 @@ _spare: Final[deque[Any]] = deque(maxlen=2)
 
 
 class Columns:
-    """The columns of one RecordBatch under construction, from the places that ``walk`` noted."""
+    """Columns of one RecordBatch under construction, from the positions that ``walk`` stored."""
 
     def __init__(self, table: SectionTable, arrays: Iterable[int], places: dict[int, int]) -> None:
-        """``arrays`` become columns as they are noted; ``places`` (array to address) are noted for the others."""
+        """Read the records. ``arrays`` become columns directly; ``places``: addresses of the other arrays."""
         self.table = table
-        self.wanted = table.wanted
+        self.span = table.span
         room = 8 * table.room
         self.noted = {array: pa.allocate_buffer(room) for array in arrays}
         self.places = places
@@ -207,8 +204,7 @@ class Columns:
         return pa.Array.from_buffers(field.type, self.rows, [None, self.noted[kernels.OFFSETS]], 0)
 
     def timestamp(self, field: Column) -> pa.Array:
-        """Return timestamps in the unit asked for; a record without one gets NULL, or -1 ms where NULL is not
-        allowed."""
+        """Return timestamps in the requested unit; NULL for none, or -1 ms in a non-nullable column."""
         data = self.noted[kernels.TIMES]
         kind = in_milliseconds(field)
         times = pa.Array.from_buffers(kind, self.rows, [None, data], 0)
@@ -231,14 +227,13 @@ class Columns:
         return self.checked_text(blobs(field, places, lengths, self.rows, size, nulls), field)
 
     def checked_text(self, array: pa.Array, field: Column) -> pa.Array:
-        """Return the array. Raises CorruptRecord where its type is text and its bytes are not UTF-8."""
+        """Return the array. Raises CorruptRecord if a text column has bytes that are not UTF-8."""
         if field.is_text and (bad := first_not_text(array)) is not None:
             raise self.table.corrupt_row(f"the {field.name} is not UTF-8 text", bad)
         return array
 
     def headers(self, field: Column) -> pa.Array:
-        """Return the headers of each record: a list, empty where there are none, never NULL (Spark is slow with
-        those)."""
+        """Return the headers of each record: a list, empty without headers; Spark is slow with NULL."""
         room = self.found[kernels.HEADERS]
         check_room(room, field)
         starts, items = pa.allocate_buffer(4 * (self.rows + 1)), np.empty((4, room), np.int64)
@@ -262,21 +257,20 @@ class Columns:
         return pa.array(np.repeat(kinds, self.table.rows[:, kernels.ROWS])).cast(field.type)
 
     def topic(self, field: Column) -> pa.Array:
-        return constant(self.wanted.topic, field, self.rows)
+        return constant(self.span.topic, field, self.rows)
 
     def partition(self, field: Column) -> pa.Array:
-        return constant(self.wanted.partition, field, self.rows)
+        return constant(self.span.partition, field, self.rows)
 
 
 @lru_cache(maxsize=CONSTANTS)
 def in_milliseconds(field: Column) -> pa.DataType:
-    """Return the type that timestamps have before they are cast to what ``field`` asks for."""
+    """Return the type of timestamps before the cast to the requested type."""
     return pa.timestamp("ms", field.type.tz) if is_type.is_timestamp(field.type) else pa.int64()
 
 
 def constant(value: int | str, field: Column, rows: int) -> pa.Array:
-    """Return a column of one value. Most are slices of one array that is made once: the next batch of the same
-    partition has the same columns."""
+    """Return a column of one value, mostly a slice of a cached array: the next batch has the same columns."""
     if rows > CONSTANT_MOST:
         return repeated(value, field, rows)
     return remembered(value, field, max(CONSTANT_LEAST, 1 << (rows - 1).bit_length())).slice(0, rows)
@@ -292,9 +286,9 @@ remembered: Final = lru_cache(maxsize=CONSTANTS)(repeated)
 
 
 def blobs(field: Column, places: int, lengths: int, rows: int, size: int, nulls: int) -> pa.Array:
-    """Return a column of byte strings: ``size`` bytes in all, ``nulls`` of them null."""
+    """Return a column of byte strings with ``size`` bytes in total and ``nulls`` null entries."""
     if nulls and not field.nullable:
-        raise UsageError(f"column {field.name!r} may not be null, but {nulls} of the {rows} records here have none")
+        raise UsageError(f"column {field.name!r} is not nullable, but {nulls} of {rows} records have a null")
     if nulls == rows:
         return pa.nulls(rows, field.type)
     wide = field.is_wide
@@ -313,12 +307,12 @@ def header_column(field: Column, places: Any, lengths: Any) -> pa.Array:
 
 
 def with_replacements(array: pa.Array) -> pa.Array:
-    """Return the array with U+FFFD for bytes that are not UTF-8, as the plain decoder and Java read them."""
+    """Return the array with U+FFFD for bytes that are not UTF-8, as in Java."""
     return pa.array([name.decode(errors="replace") for name in array.cast(pa.binary()).to_pylist()], array.type)
 
 
 def first_not_text(array: pa.Array) -> int | None:
-    """Return the first entry whose bytes are not UTF-8."""
+    """Return the index of the first entry with bytes that are not UTF-8."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -331,12 +325,10 @@ def first_not_text(array: pa.Array) -> int | None:
 
 
 def check_room(size: int, field: Column) -> None:
-    """Raise UsageError where a column holds more bytes than its offsets can count."""
+    """Raise UsageError if a column has more bytes than its 32-bit offsets can count."""
     if size > INT32_MAX and not field.is_wide:
-        raise UsageError(
-            f"column {field.name!r} would hold {size} bytes, more than {field.type} can count; "
-            f"ask for large_binary or large_string, or decode in chunks"
-        )
+        problem = f"column {field.name!r} has {size} bytes, too many for {field.type}"
+        raise UsageError(f"{problem}: use large_binary or large_string, or decode in chunks")
 
 
 def bitmap(rows: int) -> pa.Buffer:

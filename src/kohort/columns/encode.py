@@ -1,4 +1,4 @@
-"""Arrow columns, or lists, to record batches: one batch, or batches by partition as Java's partitioner splits them."""
+"""Arrow columns, or lists, to record batches by partition, with the partitioner of Java's producer."""
 
 from __future__ import annotations
 
@@ -16,25 +16,22 @@ from kohort.columns import pack
 from kohort.columns.schema import HEADERS_TYPE, is_blob, is_wide
 from kohort.errors import UsageError
 from kohort.wire.compression import Codec, compress
-from kohort.wire.record_batch import CRC_STARTS_AT, HEADER_BYTES, LENGTH_ENDS_AT, MAGIC
+from kohort.wire.record_batch import HEADER_BYTES, LENGTH_ENDS_AT, MAGIC
 
 Column: TypeAlias = Any
-"""An Arrow array or chunked array, a sequence, or None."""
+"""Arrow array or chunked array, sequence, or None."""
 
 BATCH_BYTES: Final = 1_000_000
-"""Records per batch, in bytes before compression: what fits a broker's default max.message.bytes."""
+"""Default size limit of a batch in bytes before compression: a broker's default max.message.bytes."""
 LARGEST_BODY: Final = (1 << 31) - 1 - HEADER_BYTES
 _head = struct.Struct(">qiib")
 _crc = struct.Struct(">I")
 _summed = struct.Struct(">hiqqqhii")
-_producer = struct.Struct(">qhi")
-PRODUCER_AT: Final = 43
-CRC_AT: Final = 17
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """One record batch, and where it goes."""
+    """Record batch for a partition."""
 
     partition: int
     records: int
@@ -42,11 +39,11 @@ class EncodedBatch:
 
 
 class RecordColumns(NamedTuple):
-    """The records to encode, column by column; None for a column that there is not.
+    """Columns of the records to encode; None for a missing column.
 
-    Keys and values are binary or text, null where they are. ``timestamps``: a timestamp column, or milliseconds; rows
-    without one get ``timestamp_ms``. ``headers``: lists of (name, value), or list<struct<key, value>>, or a map column.
-    ``partitions``: where each row goes, null where its key decides.
+    Keys and values are binary or text, with nulls. ``timestamps``: a timestamp column, or milliseconds; rows without
+    one get ``timestamp_ms``. ``headers``: lists of (name, value), or list<struct<key, value>>, or a map column.
+    ``partitions``: partition of each row; null: by key.
     """
 
     keys: Column
@@ -58,7 +55,7 @@ class RecordColumns(NamedTuple):
 
 
 def encode_batch(columns: RecordColumns, *, codec: Codec = Codec.NONE, base_offset: int = 0) -> bytes:
-    """Return all rows as one record batch. Raises UsageError for columns that are no records, or too many."""
+    """Return all rows as one record batch. Raises UsageError for unsupported columns, or too many rows."""
     rows = Rows(columns)
     body, count, base_time, max_time = next(rows.bodies(0, rows.count, LARGEST_BODY), (b"", 0, -1, -1))
     if count != rows.count:
@@ -75,12 +72,11 @@ def encode_partitions(
     first_unkeyed: int = 0,
     by_key: Callable[[bytes | None, int], int | None] | None = None,
 ) -> Iterator[EncodedBatch]:
-    """Yield the rows as record batches of about ``batch_bytes`` before compression, partition by partition, rows in
-    order.
+    """Yield the rows as record batches of about ``batch_bytes`` before compression, by partition, rows in order.
 
-    A row goes where ``columns.partitions`` says, if that is not null. Else its key decides, by
-    ``by_key(key, partitions)`` or by the hash of Java's producer. Rows without key fill one partition's batch after
-    another's, beginning with ``first_unkeyed``. Raises UsageError for columns that are no records.
+    A row's partition is that of ``columns.partitions``; if null, that of its key by ``by_key(key, partitions)`` or by
+    Java's hash. Rows without a key fill a batch of one partition after another, from ``first_unkeyed`` on. Raises
+    UsageError for unsupported columns.
     """
     rows = Rows(columns)
     keyed = None if by_key is None else rows.partitions_by(by_key, partitions)
@@ -93,16 +89,8 @@ def encode_partitions(
             yield EncodedBatch(number, records, assembled(body, records, base_time, max_time, codec, 0))
 
 
-def with_producer(batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
-    """Return the batch under an idempotent producer's name and number: both lie under the CRC, so that is made anew."""
-    stamped = bytearray(batch)
-    _producer.pack_into(stamped, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
-    _crc.pack_into(stamped, CRC_AT, crc32c.crc32c(memoryview(stamped)[CRC_STARTS_AT:]))
-    return bytes(stamped)
-
-
 def assembled(body: bytes, count: int, base_time: int, max_time: int, codec: Codec, base_offset: int) -> bytes:
-    """Return a batch around its records (protocol/records.md#batches)."""
+    """Return a batch with the encoded records ``body`` (protocol/records.md#batches)."""
     payload = body if codec is Codec.NONE else compress(codec, body)
     summed = _summed.pack(int(codec), max(count - 1, 0), base_time, max_time, -1, -1, -1, count)
     crc = crc32c.crc32c(payload, crc32c.crc32c(summed))
@@ -111,10 +99,10 @@ def assembled(body: bytes, count: int, base_time: int, max_time: int, codec: Cod
 
 
 class Rows:
-    """The rows to encode, as arrays of places and lengths; what those point into is kept here too."""
+    """Rows to encode, as arrays of positions and lengths; keeps the arrays that these point into."""
 
     def __init__(self, given: RecordColumns) -> None:
-        """Raises UsageError for columns of types that records do not have, or of different lengths."""
+        """Convert the columns. Raises UsageError for unsupported types or different lengths."""
         columns = {"key": arrow_blobs(given.keys, "key"), "value": arrow_blobs(given.values, "value")}
         columns["timestamp"] = arrow_times(given.timestamps)
         columns["headers"] = arrow_headers(given.headers)
@@ -139,7 +127,7 @@ class Rows:
         self.plan[array] = values.ctypes.data
 
     def add_times(self, column: pa.Array | None, timestamp_ms: int) -> None:
-        """Put the times into the plan, ``timestamp_ms`` where there is none."""
+        """Put the timestamps into the plan, ``timestamp_ms`` for rows without one."""
         if column is not None:
             times = column.fill_null(timestamp_ms).to_numpy(zero_copy_only=False)
         else:
@@ -149,7 +137,7 @@ class Rows:
         self.add(pack.TIMES, times)
 
     def blobs(self, column: pa.Array | None, array: int) -> tuple[Any, Any]:
-        """Put a column of byte strings into the plan, as ``array`` (places) and the one after it (lengths)."""
+        """Put a column of byte strings into the plan: positions as ``array``, lengths as the next one."""
         if column is None:
             return None, None
         places, lengths = blob_places(column)
@@ -158,7 +146,7 @@ class Rows:
         return places, lengths
 
     def add_headers(self, column: pa.Array) -> None:
-        """Put the headers into the plan: each row's first and last item, then names and values of all items."""
+        """Put the headers into the plan: first and last item of each row, then names and values of all items."""
         starts = column.offsets.to_numpy().astype(np.int64)
         ends = starts[1:].copy()
         if column.null_count:
@@ -182,7 +170,7 @@ class Rows:
     def partitions(
         self, partitions: int, explicit: Column, first_unkeyed: int, batch_bytes: int, keyed: Any = None
     ) -> Any:
-        """Return where each row goes; ``keyed`` has the partitions by key, unless those are Java's."""
+        """Return the partition of each row; ``keyed``: partitions by key, unless Java's hash decides."""
         chosen = np.full(self.count, -1, np.int64) if keyed is None else keyed
         if keyed is None and self.key_places is not None:
             places, lengths = self.key_places.ctypes.data, self.key_lengths.ctypes.data
@@ -200,8 +188,7 @@ class Rows:
         self.add(pack.ORDER, order)
 
     def bodies(self, first: int, end: int, limit: int) -> Iterator[tuple[bytes, int, int, int]]:
-        """Yield the records ``first`` to ``end``, in order, cut into bodies of batches: bytes, count, base and max
-        time."""
+        """Yield the records ``first`` to ``end`` in order, as batch bodies: bytes, count, base and max timestamp."""
         at = self.plan.ctypes.data
         while first < end:
             count = pack.fit(at, first, end, min(limit, LARGEST_BODY))
@@ -210,13 +197,13 @@ class Rows:
                 raise UsageError(f"a record of {size} bytes does not fit a batch of 2 GiB")
             body = pa.allocate_buffer(size)
             if pack.write(at, first, count, base_time, body.address) != size:
-                raise UsageError("the columns were changed while they were encoded")
+                raise UsageError("the columns changed during encoding")
             yield body.to_pybytes(), count, base_time, max_time
             first += count
 
 
 def arrow_blobs(column: Column, name: str) -> pa.Array | None:
-    """Return a column of byte strings in one piece."""
+    """Return a column of byte strings as one Arrow array."""
     array = in_one_piece(column, pa.binary(), name)
     if array is None or is_blob(array.type):
         return array
@@ -228,11 +215,11 @@ def arrow_blobs(column: Column, name: str) -> pa.Array | None:
         return array.cast(pa.binary())
     if is_type.is_string_view(array.type):
         return array.cast(pa.string())
-    raise UsageError(f"column {name!r} is {array.type}; it can be binary or text: cast it, or make it JSON, first")
+    raise UsageError(f"column {name!r} has type {array.type}, not binary or text: cast it, or convert it to JSON")
 
 
 def arrow_times(column: Column) -> pa.Array | None:
-    """Return a column of times as milliseconds since the epoch."""
+    """Return a column of timestamps in milliseconds since 1970."""
     array = in_one_piece(column, None, "timestamp")
     if array is None or array.type == pa.int64():
         return array
@@ -240,7 +227,7 @@ def arrow_times(column: Column) -> pa.Array | None:
         return array.cast(pa.timestamp("ms", array.type.tz), safe=False).cast(pa.int64())
     if is_type.is_integer(array.type) or is_type.is_null(array.type):
         return array.cast(pa.int64())
-    raise UsageError(f"column 'timestamp' is {array.type}; it can be a timestamp, or an integer for milliseconds")
+    raise UsageError(f"column 'timestamp' has type {array.type}, not a timestamp, or an integer for milliseconds")
 
 
 def arrow_headers(column: Column) -> pa.Array | None:
@@ -255,11 +242,11 @@ def arrow_headers(column: Column) -> pa.Array | None:
             return array
     elif is_type.is_null(array.type):
         return None
-    raise UsageError(f"column 'headers' is {array.type}; it can be list<struct<key, value>> or map<string, binary>")
+    raise UsageError(f"column 'headers' has type {array.type}, not list<struct<key, value>> or map<string, binary>")
 
 
 def in_one_piece(column: Column, kind: pa.DataType | None, name: str) -> pa.Array | None:
-    """Return an Arrow array of a list, of chunks, or of an array."""
+    """Return a list, a chunked array or an array as one Arrow array."""
     if column is None or isinstance(column, pa.Array):
         return column
     if isinstance(column, pa.ChunkedArray):
@@ -272,7 +259,7 @@ def in_one_piece(column: Column, kind: pa.DataType | None, name: str) -> pa.Arra
 
 
 def blob_places(array: pa.Array) -> tuple[Any, Any]:
-    """Return where the bytes of each entry lie, and how many they are: -1 for null."""
+    """Return the address and length of each entry; length -1 for null."""
     _, starts_buffer, data = array.buffers()
     count = len(array)
     if count == 0:
@@ -286,12 +273,12 @@ def blob_places(array: pa.Array) -> tuple[Any, Any]:
 
 
 def explicit_partitions(column: Column, chosen: Any, partitions: int) -> Any:
-    """Return the partitions that the rows name, and those chosen for rows that name none."""
+    """Return the explicit partition of each row, or the one in ``chosen`` if it has none."""
     array = in_one_piece(column, pa.int64(), "partition")
     if array is None or len(array) != len(chosen):
-        raise UsageError(f"column 'partition' has not the {len(chosen)} rows of the others")
+        raise UsageError(f"column 'partition' does not have the {len(chosen)} rows of the other columns")
     if not is_type.is_integer(array.type):
-        raise UsageError(f"column 'partition' is {array.type}; it can be an integer")
+        raise UsageError(f"column 'partition' has type {array.type}, not an integer type")
     named = array.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     is_null = array.is_null().to_numpy(zero_copy_only=False)
     wrong = ((named < 0) | (named >= partitions)) & ~is_null
@@ -301,10 +288,10 @@ def explicit_partitions(column: Column, chosen: Any, partitions: int) -> Any:
 
 
 def null_in_use(names: pa.Array, starts: Any, ends: Any) -> bool:
-    """Tell whether a null name lies inside a list; Arrow allows anything outside."""
+    """Return True if a null name lies inside a list; Arrow allows nulls outside."""
     nulls = np.concatenate(([0], np.cumsum(names.is_null().to_numpy(zero_copy_only=False))))
     return bool((nulls[ends] > nulls[starts]).any())
 
 
 SORTED_FAST: Final = 32_767
-"""numpy sorts 16-bit numbers by radix, in place of comparing."""
+"""numpy sorts 16-bit numbers by radix, which is faster."""

@@ -1,13 +1,11 @@
-"""The kernels that take records apart: ``scan`` finds batches, ``walk`` their records, ``walk_headers`` the headers of
-these, and ``gather`` copies bytes.
+"""Kernels that read records: ``scan`` finds batches, ``walk`` records, ``walk_headers`` headers; ``gather`` copies.
 
-``scan`` makes a table with a row for each batch that is plainly sound; the walk in ``batches`` takes all others, and
-says what is wrong. ``walk`` goes over every record of every row in one call, without the GIL. It checks each varint and
-each length against its record's end, and notes where the wanted records have their keys, values and headers; nothing is
-copied until all of it is known to be sound and how much room it needs. ``gather`` then makes a column of byte strings
-in Arrow's layout of the places noted.
+``scan`` fills a table with a row for each valid batch; if a batch is doubtful, ``batches`` reads them all and raises
+the error. ``walk`` reads every record in one call, without the GIL. It checks each varint and length against the
+record's end, and stores the positions of keys, values and headers. After all records are checked and their sizes known,
+``gather`` copies a column of byte strings in Arrow's layout.
 
-Kernels know no exceptions: a negative result is a ``Problem``, negated.
+Kernels raise no exceptions: a negative result is a negated ``Problem``.
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ from __future__ import annotations
 from kohort.columns.native.jit import kernel
 from kohort.columns.native.primitives import big16, big32, big64, copy, load8, load64, part, store8, store32, store64
 
-# Columns of the section table: one row of int64 per batch. The records lie at ADDRESS, decompressed, LENGTH bytes of
-# them; ROWS is filled in by ``measure``: how many are wanted.
+# Columns of the section table: a row of int64 per batch. The LENGTH bytes of records at ADDRESS are decompressed.
+# ``walk`` sets ROWS, the number of records within the span.
 ADDRESS, LENGTH, COUNT, BASE_OFFSET, LAST_DELTA, BASE_TIME, FIXED_TIME, TIME_TYPE, ROWS = range(9)
 BATCH_AT, BATCH_SIZE, CODEC, LEADER_EPOCH = range(9, 13)
 SECTION_FIELDS = 13
@@ -26,7 +24,7 @@ INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 @part
 def is_sound(batch: int, size: int) -> bool:
-    """Tell whether a batch header is one that the fast way may take: format 2, sane offsets and count."""
+    """Return True if the kernels can read a batch: format 2, valid offsets and count."""
     base_offset, last_delta = big64(batch), big32(batch + 23)
     return (
         size >= 61
@@ -40,8 +38,10 @@ def is_sound(batch: int, size: int) -> bool:
 
 @kernel
 def scan(buf: int, size: int, start: int, stop: int, table: int, room: int) -> int:
-    """Make the section table (not written where it is 0) of the whole batches in a buffer, up to ``stop``; how many, or
-    -1 for a batch that the plain walk must judge. Batches that hold nothing wanted get a count and length of 0."""
+    """Fill the section table (if not 0) with the whole batches of a buffer, up to offset ``stop``; return their number.
+
+    Returns -1 for a doubtful batch. Batches without records to read get a count and length of 0.
+    """
     at, end, rows, after = buf, buf + size, 0, 0
     while end - at >= 61:
         batch_size = big32(at + 8) + 12
@@ -62,7 +62,7 @@ def scan(buf: int, size: int, start: int, stop: int, table: int, room: int) -> i
 
 @part
 def write_section(section: int, batch: int, size: int, position: int, start: int) -> None:
-    """One row of the section table, from a batch header."""
+    """Write one row of the section table from a batch header."""
     attributes = big16(batch + 21)
     last_delta = big32(batch + 23)
     base_offset = big64(batch)
@@ -83,18 +83,18 @@ def write_section(section: int, batch: int, size: int, position: int, start: int
     store64(section + 8 * LEADER_EPOCH, big32(batch + 12))
 
 
-# The arrays of int64 that ``walk`` writes, one entry per wanted record: addresses in its plan. A place is an address;
-# a length of -1 stands for null.
+# Arrays of int64 that ``walk`` writes, one entry per record; the plan has their addresses. Positions are addresses;
+# length -1 means null.
 OFFSETS, TIMES, KEY_AT, KEY_LENGTH, VALUE_AT, VALUE_LENGTH, HEADERS_AT, HEADERS_END = range(8)
 ROOM, BAD_SECTION, BAD_RECORD, KEY_BYTES, KEY_NULLS, VALUE_BYTES, VALUE_NULLS, TIME_NONE, HEADERS = range(8, 17)
 PLAN_FIELDS = 17
-"""After the arrays: how many entries they have room for, then what ``walk`` finds: where a bad record is, and sums."""
+"""After the arrays: their capacity in entries, then results of ``walk``: position of a bad record, and sums."""
 
-# The numbers of problems.Problem, as constants for numba.
+# Values of ``plain.Problem``, as constants for numba.
 TRUNCATED, VARINT, RECORD_LENGTH, OFFSET_DELTA, TIMESTAMP, KEY, VALUE, HEADER_COUNT = 1, 2, 3, 4, 5, 6, 7, 8
 HEADER_KEY, HEADER_VALUE, NOT_FILLED, TRAILING, CHANGED = 9, 10, 12, 13, 14
 LENGTH_PAST_END = 99
-"""Inside this file only: whose length it is, the caller knows."""
+"""Only in this file: the caller knows the kind of length."""
 
 NO_TIMESTAMP = -1
 INT64_MIN = -INT64_MAX - 1
@@ -102,7 +102,7 @@ INT64_MIN = -INT64_MAX - 1
 
 @part
 def varint(at: int, end: int) -> tuple[int, int]:
-    """Return a zig-zag varint of at most 64 bits, and where it ends. Most have one byte or two."""
+    """Return a zig-zag varint of at most 64 bits and its end. Most have one or two bytes."""
     if end - at > 1:
         first, second = load8(at), load8(at + 1)
         if first < 0x80:
@@ -115,7 +115,7 @@ def varint(at: int, end: int) -> tuple[int, int]:
 
 @part
 def long_varint(at: int, end: int) -> tuple[int, int]:
-    """Read as ``varint`` does, byte by byte."""
+    """Read a varint byte by byte."""
     value, shift = 0, 0
     while at < end:
         byte = load8(at)
@@ -133,8 +133,7 @@ def long_varint(at: int, end: int) -> tuple[int, int]:
 
 @part
 def blob(at: int, end: int) -> tuple[int, int]:
-    """Return a nullable byte string: its length (-1: null), and where its bytes begin, all of them before ``end``. The
-    place may be a Problem already, which is passed on."""
+    """Return length (-1: null) and position of a nullable byte string before ``end``; pass on a Problem."""
     if at < 0:
         return 0, at
     length, at = varint(at, end)
@@ -147,7 +146,7 @@ def blob(at: int, end: int) -> tuple[int, int]:
 
 @part
 def check_headers(at: int, end: int) -> int:
-    """Walk the headers of one record, which must end where the record does; how many they are, or a Problem."""
+    """Check the headers of one record, which end at ``end``; return their number or a Problem."""
     count, at = varint(at, end)
     if at < 0:
         return at
@@ -166,7 +165,7 @@ def check_headers(at: int, end: int) -> int:
 
 @part
 def note(array: int, row: int, value: int) -> None:
-    """Write one entry of one array of the plan, if that array is there."""
+    """Write one entry of an array of the plan, if the plan has that array."""
     address = load64(array)
     if address != 0:
         store64(address + 8 * row, value)
@@ -174,20 +173,19 @@ def note(array: int, row: int, value: int) -> None:
 
 @part
 def overflows(time: int, delta: int) -> bool:
-    """Tell whether the sum of both needs more than 64 bits."""
     return (delta > 0 and time > INT64_MAX - delta) or (delta < 0 and time < INT64_MIN - delta)
 
 
 @part
 def note_blob(array: int, row: int, at: int, length: int) -> None:
-    """Write the place of a byte string and its length into two arrays of the plan that follow each other."""
+    """Write position and length of a byte string into two consecutive arrays of the plan."""
     note(array, row, at)
     note(array + 8, row, length)
 
 
 @kernel
 def walk(table: int, sections: int, start: int, stop: int, plan: int) -> int:  # noqa: C901 - one loop, kept whole for the compiler
-    """Check every record, and note the ones with ``start <= offset < stop``; how many, or a Problem."""
+    """Check every record, and store those with ``start <= offset < stop``; return their number or a Problem."""
     row, key_bytes, key_nulls, value_bytes, value_nulls, time_none, all_headers = 0, 0, 0, 0, 0, 0, 0
     room = load64(plan + 8 * ROOM)
     for i in range(sections):
@@ -259,8 +257,11 @@ def walk(table: int, sections: int, start: int, stop: int, plan: int) -> int:  #
 
 @kernel
 def walk_headers(plan: int, rows: int, starts: int, items: int, room: int) -> int:
-    """Note the headers of the records that ``walk`` noted: ``starts`` gets the rows + 1 starts of Arrow's lists,
-    ``items`` four arrays, each ``room`` long (place and length of names, then of values). How many, or a Problem."""
+    """Store the headers of the records that ``walk`` stored; return their number or a Problem.
+
+    ``starts``: rows + 1 starts of Arrow's lists. ``items``: four arrays with ``room`` entries each: position and length
+    of names, then of values.
+    """
     headers_at, headers_end = load64(plan + 8 * HEADERS_AT), load64(plan + 8 * HEADERS_END)
     item = 0
     store32(starts, 0)
@@ -288,9 +289,11 @@ def walk_headers(plan: int, rows: int, starts: int, items: int, room: int) -> in
 
 @kernel
 def gather(places: int, lengths: int, rows: int, column: int) -> int:
-    """Copy byte strings into one column of Arrow's, and return how many bytes. ``column`` has four entries: where its
-    ``rows`` + 1 starts go, whether these are 64 bits wide, where the bytes go, and a bitmap of what is not null
-    (cleared beforehand; 0: none wanted)."""
+    """Copy byte strings into one Arrow column; return the number of bytes.
+
+    ``column``: address of the ``rows`` + 1 starts, 1 if these have 64 bits, address of the bytes, and address of a
+    cleared validity bitmap (0: none).
+    """
     starts, is_wide = load64(column), load64(column + 8) != 0
     data, bits = load64(column + 16), load64(column + 24)
     position = 0

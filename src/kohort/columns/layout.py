@@ -1,4 +1,4 @@
-"""What a user wants to see of records: columns of the record itself, and columns of its JSON value."""
+"""Requested output columns: columns of the record, and columns of its JSON value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from kohort.columns.decode import wanted_schema
+from kohort.columns.decode import requested_schema
 from kohort.columns.json_values.columns import check_json_schema, json_columns, raise_first_problem
 from kohort.columns.schema import COLUMNS, column_of, record_schema
 from kohort.errors import UsageError
@@ -16,7 +16,7 @@ JSON_ERROR: Final = "json_error"
 
 
 class Layout:
-    """``schema`` is what comes out; ``decoded`` what has to be decoded of the batches for it."""
+    """Output columns. ``schema``: columns of the output; ``decoded``: columns to decode from the batches."""
 
     def __init__(
         self,
@@ -26,10 +26,10 @@ class Layout:
         *,
         json_errors: bool = False,
     ) -> None:
-        """``json``: the columns of the value, which is then left out itself unless it is asked for by name.
-        ``json_errors``: keep the row of a malformed value, with the reason in the column ``json_error``.
+        """Check the columns. ``json``: columns of the value, which is then omitted unless requested by name.
 
-        Raises UsageError for columns that records do not have, or that both kinds have.
+        ``json_errors``: keep the row of a malformed value, with the reason in the column ``json_error``. Raises
+        UsageError for unknown columns, and for columns of both record and value.
         """
         if json_errors and json is None:
             raise UsageError("json_errors=True needs json=, the schema of the values")
@@ -39,7 +39,7 @@ class Layout:
         names = None if columns is None else list(columns)
         if json is not None and schema is None and names is None:
             names = [name for name in COLUMNS if name != "value"]
-        self._shown = wanted_schema(schema, names)
+        self._shown = requested_schema(schema, names)
         self._json = json
         self._json_errors = json_errors
         self.schema = self.decoded = self._shown
@@ -47,19 +47,17 @@ class Layout:
             check_json_schema(json)
             both = [name for name in json.names if name in self._shown.names]
             if json_errors and JSON_ERROR in json.names:
-                raise UsageError(f"{JSON_ERROR!r} is a column of the values: leave it out, or json_errors")
+                raise UsageError(f"{JSON_ERROR!r} is a column of the values: omit it, or json_errors")
             if both:
-                raise UsageError(
-                    f"{both[0]!r} is a column of the record and of its JSON value: leave it out of one, "
-                    "by columns= or by the schema of the value"
-                )
+                problem = f"{both[0]!r} is a column of the record and of its JSON value"
+                raise UsageError(f"{problem}: omit it in columns= or in the schema of the value")
             errors = [pa.field(JSON_ERROR, pa.string())] if json_errors else []
             fields = [field.with_nullable(True) for field in json] if json_errors else json
             self.schema = pa.schema([*self._shown, *fields, *errors])
             self.decoded = self._with(("offset", "value"))
 
     def finish(self, batch: pa.RecordBatch, topic: str, partition: int) -> pa.RecordBatch:
-        """Return what the user sees of a decoded batch. Raises UndecodableValue, with its offset."""
+        """Return the output columns of a decoded batch. Raises UndecodableValue with its offset."""
         if self._json is None:
             return batch
         by_column = {column_of(name): batch.column(i) for i, name in enumerate(batch.schema.names)}

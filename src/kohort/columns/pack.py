@@ -1,7 +1,7 @@
-"""The kernels that put records together: ``choose_partitions``, ``fit`` and ``write``.
+"""Kernels that write records: ``choose_partitions``, ``fit`` and ``write``.
 
-Byte strings are given as in ``kernels``: arrays of places (addresses) and of lengths, -1 for null. An address of 0 in
-the plan means that no record has such a thing; ORDER and TIMES are always there.
+Byte strings are arrays of addresses and of lengths (-1: null), as in ``kernels``. Address 0 in the plan: the records
+have no such field. ORDER and TIMES are always present.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from kohort.columns.native.jit import kernel
 from kohort.columns.native.primitives import copy, load8, load64, part, store8, store64
 
-# The plan: addresses of int64 arrays. ORDER says which row comes where; the rest is by row. Headers of row r are the
-# items FIRST_HEADER[r] to END_HEADER[r].
+# The plan: addresses of int64 arrays. ORDER has the rows in output order; the others are by row. Headers of row r are
+# the items FIRST_HEADER[r] to END_HEADER[r].
 ORDER, KEY_AT, KEY_LENGTH, VALUE_AT, VALUE_LENGTH, TIMES, FIRST_HEADER, END_HEADER = range(8)
 NAME_AT, NAME_LENGTH, CONTENT_AT, CONTENT_LENGTH = range(8, 12)
-# Not an array: any time that is one. A base of -1 would say that no record of the batch has any
-# (protocol/records.md#batches).
+# Not an array: any valid timestamp, for a batch with a first record without one. A base timestamp of -1 would mean
+# that no record has a timestamp (protocol/records.md#batches).
 SOME_TIME = 12
-# What ``fit`` finds for a batch.
+# Results of ``fit`` for a batch.
 BODY_BYTES, BASE_TIME, MAX_TIME = range(13, 16)
 PLAN_FIELDS = 16
 
@@ -28,21 +28,21 @@ MURMUR_M = 0x5BD1E995
 
 @part
 def entry(array: int, i: int) -> int:
-    """Return one entry of one array of the plan, 0 where the array is not there."""
+    """Return an entry of an array of the plan; 0 without that array."""
     address = load64(array)
     return load64(address + 8 * i) if address != 0 else 0
 
 
 @part
 def length_in(array: int, i: int) -> int:
-    """Return one length of one array of the plan, -1 (null) where the array is not there."""
+    """Return a length of an array of the plan; -1 (null) without that array."""
     address = load64(array)
     return load64(address + 8 * i) if address != 0 else -1
 
 
 @part
 def varint_size(value: int) -> int:
-    """Return bytes of a zig-zag varint."""
+    """Return the size of a zig-zag varint in bytes."""
     value = (value << 1) ^ (value >> 63)
     size = 1
     while value < 0 or value > 0x7F:
@@ -53,7 +53,7 @@ def varint_size(value: int) -> int:
 
 @part
 def put_varint(at: int, value: int) -> int:
-    """Write a zig-zag varint; where it ends."""
+    """Write a zig-zag varint; return its end."""
     value = (value << 1) ^ (value >> 63)
     while value < 0 or value > 0x7F:
         store8(at, (value & 0x7F) | 0x80)
@@ -65,7 +65,7 @@ def put_varint(at: int, value: int) -> int:
 
 @part
 def put_blob(at: int, place: int, length: int) -> int:
-    """Write a nullable byte string; where it ends."""
+    """Write a nullable byte string; return its end."""
     at = put_varint(at, length)
     if length > 0:
         copy(at, place, length)
@@ -75,7 +75,7 @@ def put_blob(at: int, place: int, length: int) -> int:
 
 @part
 def record_size(plan: int, row: int, time_delta: int, offset_delta: int) -> int:
-    """Return bytes of a record, without the length before it."""
+    """Return the size of a record in bytes, without its length field."""
     key, value = length_in(plan + 8 * KEY_LENGTH, row), length_in(plan + 8 * VALUE_LENGTH, row)
     first, end = entry(plan + 8 * FIRST_HEADER, row), entry(plan + 8 * END_HEADER, row)
     size = 1 + varint_size(time_delta) + varint_size(offset_delta) + varint_size(end - first)
@@ -88,8 +88,10 @@ def record_size(plan: int, row: int, time_delta: int, offset_delta: int) -> int:
 
 @kernel
 def fit(plan: int, first: int, last: int, limit: int) -> int:
-    """Return how many records, from number ``first`` in order, make a batch of at most ``limit`` bytes before
-    compression (one at least); notes its size and times in the plan."""
+    """Return how many records from number ``first`` fit a batch of ``limit`` bytes before compression, at least one.
+
+    Stores the batch's size and timestamps in the plan.
+    """
     max_time = NO_TIMESTAMP
     base_time = entry(plan + 8 * TIMES, entry(plan + 8 * ORDER, first))
     if base_time == NO_TIMESTAMP:
@@ -113,7 +115,7 @@ def fit(plan: int, first: int, last: int, limit: int) -> int:
 
 @kernel
 def write(plan: int, first: int, count: int, base_time: int, to: int) -> int:
-    """Write the records that ``fit`` chose; how many bytes."""
+    """Write the records that ``fit`` selected; return the number of bytes."""
     at = to
     for delta in range(count):
         row = entry(plan + 8 * ORDER, first + delta)
@@ -134,7 +136,7 @@ def write(plan: int, first: int, count: int, base_time: int, to: int) -> int:
 
 @part
 def murmur2(at: int, length: int) -> int:
-    """Kafka's hash of a key: 32-bit murmur2 with its seed, unsigned."""
+    """Return Kafka's hash of a key: 32-bit murmur2 with its seed, unsigned."""
     value = (MURMUR_SEED ^ length) & UINT32_MAX
     whole = at + (length & ~3)
     while at < whole:
@@ -154,7 +156,7 @@ def murmur2(at: int, length: int) -> int:
 
 @kernel
 def choose_partitions(places: int, lengths: int, rows: int, partitions: int, out: int) -> int:
-    """Write the partition of each key as Java's default partitioner has it, -1 for a record without a key; how many."""
+    """Write the partition of each key by Java's default partitioner, -1 without a key; return the rows."""
     for row in range(rows):
         length = load64(lengths + 8 * row)
         chosen = -1

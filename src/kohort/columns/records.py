@@ -1,4 +1,4 @@
-"""Record batches to ``Record`` objects: the record-at-a-time face of the client."""
+"""Record batches to ``Record`` objects."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from kohort.model import Record
 from kohort.wire.codec import Buffer
 
 FEW_BYTES: Final = 2048
-"""Fewer are read the plain way at any time: sooner than the kernels have their tables."""
+"""Size limit in bytes of buffers that are read without kernels: faster for few records."""
 WORTH_LOADING: Final = 50_000
 NEEDED: Final = ("numba", "numpy")
 
 
-class FastWay:
-    """The reader built on kernels, once it pays: loading it costs a process a fifth of a second and 60 MB, as much time
-    as some ten thousands of records cost the plain way."""
+class KernelReader:
+    """Reader with kernels, loaded after many records: loading costs 0.2 s and 60 MB."""
 
     def __init__(self) -> None:
         self.missed = 0
-        """How many records this process has read the plain way where kernels would have helped."""
+        """Number of records that this process read without kernels."""
         self._reader: Callable[..., list[Record]] | None = None
 
     def found(self) -> Callable[..., list[Record]] | None:
-        """None until it pays, or where numba is not installed: on a machine's first use it compiles the kernels."""
+        """Return the reader; None before it pays off, or without numba."""
         if self._reader is None and self.missed >= WORTH_LOADING:
             if all(find_spec(name) is not None for name in NEEDED):
                 from kohort.columns.records_by_kernels import located_records
@@ -38,27 +37,27 @@ class FastWay:
         return self._reader
 
 
-by_kernels: Final = FastWay()
+kernel_reader: Final = KernelReader()
 
 
-def records_of(buf: Buffer, wanted: OffsetRange, options: ReadOptions = USUAL) -> list[Record]:
-    """Return the wanted records of ``buf``: consecutive batches, perhaps with a partial one at the end.
+def records_of(buf: Buffer, span: OffsetRange, options: ReadOptions = USUAL) -> list[Record]:
+    """Return the records of ``buf`` within ``span``: consecutive batches, possibly with a partial one at the end.
 
-    Raises CorruptRecord, with topic, partition and the offset of the bad batch; the records before it are had by asking
-    again with that offset as ``end_offset``.
+    Raises CorruptRecord with topic, partition and offset of the bad batch: the records before it can be read with that
+    offset as ``end_offset``.
     """
     if len(buf) < FEW_BYTES:
-        return plain_records(buf, wanted, options)
-    located_records = by_kernels.found()
+        return plain_records(buf, span, options)
+    located_records = kernel_reader.found()
     if located_records is not None:
-        return located_records(buf, wanted, options)
-    out = plain_records(buf, wanted, options)
-    by_kernels.missed += len(out)
+        return located_records(buf, span, options)
+    out = plain_records(buf, span, options)
+    kernel_reader.missed += len(out)
     return out
 
 
-def plain_records(buf: Buffer, wanted: OffsetRange, options: ReadOptions) -> list[Record]:
+def plain_records(buf: Buffer, span: OffsetRange, options: ReadOptions) -> list[Record]:
     out: list[Record] = []
-    for section in sections(buf, wanted, options):
-        read_section(section, wanted, out)
+    for section in sections(buf, span, options):
+        read_section(section, span, out)
     return out

@@ -1,8 +1,7 @@
-"""Record objects the fast way: a kernel finds where each key and value lies, and they are cut out many at a time.
+"""Record objects by kernels: a kernel finds the keys and values, and msgspec makes many objects at once.
 
-Needs numba; ``records`` decides when it is worth loading. Slicing each byte string costs four times as much as making
-the object. So a kernel writes many, one after the other, as an array of MessagePack, and msgspec's decoder makes all
-of the objects in one call (ADR 9).
+Slicing each byte string costs four times as much as creating the record. So a kernel writes byte strings as a
+MessagePack array, and msgspec's decoder makes all objects in one call (ADR 9). Needs numba.
 """
 
 from __future__ import annotations
@@ -19,24 +18,22 @@ from kohort.columns import kernels
 from kohort.columns.batches import USUAL, OffsetRange, ReadOptions, raise_first
 from kohort.columns.native.jit import kernel
 from kohort.columns.native.primitives import copy, load64, part, store8
-from kohort.columns.plain import PROBLEMS, Broken, parse_headers
+from kohort.columns.plain import PROBLEMS, BrokenRecord, parse_headers
 from kohort.columns.section_tables import CHUNK_BYTES, SectionTable, section_tables
 from kohort.errors import CorruptRecord
 from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
 
 NIL, BIN8, BIN32, ARRAY32 = 0xC0, 0xC4, 0xC6, 0xDD
-"""What a null, a byte string of up to 255 bytes, a longer one, and an array begin with in MessagePack."""
+"""First bytes in MessagePack of null, byte strings up to 255 bytes, longer ones, and arrays."""
 BIN8_MOST = 255
 ARRAY_HEAD, BLOB_HEAD = 5, 5
 ROOM: Final = 1 << 16
-"""So much is written at a time, as long as no single one is larger: it is still in the processor's cache when it is
-read."""
+"""Buffer size in bytes per call, small enough for the processor's cache; more for a larger byte string."""
 
 
 @part
 def store_count(address: int, value: int) -> None:
-    """Store a big-endian number of 32 bits."""
     store8(address, value >> 24)
     store8(address + 1, value >> 16)
     store8(address + 2, value >> 8)
@@ -45,8 +42,10 @@ def store_count(address: int, value: int) -> None:
 
 @kernel
 def pack(places: int, lengths: int, rows: int, out: int, room: int) -> int:
-    """Write an array of as many byte strings as there is room for, of up to ``rows``; a length of -1 stands for null.
-    How many bytes."""
+    """Write an array of up to ``rows`` byte strings that fits ``room`` bytes; length -1 is null.
+
+    Returns the number of bytes.
+    """
     at, end, row = out + ARRAY_HEAD, out + room, 0
     while row < rows:
         length = load64(lengths + 8 * row)
@@ -76,7 +75,7 @@ _unpack: Final = msgspec.msgpack.Decoder(list[bytes | None]).decode
 
 
 def byte_strings_at(places: Any, lengths: Any) -> list[bytes | None]:
-    """Return the byte strings at these addresses, of these lengths (arrays of int64, at least one entry; -1: null)."""
+    """Return the byte strings at ``places`` with ``lengths`` (arrays of int64, not empty; length -1: null)."""
     rows, longest = len(places), max(int(lengths.max()), 0)
     least = ARRAY_HEAD + BLOB_HEAD + longest
     scratch = np.empty(max(min(ROOM, ARRAY_HEAD + rows * (BLOB_HEAD + longest)), least), np.uint8)
@@ -88,14 +87,14 @@ def byte_strings_at(places: Any, lengths: Any) -> list[bytes | None]:
     return found
 
 
-def located_records(buf: Buffer, wanted: OffsetRange, options: ReadOptions = USUAL) -> list[Record]:
-    """Return what ``records.records_of`` does. Raises CorruptRecord."""
+def located_records(buf: Buffer, span: OffsetRange, options: ReadOptions = USUAL) -> list[Record]:
+    """Return the result of ``records.records_of``. Raises CorruptRecord."""
     out: list[Record] = []
     try:
-        for table in section_tables(buf, wanted, options, CHUNK_BYTES):
+        for table in section_tables(buf, span, options, CHUNK_BYTES):
             out += table_records(table)
     except CorruptRecord as error:
-        raise_first(error, wanted, lambda before: located_records(buf, before, options))
+        raise_first(error, span, lambda before: located_records(buf, before, options))
     return out
 
 
@@ -106,24 +105,16 @@ def table_records(table: SectionTable) -> list[Record]:
     if rows == 0:
         return []
     noted = noted[:, :rows]
-    return list(
-        map(
-            Record,
-            repeat(table.wanted.topic),
-            repeat(table.wanted.partition),
-            noted[kernels.OFFSETS].tolist(),
-            noted[kernels.TIMES].tolist(),
-            byte_strings_at(noted[kernels.KEY_AT], noted[kernels.KEY_LENGTH]),
-            byte_strings_at(noted[kernels.VALUE_AT], noted[kernels.VALUE_LENGTH]),
-            row_headers(table, noted),
-            of_batches(table, kernels.TIME_TYPE),
-            of_batches(table, kernels.LEADER_EPOCH),
-        )
-    )
+    places = repeat(table.span.topic), repeat(table.span.partition), noted[kernels.OFFSETS].tolist()
+    keys = byte_strings_at(noted[kernels.KEY_AT], noted[kernels.KEY_LENGTH])
+    values = byte_strings_at(noted[kernels.VALUE_AT], noted[kernels.VALUE_LENGTH])
+    batch_fields = of_batches(table, kernels.TIME_TYPE), of_batches(table, kernels.LEADER_EPOCH)
+    times, headers = noted[kernels.TIMES].tolist(), row_headers(table, noted)
+    return list(map(Record, *places, times, keys, values, headers, *batch_fields))
 
 
 def of_batches(table: SectionTable, field: int) -> Iterable[int]:
-    """Return what each record has from its batch."""
+    """Return a batch field for each record."""
     values = table.rows[:, field]
     first = int(values[0])
     if (values == first).all():
@@ -133,7 +124,7 @@ def of_batches(table: SectionTable, field: int) -> Iterable[int]:
 
 
 def row_headers(table: SectionTable, noted: Any) -> Iterable[tuple[Header, ...]]:
-    """Return the headers of each record, decoded only where there are any."""
+    """Return the headers of each record, decoded only if present."""
     places, ends = noted[kernels.HEADERS_AT], noted[kernels.HEADERS_END]
     rows = np.flatnonzero(places)
     if not len(rows):
@@ -142,6 +133,6 @@ def row_headers(table: SectionTable, noted: Any) -> Iterable[tuple[Header, ...]]
     for row, at, end in zip(rows.tolist(), places[rows].tolist(), ends[rows].tolist(), strict=True):
         try:
             headers[row] = parse_headers(ctypes.string_at(at, end - at))
-        except Broken as broken:
+        except BrokenRecord as broken:
             raise table.corrupt_row(PROBLEMS[broken.problem], row) from None
     return headers

@@ -1,4 +1,4 @@
-"""The Arrow schema of records: the columns there are, and the types that each can take."""
+"""Arrow schema of records: its columns, and the supported types of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kohort.errors import UsageError
 
 HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value")
-"""The columns one gets unasked. Headers cost a second walk: ask for them by name."""
+"""Default columns. Headers need a second pass: request them by name."""
 TYPES: Final = {
     "topic": pa.string(),
     "partition": pa.int32(),
@@ -25,11 +25,11 @@ TYPES: Final = {
     "headers": HEADERS_TYPE,
 }
 ALIASES: Final = {"timestampType": "timestamp_type"}
-"""Spark's own Kafka source spells it so."""
+"""Names in Spark's own Kafka source."""
 
 
 def record_schema(columns: Sequence[str] = COLUMNS) -> pa.Schema:
-    """Return the schema of these columns in their usual types. Raises UsageError for a name that is no column."""
+    """Return the schema of these columns in their usual types. Raises UsageError for an unknown column."""
     return _record_schema(tuple(columns))
 
 
@@ -39,24 +39,24 @@ def _record_schema(columns: tuple[str, ...]) -> pa.Schema:
 
 
 def column_of(name: str) -> str:
-    """Return the column that a field of a schema asks for."""
+    """Return the column of a schema's field."""
     column = ALIASES.get(name, name)
     if column not in TYPES:
-        raise UsageError(f"records have no column {name!r}; there are {', '.join(TYPES)}")
+        raise UsageError(f"records have no column {name!r}, only {', '.join(TYPES)}")
     return column
 
 
 def check_schema(schema: pa.Schema) -> None:
-    """Raise UsageError for a column that records do not have, or one of a type that it cannot take."""
+    """Raise UsageError for an unknown column or an unsupported type."""
     for field in schema:
         column = column_of(field.name)
         accepts, allowed = ACCEPTED[column]
         if not accepts(field.type):
-            raise UsageError(f"column {field.name!r} cannot be {field.type}; it can be {allowed}")
+            raise UsageError(f"column {field.name!r} has type {field.type}, expected {allowed}")
 
 
 def is_blob(kind: Any) -> bool:
-    """Tell whether keys and values can be given as ``kind``."""
+    """Return True if keys and values can have this type."""
     return bool(is_text(kind) or is_type.is_binary(kind) or is_type.is_large_binary(kind))
 
 
@@ -65,7 +65,7 @@ def is_text(kind: Any) -> bool:
 
 
 def is_wide(kind: Any) -> bool:
-    """Tell whether a byte-string type counts its bytes in 64 bits."""
+    """Return True for a byte-string type with 64-bit offsets."""
     return bool(is_type.is_large_string(kind) or is_type.is_large_binary(kind))
 
 
@@ -81,9 +81,8 @@ def is_headers(kind: Any) -> bool:
     if not is_type.is_list(kind) or not is_type.is_struct(kind.value_type) or kind.value_type.num_fields != 2:
         return False
     key, value = kind.value_type.field(0), kind.value_type.field(1)
-    return bool(
-        (key.name, value.name) == ("key", "value") and is_type.is_string(key.type) and is_type.is_binary(value.type)
-    )
+    is_named = (key.name, value.name) == ("key", "value")
+    return bool(is_named and is_type.is_string(key.type) and is_type.is_binary(value.type))
 
 
 ACCEPTED: Final = {

@@ -162,7 +162,7 @@ def test_a_value_that_is_no_text_is_named_by_its_batch():
 
 
 def test_null_where_the_schema_forbids_it_is_an_error_of_the_caller():
-    with pytest.raises(UsageError, match="column 'key' may not be null, but 1 of the 4"):
+    with pytest.raises(UsageError, match="column 'key' is not nullable, but 1 of 4"):
         decode(build_batch(MIXED), schema=pa.schema([pa.field("key", pa.binary(), nullable=False)]))
 
 
@@ -182,7 +182,7 @@ def test_a_type_that_a_column_cannot_take_is_refused_with_what_it_can(field, all
 
 
 def test_an_unknown_column_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match="no column 'colour'; there are topic, partition"):
+    with pytest.raises(UsageError, match="no column 'colour', only topic, partition"):
         decode(b"", columns=["colour"])
 
 

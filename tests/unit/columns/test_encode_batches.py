@@ -9,7 +9,7 @@ import pytest
 
 from kohort.client.writing.partitioner import murmur2
 from kohort.columns.batches import OffsetRange
-from kohort.columns.encode import RecordColumns, encode_batch, encode_partitions, with_producer
+from kohort.columns.encode import RecordColumns, encode_batch, encode_partitions
 from kohort.columns.records import records_of
 from kohort.errors import UsageError
 from kohort.wire.compression import Codec
@@ -103,16 +103,6 @@ def test_rows_without_a_time_get_the_one_given_and_none_where_none_is_given():
     assert [r[1] for r in read(encode_batch(RecordColumns(None, [b"a", b"b"])))] == [-1, -1]
 
 
-def test_a_producers_number_is_stamped_under_a_new_crc():
-    batch = with_producer(encode_batch(RecordColumns(KEYS, VALUES, TIMES)), 4001, 3, 17)
-
-    header = parse_batch_header(batch)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (4001, 3, 17)
-    assert len(read(batch)) == 4
-    records = [NewRecord(k, v, (), t) for k, v, t in zip(KEYS, VALUES, TIMES, strict=True)]
-    assert batch == build_batch(records, producer_id=4001, producer_epoch=3, base_sequence=17)
-
-
 def test_no_rows_make_a_batch_of_none():
     assert read(encode_batch(RecordColumns([], []))) == []
     assert list(encode_partitions(RecordColumns([], []), partitions=3)) == []
@@ -175,13 +165,13 @@ def test_a_partition_column_overrules_the_key_where_it_is_not_null():
 @pytest.mark.parametrize(
     ("columns", "partition", "problem"),
     [
-        ({"keys": pa.array([1])}, None, "column 'key' is int64; it can be binary or text"),
+        ({"keys": pa.array([1])}, None, "column 'key' has type int64, not binary or text"),
         ({"timestamps": pa.array(["noon"])}, None, "column 'timestamp' is string"),
         ({"headers": pa.array([[1]])}, None, "column 'headers' is list"),
         ({}, [4], "partition 4 does not exist; the topic has 4"),
         ({}, [-1], "partition -1 does not exist"),
         ({}, [1, 2], "column 'partition' has not the 1 rows of the others"),
-        ({}, pa.array(["1"]), "column 'partition' is string; it can be an integer"),
+        ({}, pa.array(["1"]), "column 'partition' has type string, not an integer type"),
     ],
 )
 def test_columns_that_cannot_be_records_are_refused_with_the_reason(columns, partition, problem):

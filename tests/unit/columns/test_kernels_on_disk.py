@@ -87,11 +87,11 @@ def one_less(number):
 @pytest.mark.timeout(600)
 def test_a_compilation_is_told_once_and_what_is_found_is_not(caplog, tmp_path, monkeypatch):
     monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
-    machine_code.tell_of_compilation.cache_clear()
+    machine_code.warn_of_compilation.cache_clear()
     for function in (one_more, one_less, one_more):
         machine_code.address_of_kernel(function)
     assert [record.message for record in caplog.records] == [
-        "kernels are compiled for this processor, once on this machine: that takes some seconds"
+        "compiling kernels for this processor, once on this machine: this takes some seconds"
     ]
 
 
@@ -118,13 +118,13 @@ def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, ca
     (kept,) = tmp_path.glob("*.o")
     whole = kept.read_bytes()
     kept.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    machine_code.tell_of_compilation()
+    machine_code.warn_of_compilation()
     caplog.clear()
 
     for _ in range(2):
         assert address_of_kernel(SCAN.function)
 
-    assert [record.message for record in caplog.records] == [f"{kept} is damaged: the kernel is compiled anew"]
+    assert [record.message for record in caplog.records] == [f"{kept} is damaged: compiling the kernel again"]
     assert stored(kept.name, [tmp_path]) is not None
 
 

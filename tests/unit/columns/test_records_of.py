@@ -13,7 +13,7 @@ import pytest
 from kohort.columns import records, records_by_kernels
 from kohort.columns.batches import OffsetRange, ReadOptions, next_offset, sections
 from kohort.columns.plain import read_section
-from kohort.columns.records import WORTH_LOADING, FastWay, records_of
+from kohort.columns.records import WORTH_LOADING, KernelReader, records_of
 from kohort.columns.records_by_kernels import located_records
 from kohort.columns.section_tables import address_of
 from kohort.errors import CorruptRecord
@@ -249,8 +249,8 @@ def test_views_and_bytearrays_are_read_like_bytes(read):
 
 def test_few_records_are_read_the_plain_way_and_many_by_the_kernels(monkeypatch):
     given = build_batch([NewRecord(None, bytes(1000))] * 4)
-    way = FastWay()
-    monkeypatch.setattr(records, "by_kernels", way)
+    way = KernelReader()
+    monkeypatch.setattr(records, "kernel_reader", way)
     assert way.found() is None
 
     assert len(records_of(given, OffsetRange("t", 2, 0))) == 4
@@ -263,7 +263,7 @@ def test_few_records_are_read_the_plain_way_and_many_by_the_kernels(monkeypatch)
 
 
 def test_a_machine_without_numba_reads_everything_the_plain_way(monkeypatch):
-    way = FastWay()
+    way = KernelReader()
     monkeypatch.setattr(records, "find_spec", lambda name: None if name == "numba" else object())
     way.missed = WORTH_LOADING
 
@@ -275,7 +275,7 @@ def test_a_small_piece_is_read_the_plain_way_at_any_time_and_does_not_count(monk
     given = build_batch(MIXED[:3])
     assert len(given) < records.FEW_BYTES
     way = SimpleNamespace(found=lambda: pytest.fail("kernels for three records"), missed=0)
-    monkeypatch.setattr(records, "by_kernels", way)
+    monkeypatch.setattr(records, "kernel_reader", way)
 
     assert records_of(given, OffsetRange("t", 2, 0)) == plain(given)
     assert way.missed == 0

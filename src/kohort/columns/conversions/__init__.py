@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 REASON_MOST: Final = 300
-"""Characters of a reason; a longer one is cut."""
+"""Length limit of a reason in characters."""
 
 
 class Decoded(NamedTuple):
-    """The columns of a block, null in the rows of values that do not fit, and the reason by row."""
+    """Columns of a block, and the reason of each invalid row; its values are null."""
 
     columns: list[pa.Array]
     problems: dict[int, str]

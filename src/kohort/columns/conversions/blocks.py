@@ -1,6 +1,6 @@
-"""Columns of text to columns of a type, by Arrow's kernels, for the plain forms that need no second look.
+"""Text columns to typed columns by Arrow's kernels, for rows in a plain form.
 
-Rows of any other form are left to ``scalars.py``, which decides; a plain form has the same value there.
+``scalars.py`` converts rows in any other form; for a plain form it gives the same value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INTEGER_DIGITS: Final = 18
 
 
 class Block(NamedTuple):
-    """A column, null where a row is left, and which rows are left."""
+    """Column with null in unconverted rows, and a mask of these rows."""
 
     column: pa.Array
     left: Any
@@ -42,7 +42,7 @@ def plain_values(text: pa.Array, kind: pa.DataType, zone: tzinfo) -> Block:
 
 
 def _pattern_of(kind: pa.DataType) -> str | None:
-    """Return the plain form of a type; None where every row needs a second look."""
+    """Return the pattern of a type's plain form; None if it has none."""
     if is_type.is_signed_integer(kind):
         digits = {8: 2, 16: 4, 32: 9, 64: _INTEGER_DIGITS}[kind.bit_width]
         return _INTEGER if digits == _INTEGER_DIGITS else rf"^-?\d{{1,{digits}}}$"
@@ -76,7 +76,7 @@ def _cast(text: pa.Array, plain: pa.Array, kind: pa.DataType) -> Block:
 
 
 def _instants(text: pa.Array, plain: pa.Array, kind: pa.DataType, zone: tzinfo) -> Block:
-    """Convert timestamps with a zone ``Z``, and those of the session's zone where they name one instant."""
+    """Convert timestamps with the zone ``Z``, and unambiguous ones of the session's zone."""
     zoned = pc.fill_null(pc.ends_with(text, "Z"), False)
     local = pc.if_else(pc.and_(plain, pc.invert(zoned)), text, None)
     try:

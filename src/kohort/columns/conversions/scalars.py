@@ -1,7 +1,7 @@
-"""One value at a time, from its text in CSV or its token in JSON, to what Arrow takes for a column of a type.
+"""Conversion of one value, from its text in CSV or its token in JSON, to a column's type.
 
 Each converter raises ValueError for a value that the column cannot hold exactly. Two roundings are those of Spark:
-binary floating point, and digits of a time beyond microseconds (nanoseconds in a column of nanoseconds).
+binary floating point, and time digits beyond microseconds (nanoseconds in a nanosecond column).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _LAST: Final = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // time
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """Converters of one type. ``text``: of a field of CSV, or of a JSON string; ``number``: of a JSON number's text.
+    """Converters of one type. ``text``: of a CSV field or a JSON string; ``number``: of a JSON number's text.
 
-    None where the type takes no such value.
+    None if the type does not accept such a value.
     """
 
     text: Convert | None
@@ -49,13 +49,13 @@ class Scalar:
 
 
 def shown(text: str) -> str:
-    """Return a value for an error message."""
+    """Return a value in printable form, truncated for an error message."""
     cut = text if len(text) <= SHOWN_MOST else f"{text[:SHOWN_MOST]}..."
     return cut.encode(errors="backslashreplace").decode()
 
 
 def scalar_of(kind: pa.DataType, zone: tzinfo) -> Scalar | None:
-    """Return the converters of a type; None for nested types and for types that text cannot give."""
+    """Return the converters of a type; None for nested and unsupported types."""
     if is_type.is_integer(kind):
         return Scalar(_integer(kind), _integer(kind))
     if is_type.is_floating(kind):
@@ -95,15 +95,13 @@ def json_float(text: str) -> float:
 
 
 def checked_text(text: str) -> str:
-    """Return a text. Raises ValueError for half of a surrogate pair, and for escaped bytes that are not UTF-8."""
+    """Return ``text``. Raises ValueError for a lone surrogate, and for escaped bytes that are not UTF-8."""
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            escaped = text[error.start]
-            raise ValueError(
-                "not UTF-8" if "\udc80" <= escaped <= "\udcff" else "half of a surrogate pair, which no text can hold"
-            ) from None
+            is_byte = "\udc80" <= text[error.start] <= "\udcff"
+            raise ValueError("not UTF-8" if is_byte else "lone surrogate, which is not valid text") from None
     return text
 
 
@@ -176,7 +174,7 @@ def _timestamp(kind: pa.DataType, zone: tzinfo) -> Scalar:
 
 
 def _in_unit(nanos: int, unit: int) -> int:
-    """Return a time in a unit; only digits beyond microseconds may be cut. Raises ValueError."""
+    """Convert nanoseconds to ``unit``; only digits beyond microseconds may be dropped. Raises ValueError."""
     if unit > _NANOS["us"] and nanos // _NANOS["us"] * _NANOS["us"] % unit:
         raise ValueError("more precise than the column")
     value = nanos // unit

@@ -1,7 +1,7 @@
-"""Timestamps, dates and times of day from text, in the forms that Spark's readers accept.
+"""Timestamps, dates and times of day from text, in the forms of Spark's readers.
 
 A timestamp without a zone is in the session's zone. In a gap of daylight saving time it moves forward by the gap; in an
-overlap the earlier instant counts, as in Java.
+overlap it is the earlier instant, as in Java.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def zone_named(name: str) -> tzinfo:
 
 
 def timestamp_nanos(text: str, zone: tzinfo | None) -> int:
-    """Return nanoseconds since 1970. ``zone``: of a text without one; None: the text must have none.
+    """Return nanoseconds since 1970. ``zone``: zone of a text without one; None: the text must have none.
 
     Raises ValueError.
     """

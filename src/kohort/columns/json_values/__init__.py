@@ -1,1 +1,1 @@
-"""JSON values to columns, without an object for each (ADR 13)."""
+"""JSON values to columns, without an object per value (ADR 13)."""

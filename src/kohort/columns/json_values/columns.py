@@ -1,9 +1,9 @@
-"""JSON values to columns, for each road that reads JSON: ``poll_arrow``, ``format("kohort")`` and pipelines.
+"""JSON values to columns, for all users of JSON: ``poll_arrow``, ``format("kohort")`` and pipelines.
 
-Each value must be one JSON object; a NULL value (a tombstone) gives NULL in every column, and so does a field that an
-object lacks. Other fields are skipped. A kernel reads flat objects (``flat_objects``). msgspec reads what the kernel
-leaves, nested objects, arrays and escaped text, where a value has the column's own type. The object reader decides on
-all others, and gives the same result for a value that a faster reader takes.
+Each value must be one JSON object. A NULL value (a tombstone) gives NULL in every column, and so does a missing field.
+Other fields are skipped. A kernel reads flat objects (``flat_objects``). msgspec reads nested objects, arrays and
+escaped text if values have the column's own type. The object reader reads all other values; for values that a faster
+reader accepts it gives the same result.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kohort.columns.json_values.object_reader import ObjectReader
 from kohort.errors import UndecodableValue, UsageError
 
 _NEGATIVE_ZERO: Final = re.compile(rb"[:,\[\s]-0").search
-"""msgspec reads -0 as 0 in a column of floating point."""
+"""msgspec reads -0 as 0 in a floating-point column."""
 _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def typed_columns(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> FlatColumns | None:
-    """Return the columns of JSON objects, given as binary; None for types that msgspec cannot tell apart."""
+    """Return the columns of JSON objects in binary; None if msgspec does not support a column's type."""
     decode = _decoder(schema)
     if decode is None:
         return None
@@ -73,14 +73,14 @@ def _has_floating(schema: pa.Schema) -> bool:
 
 @lru_cache(maxsize=16)
 def _decoder(schema: pa.Schema) -> Any:
-    """Return msgspec's decoder of a schema; None for a schema with a type that it cannot tell apart."""
+    """Return msgspec's decoder of a schema; None if it does not support a column's type."""
     kinds = {field.name: str if _is_time(field.type) else _kind(field.type) for field in schema}
     row = _row_type(kinds)
     return None if row is None else msgspec.json.Decoder(row).decode
 
 
 def _row_type(kinds: dict[str, Any]) -> Any:
-    # msgspec 0.22 skips fields of a TypedDict whose names are not ASCII
+    # msgspec 0.22 skips fields of a TypedDict with names that are not ASCII
     if None in kinds.values() or not kinds or not "".join(kinds).isascii():
         return None
     fields = {name: Optional[kind] for name, kind in kinds.items()}  # noqa: UP045 - of a type in a variable
@@ -88,7 +88,7 @@ def _row_type(kinds: dict[str, Any]) -> Any:
 
 
 def _kind(kind: pa.DataType) -> Any:
-    """Return msgspec's type for a column; None for a type that needs more than a look at the JSON's own."""
+    """Return msgspec's type for a column; None if the JSON type alone does not decide the value."""
     if is_type.is_integer(kind):
         signed = is_type.is_signed_integer(kind)
         bits = min(kind.bit_width - 1 if signed else kind.bit_width, 63)
@@ -107,12 +107,12 @@ def _kind(kind: pa.DataType) -> Any:
     return None
 
 
-Way = Callable[[pa.Array, pa.Schema, tzinfo], FlatColumns | None]
-"""A fast reader of a subset of values. It returns None for a schema or a block that it does not support."""
+FastReader = Callable[[pa.Array, pa.Schema, tzinfo], FlatColumns | None]
+"""Fast reader of some values. Returns None for a schema or a block that it does not support."""
 
 
 def check_json_schema(schema: pa.Schema) -> None:
-    """Raise UsageError for duplicate columns, and for types that JSON cannot give."""
+    """Raise UsageError for duplicate columns, and for types that JSON does not support."""
     names = [name for name in schema.names if schema.names.count(name) > 1]
     if names:
         raise UsageError(f"the schema of the JSON values names {names[0]!r} twice")
@@ -126,27 +126,29 @@ def check_json_schema(schema: pa.Schema) -> None:
 
 
 def read_json(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
-    """Return the columns of ``schema``, one row for each value, given as binary.
+    """Return the columns of ``schema``, one row for each value in binary.
 
-    ``zone``: of timestamps without one. Raises TypeError for a type that JSON cannot give.
+    ``zone``: zone of timestamps without one. Raises TypeError for a type that JSON does not support.
     """
     return _read(values, schema, zone, (flat_columns, typed_columns))
 
 
-def _read(values: pa.Array, schema: pa.Schema, zone: tzinfo, ways: tuple[Way, ...]) -> Decoded:
-    if not ways:
+def _read(values: pa.Array, schema: pa.Schema, zone: tzinfo, readers: tuple[FastReader, ...]) -> Decoded:
+    if not readers:
         return read_records(values, schema, zone)
-    sure = ways[0](values, schema, zone)
-    if sure is None:
-        return _read(values, schema, zone, ways[1:])
-    if not len(sure.left):
-        return Decoded(sure.columns, {})
-    rest = _read(values.take(pa.array(sure.left)), schema, zone, ways[1:])
-    return Decoded(sure.with_rest(rest.columns), {int(sure.left[row]): why for row, why in rest.problems.items()})
+    accepted = readers[0](values, schema, zone)
+    if accepted is None:
+        return _read(values, schema, zone, readers[1:])
+    if not len(accepted.left):
+        return Decoded(accepted.columns, {})
+    rest = _read(values.take(pa.array(accepted.left)), schema, zone, readers[1:])
+    return Decoded(
+        accepted.with_rest(rest.columns), {int(accepted.left[row]): why for row, why in rest.problems.items()}
+    )
 
 
 def read_records(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
-    """Read each value by itself, with neither kernel nor msgspec."""
+    """Read each value alone, without kernel or msgspec."""
     read = ObjectReader(schema, zone).read
     rows: list[list[Any]] = []
     problems: dict[int, str] = {}
@@ -161,7 +163,7 @@ def read_records(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> Decoded:
 
 
 def json_columns(values: pa.Array, schema: pa.Schema) -> Decoded:
-    """Return the columns of ``schema``, one row for each value. A null in a non-nullable column is a problem.
+    """Return the columns of ``schema``, one row per value. A null in a non-nullable column is a problem.
 
     A timestamp without a zone is in UTC.
     """
@@ -174,7 +176,7 @@ def json_columns(values: pa.Array, schema: pa.Schema) -> Decoded:
 
 
 def raise_first_problem(decoded: Decoded, offsets: pa.Array, *, topic: str, partition: int) -> None:
-    """Raise UndecodableValue for the first value that does not fit, with its offset."""
+    """Raise UndecodableValue for the first invalid value, with its offset."""
     if decoded.problems:
         at = min(decoded.problems)
         problem = f"the value is not JSON of the schema: {decoded.problems[at]}"

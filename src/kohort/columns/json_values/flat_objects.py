@@ -1,8 +1,8 @@
-"""Flat JSON objects to columns in one pass of a kernel, which leaves any row it is not sure of to the object reader.
+"""Flat JSON objects to columns in one pass of a kernel; rejected rows go to slower readers.
 
-The kernel takes text without escapes, numbers, true, false and null, in the types of the columns. Times and decimals
-are its text and numbers, converted in blocks. A nested or escaped value, a duplicate field, a value of another type and
-malformed JSON are left, so a row has the same outcome either way. Nothing is read past the end of a row.
+The kernel accepts text without escapes, numbers, true, false and null, in the types of the columns. Times and decimals
+are text and numbers that Arrow converts later. It rejects nested or escaped values, duplicate fields, values of another
+type and malformed JSON, so a row has the same outcome in each reader. It never reads past the end of a row.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ from kohort.columns.kernels import gather
 from kohort.columns.native.jit import kernel
 from kohort.columns.native.primitives import load8, load64, part, store8, store64
 
-# What is wanted: a row of int64 with the number of columns, and one for each, with the address and the length of its
-# name.
+# Columns table: a row of int64 with the column count, then for each column address and length of its name, and kind.
 NAME_AT, NAME_LENGTH, KIND = range(3)
 COLUMN_FIELDS = 3
 INTEGER, NUMBER, BOOLEAN, TEXT = range(1, 5)
-# Instead of a length: no such field, or the field is null. An integer, and a boolean, has its value for a place.
+# Special lengths: field missing, field null. For an integer or a boolean the position is the value itself.
 ABSENT, NULL = -2, -1
 
 SPACE, TAB, NEWLINE, RETURN = 0x20, 0x09, 0x0A, 0x0D
 QUOTE, BACKSLASH, COLON, COMMA, OPEN, CLOSE = 0x22, 0x5C, 0x3A, 0x2C, 0x7B, 0x7D
 MINUS, PLUS, POINT, ZERO, NINE, SMALL_E, LARGE_E = 0x2D, 0x2B, 0x2E, 0x30, 0x39, 0x65, 0x45
 SMALL_F, SMALL_N, SMALL_T = 0x66, 0x6E, 0x74
-# The bytes of these words, the first one lowest.
+# Little-endian bytes of these words.
 TRUE, NULL_WORD, ALSE = 0x65757274, 0x6C6C756E, 0x65736C61
 DIGITS_MOST, NUMBER_MOST, EXPONENT_MOST = 18, 200, 2
 ONES, HIGHS = 0x0101_0101_0101_0101, -0x7F7F_7F7F_7F7F_7F80
@@ -51,7 +50,7 @@ def skip_space(at: int, end: int) -> int:
 
 @part
 def text_end(at: int, end: int) -> int:
-    """Return where the closing quote is; 0 where there is none, or an escape or a control character before it."""
+    """Return the position of the closing quote; 0 if an escape or a control character comes first."""
     while end - at >= 8:
         word = load64(at)
         quotes, slashes = word ^ QUOTES, word ^ BACKSLASHES
@@ -81,7 +80,7 @@ def digits_end(at: int, end: int) -> int:
 
 @part
 def whole_end(at: int, end: int) -> int:
-    """Return where the whole part of a number ends; 0 where there is none, or one that begins with a needless zero."""
+    """Return the end of the integer part of a number; 0 if it is missing or has a leading zero."""
     first = at + 1 if at < end and load8(at) == MINUS else at
     after = digits_end(first, end)
     if after == first or (after - first > 1 and load8(first) == ZERO):
@@ -91,7 +90,7 @@ def whole_end(at: int, end: int) -> int:
 
 @part
 def number_end(start: int, end: int) -> int:
-    """Return where a number ends; 0 for what is not the number of JSON's grammar, or may be too large for a double."""
+    """Return the end of a number; 0 if it is not a JSON number or may overflow a double."""
     at = whole_end(start, end)
     if at != 0 and at < end and load8(at) == POINT:
         after = digits_end(at + 1, end)
@@ -107,7 +106,7 @@ def number_end(start: int, end: int) -> int:
 
 @part
 def whole_number(at: int, after: int) -> int:
-    """Return the value of the digits of a whole number of at most 18 digits."""
+    """Return the value of an integer of at most 18 digits."""
     negative = load8(at) == MINUS
     value = 0
     for place in range(at + 1 if negative else at, after):
@@ -117,7 +116,7 @@ def whole_number(at: int, after: int) -> int:
 
 @part
 def is_word(at: int, end: int, word: int) -> bool:
-    """Tell whether the four bytes here are those of ``word``."""
+    """Return True if the next four bytes are ``word``."""
     if end - at < 4:
         return False
     found: bool = load8(at) | load8(at + 1) << 8 | load8(at + 2) << 16 | load8(at + 3) << 24 == word
@@ -126,7 +125,7 @@ def is_word(at: int, end: int, word: int) -> bool:
 
 @part
 def column_of(columns: int, guess: int, name: int, length: int) -> int:
-    """Return which column has this name, the guessed one looked at first; -1: none."""
+    """Return the column with this name, searching from ``guess``; -1: none."""
     count = load64(columns)
     for turn in range(count):
         column = guess + turn if guess + turn < count else guess + turn - count
@@ -143,7 +142,7 @@ def column_of(columns: int, guess: int, name: int, length: int) -> int:
 
 @part
 def take(at: int, end: int, kind: int, place: int, length: int) -> int:
-    """Note one value for a column of this kind (0: not wanted). Where it ends; 0 for what is not sure."""
+    """Store one value for a column of this kind (0: skip it). Return its end; 0: rejected."""
     if at >= end:
         return 0
     byte = load8(at)
@@ -176,9 +175,10 @@ def take(at: int, end: int, kind: int, place: int, length: int) -> int:
 
 
 @part
-def is_sure(at: int, end: int, columns: int, cells: int, step: int) -> bool:
-    """Walk one object, and tell whether all of it is plainly sound. ``cells``: where its row is in the first column;
-    ``step``: to the next one."""
+def read_object(at: int, end: int, columns: int, cells: int, step: int) -> bool:
+    """Read one object; return False to reject it. ``cells``: the row's cell of the first column; ``step``: distance of
+    columns.
+    """
     count = load64(columns)
     places, lengths = cells, cells + step * count
     at = skip_space(at, end)
@@ -216,70 +216,74 @@ def is_sure(at: int, end: int, columns: int, cells: int, step: int) -> bool:
 
 
 @kernel
-def walk(starts: int, data: int, rows: int, columns: int, cells: int, sure: int) -> int:
-    """Walk ``rows`` objects between the 32-bit ``starts`` in ``data``, and return how many are sure. ``cells``: first
-    ``rows`` places for each column, then as many lengths, ABSENT beforehand; ``sure``: a byte for each row, 1 where it
-    is."""
+def walk(starts: int, data: int, rows: int, columns: int, cells: int, accepted: int) -> int:
+    """Read ``rows`` objects between the 32-bit ``starts`` in ``data``; return the number accepted.
+
+    ``cells``: ``rows`` positions for each column, then as many lengths, initially ABSENT. ``accepted``: one byte per
+    row, 1 if accepted.
+    """
     found = 0
     for row in range(rows):
         both = load64(starts + 4 * row)
         begin, end = both & 0xFFFF_FFFF, (both >> 32) & 0xFFFF_FFFF
-        if is_sure(data + begin, data + end, columns, cells + 8 * row, 8 * rows):
-            store8(sure + row, 1)
+        if read_object(data + begin, data + end, columns, cells + 8 * row, 8 * rows):
+            store8(accepted + row, 1)
             found += 1
     return found
 
 
 SAMPLE: Final = 64
-"""Rows that are looked at first: where most are not flat, the rest is not walked."""
+"""Number of rows that are tested first: if most are rejected, the kernel is not used."""
 INT32_MAX: Final = (1 << 31) - 1
 
 
 class FlatColumns(NamedTuple):
-    """The columns, null in the rows that are left to the object reader, and the numbers of these rows."""
+    """Columns with null in rejected rows, and the numbers of these rows."""
 
     columns: list[pa.Array]
     left: Any
 
     def with_rest(self, rest: list[pa.Array]) -> list[pa.Array]:
-        """Return the columns with the rows that were left, in their order."""
+        """Return the columns with the rejected rows filled from ``rest``."""
         if not len(self.left):
             return self.columns
         rows = len(self.columns[0])
         places = np.arange(rows)
         places[self.left] = rows + np.arange(len(self.left))
         pieces = zip(self.columns, rest, strict=True)
-        return [pa.concat_arrays([sure, late]).take(pa.array(places)) for sure, late in pieces]
+        return [pa.concat_arrays([accepted, late]).take(pa.array(places)) for accepted, late in pieces]
 
 
 def is_flat(schema: pa.Schema) -> bool:
-    """Return whether the kernel knows the types of all columns."""
+    """Return True if the kernel supports the types of all columns."""
     return all(_kind(field.type) for field in schema)
 
 
 def flat_columns(values: pa.Array, schema: pa.Schema, zone: tzinfo) -> FlatColumns | None:
-    """Return the columns of JSON objects, given as binary; None for a type that the kernel does not know, for mostly
-    nested values, and for a block with a value that Arrow refuses."""
+    """Return the columns of JSON objects in binary.
+
+    Returns None for an unsupported type, for mostly nested values, and for a block with a value that Arrow rejects.
+    """
     rows = len(values)
     if not rows or values.type != pa.binary() or not is_flat(schema):
         return None
     if rows > 2 * SAMPLE and _walked(values.slice(0, SAMPLE), schema)[0].sum() < SAMPLE // 2:
         return None
-    sure, places, lengths = _walked(values, schema)
+    accepted, places, lengths = _walked(values, schema)
     if values.null_count:
-        sure &= np.asarray(values.is_valid())
-    lengths[:, ~sure] = NULL
+        accepted &= np.asarray(values.is_valid())
+    lengths[:, ~accepted] = NULL
     try:
         blocks = [_column(field, places[i], lengths[i], zone) for i, field in enumerate(schema)]
     except pa.ArrowInvalid:
         return None
     for _, left in blocks:
-        sure &= ~left
-    return FlatColumns([column for column, _ in blocks], np.flatnonzero(~sure))
+        accepted &= ~left
+    return FlatColumns([column for column, _ in blocks], np.flatnonzero(~accepted))
 
 
 def _walked(values: pa.Array, schema: pa.Schema) -> tuple[Any, Any, Any]:
-    """Return which rows are sure; where each column's content lies (or what it is), and how long it is."""
+    """Return a mask of accepted rows, and positions and lengths of all columns."""
     rows, names = len(values), [name.encode() for name in schema.names]
     text = np.frombuffer(b"".join(names) or b"\0", np.uint8)
     columns = np.zeros((1 + len(names), COLUMN_FIELDS), np.int64)
@@ -291,35 +295,29 @@ def _walked(values: pa.Array, schema: pa.Schema) -> tuple[Any, Any, Any]:
     cells = np.empty((2, len(names), rows), np.int64)
     places, lengths = cells
     lengths[:] = ABSENT
-    sure = np.zeros(rows, np.uint8)
+    accepted = np.zeros(rows, np.uint8)
     _, starts, data = values.buffers()
-    walk(
-        starts.address + 4 * values.offset,
-        data.address if data is not None else 0,
-        rows,
-        columns.ctypes.data,
-        cells.ctypes.data,
-        sure.ctypes.data,
-    )
-    return sure.astype(bool), places, lengths
+    begin, at = starts.address + 4 * values.offset, data.address if data is not None else 0
+    walk(begin, at, rows, columns.ctypes.data, cells.ctypes.data, accepted.ctypes.data)
+    return accepted.astype(bool), places, lengths
 
 
 def _kind(kind: pa.DataType) -> int:
     """Return the kernel's number for a type; 0 for an unsupported type."""
     if is_type.is_signed_integer(kind):
         return INTEGER
-    if is_type.is_float32(kind) or is_type.is_float64(kind):
+    if is_type.is_float32(kind) or is_type.is_float64(kind) or is_type.is_decimal128(kind):
         return NUMBER
     if is_type.is_boolean(kind):
         return BOOLEAN
-    if is_type.is_decimal128(kind):
-        return NUMBER
     return TEXT if is_type.is_string(kind) or is_type.is_timestamp(kind) or is_type.is_date32(kind) else 0
 
 
 def _column(field: pa.Field, places: Any, lengths: Any, zone: tzinfo) -> tuple[pa.Array, Any]:
-    """Return a column, and which rows are left. Raises pa.ArrowInvalid for a number that does not fit, and for text
-    that is not UTF-8."""
+    """Return a column and a mask of unconverted rows.
+
+    Raises pa.ArrowInvalid for a number that does not fit, and for text that is not UTF-8.
+    """
     kind = _kind(field.type)
     if kind in (INTEGER, BOOLEAN):
         missing = lengths < 0

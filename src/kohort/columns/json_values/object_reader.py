@@ -1,7 +1,7 @@
-"""Reads one JSON object into the values of a schema, by the grammar of RFC 8259 (and NaN and infinities).
+"""Reader of one JSON object into the values of a schema, by RFC 8259 (plus NaN and infinities).
 
-Numbers are converted from their text, so no digit is lost on the way. A text column takes any value: a string's
-characters, and of all else the JSON as it stands in the record.
+Numbers are converted from their text, so no digit is lost. A text column accepts any value: a string's characters, or
+the JSON text of another value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.types as is_type
 from kohort.columns.conversions.scalars import Scalar, checked_text, is_text, json_float, scalar_of, shown
 
 Read = Callable[[str, int], tuple[Any, int]]
-"""Reads the value at an offset of the text; returns it and where it ends. Raises ValueError."""
+"""Reads the value at a position of the text; returns it and its end. Raises ValueError."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*").match
 _SCAN: Final = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # in no stub
 _WORDS: Final = {"true": True, "false": False}
@@ -27,15 +27,13 @@ _DEPTH: Final = "nested too deeply"
 
 
 class ObjectReader:
-    """Reads values of one schema."""
-
     def __init__(self, schema: pa.Schema, zone: tzinfo) -> None:
-        """Compile the reader. Raises TypeError for a column of a type that JSON cannot give."""
+        """Compile the reader. Raises TypeError for a column type that JSON does not support."""
         self._read = _struct([(field.name, field.type) for field in schema], zone, by_name=False)
 
     def read(self, value: bytes) -> list[Any]:
         """Return the value of each column. Raises ValueError unless ``value`` is one JSON object of the schema."""
-        text = value.decode(errors="surrogateescape")  # other fields may hold bytes that are not UTF-8
+        text = value.decode(errors="surrogateescape")  # other fields may have bytes that are not UTF-8
         at = _skip(text, 0)
         if at == len(text):
             raise ValueError("the value is empty")
@@ -58,7 +56,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _scan(text: str, at: int) -> tuple[Any, int]:
-    """Return any JSON value and where it ends. Raises ValueError."""
+    """Return any JSON value and its end. Raises ValueError."""
     try:
         found: tuple[Any, int] = _SCAN(text, at)
     except StopIteration:
@@ -68,7 +66,7 @@ def _scan(text: str, at: int) -> tuple[Any, int]:
 
 
 def _reader_of(kind: pa.DataType, zone: tzinfo) -> Read:
-    """Return the reader of a type. Raises TypeError for one that JSON cannot give."""
+    """Return the reader of a type. Raises TypeError for an unsupported type."""
     if is_type.is_dictionary(kind) and is_text(kind.value_type):
         kind = kind.value_type
     if is_type.is_struct(kind):
@@ -91,7 +89,7 @@ def _any_as_text(text: str, at: int) -> tuple[Any, int]:
 
 
 def _leaf(kind: pa.DataType, scalar: Scalar) -> Read:
-    """Return the reader of numbers, booleans, times and base64: each from its own kind of JSON value alone."""
+    """Return the reader of numbers, booleans, times and base64, each from its JSON type only."""
     quoted = scalar.text
     if is_type.is_floating(kind):
         quoted = json_float
@@ -117,7 +115,7 @@ def _leaf(kind: pa.DataType, scalar: Scalar) -> Read:
 
 
 def _struct(fields: list[tuple[str, pa.DataType]], zone: tzinfo, *, by_name: bool) -> Read:
-    """Return the reader of objects with these fields; other fields are skipped, and the last of one name counts."""
+    """Return the reader of objects with these fields; skips other fields; the last duplicate counts."""
     readers = {name: (place, _reader_of(kind, zone)) for place, (name, kind) in enumerate(fields)}
     names = [name for name, _ in fields]
 
@@ -147,7 +145,7 @@ def _struct(fields: list[tuple[str, pa.DataType]], zone: tzinfo, *, by_name: boo
 
 
 def _map(read_value: Read) -> Read:
-    """Return the reader of objects as maps. A duplicate key is an error: a map would lose one of its values."""
+    """Return the reader of objects as maps. A duplicate key is an error: a map would lose a value."""
 
     def read(text: str, at: int) -> tuple[Any, int]:
         if text[at : at + 1] != "{":
@@ -197,7 +195,7 @@ def _null_or_raise(text: str, at: int, expected: str) -> tuple[None, int]:
 
 
 def _field_name(text: str, at: int) -> tuple[str, int]:
-    """Return a name and where its value begins. Raises ValueError."""
+    """Return a name and the position of its value. Raises ValueError."""
     if text[at : at + 1] != '"':
         raise ValueError(f"expected a field's name in double quotes, found {shown(text[at:]) or 'the end'}")
     name, at = scanstring(text, at + 1, True)
@@ -208,7 +206,7 @@ def _field_name(text: str, at: int) -> tuple[str, int]:
 
 
 def _comma(text: str, at: int) -> int:
-    """Return the offset behind a comma and blanks. Raises ValueError."""
+    """Return the position after a comma and blanks. Raises ValueError."""
     if text[at : at + 1] != ",":
         raise ValueError(f"expected a comma, found {shown(text[at:]) or 'the end'}")
     return _skip(text, at + 1)

@@ -1,1 +1,1 @@
-"""Compile kernels to machine code, and keep it on disk."""
+"""Compilation of kernels to machine code, with a cache on disk."""

@@ -1,4 +1,4 @@
-"""From a kernel to an object file, by numba. Imported only where a kernel is not on disk yet."""
+"""Compilation of a kernel to an object file by numba; imported only for a kernel that is not on disk."""
 
 from __future__ import annotations
 
@@ -15,18 +15,13 @@ from numba.extending import intrinsic
 
 from kohort.columns.native import primitives
 
-OPTIONS: Final = {
-    "nogil": True,
-    "error_model": "numpy",
-    "boundscheck": False,
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
+_NO_WRAPPERS: Final = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+OPTIONS: Final = {"nogil": True, "error_model": "numpy", "boundscheck": False, **_NO_WRAPPERS}
 INT: Final = ir.IntType(64)
 
 
 def compile_kernel(function: FunctionType, symbol: str, machine: llvm.TargetMachine) -> bytes:
-    """Return an object file with the C function ``symbol``, which takes and returns what ``function`` does: int64."""
+    """Return an object file with the C function ``symbol``, which has the int64 signature of ``function``."""
     dispatcher = _native(function, dict(INTRINSICS))
     signature = (types.int64,) * function.__code__.co_argcount
     dispatcher.compile(signature)
@@ -40,7 +35,7 @@ def compile_kernel(function: FunctionType, symbol: str, machine: llvm.TargetMach
 
 
 def _native(function: FunctionType, done: dict[FunctionType, Any]) -> Any:
-    """Return what numba makes of ``function``: it sees its own counterparts of all that is called."""
+    """Return numba's compilation of ``function`` and of the functions it calls."""
     if function not in done:
         counterparts = {called.__name__: _native(called, done) for called in primitives.called_by(function)}
         names = {**function.__globals__, **counterparts}
@@ -49,13 +44,11 @@ def _native(function: FunctionType, done: dict[FunctionType, Any]) -> Any:
 
 
 def _entry(symbol: str, inside: str, arguments: int) -> ir.Module:
-    """Return a function of C's calling convention around one of numba's, which returns through a pointer and cannot
-    fail."""
+    """Return a C function around one of numba's, which returns through a pointer and cannot fail."""
     module = ir.Module(symbol)
     somewhere = ir.IntType(8).as_pointer().as_pointer()
-    called = ir.Function(
-        module, ir.FunctionType(ir.IntType(32), [INT.as_pointer(), somewhere, *[INT] * arguments]), inside
-    )
+    signature = ir.FunctionType(ir.IntType(32), [INT.as_pointer(), somewhere, *[INT] * arguments])
+    called = ir.Function(module, signature, inside)
     entry = ir.Function(module, ir.FunctionType(INT, [INT] * arguments), symbol)
     builder = ir.IRBuilder(entry.append_basic_block())
     result, error = builder.alloca(INT), builder.alloca(somewhere.pointee)

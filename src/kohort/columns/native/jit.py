@@ -1,9 +1,8 @@
-"""Kernels: functions of integers only, addresses among them, that run as machine code and without the GIL.
+"""Kernels: functions of integers and addresses that run as machine code, without the GIL.
 
-They are written in the part of Python that numba compiles, so that each is compiled once whatever kind of buffer comes;
-the Python side keeps the buffers alive. A kernel is compiled at its first call on a machine and kept on disk as an
-object file of some kilobytes. From then on it is loaded by llvmlite alone: numba would cost a process most of a second
-and a hundred megabytes. Importing this module imports neither.
+The Python side keeps the buffers alive. A kernel is compiled by numba at its first call on a machine and cached on disk
+as an object file. From then on llvmlite alone loads it: numba would cost a process almost a second and 100 MB. This
+module imports neither.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Kernel:
-    """A kernel that is compiled or loaded when it is first called. Takes and returns integers of 64 bits; ``function``
-    is what it does, in Python."""
+    """Function of int64 numbers, compiled or loaded at its first call. ``function``: the same in Python."""
 
     def __init__(self, function: Callable[..., int]) -> None:
         assert isinstance(function, FunctionType)
@@ -33,7 +31,7 @@ class Kernel:
         from kohort.columns.native.machine_code import address_of_kernel
 
         arguments = [ctypes.c_int64] * self.function.__code__.co_argcount
-        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)  # lets go of the GIL for the call
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)  # releases the GIL during the call
         self._code = cast("Callable[..., int]", prototype(address_of_kernel(self.function)))
         return self._code
 

@@ -1,11 +1,10 @@
-"""The machine code of kernels: found on disk or compiled and put there, and linked into this process by llvmlite.
+"""Cache of the kernels' machine code: object files on disk, linked into this process by llvmlite.
 
-Object files lie beside this module, or in the user's cache folder where that cannot be written; a process that may
-write neither keeps none. A name consists of the kernel and a hash of its ingredients: the bytecode of the kernel and of
-its parts, their constants, the processor, and the versions of kohort and llvmlite. A file begins with the SHA-256 of
-the rest, and is read only if it is whole and belongs to this user or root. Several environments may share the cache
-folder, and several machines a home, so files of other versions are kept as long as they are few: of each kernel the
-newest ``VARIANTS_MOST``, and ``FILES_MOST`` in all.
+Object files lie beside this module, or in the user's cache folder if that is not writable. A file name has the kernel
+and a hash of the bytecode of the kernel and its parts, their constants, the processor, and the versions of kohort and
+llvmlite. A file begins with the SHA-256 of its content, and is used only if it is complete and owned by this user or
+root. Environments may share the cache folder, so other versions are kept: the newest ``VARIANTS_MOST`` files of each
+kernel, and ``FILES_MOST`` in total.
 """
 
 from __future__ import annotations
@@ -33,56 +32,49 @@ from kohort.version import VERSION
 DIGEST_BYTES: Final = 32
 OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 READABLE: Final = 0o644
-"""Who shares the installation shares its machine code, as with compiled modules of Python."""
+"""File mode: users of a shared installation share its machine code, as with compiled Python modules."""
 VARIANTS_MOST: Final = 4
-"""Files of one kernel that are kept: for so many versions, environments or processors."""
+"""Files kept per kernel, for different versions, environments or processors."""
 FILES_MOST: Final = 100
 BYTES_MOST: Final = 16 << 20
-"""What is kept in one folder; all kernels of one version are some ten files and some tens of kilobytes."""
+"""Size limit of a folder in bytes; one version has about ten files and some tens of kilobytes."""
 NAME: Final = re.compile(r"(?P<kernel>[\w.]+)-[0-9a-f]{20}\.o(\.\w+\.unfinished)?")
 log = logging.getLogger(__name__)
 
 
 def folders() -> list[Path]:
-    """Return where object files may be kept, best first."""
+    """Return the folders for object files, best first."""
     beside = Path(__file__).parent / "__pycache__"
     cache_home = os.environ.get("XDG_CACHE_HOME")
-    with suppress(RuntimeError):  # nobody's home
+    with suppress(RuntimeError):  # the user has no home folder
         return [beside, (Path(cache_home) if cache_home else Path.home() / ".cache") / "kohort"]
     return [beside]
 
 
 def stored(name: str, places: Sequence[Path]) -> bytes | None:
-    """Return the object file of that name; None if there is none, or one that is damaged or not to be trusted.
-
-    Either of these is told: it is made anew, which takes seconds.
-    """
+    """Return the object file ``name``; None with a warning if it is damaged or not trusted."""
     for folder in places:
         with suppress(OSError):
             data = _trusted(folder / name)
             if hashlib.sha256(data[DIGEST_BYTES:]).digest() == data[:DIGEST_BYTES]:
                 return data[DIGEST_BYTES:]
-            log.warning("%s is damaged: the kernel is compiled anew", folder / name)
+            log.warning("%s is damaged: compiling the kernel again", folder / name)
     return None
 
 
 def _trusted(path: Path) -> bytes:
-    """Read the file, which is about to be run. Raises PermissionError where that is not this user's to decide: it
-    belongs to another one than this and root, or others may write to it."""
+    """Read a file of machine code. Raises PermissionError if another user owns it or may write to it."""
     with path.open("rb") as file:
         found = os.fstat(file.fileno())
         if hasattr(os, "geteuid") and (found.st_uid not in (0, os.geteuid()) or found.st_mode & OTHERS_WRITE):
             text = f"{path} is not used: user {found.st_uid} owns it, mode {stat.S_IMODE(found.st_mode):o}"
-            log.warning("%s; it must be this user's or root's, and written by nobody else", text)
+            log.warning("%s; this user or root must own it, and no other user may write to it", text)
             raise PermissionError(text)
         return file.read()
 
 
 def store(name: str, code: bytes, places: Sequence[Path]) -> None:
-    """Keep an object file for the processes to come, in the first of ``places`` that can be written, if any.
-
-    Older files that this makes too many are removed.
-    """
+    """Write an object file to the first writable folder of ``places``, and remove old files."""
     for folder in places:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -95,10 +87,9 @@ def store(name: str, code: bytes, places: Sequence[Path]) -> None:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """Write so that nobody sees a part of it, and nothing is left of what cannot be finished."""
-    with tempfile.NamedTemporaryFile(
-        dir=path.parent, prefix=f"{path.name}.", suffix=".unfinished", delete=False
-    ) as file:
+    """Write a file atomically, and leave no partial file."""
+    prefix, suffix = f"{path.name}.", ".unfinished"
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=prefix, suffix=suffix, delete=False) as file:
         unfinished = Path(file.name)
         try:
             file.write(data)
@@ -110,14 +101,11 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 
 def remove_old(folder: Path) -> None:
-    """Remove the oldest object files of a folder beyond its bounds; other files are let be.
-
-    What a killed process left unfinished counts, too. A process that misses a file meanwhile makes it anew.
-    """
+    """Remove the oldest object files of a folder beyond its limits, also unfinished ones."""
     found: list[tuple[int, int, str, Path]] = []
     for path in folder.iterdir():
         match = NAME.fullmatch(path.name)
-        with suppress(OSError):  # another process was faster
+        with suppress(OSError):  # another process removed it
             if match is not None and path.is_file():
                 status = path.stat()
                 found.append((status.st_mtime_ns, status.st_size, match["kernel"], path))
@@ -131,36 +119,36 @@ def remove_old(folder: Path) -> None:
             continue
         with suppress(OSError):
             path.unlink()
-            log.debug("%s is old, and was removed", path)
+            log.debug("removed the old %s", path)
 
 
 _linked: Final[list[Any]] = []
-"""What keeps machine code in memory, for as long as the process lives."""
+"""References that keep the machine code in memory."""
 
 
 def address_of_kernel(function: FunctionType) -> int:
-    """Return where the code of ``function`` lies in this process; another place at each call.
+    """Return the address of the code of ``function`` in this process.
 
-    Raises LookupError where the compiler makes something else of it.
+    Raises LookupError if the compiler's output lacks it.
     """
     symbol = f"{function.__module__}.{function.__qualname__}"
     name = f"{symbol}-{fingerprint(function)}.o"
     code = stored(name, folders())
     address = None if code is None else linked(code, symbol)
-    if address is None:  # never compiled, or the file holds another kernel, whole
+    if address is None:  # not compiled yet, or the file has another kernel
         from kohort.columns.native.compiler import compile_kernel
 
-        tell_of_compilation()
+        warn_of_compilation()
         code = compile_kernel(function, symbol, target_machine())
         store(name, code, folders())
         address = linked(code, symbol)
     if address is None:
-        raise LookupError(f"{symbol} is not in what was made of it")
+        raise LookupError(f"the compiled object file has no symbol {symbol}")
     return address
 
 
 def linked(code: bytes, symbol: str) -> int | None:
-    """Link ``code``, an object file, into this process; return where ``symbol`` lies, or None if it has none."""
+    """Link the object file ``code`` into this process; return the address of ``symbol``, None without it."""
     linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
     linker.add_object_file(llvm.ObjectFileRef.from_data(code))
     linker.finalize_object()
@@ -172,28 +160,27 @@ def linked(code: bytes, symbol: str) -> int | None:
 
 
 @cache
-def tell_of_compilation() -> None:
-    """Warn once in a process: it is some seconds of somebody's first call, and many on a busy machine."""
-    log.warning("kernels are compiled for this processor, once on this machine: that takes some seconds")
+def warn_of_compilation() -> None:
+    """Warn once per process: the first call takes some seconds, more on a busy machine."""
+    log.warning("compiling kernels for this processor, once on this machine: this takes some seconds")
 
 
 @cache
 def processor() -> tuple[str, str]:
-    """Return this processor's name and its features, as LLVM knows them."""
+    """Return this processor's name and features for LLVM."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def target_machine() -> llvm.TargetMachine:
-    """Make what emits code for this processor; a linker takes it for its own."""
     name, features = processor()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=name, features=features, opt=3, reloc="default", codemodel="jitdefault")
 
 
 def fingerprint(function: FunctionType) -> str:
-    """Return a hash, 20 hexadecimal digits, of what the code of a kernel depends on."""
+    """Return a hash, 20 hexadecimal digits, of everything that the code of a kernel depends on."""
     made_of = [VERSION, llvmlite.__version__, *processor(), *sorted(set(_ingredients(function)))]
     return hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:20]
 

@@ -1,6 +1,6 @@
-"""What kernels are made of: parts, which only kernels call, and primitives, which are an instruction or two.
+"""Building blocks of kernels: parts, called only by kernels, and primitives of one or two instructions.
 
-What a primitive does is said in Python here; ``compiler`` knows the instructions.
+The Python code defines what a primitive does; ``compiler`` has its instructions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _primitives: Final[set[Any]] = set()
 
 
 def part(function: F) -> F:
-    """Return a function that only kernels call. Give it no bare constants: it is compiled anew for each."""
+    """Mark a function that only kernels call. Pass no literal constants: each one compiles it again."""
     _parts.add(function)
     return function
 
@@ -36,53 +36,46 @@ def _primitive(function: F) -> F:
 
 @_primitive
 def load8(address: int) -> int:
-    """Return the unsigned byte at an address."""
     return ctypes.c_uint8.from_address(address).value
 
 
 @_primitive
 def load64(address: int) -> int:
-    """Return the 64 bits at an address, in the machine's order."""
+    """Return the 64 bits at an address, in native byte order."""
     return ctypes.c_int64.from_address(address).value
 
 
 @_primitive
 def big16(address: int) -> int:
-    """Return the signed big-endian number of 16 bits at an address."""
     return int.from_bytes(ctypes.string_at(address, 2), "big", signed=True)
 
 
 @_primitive
 def big32(address: int) -> int:
-    """Return the signed big-endian number of 32 bits at an address."""
     return int.from_bytes(ctypes.string_at(address, 4), "big", signed=True)
 
 
 @_primitive
 def big64(address: int) -> int:
-    """Return the signed big-endian number of 64 bits at an address."""
     return int.from_bytes(ctypes.string_at(address, 8), "big", signed=True)
 
 
 @_primitive
 def store8(address: int, value: int) -> None:
-    """Write the low 8 bits of a number at an address."""
     ctypes.c_uint8.from_address(address).value = value
 
 
 @_primitive
 def store32(address: int, value: int) -> None:
-    """Write the low 32 bits of a number at an address."""
     ctypes.c_uint32.from_address(address).value = value
 
 
 @_primitive
 def store64(address: int, value: int) -> None:
-    """Write a number at an address."""
     ctypes.c_int64.from_address(address).value = value
 
 
 @_primitive
 def copy(to: int, source: int, size: int) -> None:
-    """memcpy."""
+    """Copy bytes, as memcpy."""
     ctypes.memmove(to, source, size)
