@@ -49,7 +49,7 @@ def options_page() -> str:
         parts.append(f"\n## {title}\n\n| option | default | allowed | what it does |\n|---|---|---|---|")
         for o in options_of(config):
             default = ",".join(o.default) if isinstance(o.default, list) else o.default
-            parts.append(f"| `{o.name}` | `{default}` | {o.allowed()} | {o.told()} |")
+            parts.append(f"| `{o.name}` | `{default}` | {o.allowed()} | {o.description()} |")
     parts.append(_running_broker())
     return "\n".join(parts) + "\n"
 

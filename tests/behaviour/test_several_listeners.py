@@ -80,9 +80,9 @@ def test_one_port_that_is_taken_leaves_none_bound():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"listeners": "NEW://127.0.0.1:0"}, "listener.security.protocol.map says nothing of NEW"),
+        ({"listeners": "NEW://127.0.0.1:0"}, "listener.security.protocol.map has no protocol for NEW"),
         ({"advertised.listeners": ["OTHER://h:1"]}, "advertised.listeners: there is no listener OTHER"),
-        ({"listener.name.otter.ssl.client.auth": "none"}, "there is no listener OTTER, only INNER, OUTER"),
+        ({"listener.name.otter.ssl.client.auth": "none"}, "unknown listener OTTER; the listeners are INNER, OUTER"),
     ],
 )
 def test_what_cannot_be_is_told_before_anything_starts(given, words):

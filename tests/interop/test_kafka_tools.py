@@ -93,7 +93,7 @@ def test_options_without_effect_are_kept(to, topic):
         assert f"  {name}={value} " in shown
     changed = ("--entity-type", "topics", "--entity-name", topic, "--alter", "--add-config")
     said = kafka("configs", *to, *changed, "remote.storage.enable=true", fails=True)
-    assert "there is no tiered storage" in said
+    assert "tiered storage is not supported" in said
 
 
 @pytest.mark.parametrize("kind", ["groups", "client-metrics", "broker-loggers"])

@@ -102,7 +102,7 @@ def broker_settings(levels: BrokerLevels) -> list[Setting]:
 
 def _setting(option: Option, value: str | None, synonyms: list[Synonym]) -> Setting:
     source = synonyms[0][2] if synonyms else DEFAULT_CONFIG
-    return Setting(option.name, value, source, type_of(option), option.told(), tuple(synonyms))
+    return Setting(option.name, value, source, type_of(option), option.description(), tuple(synonyms))
 
 
 def cluster_settings(stopped: Iterable[int]) -> list[Setting]:

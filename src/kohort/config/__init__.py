@@ -1,4 +1,4 @@
-"""Every option in one table: Kafka's name, type, default, bounds; views, --help and docs are made of it."""
+"""Tables of all options: Kafka's name, type, default, bounds; the source of --help and of the pages on options."""
 
 from kohort.config.broker import BrokerConfig
 from kohort.config.options import Option, options_of, parse_config, unknown_option

@@ -1,4 +1,4 @@
-"""The broker's options: Kafka's names, defaults and bounds, as in Apache Kafka 4.4."""
+"""Options of a broker, with the names, defaults and bounds of Apache Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASSIGNOR_NAMES: Final = {
     f"{_PACKAGE}UniformAssignor": "uniform",
     f"{_PACKAGE}RangeAssignor": "range",
 }
-"""What ``group.consumer.assignors`` may say, and which assignor that is. Kafka's letters: large ones are others."""
+"""Assignors by their names in ``group.consumer.assignors``, case-sensitive as in Kafka."""
 
 
 def assignor_names(given: Sequence[str]) -> list[str]:
@@ -45,8 +45,10 @@ ASSIGNORS: Final = ValueRule(
 
 
 def check_group_bounds(value_of: Callable[[str], Any]) -> None:
-    """Raise ConfigError, of one sentence, unless each value is within its bounds, and heartbeats come before sessions
-    end. ``value_of`` gives the value of an option by Kafka's name."""
+    """Raise ConfigError unless group options are within their bounds and heartbeats precede session timeouts.
+
+    ``value_of`` returns the value of an option by Kafka's name.
+    """
     for name in BOUNDED:
         low, high, value = f"{GROUP}min.{name}", f"{GROUP}max.{name}", f"{GROUP}{name}"
         _check(value_of, high, low, "at least", value_of(high) >= value_of(low))
@@ -66,7 +68,7 @@ COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"
 GZIP_LEVELS: Final = ValueRule(lambda level: level == -1 or 1 <= level <= 9, "a whole number from 1 to 9, or -1")
 AUTHORIZERS: Final = ValueRule(
     lambda name: name == "" or name.rpartition(".")[2] == "StandardAuthorizer",
-    "org.apache.kafka.metadata.authorizer.StandardAuthorizer, which is the one that is here, or nothing",
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer, or empty",
 )
 PROTOCOLS: Final = ValueRule(
     lambda names: "classic" in names and set(names) <= {"classic", "consumer", "share", "streams"},
@@ -82,14 +84,14 @@ CLIENT_METRICS: Final = (
         "record.queue.time", "request.latency", "node.request.latency", "produce.throttle",
     )),
 )  # fmt: skip
-"""Metrics of groups and of delays; none by topic or partition."""
+"""Default client metrics: groups and latencies, without topic or partition."""
 METRICS_OF: Final = ("kafka_exporter", "jmx")
 
 # Reasons of options without effect, of brokers and topics.
-ONE_STORAGE: Final = "the replicas are one storage, to which nothing is copied"
-NO_TIERS: Final = "there is no tiered storage"
-USUAL_LEVEL: Final = "batches are compressed at the codec's usual level"
-FILES_GROW: Final = "files grow as they are written"
+ONE_STORAGE: Final = "all replicas share one storage"
+NO_TIERS: Final = "tiered storage is not supported"
+USUAL_LEVEL: Final = "batches are compressed at the codec's default level"
+FILES_GROW: Final = "files grow with each write"
 GO_AT_ONCE: Final = "files are deleted at once"
 ON_TIME: Final = "segments roll on time"
 
@@ -98,430 +100,286 @@ ON_TIME: Final = "segments roll on time"
 class BrokerConfig(ListenerConfig):
     """Options of ``kohort serve`` and of an embedded broker."""
 
-    node_id: int = option("node.id", 1, "Id of this broker, shown in metadata.", low=0)
-    cluster_id: str | None = option("cluster.id", None, "Id of the cluster; made at first start when not given.")
-    listen_host: str = option("host.name", "127.0.0.1", "Address to listen on.")
-    listen_port: int = option("port", 9092, "Port to listen on; 0 takes a free one.", low=0, high=65535)
-    listeners: list[str] = option(
-        "listeners", [], "Where to listen: NAME://HOST:PORT, with commas between; default: host.name and port."
-    )
+    node_id: int = option(1, "Node id of this broker in metadata.", low=0)
+    cluster_id: str | None = option(None, "Cluster id; generated at the first start by default.")
+    listen_host: str = option("127.0.0.1", "Listen address.", name="host.name")
+    listen_port: int = option(9092, "Listen port; 0: any free port.", name="port", low=0, high=65535)
+    listeners: list[str] = option([], "Comma-separated listeners, NAME://HOST:PORT; default: host.name and port.")
     listener_security_protocol_map: list[str] = option(
-        "listener.security.protocol.map",
         ["PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"],
-        "What each listener speaks: NAME:PROTOCOL, with commas between.",
+        "Comma-separated security protocols of listeners, NAME:PROTOCOL.",
     )
     advertised_listeners: list[str] = option(
-        "advertised.listeners",
-        [],
-        "What clients are told to connect to, NAME://HOST:PORT for each listener; default: the listening addresses.",
+        [], "Comma-separated addresses for clients, NAME://HOST:PORT; default: the listeners."
     )
     listener_overrides: Overrides = gathered(PREFIX, gather)
     inter_broker_listener_name: str | None = option(
-        "inter.broker.listener.name", None, "The listener that max.connections leaves alone, if there are others."
+        None, "Listener that max.connections does not close, if the broker has others."
     )
     security_inter_broker_protocol: str = option(
-        "security.inter.broker.protocol",
         "PLAINTEXT",
-        "What brokers speak among themselves.",
+        "Security protocol between brokers.",
         choices=tuple(protocol.value for protocol in SecurityProtocol),
         no_effect="the nodes of a process do not talk over sockets",
     )
     add_scram: Secret | None = option(
-        "kohort.add.scram", None,
-        "Users to add at the start unless they are there, one a line: SCRAM-SHA-256=[name=USER,password=PASSWORD].",
+        None,
+        "SCRAM users to add at the start if missing, one per line: SCRAM-SHA-256=[name=USER,password=PASSWORD].",
+        name="kohort.add.scram",
         of=Secret,
-    )  # fmt: skip
+    )
     as_version: str = option(
-        "kohort.as.version",
         NEWEST,
-        "The release of Apache Kafka whose APIs, versions and features are shown and served.",
+        "Release of Apache Kafka whose APIs, versions and features the broker serves.",
+        name="kohort.as.version",
         choices=RELEASES,
     )
     allow_anyone: bool = option(
-        "kohort.allow.anyone", False, "Whether a listener without TLS and logins may be reached from other computers."
+        False, "Permission to listen to other computers without TLS and logins.", name="kohort.allow.anyone"
     )
     metrics_listen: str | None = option(
-        "kohort.metrics.listen", None, "Where to serve /metrics for Prometheus: HOST:PORT; nowhere unless given."
+        None, "HOST:PORT of /metrics for Prometheus; default: none.", name="kohort.metrics.listen"
     )
     metrics_allow_anyone: bool = option(
-        "kohort.metrics.allow.anyone", False, "Whether /metrics may be reached from other computers, and by any name."
+        False,
+        "Permission to serve /metrics to other computers, under any host name.",
+        name="kohort.metrics.allow.anyone",
     )
     metrics_compat: list[str] = option(
-        "kohort.metrics.compat",
         ["kafka_exporter", "jmx"],
-        "By whose names groups are shown, too, beside our own; with commas between.",
+        "Exporters whose metric names /metrics also has, comma-separated.",
+        name="kohort.metrics.compat",
         choices=METRICS_OF,
     )
     metrics_max_partitions: int = option(
-        "kohort.metrics.max.partitions", 1_000, "Partitions of a group that have series of their own.", low=0
+        1_000, "Limit of partitions per group with series of their own.", name="kohort.metrics.max.partitions", low=0
     )
     metrics_max_series: int = option(
-        "kohort.metrics.max.series", 200_000, "Series of a page; what is more is left out.", low=1_000
+        200_000, "Limit of series per page; the rest is omitted.", name="kohort.metrics.max.series", low=1_000
     )
     metrics_clients: bool = option(
-        "kohort.metrics.clients", False, "Whether what clients push is on /metrics, too: series for each client."
+        False, "True to add metrics pushed by clients to /metrics, as series per client.", name="kohort.metrics.clients"
     )
     client_metrics_default: list[str] = option(
-        "kohort.client.metrics.default",
         list(CLIENT_METRICS),
-        "Metrics, by their prefixes, that are asked of clients that no subscription matches; Kafka asks for none.",
+        "Prefixes of metrics requested from clients without a subscription; Kafka requests none.",
+        name="kohort.client.metrics.default",
     )
     client_metrics_default_interval_ms: int = option(
-        "kohort.client.metrics.default.interval.ms",
         60_000,
-        "How often such clients push them.",
+        "Push interval of clients without a subscription.",
+        name="kohort.client.metrics.default.interval.ms",
         low=SHORTEST_MS,
         high=LONGEST_MS,
         bits=32,
     )
     client_metrics_max_instances: int = option(
-        "kohort.client.metrics.max.instances", 16_384, "Clients that are known by their pushes, of each node.", low=1
+        16_384,
+        "Limit of client instances with pushed metrics, per node.",
+        name="kohort.client.metrics.max.instances",
+        low=1,
     )
     client_metrics_max_values: int = option(
-        "kohort.client.metrics.max.values", 200_000, "Values of theirs that are kept in memory, all together.", low=0
+        200_000, "Limit of pushed metric values in memory.", name="kohort.client.metrics.max.values", low=0
     )
-    telemetry_max_bytes: int = option(
-        "telemetry.max.bytes", 1_048_576, "Largest push of a client's metrics, compressed or not.", low=1
-    )
+    telemetry_max_bytes: int = option(1_048_576, "Size limit of a metrics push, before and after decompression.", low=1)
     authorizer_class_name: str = option(
-        "authorizer.class.name",
-        "",
-        "StandardAuthorizer: what clients may do is checked. Empty: everybody may all.",
-        rule=AUTHORIZERS,
+        "", "Authorizer: StandardAuthorizer checks ACLs; empty: no checks.", rule=AUTHORIZERS
     )
-    super_users: str = option(
-        "super.users", "", "Who may do everything, with semicolons between: User:admin;User:CN=ops,O=Example."
-    )
-    allow_everyone_if_no_acl_found: bool = option(
-        "allow.everyone.if.no.acl.found", False, "Whether everybody may do what no ACL speaks of."
-    )
-    connection_failed_authentication_delay_ms: int = option(
-        "connection.failed.authentication.delay.ms", 100, "How long a failed login waits for its answer.", low=0
-    )
+    super_users: str = option("", "Semicolon-separated users with all permissions: User:admin;User:CN=ops,O=Example.")
+    allow_everyone_if_no_acl_found: bool = option(False, "True to allow operations on resources without ACLs.")
+    connection_failed_authentication_delay_ms: int = option(100, "Delay of the response to a failed login.", low=0)
     max_connection_creation_rate: int = option(
-        "max.connection.creation.rate", INT_MAX, "New connections per second, of all listeners.", low=0
+        INT_MAX, "Limit of new connections per second, over all listeners.", low=0
     )
-    quota_window_num: int = option("quota.window.num", 11, "Samples over which a rate is measured.", low=1)
-    quota_window_size_seconds: int = option("quota.window.size.seconds", 1, "How long one of them is.", low=1)
-    controller_quota_window_num: int = option(
-        "controller.quota.window.num", 11, "The same for changes of topics.", low=1
-    )
-    controller_quota_window_size_seconds: int = option(
-        "controller.quota.window.size.seconds", 1, "How long one of those is.", low=1
-    )
-    rack: str | None = option("broker.rack", None, "Rack of this broker, shown in metadata.")
+    quota_window_num: int = option(11, "Number of samples of a rate.", low=1)
+    quota_window_size_seconds: int = option(1, "Length of a sample.", low=1)
+    controller_quota_window_num: int = option(11, "Number of samples of the rate of topic changes.", low=1)
+    controller_quota_window_size_seconds: int = option(1, "Length of such a sample.", low=1)
+    rack: str | None = option(None, "Rack of this broker in metadata.", name="broker.rack")
 
     socket_request_max_bytes: int = option(
-        "socket.request.max.bytes", 104857600, "Largest request that is read; a larger one ends the connection.", low=1
+        104857600, "Size limit of a request; a larger one closes the connection.", low=1
     )
-    connections_max_idle_ms: int = option(
-        "connections.max.idle.ms", 600000, "A connection without traffic for this long is closed; -1: never.", low=-1
-    )
+    connections_max_idle_ms: int = option(600000, "Idle time before a connection is closed; -1: never.", low=-1)
     queued_max_request_bytes: int = option(
-        "queued.max.request.bytes",
-        67108864,
-        "Memory for large requests that are arriving, and as much again for answers that are not read; -1: no limit.",
-        low=-1,
+        67108864, "Memory limit of large requests being received, and of unread responses; -1: no limit.", low=-1
     )
-    max_connections: int = option("max.connections", INT_MAX, "Connections that may stand at a time.", low=0)
-    max_connections_per_ip: int = option(
-        "max.connections.per.ip", INT_MAX, "Connections from one address that may stand at a time.", low=0
-    )
+    max_connections: int = option(INT_MAX, "Limit of open connections.", low=0)
+    max_connections_per_ip: int = option(INT_MAX, "Limit of open connections per IP address.", low=0)
     max_connections_per_ip_overrides: list[str] = option(
-        "max.connections.per.ip.overrides", [], "Other limits for some addresses: ADDRESS:COUNT, with commas between."
+        [], "Comma-separated limits for some addresses, ADDRESS:COUNT."
     )
-    message_max_bytes: int = option("message.max.bytes", 1048588, "Largest record batch.", low=0)
-    fetch_max_bytes: int = option("fetch.max.bytes", 57671680, "Most bytes in the answer to one fetch.", low=1024)
-    max_incremental_fetch_session_cache_slots: int = option(
-        "max.incremental.fetch.session.cache.slots", 1000, "Fetch sessions kept.", low=0
-    )
+    message_max_bytes: int = option(1048588, "Size limit of a record batch.", low=0)
+    fetch_max_bytes: int = option(57671680, "Size limit of a fetch response.", low=1024)
+    max_incremental_fetch_session_cache_slots: int = option(1000, "Limit of fetch sessions.", low=0)
 
     max_request_partition_size_limit: int = option(
-        "max.request.partition.size.limit", 2000, "Partitions in one answer to DescribeTopicPartitions.", low=1
+        2000, "Limit of partitions in a DescribeTopicPartitions response.", low=1
     )
 
-    auto_create_topics_enable: bool = option(
-        "auto.create.topics.enable", True, "Whether asking for the metadata of an unknown topic creates it."
-    )
-    delete_topic_enable: bool = option("delete.topic.enable", True, "Whether topics can be deleted.")
-    num_partitions: int = option("num.partitions", 1, "Partitions of a topic that is created without a number.", low=1)
+    auto_create_topics_enable: bool = option(True, "True to create an unknown topic when its metadata is requested.")
+    delete_topic_enable: bool = option(True, "True to allow deletion of topics.")
+    num_partitions: int = option(1, "Default partition count of a new topic.", low=1)
     default_replication_factor: int = option(
-        "default.replication.factor", 1, "Replication factor of a topic created without one; one broker has one.", low=1
+        1, "Default replication factor of a new topic; at most the number of nodes.", low=1
     )
 
-    log_segment_bytes: int = option("log.segment.bytes", 1073741824, "Size at which a segment is rolled.", low=1024)
-    log_roll_ms: int = option("log.roll.ms", 604800000, "Age at which a segment is rolled.", low=1)
+    log_segment_bytes: int = option(1073741824, "Size at which a segment rolls.", low=1024)
+    log_roll_ms: int = option(604800000, "Age at which a segment rolls.", low=1)
     log_roll_jitter_ms: int = option(
-        "log.roll.jitter.ms", 0, "Most by which a segment is rolled early.", low=0, no_effect=ON_TIME
+        0, "Random reduction of the age at which a segment rolls.", low=0, no_effect=ON_TIME
     )
-    log_preallocate: bool = option("log.preallocate", False, "Whether files are made whole.", no_effect=FILES_GROW)
-    log_segment_delete_delay_ms: int = option(
-        "log.segment.delete.delay.ms", 60000, "Time before a file is deleted.", low=0, no_effect=GO_AT_ONCE
-    )
-    log_index_interval_bytes: int = option(
-        "log.index.interval.bytes", 4096, "Bytes between entries of the offset index.", low=0
-    )
-    log_index_size_max_bytes: int = option("log.index.size.max.bytes", 10485760, "Largest index file.", low=4)
-    log_retention_ms: int = option("log.retention.ms", 604800000, "Age after which records may go; -1: never.", low=-1)
-    log_retention_bytes: int = option(
-        "log.retention.bytes", -1, "Size of a partition above which old segments go; -1: none.", bits=64
-    )
+    log_preallocate: bool = option(False, "True to preallocate files.", no_effect=FILES_GROW)
+    log_segment_delete_delay_ms: int = option(60000, "Delay before a file is deleted.", low=0, no_effect=GO_AT_ONCE)
+    log_index_interval_bytes: int = option(4096, "Bytes between entries of the offset index.", low=0)
+    log_index_size_max_bytes: int = option(10485760, "Size limit of an index file.", low=4)
+    log_retention_ms: int = option(604800000, "Age at which records may be deleted; -1: no limit.", low=-1)
+    log_retention_bytes: int = option(-1, "Partition size above which old segments are deleted; -1: no limit.", bits=64)
     log_remote_copy_lag_ms: int = option(
-        "log.remote.copy.lag.ms",
-        0,
-        "Age at which a segment is kept elsewhere; -1: local.retention.ms.",
-        low=-1,
-        no_effect=NO_TIERS,
+        0, "Age at which a segment is copied to tiered storage; -1: local.retention.ms.", low=-1, no_effect=NO_TIERS
     )
     log_remote_copy_lag_bytes: int = option(
-        "log.remote.copy.lag.bytes",
         -1,
-        "Bytes after a segment at which it is kept elsewhere; -1: local.retention.bytes.",
+        "Bytes after a segment at which it is copied to tiered storage; -1: local.retention.bytes.",
         low=-1,
         bits=64,
         no_effect=NO_TIERS,
     )
     max_decompressed_message_bytes: int = option(
-        "max.decompressed.message.bytes",
         2147483639,
-        "Largest record after decompression.",
+        "Size limit of a decompressed record.",
         low=1,
         high=2147483639,
         no_effect="a batch that is opened may have 16 MiB, whatever its records",
     )
     log_local_retention_ms: int = option(
-        "log.local.retention.ms", -2, "Age after which segments go from here; -2: as all.", low=-2, no_effect=NO_TIERS
+        -2, "Age at which local segments are deleted; -2: retention.ms.", low=-2, no_effect=NO_TIERS
     )
     log_local_retention_bytes: int = option(
-        "log.local.retention.bytes",
-        -2,
-        "Size above which segments go from here; -2: as all.",
-        low=-2,
-        bits=64,
-        no_effect=NO_TIERS,
+        -2, "Size above which local segments are deleted; -2: retention.bytes.", low=-2, bits=64, no_effect=NO_TIERS
     )
-    log_retention_check_interval_ms: int = option(
-        "log.retention.check.interval.ms", 300000, "How often retention is looked at.", low=1
-    )
-    log_cleanup_policy: list[str] = option(
-        "log.cleanup.policy", ["delete"], "What happens to old segments.", choices=("delete", "compact")
-    )
-    log_cleaner_enable: bool = option(
-        "log.cleaner.enable", True, "Whether topics with cleanup.policy=compact are compacted."
-    )
-    log_cleaner_backoff_ms: int = option(
-        "log.cleaner.backoff.ms", 15000, "How often logs are looked at for something to compact.", low=1
-    )
+    log_retention_check_interval_ms: int = option(300000, "Interval of retention checks.", low=1)
+    log_cleanup_policy: list[str] = option(["delete"], "Treatment of old segments.", choices=("delete", "compact"))
+    log_cleaner_enable: bool = option(True, "True to compact topics with cleanup.policy=compact.")
+    log_cleaner_backoff_ms: int = option(15000, "Interval of the search for logs to compact.", low=1)
     log_cleaner_dedupe_buffer_size: int = option(
-        "log.cleaner.dedupe.buffer.size",
-        134217728,
-        "Memory for the keys of one compaction; a log with more is compacted in several goes.",
-        low=1048576,
-        bits=64,
+        134217728, "Memory for the keys of one compaction; more keys need several compactions.", low=1048576, bits=64
     )
     log_cleaner_min_cleanable_ratio: float = option(
-        "log.cleaner.min.cleanable.ratio",
-        0.5,
-        "Share of a log that must be uncompacted before compaction starts.",
-        low=0,
-        high=1,
+        0.5, "Uncompacted share of a log at which compaction starts.", low=0, high=1
     )
-    log_cleaner_delete_retention_ms: int = option(
-        "log.cleaner.delete.retention.ms", 86400000, "How long compaction keeps a tombstone.", low=0
-    )
-    log_cleaner_min_compaction_lag_ms: int = option(
-        "log.cleaner.min.compaction.lag.ms", 0, "How long a record stays uncompacted at least.", low=0
-    )
-    log_cleaner_max_compaction_lag_ms: int = option(
-        "log.cleaner.max.compaction.lag.ms", LONG_MAX, "How long a record stays uncompacted at most.", low=1
-    )
-    log_flush_interval_messages: int = option(
-        "log.flush.interval.messages", LONG_MAX, "Records after which a log is flushed to disk.", low=1
-    )
-    log_flush_interval_ms: int = option(
-        "log.flush.interval.ms", LONG_MAX, "Time after which a log is flushed to disk.", low=0
-    )
+    log_cleaner_delete_retention_ms: int = option(86400000, "Time that compaction keeps a tombstone.", low=0)
+    log_cleaner_min_compaction_lag_ms: int = option(0, "Shortest time that a record stays uncompacted.", low=0)
+    log_cleaner_max_compaction_lag_ms: int = option(LONG_MAX, "Longest time that a record stays uncompacted.", low=1)
+    log_flush_interval_messages: int = option(LONG_MAX, "Number of records after which a log is flushed.", low=1)
+    log_flush_interval_ms: int = option(LONG_MAX, "Time after which a log is flushed.", low=0)
     log_message_timestamp_type: str = option(
-        "log.message.timestamp.type",
         "CreateTime",
-        "Whether records keep the producer's time or take the broker's.",
+        "Timestamp of records: the producer's, or the time of the append.",
         choices=("CreateTime", "LogAppendTime"),
     )
-    log_message_timestamp_before_max_ms: int = option(
-        "log.message.timestamp.before.max.ms", LONG_MAX, "How far a record's time may lie in the past.", low=0
-    )
+    log_message_timestamp_before_max_ms: int = option(LONG_MAX, "Largest age of a record's timestamp.", low=0)
     log_message_timestamp_after_max_ms: int = option(
-        "log.message.timestamp.after.max.ms", 3600000, "How far a record's time may lie in the future.", low=0
+        3600000, "Largest distance of a record's timestamp into the future.", low=0
     )
     compression_type: str = option(
-        "compression.type", "producer", "Final codec of topics; producer keeps what came.", choices=COMPRESSION_TYPES
+        "producer", "Final codec of a topic; producer: that of the batch.", choices=COMPRESSION_TYPES
     )
-    compression_gzip_level: int = option(
-        "compression.gzip.level", -1, "Level of gzip; -1: usual.", rule=GZIP_LEVELS, no_effect=USUAL_LEVEL
-    )
-    compression_lz4_level: int = option(
-        "compression.lz4.level", 9, "Level of lz4.", low=1, high=17, no_effect=USUAL_LEVEL
-    )
-    compression_zstd_level: int = option(
-        "compression.zstd.level", 3, "Level of zstd.", low=-131072, high=22, no_effect=USUAL_LEVEL
-    )
-    min_insync_replicas: int = option(
-        "min.insync.replicas", 1, "Replicas that must have a write.", low=1, no_effect=ONE_STORAGE
-    )
+    compression_gzip_level: int = option(-1, "Level of gzip; -1: default.", rule=GZIP_LEVELS, no_effect=USUAL_LEVEL)
+    compression_lz4_level: int = option(9, "Level of lz4.", low=1, high=17, no_effect=USUAL_LEVEL)
+    compression_zstd_level: int = option(3, "Level of zstd.", low=-131072, high=22, no_effect=USUAL_LEVEL)
+    min_insync_replicas: int = option(1, "Replicas required for a write.", low=1, no_effect=ONE_STORAGE)
     unclean_leader_election_enable: bool = option(
-        "unclean.leader.election.enable", False, "Whether any replica may lead.", no_effect=ONE_STORAGE
+        False, "True to let any replica become leader.", no_effect=ONE_STORAGE
     )
-    producer_id_expiration_ms: int = option(
-        "producer.id.expiration.ms", 86400000, "Time after which an idle producer is forgotten.", low=1, bits=32
-    )
+    producer_id_expiration_ms: int = option(86400000, "Time after which an idle producer expires.", low=1, bits=32)
     producer_id_expiration_check_interval_ms: int = option(
-        "producer.id.expiration.check.interval.ms", 600000, "How often idle producers are looked for.", low=1, bits=32
+        600000, "Interval of checks for idle producers.", low=1, bits=32
     )
     kohort_producer_max_ids: int = option(
-        "kohort.producer.max.ids",
-        100000,
-        "Idempotent producers that all partitions remember together: above it new ones are refused; -1: no limit.",
-        low=-1,
+        100000, "Limit of idempotent producers over all partitions; more are rejected; -1: no limit.", low=-1
     )
 
-    group_min_session_timeout_ms: int = option(
-        "group.min.session.timeout.ms", 6000, "Shortest session timeout that a member may ask for.", low=1, bits=32
-    )
-    group_max_session_timeout_ms: int = option(
-        "group.max.session.timeout.ms", 1800000, "Longest session timeout that a member may ask for.", low=1, bits=32
-    )
+    group_min_session_timeout_ms: int = option(6000, "Shortest session timeout of a member.", low=1, bits=32)
+    group_max_session_timeout_ms: int = option(1800000, "Longest session timeout of a member.", low=1, bits=32)
     group_initial_rebalance_delay_ms: int = option(
-        "group.initial.rebalance.delay.ms",
-        3000,
-        "How long an empty group waits for more members to join.",
-        low=0,
-        bits=32,
+        3000, "Time that an empty group waits for more members to join.", low=0, bits=32
     )
-    group_max_size: int = option("group.max.size", INT_MAX, "Most members of one group.", low=1)
+    group_max_size: int = option(INT_MAX, "Limit of members of a group.", low=1)
     group_coordinator_max_bytes: int = option(
-        "group.coordinator.max.bytes",
         134217728,
-        "Memory, about, that groups may hold: above it new groups and members are refused; -1: no limit.",
+        "Approximate memory limit of groups; new groups and members beyond it are rejected; -1: no limit.",
         low=-1,
     )
     group_coordinator_rebalance_protocols: list[str] = option(
-        "group.coordinator.rebalance.protocols",
         ["classic", "consumer", "streams"],
-        "Group protocols that are served: consumer is that of KIP-848; of streams there is nothing here.",
+        "Served group protocols: classic, and consumer (KIP-848); streams is accepted without effect.",
         choices=("classic", "consumer", "share", "streams"),
         rule=PROTOCOLS,
     )
     group_consumer_session_timeout_ms: int = option(
-        "group.consumer.session.timeout.ms", 45000, "Silence after which a member is removed (KIP-848).", low=1, bits=32
+        45000, "Time without heartbeats after which a member is removed (KIP-848).", low=1, bits=32
     )
-    group_consumer_min_session_timeout_ms: int = option(
-        "group.consumer.min.session.timeout.ms", 45000, "Shortest session timeout of a group.", low=1, bits=32
-    )
-    group_consumer_max_session_timeout_ms: int = option(
-        "group.consumer.max.session.timeout.ms", 60000, "Longest session timeout of a group.", low=1, bits=32
-    )
-    group_consumer_heartbeat_interval_ms: int = option(
-        "group.consumer.heartbeat.interval.ms", 5000, "How often members say that they are there.", low=1, bits=32
-    )
+    group_consumer_min_session_timeout_ms: int = option(45000, "Shortest session timeout of a group.", low=1, bits=32)
+    group_consumer_max_session_timeout_ms: int = option(60000, "Longest session timeout of a group.", low=1, bits=32)
+    group_consumer_heartbeat_interval_ms: int = option(5000, "Heartbeat interval of members.", low=1, bits=32)
     group_consumer_min_heartbeat_interval_ms: int = option(
-        "group.consumer.min.heartbeat.interval.ms", 5000, "Shortest heartbeat interval of a group.", low=1, bits=32
+        5000, "Shortest heartbeat interval of a group.", low=1, bits=32
     )
     group_consumer_max_heartbeat_interval_ms: int = option(
-        "group.consumer.max.heartbeat.interval.ms", 15000, "Longest heartbeat interval of a group.", low=1, bits=32
+        15000, "Longest heartbeat interval of a group.", low=1, bits=32
     )
     group_consumer_assignment_interval_ms: int = option(
-        "group.consumer.assignment.interval.ms",
-        1000,
-        "Time between two target assignments of a group, at least; 0: none.",
-        low=0,
-        bits=32,
+        1000, "Shortest time between two target assignments of a group; 0: none.", low=0, bits=32
     )
     group_consumer_min_assignment_interval_ms: int = option(
-        "group.consumer.min.assignment.interval.ms", 0, "Shortest assignment interval of a group.", low=0, bits=32
+        0, "Shortest assignment interval of a group.", low=0, bits=32
     )
     group_consumer_max_assignment_interval_ms: int = option(
-        "group.consumer.max.assignment.interval.ms", 15000, "Longest assignment interval of a group.", low=0, bits=32
+        15000, "Longest assignment interval of a group.", low=0, bits=32
     )
-    group_consumer_max_size: int = option(
-        "group.consumer.max.size", INT_MAX, "Most members of one consumer group (KIP-848).", low=1
-    )
+    group_consumer_max_size: int = option(INT_MAX, "Limit of members of a consumer group (KIP-848).", low=1)
     group_consumer_assignors: list[str] = option(
-        "group.consumer.assignors",
-        ["uniform", "range"],
-        "Assignors that members may ask for; the first is for those who ask for none.",
-        rule=ASSIGNORS,
+        ["uniform", "range"], "Assignors that members may request; the first is the default.", rule=ASSIGNORS
     )
     group_consumer_migration_policy: str = option(
-        "group.consumer.migration.policy",
         "bidirectional",
-        "Which way groups with members may go between the classic protocol and that of KIP-848.",
+        "Allowed protocol changes of groups with members: classic to KIP-848, back, or both.",
         choices=("disabled", "upgrade", "downgrade", "bidirectional"),
     )
     group_consumer_regex_refresh_interval_ms: int = option(
-        "group.consumer.regex.refresh.interval.ms",
-        600000,
-        "How often the regular expressions of members are resolved again.",
-        low=10000,
-        bits=32,
+        600000, "Interval at which subscription patterns are resolved again.", low=10000, bits=32
     )
-    offset_metadata_max_bytes: int = option(
-        "offset.metadata.max.bytes", 4096, "Longest metadata of a commit, in UTF-16 units.", low=0
-    )
-    offsets_commit_timeout_ms: int = option(
-        "offsets.commit.timeout.ms", 5000, "How long a coordinator's write may take.", low=1, bits=32
-    )
-    offsets_topic_num_partitions: int = option(
-        "offsets.topic.num.partitions", 50, "Partitions of __consumer_offsets.", low=1
-    )
+    offset_metadata_max_bytes: int = option(4096, "Length limit of commit metadata, in UTF-16 units.", low=0)
+    offsets_commit_timeout_ms: int = option(5000, "Timeout of a coordinator's write.", low=1, bits=32)
+    offsets_topic_num_partitions: int = option(50, "Partition count of __consumer_offsets.", low=1)
     offsets_topic_replication_factor: int = option(
-        "offsets.topic.replication.factor",
-        3,
-        "Replicas of __consumer_offsets, as far as there are nodes.",
-        low=1,
-        bits=16,
+        3, "Replication factor of __consumer_offsets; at most the number of nodes.", low=1, bits=16
     )
-    offsets_topic_segment_bytes: int = option(
-        "offsets.topic.segment.bytes", 104857600, "Segment size of __consumer_offsets.", low=1
-    )
-    offsets_retention_minutes: int = option(
-        "offsets.retention.minutes", 10080, "How long offsets of an empty group are kept.", low=1
-    )
-    offsets_retention_check_interval_ms: int = option(
-        "offsets.retention.check.interval.ms", 600000, "How often offsets are checked for expiry.", low=1
-    )
+    offsets_topic_segment_bytes: int = option(104857600, "Segment size of __consumer_offsets.", low=1)
+    offsets_retention_minutes: int = option(10080, "Time that the offsets of an empty group are kept.", low=1)
+    offsets_retention_check_interval_ms: int = option(600000, "Interval of checks for expired offsets.", low=1)
 
-    transaction_max_timeout_ms: int = option(
-        "transaction.max.timeout.ms", 900000, "Longest time that a producer may let a transaction take.", low=1, bits=32
-    )
+    transaction_max_timeout_ms: int = option(900000, "Longest transaction timeout of a producer.", low=1, bits=32)
     transactional_id_expiration_ms: int = option(
-        "transactional.id.expiration.ms", 604800000, "How long an unused id is remembered.", low=1, bits=32
+        604800000, "Time after which an unused transactional id expires.", low=1, bits=32
     )
     transaction_remove_expired_interval_ms: int = option(
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
         3600000,
-        "How often that is looked at.",
+        "Interval of checks for expired transactional ids.",
+        name="transaction.remove.expired.transaction.cleanup.interval.ms",
         low=1,
         bits=32,
     )
     transaction_coordinator_max_bytes: int = option(
-        "transaction.coordinator.max.bytes",
-        67108864,
-        "Memory, about, that transactional ids may hold: above it new ones are refused; -1: no limit.",
-        low=-1,
+        67108864, "Approximate memory limit of transactional ids; more are rejected; -1: no limit.", low=-1
     )
-    transaction_state_log_num_partitions: int = option(
-        "transaction.state.log.num.partitions", 50, "Partitions of __transaction_state.", low=1
-    )
+    transaction_state_log_num_partitions: int = option(50, "Partition count of __transaction_state.", low=1)
     transaction_state_log_replication_factor: int = option(
-        "transaction.state.log.replication.factor",
-        3,
-        "Replicas of __transaction_state, as far as there are nodes.",
-        low=1,
-        bits=16,
+        3, "Replication factor of __transaction_state; at most the number of nodes.", low=1, bits=16
     )
-    transaction_state_log_segment_bytes: int = option(
-        "transaction.state.log.segment.bytes", 104857600, "Segment size of __transaction_state.", low=1
-    )
+    transaction_state_log_segment_bytes: int = option(104857600, "Segment size of __transaction_state.", low=1)
 
     def __post_init__(self) -> None:
         check_group_bounds(lambda name: getattr(self, attribute_of(type(self), name)))

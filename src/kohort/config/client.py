@@ -1,4 +1,4 @@
-"""The clients' options: Kafka's names, defaults and bounds, as in Apache Kafka 4.4."""
+"""Options of clients, with the names, defaults and bounds of Apache Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -17,86 +17,72 @@ from kohort.nearest import did_you_mean
 
 NO_PUSH: Final = "a client pushes no metrics; call metrics()"
 NO_REPORTERS: Final = "metrics() returns the metrics, kohort.MetricsCollector exports them to Prometheus"
-ALL_LEVELS: Final = "all metrics are kept"
-OF_THE_SYSTEM: Final = "the operating system sizes the buffers of sockets"
-AT_ONCE: Final = "bootstrap addresses are asked as soon as no node that is known can be"
-BY_THE_SYSTEM: Final = "the operating system resolves names, each time that it is connected"
+ALL_LEVELS: Final = "all metrics are recorded"
+OF_THE_SYSTEM: Final = "the operating system sizes the socket buffers"
+AT_ONCE: Final = "a client bootstraps again as soon as no known node is reachable"
+BY_THE_SYSTEM: Final = "the operating system resolves names at each connection"
 LEVELS: Final = ValueRule(lambda level: level in ("INFO", "DEBUG", "TRACE"), "INFO, DEBUG or TRACE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoEffectConfig(ClientSecurityConfig):
-    """Options of Kafka's clients without effect here."""
+    """Options of Kafka's clients without effect."""
 
     client_dns_lookup: str = option(
-        "client.dns.lookup",
         "use_all_dns_ips",
-        "How names of hosts are looked up.",
+        "DNS lookup of host names.",
         choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         no_effect=BY_THE_SYSTEM,
     )
     bootstrap_resolve_timeout_ms: int = option(
-        "bootstrap.resolve.timeout.ms",
-        0,
-        "How long bootstrap.servers may take to be resolved; 0: as soon as the client is made.",
-        low=0,
-        no_effect=BY_THE_SYSTEM,
+        0, "Time limit to resolve bootstrap.servers; 0: when the client is created.", low=0, no_effect=BY_THE_SYSTEM
     )
     metadata_recovery_rebootstrap_trigger_ms: int = option(
-        "metadata.recovery.rebootstrap.trigger.ms",
-        300000,
-        "How long no node gives metadata before the client begins anew.",
-        low=0,
-        no_effect=AT_ONCE,
+        300000, "Time without metadata from any node before the client bootstraps again.", low=0, no_effect=AT_ONCE
     )
     socket_connection_setup_timeout_max_ms: int = option(
-        "socket.connection.setup.timeout.max.ms",
         30000,
-        "How long a connection may take to stand when many have failed.",
+        "Longest time limit of connection setup after failures.",
         no_effect="each may take socket.connection.setup.timeout.ms",
     )
     send_buffer_bytes: int = option(
-        "send.buffer.bytes", 131072, "Buffer of a socket for what leaves; -1: the system's.", low=-1,
-        no_effect=OF_THE_SYSTEM,
-    )  # fmt: skip
+        131072, "Send buffer of a socket; -1: the operating system's.", low=-1, no_effect=OF_THE_SYSTEM
+    )
     receive_buffer_bytes: int = option(
-        "receive.buffer.bytes", 65536, "Buffer of a socket for what comes; -1: the system's.", low=-1,
-        no_effect=OF_THE_SYSTEM,
-    )  # fmt: skip
+        65536, "Receive buffer of a socket; -1: the operating system's.", low=-1, no_effect=OF_THE_SYSTEM
+    )
     enable_metrics_push: bool = option(
-        "enable.metrics.push", True, "Whether the cluster may ask for metrics (KIP-714).", no_effect=NO_PUSH
+        True, "True to push metrics that the cluster requests (KIP-714).", no_effect=NO_PUSH
     )
-    metric_reporters: list[str] = option("metric.reporters", [], "Classes that report metrics.", no_effect=NO_REPORTERS)
-    metrics_recording_level: str = option(
-        "metrics.recording.level", "INFO", "Which metrics are kept.", rule=LEVELS, no_effect=ALL_LEVELS
-    )
+    metric_reporters: list[str] = option([], "Classes that report metrics.", no_effect=NO_REPORTERS)
+    metrics_recording_level: str = option("INFO", "Level of recorded metrics.", rule=LEVELS, no_effect=ALL_LEVELS)
 
 
 C = TypeVar("C", bound="ClientConfig")
 
 MAX_IN_FLIGHT_IDEMPOTENT: Final = 5
-"""A broker remembers this many batches of a producer and partition, so order survives retries up to there."""
+"""Limit of in-flight batches with order preserved over retries: a partition retains this many per producer."""
 INSTEAD_OF_CLASSIC: Final = {
-    "session.timeout.ms": "the broker says it for all (group.consumer.session.timeout.ms), or for the group "
-    "(consumer.session.timeout.ms of the group)",
-    "heartbeat.interval.ms": "the broker says it for all (group.consumer.heartbeat.interval.ms), or for the group "
-    "(consumer.heartbeat.interval.ms of the group)",
-    "partition.assignment.strategy": "the coordinator assigns, with one of group.consumer.assignors; "
-    "group.remote.assignor says which",
+    "session.timeout.ms": "set group.consumer.session.timeout.ms of the broker, or consumer.session.timeout.ms of "
+    "the group",
+    "heartbeat.interval.ms": "set group.consumer.heartbeat.interval.ms of the broker, or "
+    "consumer.heartbeat.interval.ms of the group",
+    "partition.assignment.strategy": "the coordinator assigns partitions; select its assignor with "
+    "group.remote.assignor",
 }
-"""Options of the classic group protocol, and what took their place."""
+"""Options of the classic group protocol, and their replacements with the consumer protocol."""
 STRATEGIES: Final = ValueRule(lambda name: name.lower() in ("rebootstrap", "none"), "rebootstrap or none")
 PARTITIONERS: Final = (
     "murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a", "random",
 )  # fmt: skip
-"""Names of key hashes as librdkafka has them. The names with ``_random`` spread records without a key."""
+"""Key hashes by librdkafka's names. The names with ``_random`` spread records without a key."""
 PARTITIONER: Final = ValueRule(
     lambda given: callable(given) or given in PARTITIONERS,
     f"one of {', '.join(PARTITIONERS)}, or a function of (key, number of partitions)",
 )
 _SCHEME: Final = re.compile(r"(?i:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://")
-ANY_PARTITION: Final = "a record without a key goes to any partition"
-ONE_PHASE: Final = ValueRule(lambda value: value is False, "false: a producer ends its transactions itself")
+ANY_PARTITION: Final = "records without a key use any partition"
+ONE_PHASE: Final = ValueRule(lambda value: value is False, "false: two-phase commit is not supported")
 _DURATION: Final = re.compile(r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
@@ -104,41 +90,26 @@ _DURATION: Final = re.compile(r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?
 class ClientConfig(NoEffectConfig):
     """Options of every client."""
 
-    bootstrap_servers: list[str] = option("bootstrap.servers", [], "HOST:PORT of brokers to ask first; at least one.")
-    client_id: str = option("client.id", "kohort", "Name of this client in the broker's logs and groups.")
-    request_timeout_ms: int = option("request.timeout.ms", 30000, "How long one request may wait.", low=0, high=INT_MAX)
-    default_api_timeout_ms: int = option(
-        "default.api.timeout.ms", 60000, "How long a blocking call may take.", low=0, high=INT_MAX
-    )
-    retry_backoff_ms: int = option("retry.backoff.ms", 100, "First wait before a request is repeated.", low=0)
-    retry_backoff_max_ms: int = option("retry.backoff.max.ms", 1000, "Longest such wait.", low=0)
-    reconnect_backoff_ms: int = option("reconnect.backoff.ms", 50, "First wait before connecting again.", low=0)
-    reconnect_backoff_max_ms: int = option("reconnect.backoff.max.ms", 1000, "Longest such wait.", low=0)
-    socket_connection_setup_timeout_ms: int = option(
-        "socket.connection.setup.timeout.ms", 10000, "How long a connection may take to stand.", low=1
-    )
-    connections_max_idle_ms: int = option(
-        "connections.max.idle.ms", 540000, "A connection without traffic for this long is closed; -1: never.", low=-1
-    )
-    metadata_max_age_ms: int = option(
-        "metadata.max.age.ms", 300000, "Age after which metadata is asked for again.", low=0
-    )
+    bootstrap_servers: list[str] = option([], "Addresses of the first brokers, HOST:PORT; at least one.")
+    client_id: str = option("kohort", "Name of this client in the broker's logs and groups.")
+    request_timeout_ms: int = option(30000, "Time limit of one request.", low=0, high=INT_MAX)
+    default_api_timeout_ms: int = option(60000, "Time limit of a blocking call.", low=0, high=INT_MAX)
+    retry_backoff_ms: int = option(100, "First delay before a request is retried.", low=0)
+    retry_backoff_max_ms: int = option(1000, "Longest delay before a retry.", low=0)
+    reconnect_backoff_ms: int = option(50, "First delay before a reconnect.", low=0)
+    reconnect_backoff_max_ms: int = option(1000, "Longest delay before a reconnect.", low=0)
+    socket_connection_setup_timeout_ms: int = option(10000, "Time limit of connection setup.", low=1)
+    connections_max_idle_ms: int = option(540000, "Idle time before a connection is closed; -1: never.", low=-1)
+    metadata_max_age_ms: int = option(300000, "Age at which metadata is refreshed.", low=0)
     metadata_cluster_check_enable: bool = option(
-        "metadata.cluster.check.enable",
-        True,
-        "Whether a node is asked to be the one that is meant, of the cluster that is meant (KIP-1242).",
+        True, "True to check that a node has the expected cluster id and node id (KIP-1242)."
     )
     metadata_recovery_strategy: str = option(
-        "metadata.recovery.strategy",
-        "rebootstrap",
-        "Whether a client that is told so begins anew at its bootstrap addresses (KIP-1102).",
-        rule=STRATEGIES,
+        "rebootstrap", "Recovery from unusable metadata: bootstrap again, or fail (KIP-1102).", rule=STRATEGIES
     )
-    receive_message_max_bytes: int = option(
-        "receive.message.max.bytes", 1_000_000_000, "Largest response that is read.", low=1024, high=INT_MAX
-    )
-    metrics_num_samples: int = option("metrics.num.samples", 2, "Windows of which a metric is made.", low=1)
-    metrics_sample_window_ms: int = option("metrics.sample.window.ms", 30000, "How long one of them is.", low=0)
+    receive_message_max_bytes: int = option(1_000_000_000, "Size limit of a response.", low=1024, high=INT_MAX)
+    metrics_num_samples: int = option(2, "Number of sample windows of a metric.", low=1)
+    metrics_sample_window_ms: int = option(30000, "Length of a sample window.", low=0)
 
     def __post_init__(self) -> None:
         NoEffectConfig.__post_init__(self)
@@ -146,7 +117,6 @@ class ClientConfig(NoEffectConfig):
 
     @property
     def bootstrap(self) -> list[tuple[str, int]]:
-        """Parsed bootstrap addresses."""
         return [parse_address(text) for text in self.bootstrap_servers]
 
 
@@ -154,78 +124,67 @@ class ClientConfig(NoEffectConfig):
 class ConsumerConfig(ClientConfig):
     """Options of a consumer."""
 
-    group_id: str | None = option("group.id", None, "The consumer group; without one, nothing can be committed.")
-    group_instance_id: str | None = option("group.instance.id", None, "Makes this a static member (KIP-345).")
+    group_id: str | None = option(None, "Group of the consumer; commits need one.")
+    group_instance_id: str | None = option(None, "Instance id of a static member (KIP-345).")
     group_protocol: str = option(
-        "group.protocol",
         "classic",
-        "Assignment by the members (classic) or by the coordinator (consumer, KIP-848).",
+        "Group protocol: members assign partitions (classic), or the coordinator (consumer, KIP-848).",
         choices=("classic", "consumer"),
     )
     group_remote_assignor: str | None = option(
-        "group.remote.assignor", None, "The coordinator's assignor to vote for, with group.protocol=consumer."
+        None, "Requested assignor of the coordinator, with group.protocol=consumer."
     )
     session_timeout_ms: int = option(
-        "session.timeout.ms", 45000, "Silence after which the coordinator removes the member.", low=0, high=INT_MAX
+        45000, "Time without heartbeats after which the coordinator removes the member.", low=0, high=INT_MAX
     )
-    heartbeat_interval_ms: int = option("heartbeat.interval.ms", 3000, "Time between heartbeats.", low=1)
+    heartbeat_interval_ms: int = option(3000, "Heartbeat interval.", low=1)
     max_poll_interval_ms: int = option(
-        "max.poll.interval.ms", 300000, "Longest time between polls, and for a rebalance.", low=1, high=INT_MAX
+        300000, "Longest time between polls, and time limit of a rebalance.", low=1, high=INT_MAX
     )
-    max_poll_records: int = option("max.poll.records", 500, "Most records that one poll returns.", low=1)
+    max_poll_records: int = option(500, "Limit of records per poll.", low=1)
     partition_assignment_strategy: list[Any] = option(
-        "partition.assignment.strategy",
         ["range", "cooperative-sticky"],
-        "Assignors this member offers, the preferred one first; by name, or made with kohort.assignor.",
+        "Supported assignors, preferred one first; names, or objects of kohort.assignor.",
         choices=("range", "roundrobin", "sticky", "cooperative-sticky", "co-partitioned", "rack-aware", "redundant"),
     )
     enable_auto_commit: bool | None = option(
-        "enable.auto.commit", None, "Commit positions in the background; default: true with a group.id.", of=bool
+        None, "True to commit positions in the background; default: true with a group.id.", of=bool
     )
-    auto_commit_interval_ms: int = option("auto.commit.interval.ms", 5000, "Time between such commits.", low=0)
+    auto_commit_interval_ms: int = option(5000, "Interval of automatic commits.", low=0)
     auto_offset_reset: str = option(
-        "auto.offset.reset",
-        "latest",
-        "Where to start without a committed offset: earliest, latest, none, by_duration:…",
+        "latest", "Start position without a committed offset: earliest, latest, none, by_duration:…"
     )
-    fetch_min_bytes: int = option("fetch.min.bytes", 1, "Bytes a fetch waits for.", low=0, high=INT_MAX)
-    fetch_max_wait_ms: int = option("fetch.max.wait.ms", 500, "How long a fetch waits for them.", low=0, high=INT_MAX)
-    fetch_max_bytes: int = option("fetch.max.bytes", 52428800, "Most bytes in one fetch.", low=0, high=INT_MAX)
+    fetch_min_bytes: int = option(1, "Bytes that a fetch waits for.", low=0, high=INT_MAX)
+    fetch_max_wait_ms: int = option(500, "Longest wait of a fetch for fetch.min.bytes.", low=0, high=INT_MAX)
+    fetch_max_bytes: int = option(52428800, "Size limit of a fetch response.", low=0, high=INT_MAX)
     max_partition_fetch_bytes: int = option(
-        "max.partition.fetch.bytes", 1048576, "Most bytes of one partition in one fetch.", low=0, high=INT_MAX
+        1048576, "Size limit of one partition in a fetch response.", low=0, high=INT_MAX
     )
     isolation_level: str = option(
-        "isolation.level",
         "read_uncommitted",
-        "Whether records of open and aborted transactions are seen.",
+        "Visibility of records of open and aborted transactions.",
         choices=("read_uncommitted", "read_committed"),
     )
-    check_crcs: bool = option("check.crcs", True, "Whether the checksum of each batch is checked.")
-    allow_auto_create_topics: bool = option(
-        "allow.auto.create.topics", True, "Whether subscribing may create a topic, where the broker does."
-    )
-    exclude_internal_topics: bool = option(
-        "exclude.internal.topics", True, "Whether pattern subscriptions leave internal topics out."
-    )
-    client_rack: str = option("client.rack", "", "Rack of this client, for fetching from the nearest replica.")
+    check_crcs: bool = option(True, "True to check the CRC of each batch.")
+    allow_auto_create_topics: bool = option(True, "True to let a subscription create a topic, if the broker allows it.")
+    exclude_internal_topics: bool = option(True, "True to exclude internal topics from pattern subscriptions.")
+    client_rack: str = option("", "Rack of this client, to fetch from the nearest replica.")
 
     def __post_init__(self) -> None:
         ClientConfig.__post_init__(self)
         if self.group_id == "":
-            raise ConfigError("group.id='': expected a name; leave it out to consume without a group")
+            raise ConfigError("group.id='': expected a name; omit it to consume without a group")
         if self.group_instance_id == "":
-            raise ConfigError("group.instance.id='': expected a name; leave it out for a dynamic member")
+            raise ConfigError("group.instance.id='': expected a name; omit it for a dynamic member")
         if self.enable_auto_commit and self.group_id is None:
             raise ConfigError("enable.auto.commit=true needs a group.id to commit to")
         if self.enable_auto_commit is None:
             object.__setattr__(self, "enable_auto_commit", self.group_id is not None)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            raise ConfigError(
-                f"heartbeat.interval.ms={self.heartbeat_interval_ms} must be below "
-                f"session.timeout.ms={self.session_timeout_ms}"
-            )
+            interval, timeout = self.heartbeat_interval_ms, self.session_timeout_ms
+            raise ConfigError(f"heartbeat.interval.ms={interval} must be below session.timeout.ms={timeout}")
         if self.group_remote_assignor == "":
-            raise ConfigError("group.remote.assignor='': expected a name; leave it out for the broker's own choice")
+            raise ConfigError("group.remote.assignor='': expected a name; omit it for the broker's default")
         if not self.partition_assignment_strategy:
             raise ConfigError("partition.assignment.strategy is empty: expected at least one assignor")
         check_offset_reset(self.auto_offset_reset)
@@ -236,86 +195,55 @@ class ProducerConfig(ClientConfig):
     """Options of a producer."""
 
     acks: str = option(
-        "acks", "all", "Who must have a batch: all in-sync replicas, the leader (1), nobody (0).",
+        "all",
+        "Required acknowledgements: all in-sync replicas, the leader (1), none (0).",
         choices=("all", "-1", "0", "1"),
-    )  # fmt: skip
+    )
     enable_idempotence: bool | None = option(
-        "enable.idempotence", None, "Each record once, in order; default: true where acks is all.", of=bool
+        None, "True to write each record once, in order; default: true with acks=all.", of=bool
     )
-    linger_ms: int = option("linger.ms", 5, "How long a batch waits for more records.", low=0)
-    batch_size: int = option("batch.size", 16384, "Most bytes of a batch; a larger record is sent alone.", low=0)
-    buffer_memory: int = option("buffer.memory", 33554432, "Bytes that may wait to be delivered.", low=0, bits=64)
-    max_block_ms: int = option(
-        "max.block.ms", 60000, "How long send() may wait for metadata or for buffer memory.", low=0
-    )
-    max_request_size: int = option("max.request.size", 1048576, "Largest record, and largest request.", low=0)
-    delivery_timeout_ms: int = option(
-        "delivery.timeout.ms", 120000, "From send() to success or failure, at the longest.", low=0, high=INT_MAX
-    )
-    compression_type: str = option(
-        "compression.type", "none", "How batches are compressed.", choices=("none", "gzip", "snappy", "lz4", "zstd")
-    )
-    max_in_flight_requests_per_connection: int = option(
-        "max.in.flight.requests.per.connection", 5, "Requests sent to a broker before the first is answered.", low=1
-    )
+    linger_ms: int = option(5, "Time that a batch waits for more records.", low=0)
+    batch_size: int = option(16384, "Size limit of a batch; a larger record is sent alone.", low=0)
+    buffer_memory: int = option(33554432, "Memory limit of undelivered records.", low=0, bits=64)
+    max_block_ms: int = option(60000, "Longest wait of send() for metadata or buffer memory.", low=0)
+    max_request_size: int = option(1048576, "Size limit of a record and of a request.", low=0)
+    delivery_timeout_ms: int = option(120000, "Longest time from send() to success or failure.", low=0, high=INT_MAX)
+    compression_type: str = option("none", "Codec of batches.", choices=("none", "gzip", "snappy", "lz4", "zstd"))
+    max_in_flight_requests_per_connection: int = option(5, "Limit of unanswered requests per broker.", low=1)
     transactional_id: str | None = option(
-        "transactional.id", None, "Makes this a transactional producer; one at a time has this name (KIP-98)."
+        None, "Id of a transactional producer; it fences an earlier producer with the same id (KIP-98)."
     )
     transaction_timeout_ms: int = option(
-        "transaction.timeout.ms", 60000, "Age at which the coordinator aborts a transaction.", low=1, high=INT_MAX
+        60000, "Age at which the coordinator aborts a transaction.", low=1, high=INT_MAX
     )
-    retries: int = option("retries", INT_MAX, "Attempts after the first; delivery.timeout.ms ends them too.", low=0)
+    retries: int = option(INT_MAX, "Retries of a batch; delivery.timeout.ms also ends them.", low=0)
     metadata_max_idle_ms: int = option(
-        "metadata.max.idle.ms",
         300000,
-        "How long a topic is known that nothing is sent to.",
+        "Time that the metadata of an unused topic is kept.",
         low=5000,
         no_effect="topics are known until the producer is closed",
     )
-    compression_gzip_level: int = option(
-        "compression.gzip.level", -1, "Level of gzip: 1 to 9, or -1.", rule=GZIP_LEVELS, no_effect=USUAL_LEVEL
-    )
-    compression_lz4_level: int = option(
-        "compression.lz4.level", 9, "Level of lz4.", low=1, high=17, no_effect=USUAL_LEVEL
-    )
-    compression_zstd_level: int = option(
-        "compression.zstd.level", 3, "Level of zstd.", low=-131072, high=22, no_effect=USUAL_LEVEL
-    )
+    compression_gzip_level: int = option(-1, "Level of gzip: 1 to 9, or -1.", rule=GZIP_LEVELS, no_effect=USUAL_LEVEL)
+    compression_lz4_level: int = option(9, "Level of lz4.", low=1, high=17, no_effect=USUAL_LEVEL)
+    compression_zstd_level: int = option(3, "Level of zstd.", low=-131072, high=22, no_effect=USUAL_LEVEL)
     partitioner_adaptive_partitioning_enable: bool = option(
-        "partitioner.adaptive.partitioning.enable",
-        True,
-        "Whether records without a key go where brokers are quick.",
-        no_effect=ANY_PARTITION,
+        True, "True to send records without a key to faster brokers.", no_effect=ANY_PARTITION
     )
     partitioner_availability_timeout_ms: int = option(
-        "partitioner.availability.timeout.ms",
-        0,
-        "How long a partition may not be had before records without a key go elsewhere; 0: for ever.",
-        low=0,
-        no_effect=ANY_PARTITION,
+        0, "Time before records without a key avoid an unavailable partition; 0: never.", low=0, no_effect=ANY_PARTITION
     )
     partitioner_rack_aware: bool = option(
-        "partitioner.rack.aware",
-        False,
-        "Whether records without a key go to partitions whose leader is near.",
-        no_effect=ANY_PARTITION,
+        False, "True to send records without a key to leaders in the same rack.", no_effect=ANY_PARTITION
     )
     partitioner: Any = option(
-        "partitioner",
         "murmur2_random",
-        "How a key chooses the partition: murmur2_random as Java's clients, consistent_random (CRC32) as librdkafka's, "
-        "or your own function of (key, number of partitions).",
+        "Partitioner: murmur2_random (Java), consistent_random (librdkafka), or a function of (key, partition count).",
         of=object,
         rule=PARTITIONER,
     )
-    partitioner_ignore_keys: bool = option(
-        "partitioner.ignore.keys", False, "Whether records with a key go where those without one go."
-    )
+    partitioner_ignore_keys: bool = option(False, "True to treat records with a key like those without one.")
     transaction_two_phase_commit_enable: bool = option(
-        "transaction.two.phase.commit.enable",
-        False,
-        "Whether others decide on the end of transactions (KIP-939).",
-        rule=ONE_PHASE,
+        False, "True to end transactions by an external coordinator (KIP-939).", rule=ONE_PHASE
     )
 
     def __post_init__(self) -> None:
@@ -333,15 +261,12 @@ class ProducerConfig(ClientConfig):
         if self.enable_idempotence and self.retries == 0:
             raise ConfigError("enable.idempotence=true needs retries of at least 1")
         if self.enable_idempotence and in_flight > MAX_IN_FLIGHT_IDEMPOTENT:
-            raise ConfigError(
-                f"enable.idempotence=true needs max.in.flight.requests.per.connection of at most "
-                f"{MAX_IN_FLIGHT_IDEMPOTENT}, not {in_flight}"
-            )
-        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
-            raise ConfigError(
-                f"delivery.timeout.ms={self.delivery_timeout_ms} must be at least linger.ms + request.timeout.ms "
-                f"= {self.linger_ms + self.request_timeout_ms}"
-            )
+            limit = f"max.in.flight.requests.per.connection of at most {MAX_IN_FLIGHT_IDEMPOTENT}"
+            raise ConfigError(f"enable.idempotence=true needs {limit}, not {in_flight}")
+        least = self.linger_ms + self.request_timeout_ms
+        if self.delivery_timeout_ms < least:
+            problem = f"delivery.timeout.ms={self.delivery_timeout_ms} must be at least"
+            raise ConfigError(f"{problem} linger.ms + request.timeout.ms = {least}")
 
     def _check_transactional(self) -> None:
         """Raise ConfigError for options that break exactly-once delivery."""
@@ -364,13 +289,12 @@ class AdminConfig(ClientConfig):
 def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> C:
     """Build a client's configuration from Kafka's dotted names in a mapping, from keywords, or from both.
 
-    Raises ConfigError for an unknown option, one given twice with different values, a value out of bounds, or options
-    that exclude each other.
+    Raises ConfigError for an unknown option, conflicting duplicates, a value out of bounds, or options that exclude
+    each other.
     """
     if config is not None and not isinstance(config, Mapping):
-        raise ConfigError(
-            f"the first argument is a mapping of options, not {config!r}; topics are for subscribe() and send()"
-        )
+        problem = f"the first argument is a mapping of options, not {config!r}"
+        raise ConfigError(f"{problem}; topics are for subscribe() and send()")
     given: dict[str, Any] = {}
     for source in (config or {}, options):
         for spelling, value in source.items():
@@ -382,7 +306,7 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
                 raise ConfigError(f"{name} is given twice{shown or ' with different values'}")
             given[name] = value
     given = translated(given)
-    _check_whose(cls, given)
+    _check_kind(cls, given)
     _check_names(cls, given)
     by_name = {o.name: o for o in options_of(cls)}
     given = {name: by_name[name].as_spelled(value) if name in by_name else value for name, value in given.items()}
@@ -408,19 +332,17 @@ def _check_group_protocol(given: Mapping[str, Any]) -> None:
             if name in given:
                 raise ConfigError(f"{name} has no meaning with group.protocol=consumer: {instead}")
     if protocol == "classic" and given.get("group.remote.assignor") is not None:
-        raise ConfigError(
-            "group.remote.assignor has no meaning with group.protocol=classic, where the members assign: "
-            "set partition.assignment.strategy, or group.protocol=consumer"
-        )
+        problem = "group.remote.assignor has no meaning with group.protocol=classic"
+        raise ConfigError(f"{problem}: set partition.assignment.strategy, or group.protocol=consumer")
 
 
-def _check_whose(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
+def _check_kind(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
     """Raise ConfigError for an option of another kind of client."""
     own = {o.name for o in options_of(cls)}
     for kind, other in (("consumer", ConsumerConfig), ("producer", ProducerConfig)):
         for option_ in options_of(other):
             if option_.name in given and option_.name not in own:
-                raise ConfigError(f"{option_.name} is an option of a {kind}, which this client is not")
+                raise ConfigError(f"{option_.name} is an option of a {kind}, not of this client")
 
 
 def check_servers(servers: list[str]) -> None:
@@ -434,9 +356,9 @@ def check_servers(servers: list[str]) -> None:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Parse ``HOST:PORT`` or ``[IPV6]:PORT``. Raises ConfigError for anything else.
+    """Parse ``HOST:PORT`` or ``[IPV6]:PORT``. Raises ConfigError.
 
-    A listener's protocol in front (``SSL://``) says nothing here, as in Java's clients: security.protocol decides.
+    A protocol prefix (``SSL://``) has no effect, as in Java's clients: security.protocol decides.
     """
     host, colon, port = _SCHEME.sub("", text.strip(), count=1).rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -452,10 +374,8 @@ def check_offset_reset(text: str) -> None:
     """Raise ConfigError unless ``text`` is a policy of ``auto.offset.reset``."""
     if text in ("earliest", "latest", "none") or reset_duration_ms(text) is not None:
         return
-    raise ConfigError(
-        f"auto.offset.reset={text!r}: expected earliest, latest, none, or by_duration: and an ISO-8601 duration "
-        "such as by_duration:PT1H30M"
-    )
+    expected = "earliest, latest, none, or by_duration: and an ISO-8601 duration such as by_duration:PT1H30M"
+    raise ConfigError(f"auto.offset.reset={text!r}: expected {expected}")
 
 
 def reset_duration_ms(policy: str) -> int | None:

@@ -1,6 +1,6 @@
-"""Options of clients from files: a ``client.properties`` as Kafka's tools take it, and clusters by name in TOML.
+"""Client options from files: a ``client.properties`` of Kafka's tools, and named clusters in TOML.
 
-A profile is a table of ``clusters.toml``, its entries options of clients by any of their names::
+A profile is a table of ``clusters.toml`` with client options by any of their names::
 
     [prod]
     bootstrap.servers = "kafka-1:9093,kafka-2:9093"
@@ -30,12 +30,12 @@ from kohort.secret import Secret
 
 _READABLE: Final = stat.S_IRGRP | stat.S_IROTH
 _NEVER_PASSED_OVER: Final = ("ssl.", "sasl.", "security.", "bootstrap.")
-"""Options of these are never passed over: without them a client might connect less securely than was said."""
+"""Prefixes of options that are never ignored: without them a connection might be less secure."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Client options of a file; ``where`` names it in errors."""
+    """Client options of a file; ``where`` names the file in errors."""
 
     where: str
     options: Mapping[str, Any]
@@ -52,7 +52,7 @@ def read_client_file(path: Path, environ: Mapping[str, str]) -> ClientSettings:
 
 
 def profiles_file(environ: Mapping[str, str]) -> Path:
-    """Path of the named clusters: ``KOHORT_PROFILES``, or ``kohort/clusters.toml`` in the user's settings."""
+    """Return the profiles file: ``KOHORT_PROFILES``, or ``kohort/clusters.toml`` in the user's settings."""
     if named := environ.get("KOHORT_PROFILES"):
         return Path(named)
     return Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "kohort" / "clusters.toml"
@@ -62,7 +62,7 @@ def read_profile(name: str, environ: Mapping[str, str]) -> ClientSettings:
     """Return the options of a profile. Raises ConfigError, with the nearest name, if it is missing."""
     path = profiles_file(environ)
     if not path.exists():
-        raise ConfigError(f"profile {name!r}: there is no {path} (KOHORT_PROFILES names another file)")
+        raise ConfigError(f"profile {name!r}: {path} does not exist (KOHORT_PROFILES names another file)")
     found = _profiles(path)
     if name not in found:
         raise ConfigError(f"profile {name!r}: {path} has {', '.join(found) or 'none'}{did_you_mean(name, found)}")
@@ -81,7 +81,7 @@ def _profiles(path: Path) -> dict[str, dict[str, Any]]:
         raise ConfigError(f"{path}: not TOML: {error}") from None
     for name, table in found.items():
         if not isinstance(table, dict):
-            raise ConfigError(f"{path}: {name} stands outside of a profile: begin one with [NAME]")
+            raise ConfigError(f"{path}: {name} is outside of a profile: add a line [NAME] before it")
     return found
 
 
@@ -95,7 +95,7 @@ def _text_of(path: Path) -> str:
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield dotted names: ``security.protocol`` without quotes is a table in a table."""
+    """Yield dotted names: TOML reads ``security.protocol`` without quotes as nested tables."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")
@@ -130,5 +130,5 @@ def _settings(path: Path, where: str, given: Mapping[str, Any], environ: Mapping
 
 
 def _others_may_read(path: Path) -> bool:
-    """True if others than the owner may read the file; never on Windows, whose modes do not say."""
+    """True if other users may read the file; False on Windows, where modes do not tell."""
     return os.name == "posix" and bool(path.stat().st_mode & _READABLE)

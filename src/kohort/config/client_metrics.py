@@ -1,6 +1,6 @@
-"""The options of a subscription to metrics of clients (KIP-714), checked as Apache Kafka 4.4 checks them.
+"""Options of a subscription to client metrics (KIP-714), checked as in Apache Kafka 4.4, with its messages.
 
-A subscription is a resource of type CLIENT_METRICS. Errors carry the words of Apache Kafka.
+A subscription is a resource of type CLIENT_METRICS.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kohort.config.options import Option, option, options_of
 from kohort.errors import ApiError, ConfigError, ErrorCode
 
 INTERVAL_MS: Final = 300_000
-"""How often a client comes again that nothing is asked of; and no subscription makes it come less often."""
+"""Push interval of clients without a subscription, and the longest of a subscription."""
 SHORTEST_MS: Final = 100
 LONGEST_MS: Final = 3_600_000
 ALL_METRICS: Final = "*"
@@ -30,16 +30,16 @@ MATCHED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionConfig:
-    interval_ms: int = option("interval.ms", INTERVAL_MS, "Metrics push interval in milliseconds.", bits=32)
-    match: list[str] = option("match", [], "Client match criteria.")
-    metrics: list[str] = option("metrics", [], "Telemetry metric name prefix list.")
+    interval_ms: int = option(INTERVAL_MS, "Metrics push interval in milliseconds.", bits=32)
+    match: list[str] = option([], "Client match criteria.")
+    metrics: list[str] = option([], "Telemetry metric name prefix list.")
 
 
 OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in options_of(SubscriptionConfig)}
 
 
 def parse_subscription(given: Mapping[str, str]) -> SubscriptionConfig:
-    """Parse a member's metadata. Raises ProtocolError."""
+    """Parse the options of a subscription. Raises ApiError or ConfigError."""
     for name in given:
         if name not in OPTIONS:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
@@ -50,20 +50,18 @@ def parse_subscription(given: Mapping[str, str]) -> SubscriptionConfig:
 
 
 def parse_match(patterns: list[str]) -> dict[str, str]:
-    """Return the regular expression for each thing that is matched; of what is named twice the last. Raises
-    ConfigError for what is no ``NAME=EXPRESSION``."""
+    """Return the pattern of each matched property; the last duplicate counts. Raises ConfigError."""
     return dict(_named(pattern) for pattern in patterns)
 
 
 def _named(pattern: str) -> tuple[str, str]:
-    name, *rest = re.sub("=+$", "", pattern).split("=")  # Java's split forgets what is empty at the end
+    name, *rest = re.sub("=+$", "", pattern).split("=")  # Java's split drops empty parts at the end
     if len(rest) != 1 or name.strip() not in MATCHED:
         raise refused_match(pattern)
     return name.strip(), rest[0].strip()
 
 
 def refused_match(pattern: str) -> ConfigError:
-    """Return the error for an invalid pattern."""
     return ConfigError(f"Illegal client matching pattern: {pattern}")
 
 

@@ -1,6 +1,6 @@
-"""Options of one group, each with the broker's option as its default.
+"""Options of one group; the broker's options are the defaults.
 
-The rules: protocol/consumer-groups.md#options-of-groups. Errors have the text of Apache Kafka's.
+The rules: protocol/consumer-groups.md#options-of-groups. Errors have Apache Kafka's messages.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Options of one consumer group (KIP-848), in milliseconds."""
-
     session_timeout_ms: int = as_in(BrokerConfig, "group_consumer_session_timeout_ms", SESSION_TIMEOUT)
     heartbeat_interval_ms: int = as_in(BrokerConfig, "group_consumer_heartbeat_interval_ms", HEARTBEAT_INTERVAL)
     assignment_interval_ms: int = as_in(BrokerConfig, "group_consumer_assignment_interval_ms", ASSIGNMENT_INTERVAL)
@@ -59,8 +57,10 @@ def in_force(broker: BrokerConfig, own: GroupOptions, name: str) -> int:
 
 
 def parse_group_options(broker: BrokerConfig, given: Mapping[str, str]) -> dict[str, int]:
-    """Return the options that a group is to have, of their texts. Raises ConfigError for an unknown name, a value that
-    is none or out of the broker's bounds, and for sessions that are not longer than the heartbeat interval."""
+    """Parse the options of a group. Raises ConfigError for an unknown name or a value out of bounds.
+
+    The session timeout must exceed the heartbeat interval.
+    """
     for name in given:
         if name not in OPTIONS:
             raise ConfigError(f"Unknown group config name: {name}")

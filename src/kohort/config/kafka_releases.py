@@ -1,8 +1,8 @@
-"""The highest version of every API, and the features, by release of Apache Kafka.
+"""Highest version of each API, and the features, by release of Apache Kafka.
 
-The table is read off the releases' classes (``ApiKeys``, ``MetadataVersion`` and the enumerations of features), stable
-versions alone, as a broker's listener advertises them. ConsumerGroupHeartbeat and ConsumerGroupDescribe were a preview
-from 3.7 to 3.9, off by default: here they begin with 4.0.
+The table has the stable versions that a broker's listener advertises, from the releases' classes (``ApiKeys``,
+``MetadataVersion`` and the feature enumerations). ConsumerGroupHeartbeat and ConsumerGroupDescribe, a preview from 3.7
+to 3.9, begin with 4.0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RELEASES: Final = (
     *("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9"),
     *("4.0", "4.1", "4.2", "4.3", "4.4"),
 )
-"""In order. Clients of today need 2.1 (KIP-896)."""
+"""In order. Current clients need at least 2.1 (KIP-896)."""
 NEWEST: Final = RELEASES[-1]
 
 # fmt: off
@@ -120,7 +120,7 @@ FEATURES: Final = {
     "streams.version": "4.2:0-1",
 }
 # fmt: on
-"""Supported levels by feature and release. Before 3.3, with ZooKeeper, there were no features."""
+"""Supported levels by feature and release. ZooKeeper clusters, before 3.3, have no features."""
 
 
 def highest_version(api_key: int, release: str) -> int | None:

@@ -1,5 +1,5 @@
-"""Options of one listener: ``listener.name.<name in small letters>.<option>``; an option of logins may have the
-mechanism before it (``...plain.sasl.jaas.config``).
+"""Options of one listener: ``listener.name.<name in lower case>.<option>``; login options may have the mechanism as a
+prefix (``...plain.sasl.jaas.config``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from kohort.secret import Secret
 
 PREFIX: Final = "listener.name."
 LIMITS: Final = ("max.connections", "max.connection.creation.rate")
-"""Connection limits of one listener."""
 IGNORED_OF_LISTENERS: Final = frozenset(
     """
     num.network.threads ssl.protocol ssl.provider ssl.keymanager.algorithm ssl.trustmanager.algorithm
@@ -30,18 +29,17 @@ IGNORED_OF_LISTENERS: Final = frozenset(
     sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.header.urlencode
     """.split()  # noqa: SIM905 - forty words read better unquoted
 )
-"""Options of Kafka's listeners without meaning here: names of Java's parts, and what a broker needs as a client of
-others."""
+"""Kafka's listener options without effect: Java classes, and options of a broker as a client."""
 
 _OPTIONS: Final[Mapping[str, Option]] = {o.name: o for o in options_of(ListenerConfig)}
 _MECHANISMS: Final = frozenset(mechanism.lower() for mechanism in MECHANISMS)
-_LIMIT: Final[Option] = option("", 0, "", low=0).metadata["option"]
+_LIMIT: Final[Option] = option(0, "", low=0, bits=32).metadata["option"]
 _KERBEROS: Final = "gssapi."
 _OF_LOGINS: Final = ("sasl.", "connections.max.reauth.ms")
-"""How the options begin before which a mechanism may stand."""
+"""Prefixes of options that may follow a mechanism."""
 
 Overrides = Mapping[str, Mapping[str, Any]]
-"""Overrides by listener name in small letters, then by option, with its mechanism as prefix."""
+"""Overrides by listener name in lower case, then by option, with its mechanism as prefix."""
 
 
 def option_of(rest: str) -> Option | None:
@@ -66,9 +64,9 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def gather(given: Mapping[str, Any]) -> Overrides:
-    """Return what was given under full names, by listener; what has no meaning here is left out.
+    """Return the overrides by listener; options without effect are omitted.
 
-    Raises ConfigError, with the full name, for an option that is not known or has a value that is not allowed.
+    Raises ConfigError with the full name for an unknown option or an invalid value.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, value in given.items():
@@ -79,14 +77,14 @@ def gather(given: Mapping[str, Any]) -> Overrides:
             is_secret = declared.type is Secret and value is not None
             found.setdefault(listener, {})[rest] = Secret(value) if is_secret else value
         elif rest.startswith(_KERBEROS):
-            raise ConfigError(f"{name}: a listener cannot offer GSSAPI here, only {', '.join(MECHANISMS)}")
+            raise ConfigError(f"{name}: listeners do not support GSSAPI, only {', '.join(MECHANISMS)}")
         elif rest not in IGNORED_OF_LISTENERS:
             raise unknown_option(name, [f"{PREFIX}{listener}.{known}" for known in (*_OPTIONS, *LIMITS)])
     return found
 
 
 def overlaid(base: ListenerConfig, said: Mapping[str, Any], listener: str, mechanism: str = "") -> ListenerConfig:
-    """Return the options of a listener: ``base`` under its overrides, and those of a mechanism."""
+    """Return the options of a listener: ``base`` with its overrides, and those of a mechanism."""
     values: dict[str, Any] = {o.attribute: getattr(base, o.attribute) for o in _OPTIONS.values()}
     for prefix in ("", f"{mechanism.lower()}.") if mechanism else ("",):
         for declared in _OPTIONS.values():

@@ -1,5 +1,4 @@
-"""Addresses as Kafka and people write them: ``PLAINTEXT://host:port``, ``host:port``, ``[::1]:port``, ``:port``; and
-the listeners that a broker's options name."""
+"""Listeners of a broker, and addresses: ``PLAINTEXT://host:port``, ``host:port``, ``[::1]:port``, ``:port``."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ from kohort.errors import ConfigError
 DEFAULT_LISTENER: Final = "PLAINTEXT"
 OAUTHBEARER: Final = "OAUTHBEARER"
 EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})
-"""The hosts that stand for every address of a computer."""
+"""Hosts that mean every address of a computer."""
 
 
 class Listener(NamedTuple):
-    """One address of a broker: its name in capitals and its protocol."""
+    """Address of a broker, with its name in capitals and its protocol."""
 
     name: str
     protocol: SecurityProtocol
@@ -41,7 +40,7 @@ def address_text(host: str, port: int) -> str:
 
 
 def parse_listener(text: str, option: str) -> tuple[str, int]:
-    """Host and port of one plaintext address. Raises ConfigError naming ``option``."""
+    """Return host and port of one plaintext address. Raises ConfigError with ``option``."""
     name, host, port = parse_endpoint(text, option)
     if name not in {"", DEFAULT_LISTENER}:
         raise ConfigError(f"{option}={text!r}: expected HOST:PORT, or PLAINTEXT://HOST:PORT")
@@ -49,7 +48,7 @@ def parse_listener(text: str, option: str) -> tuple[str, int]:
 
 
 def parse_endpoint(text: str, option: str) -> tuple[str, str, int]:
-    """Name in capitals (empty where there is none), host and port of ``NAME://HOST:PORT``. Raises ConfigError."""
+    """Return name in capitals (or empty), host and port of ``NAME://HOST:PORT``. Raises ConfigError."""
     name, _, rest = text.strip().rpartition("://")
     host, colon, port = rest.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
@@ -68,38 +67,39 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
         made = _listener(f"listeners={text!r}", protocols, host, port, name or DEFAULT_LISTENER)
         for other in found:
             if other.name == made.name:
-                raise ConfigError(f"listeners: {made.name} is there twice; each has a name of its own")
+                raise ConfigError(f"listeners: {made.name} occurs twice; each listener needs a unique name")
             if other.port == made.port != 0 and _families(other.host, made.host) != {4, 6}:
-                raise ConfigError(f"listeners: {other} and {made} have one port; each has one of its own")
+                raise ConfigError(f"listeners: {other} and {made} have the same port; each listener needs its own")
         found.append(made)
     return found
 
 
 def advertised_of(config: BrokerConfig) -> list[Listener]:
-    """Return where clients are told to find each listener, in the order of the listeners; one that is not among
-    ``advertised.listeners`` is told to nobody. Raises ConfigError for an address that cannot be one."""
+    """Return the advertised listeners, in listener order. Raises ConfigError for an invalid address.
+
+    A listener missing from ``advertised.listeners`` is not advertised.
+    """
     listening = listeners_of(config)
     if not config.advertised_listeners:
         return listening
     option, usual = "advertised.listeners", listening[0].name if len(listening) == 1 else DEFAULT_LISTENER
-    told: dict[str, tuple[str, int]] = {}
+    found: dict[str, tuple[str, int]] = {}
     for text in config.advertised_listeners:
         name, host, port = parse_endpoint(text, option)
         name = name or usual
-        if name in told:
-            raise ConfigError(f"{option}: {name} is there twice")
+        if name in found:
+            raise ConfigError(f"{option}: {name} occurs twice")
         if host in EVERY_ADDRESS:
-            raise ConfigError(f"{option}={text!r}: no client can connect to every address: name one")
-        told[name] = host, port
-    if strangers := told.keys() - {listener.name for listener in listening}:
+            raise ConfigError(f"{option}={text!r}: clients cannot connect to a wildcard address: give one host")
+        found[name] = host, port
+    if unknown := found.keys() - {listener.name for listener in listening}:
         known = ", ".join(listener.name for listener in listening)
-        raise ConfigError(f"{option}: there is no listener {min(strangers)}, only {known}")
-    return [listener.at(*told[listener.name]) for listener in listening if listener.name in told]
+        raise ConfigError(f"{option}: unknown listener {min(unknown)}; the listeners are {known}")
+    return [listener.at(*found[listener.name]) for listener in listening if listener.name in found]
 
 
 def inter_broker_listener(config: BrokerConfig) -> str | None:
-    """Return the listener that ``inter.broker.listener.name`` names beside others: in Kafka brokers reach each other
-    there, so ``max.connections`` does not close it."""
+    """Return the inter-broker listener, if there are others: ``max.connections`` does not close it."""
     name = config.inter_broker_listener_name
     return name.upper() if name and len(listeners_of(config)) > 1 else None
 
@@ -108,19 +108,20 @@ def check_listeners(config: BrokerConfig) -> None:
     """Raise ConfigError for contradictory listener options."""
     names = {listener.name for listener in listeners_of(config)}
     advertised = {listener.name for listener in advertised_of(config)}
-    if strangers := config.listener_overrides.keys() - {name.lower() for name in names}:
-        option = f"{PREFIX}{min(strangers)}.{min(config.listener_overrides[min(strangers)])}"
-        raise ConfigError(f"{option}: there is no listener {min(strangers).upper()}, only {', '.join(sorted(names))}")
+    if unknown := config.listener_overrides.keys() - {name.lower() for name in names}:
+        option = f"{PREFIX}{min(unknown)}.{min(config.listener_overrides[min(unknown)])}"
+        known = ", ".join(sorted(names))
+        raise ConfigError(f"{option}: unknown listener {min(unknown).upper()}; the listeners are {known}")
     own = config.inter_broker_listener_name
     if own and own.upper() not in advertised:
         raise ConfigError(f"inter.broker.listener.name={own!r}: expected one of {', '.join(sorted(advertised))}")
 
 
 def listener_config(config: BrokerConfig, name: str, mechanism: str = "") -> ListenerConfig:
-    """Return the options of one listener, and where ``mechanism`` is given of that mechanism there.
+    """Return the options of one listener, and of ``mechanism`` there if given.
 
-    They are what is said of all listeners, less what ``listener.name.<name>.`` says.
-    ``ssl.client.auth`` said of all does not reach the listeners with SASL (KIP-684).
+    ``listener.name.<name>.`` options override the common ones. A common ``ssl.client.auth`` does not apply to listeners
+    with SASL (KIP-684).
     """
     base: ListenerConfig = config
     if protocols_of(config).get(name.upper()) is SecurityProtocol.SASL_SSL:
@@ -129,14 +130,14 @@ def listener_config(config: BrokerConfig, name: str, mechanism: str = "") -> Lis
 
 
 def believes_every_token(config: BrokerConfig, name: str) -> bool:
-    """True if clients may choose their name: by OAUTHBEARER without signatures."""
+    """True if clients may choose their user name, by unsigned OAUTHBEARER tokens."""
     if OAUTHBEARER not in listener_config(config, name).sasl_enabled_mechanisms:
         return False
     return not demands_signed_tokens(listener_config(config, name, OAUTHBEARER))
 
 
 def demands_signed_tokens(said: ListenerConfig) -> bool:
-    """True if tokens must be signed: by the handler's class, or without one by the configured keys."""
+    """True if tokens must be signed: by the handler's class, else if keys are configured."""
     handler = (said.sasl_server_callback_handler_class or "").rpartition(".")[2]
     return handler == SIGNED_TOKENS or (not handler and bool(said.sasl_oauthbearer_jwks_endpoint_url))
 
@@ -150,10 +151,10 @@ def with_ports(config: BrokerConfig, ports: Sequence[int]) -> BrokerConfig:
 
 
 def _listener(
-    said: str, protocols: Mapping[str, SecurityProtocol], host: str, port: int, name: str = DEFAULT_LISTENER
+    text: str, protocols: Mapping[str, SecurityProtocol], host: str, port: int, name: str = DEFAULT_LISTENER
 ) -> Listener:
     if name not in protocols:
-        raise ConfigError(f"{said}: listener.security.protocol.map says nothing of {name}")
+        raise ConfigError(f"{text}: listener.security.protocol.map has no protocol for {name}")
     return Listener(name, protocols[name], host, port)
 
 
@@ -184,7 +185,7 @@ OPTION = "max.connections.per.ip.overrides"
 
 
 def parse_overrides(given: list[str]) -> dict[str, int]:
-    """Parse ``ADDRESS:COUNT``. Raises ConfigError; names are not resolved."""
+    """Parse ``ADDRESS:COUNT``. Raises ConfigError; host names are not resolved."""
     overrides = {}
     for text in given:
         address, _, count = text.rpartition(":")
@@ -200,7 +201,7 @@ def parse_overrides(given: list[str]) -> dict[str, int]:
 
 
 def check_limits(name: str, value: Any) -> None:
-    """Raise ConfigError for ``max.connections.per.ip.overrides`` that are malformed; other options pass."""
+    """Raise ConfigError for malformed ``max.connections.per.ip.overrides``; ignore other options."""
     if name == OPTION:
         parse_overrides(value)
 
@@ -212,8 +213,7 @@ class ListenerLimits:
 
 
 def limits_of_listeners(config: BrokerConfig) -> dict[str, ListenerLimits]:
-    """Return what is said of listeners by ``listener.name.<name>.max.connections`` and
-    ``.max.connection.creation.rate``, by their names in small letters. Raises ConfigError."""
+    """Return the connection limits of single listeners, by their names in lower case. Raises ConfigError."""
     return {
         listener: ListenerLimits(*(_limit(listener, name, said) for name in LIMITS))
         for listener, said in config.listener_overrides.items()

@@ -1,4 +1,4 @@
-"""How an option is declared, parsed, checked and explained; the tables themselves are beside this file."""
+"""Declaration, parsing, checks and description of an option; other files of this folder have the options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INT_MAX: Final = 0x7FFFFFFF
 
 
 class ValueRule(NamedTuple):
-    """A check beyond bounds and choices, with its message."""
+    """Check beyond bounds and choices, with a description of the allowed values."""
 
     holds: Callable[[Any], bool]
     words: str
@@ -27,8 +27,8 @@ class ValueRule(NamedTuple):
 class Limits(TypedDict, total=False):
     """Type and bounds of an option, and the reason if it has no effect.
 
-    ``of`` is needed where the default does not show the type, ``bits`` where Kafka's type is not the usual one: times
-    and what has a large default are 64 bits wide, other whole numbers 32.
+    ``of``: type, if the default does not tell. ``bits``: size in Kafka if unusual: by default 64 for times and large
+    numbers, 32 for other integers.
     """
 
     low: int
@@ -42,10 +42,10 @@ class Limits(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option as Kafka knows it: its name, type, default and bounds, and the attribute that holds it here.
+    """Option of Kafka: name, type, default and bounds, and its attribute here.
 
-    ``bits`` is the size of a whole number in Kafka: 16, 32 or 64. ``no_effect`` says why the option does nothing here.
-    ``falls_back_to`` is the attribute of BrokerConfig that a topic's option takes its default from, if any.
+    ``bits``: size of an integer in Kafka: 16, 32 or 64. ``no_effect``: reason if the option has no effect.
+    ``falls_back_to``: attribute of BrokerConfig with the default of a topic's option.
     """
 
     name: str
@@ -101,19 +101,19 @@ class Option:
         low_bad = self.low is not None and value is not None and value < self.low
         high_bad = self.high is not None and value is not None and value > self.high
         values = value if isinstance(value, list) else [value]
-        # What a program made itself (an assignor) has no name that could be among the choices.
+        # objects, such as an assignor, have no name to compare with the choices
         choice_bad = bool(self.choices) and any(isinstance(v, str | None) and v not in self.choices for v in values)
         if low_bad or high_bad or choice_bad or (self.rule is not None and not self.rule.holds(value)):
             raise ConfigError(f"{self.name}={value!r}: expected {self.allowed()}")
         if self.type is int and value is not None and not -(1 << self.bits - 1) <= value < 1 << self.bits - 1:
             raise ConfigError(f"{self.name}={value!r}: expected {self.allowed()}, in {self.bits} bits")
 
-    def told(self) -> str:
-        """Return the purpose of the option, and why it has no effect if so."""
+    def description(self) -> str:
+        """Return the option's help, with the reason if it has no effect."""
         return f"{self.doc} No effect here: {self.no_effect}." if self.no_effect else self.doc
 
     def allowed(self) -> str:
-        """Return the allowed values in words."""
+        """Return a description of the allowed values."""
         if self.rule is not None:
             return self.rule.words
         if self.choices:
@@ -150,39 +150,24 @@ def _finite(text: Any) -> float:
     return value
 
 
-def option(name: str, default: Any, doc: str, **limits: Unpack[Limits]) -> Any:
-    """Declare a dataclass field that is one option of Kafka's, within ``limits``."""
+def option(default: Any, doc: str, *, name: str = "", **limits: Unpack[Limits]) -> Any:
+    """Declare a dataclass field that is one of Kafka's options; the default name is the attribute with dots."""
     kind = limits.get("of") or (str if default is None else type(default))
-    is_wide = name.endswith(".ms") or (kind is int and default is not None and default > INT_MAX)
-    return _field(
-        Option(
-            name=name,
-            attribute="",
-            type=kind,
-            default=default,
-            low=limits.get("low"),
-            high=limits.get("high"),
-            choices=limits.get("choices", ()),
-            rule=limits.get("rule"),
-            bits=limits.get("bits", 64 if is_wide else 32),
-            doc=doc,
-            no_effect=limits.get("no_effect", ""),
-        )
-    )
+    bounds = (limits.get("low"), limits.get("high"), limits.get("choices", ()), limits.get("rule"))
+    return _field(Option(name, "", kind, default, *bounds, limits.get("bits", 0), doc, limits.get("no_effect", "")))
 
 
 def as_in(config: type, attribute: str, name: str, doc: str = "") -> Any:
     """Declare a dataclass field that is the option ``attribute`` of ``config`` under another name.
 
-    Its type, default and limits are declared there alone, and so are its words where no others are given.
+    Type, default and limits are the same, and the help too unless ``doc`` replaces it.
     """
     (model,) = (o for o in options_of(config) if o.attribute == attribute)
     return _field(dataclasses.replace(model, name=name, doc=doc or model.doc, falls_back_to=attribute))
 
 
 def gathered(prefix: str, gather: Callable[[Mapping[str, Any]], Any]) -> Any:
-    """Declare a dataclass field that holds all that is given under names with this prefix, as ``gather`` makes it of
-    the names and values."""
+    """Declare a dataclass field with all options of this prefix, converted by ``gather``."""
     return dataclasses.field(default_factory=dict, metadata={"prefix": prefix, "gather": gather})
 
 
@@ -198,13 +183,15 @@ def options_of(config: type) -> tuple[Option, ...]:
     return _table_of(config)
 
 
-@cache  # there are as many as there are such classes
+@cache  # one entry per configuration class
 def _table_of(config: type) -> tuple[Option, ...]:
-    return tuple(
-        dataclasses.replace(f.metadata["option"], attribute=f.name)
-        for f in dataclasses.fields(config)
-        if "option" in f.metadata
-    )
+    return tuple(_named(f.metadata["option"], f.name) for f in dataclasses.fields(config) if "option" in f.metadata)
+
+
+def _named(declared: Option, attribute: str) -> Option:
+    name, default = declared.name or attribute.replace("_", "."), declared.default
+    is_wide = name.endswith(".ms") or (declared.type is int and default is not None and default > INT_MAX)
+    return dataclasses.replace(declared, name=name, attribute=attribute, bits=declared.bits or (64 if is_wide else 32))
 
 
 @cache
@@ -230,7 +217,7 @@ def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[s
     """Build ``config`` from options by Kafka's names (``group.id``) or by attribute (``group_id``).
 
     Raises ConfigError for an unknown name (with the nearest known one) and for a value out of bounds. Names in
-    ``known`` are accepted and ignored.
+    ``known`` are ignored.
     """
     table: type = config
     by_name, gathering = _by_name(table), _gathering(table)

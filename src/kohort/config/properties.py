@@ -1,4 +1,4 @@
-"""Java's properties format, as java.util.Properties reads it: escapes are undone, lines go on behind a backslash."""
+"""Java's properties format as java.util.Properties reads it, with escapes and continued lines."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ _no_escape = re.compile(r"^.*\\u(?![0-9A-Fa-f]{4}).*$", re.MULTILINE)
 
 
 def parse_properties(text: str, *, is_damaged: bool = False) -> dict[str, str]:
-    """Return the names and values of ``name=value``, ``name: value`` or ``name value``; a name that comes again wins.
+    """Parse ``name=value``, ``name: value`` or ``name value``; the last duplicate counts.
 
-    Raises ConfigError, with its number, for a line without a name or without a value, or with an escape that is none;
-    of a file that may be damaged such lines are passed over.
+    Raises ConfigError with the line number for a missing name or value, or an invalid escape; ignores such lines if the
+    file may be damaged.
     """
     return {name: value for name, value in _pairs(text, is_damaged=is_damaged) if name}
 
 
 def _pairs(text: str, *, is_damaged: bool) -> Iterator[tuple[str, str]]:
-    number = 1  # of the line that is read next
+    number = 1  # of the next line
     try:
         for found in javaproperties.parse(text):
             if isinstance(found, javaproperties.KeyValue):
                 is_pair = found.key and (found.value or found.source.rstrip().endswith(("=", ":")))
                 if is_pair:
                     yield found.key, found.value
-                elif not is_damaged:  # its text may be a secret
-                    raise ConfigError(f"line {number}: expected name=value; there is no name or no = in it")
+                elif not is_damaged:  # do not show the line: it may be a secret
+                    raise ConfigError(f"line {number}: expected name=value; the name or the = is missing")
             number += max(1, len(found.source.splitlines()))
     except javaproperties.InvalidUEscapeError:
         if not is_damaged:
-            raise ConfigError(f"line {number}: expected four hexadecimal digits behind \\u, or \\\\ for \\") from None
+            raise ConfigError(f"line {number}: expected four hexadecimal digits after \\u, or \\\\ for \\") from None
         yield from _pairs(_no_escape.sub("", text), is_damaged=True)
 
 
@@ -48,8 +48,7 @@ _PLACE: Final = re.compile(r"(\$?)\$\{(?:file:([^}]+)|(?:env:)?([A-Za-z_][A-Za-z
 
 
 def fill_in(text: str, environ: Mapping[str, str]) -> str:
-    """Return ``text`` with its places filled in. Raises ConfigError for a variable that is not set, or a file that
-    cannot be read, naming it; what was filled in is in no error."""
+    """Replace ``${...}`` by variables and files. Raises ConfigError for a missing one, without secrets."""
 
     def content(match: re.Match[str]) -> str:
         escaped, file, name, default = match.groups()
@@ -59,12 +58,12 @@ def fill_in(text: str, environ: Mapping[str, str]) -> str:
             try:
                 return Path(file).read_text(encoding="utf-8").rstrip("\n")
             except OSError as error:
-                raise ConfigError(f"{match[0]}: cannot be read: {error.strerror}") from None
+                raise ConfigError(f"{match[0]}: cannot read the file: {error.strerror}") from None
             except UnicodeDecodeError:
-                raise ConfigError(f"{match[0]}: cannot be read: not UTF-8") from None
+                raise ConfigError(f"{match[0]}: cannot read the file: not UTF-8") from None
         value = environ.get(name, default)
         if value is None:
-            raise ConfigError(f"${{{name}}}: not set in the environment, and no default")
+            raise ConfigError(f"${{{name}}}: the environment variable is not set, and has no default")
         return value
 
     return _PLACE.sub(content, text)

@@ -1,7 +1,7 @@
 """Spellings of security options in Java's clients, librdkafka, kafka-python and aiokafka.
 
-Options without a counterpart are ignored; an option whose loss would make a connection less secure is an error that
-names the replacement. Names come with dots: ``ssl_cafile`` is ``ssl.cafile``.
+Options without a counterpart are ignored, unless a connection would be less secure: those are errors that name a
+replacement. Names have dots: ``ssl_cafile`` is ``ssl.cafile``.
 """
 
 from __future__ import annotations
@@ -51,34 +51,35 @@ NOTHING_TO_SAY: Final = frozenset({
     "sasl.oauthbearer.jwks.endpoint.refresh.ms", "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
 })  # fmt: skip
-"""Options without a counterpart: store types are detected, ``ssl.enabled.protocols`` has the versions of TLS, the
-Kerberos library fetches tickets, and the broker validates tokens."""
-FILES: Final = "give the files: ssl.ca.location, ssl.certificate.location, ssl.key.location"
-OWN_TOKENS: Final = "give a function that returns a token: sasl.oauth.token.provider"
-OPENSSL: Final = "OpenSSL is used as Python comes with it"
+"""Options without a counterpart: store types are detected, ``ssl.enabled.protocols`` has the TLS versions, the Kerberos
+library fetches tickets, and the broker validates tokens.
+"""
+FILES: Final = "use files: ssl.ca.location, ssl.certificate.location, ssl.key.location"
+OWN_TOKENS: Final = "use a function that returns a token: sasl.oauth.token.provider"
+OPENSSL: Final = "Python's OpenSSL is used"
 REFUSED: Final[Mapping[str, str]] = {
     "ssl.context": FILES,
     "ssl.ca": FILES,
     "ssl.certificate": FILES,
     "ssl.key": FILES,
-    "ssl.crl.location": "lists of revoked certificates are not read",
-    "ssl.crlfile": "lists of revoked certificates are not read",
+    "ssl.crl.location": "revocation lists are not supported",
+    "ssl.crlfile": "revocation lists are not supported",
     "ssl.engine.factory.class": FILES,
     "ssl.engine.location": OPENSSL,
     "ssl.engine.id": OPENSSL,
     "ssl.providers": OPENSSL,
     "ssl.curves.list": OPENSSL,
     "ssl.sigalgs.list": OPENSSL,
-    "ssl.client.auth": "it is an option of a broker; a client gives its certificate with ssl.certificate.location",
+    "ssl.client.auth": "it is an option of brokers; the client's certificate is ssl.certificate.location",
     "sasl.login.class": OWN_TOKENS,
-    "sasl.oauthbearer.assertion.template.file": "give the claims: sasl.oauthbearer.assertion.claim.iss, .sub, .aud",
-    "sasl.oauthbearer.assertion.jwt.template.file": "give the claims: sasl.oauthbearer.assertion.claim.iss, .sub, .aud",
-    "sasl.oauthbearer.assertion.private.key.pem": "give its file: sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.template.file": "use the claims: sasl.oauthbearer.assertion.claim.iss, .sub, .aud",
+    "sasl.oauthbearer.assertion.jwt.template.file": "use the claims: sasl.oauthbearer.assertion.claim.iss, .sub, .aud",
+    "sasl.oauthbearer.assertion.private.key.pem": "use a file: sasl.oauthbearer.assertion.private.key.file",
     "oauthbearer.token.refresh.cb": OWN_TOKENS,
 }
 HIDDEN_NAMES: Final = frozenset(o.name for o in options_of(ClientSecurityConfig) if o.type is Secret)
 LOGIN_HANDLERS: Final = frozenset({"OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler"})
-"""Java's own classes for tokens, by their simple names: the other options say the same."""
+"""Java's token classes, by simple names; other options have the same content."""
 MSK_HANDLER: Final = "IAMClientCallbackHandler"
 RETRIEVERS: Final[Mapping[str, str]] = {
     "DefaultJwtRetriever": "",
@@ -90,27 +91,27 @@ Taken = Callable[[str, Any], "tuple[str, Any] | None"]
 
 
 def translated(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options by Kafka's names. Raises ConfigError for a refused one or a conflict of two spellings."""
+    """Return the options by Kafka's names. Raises ConfigError for a rejected one or conflicting spellings."""
     found: dict[str, Any] = {}
     spelled: dict[str, str] = {}
     for name, value in given.items():
         if name in NOTHING_TO_SAY:
             continue
         if name in REFUSED:
-            raise ConfigError(f"{name} is not an option here: {REFUSED[name]}")
+            raise ConfigError(f"{name} is not supported: {REFUSED[name]}")
         special = SPECIAL.get(name)
         ours = (SAME.get(name, name), value) if special is None else special(name, value)
         if ours is None:
             continue
-        target, value = ours  # the same option by its name here
+        target, value = ours  # the counterpart here
         if target in found and _text(found[target]) != _text(value):
-            raise ConfigError(f"{spelled[target]} and {name} are the same option, and have different values")
+            raise ConfigError(f"{spelled[target]} and {name} are the same option with different values")
         found[target], spelled[target] = value, name
     return found
 
 
 def is_hidden(name: str) -> bool:
-    """True if the values of an option, by any of its names, are secret."""
+    """True if an option, by any of its names, is secret."""
     return SAME.get(name, name) in HIDDEN_NAMES
 
 
@@ -128,18 +129,19 @@ def _check_hostname(name: str, value: Any) -> tuple[str, Any]:
 def _no_effect(*allowed: str) -> Taken:
     def check(name: str, value: Any) -> None:
         if str(value).strip().lower() not in allowed:
-            raise ConfigError(f"{name}={value!r}: expected {' or '.join(filter(None, allowed))}; else {OWN_TOKENS}")
+            expected = " or ".join(filter(None, allowed))
+            raise ConfigError(f"{name}={value!r}: expected {expected}; otherwise {OWN_TOKENS}")
 
     return check
 
 
 def _login_handler(name: str, value: Any) -> None:
     if _simple(value) not in LOGIN_HANDLERS | {MSK_HANDLER}:
-        raise ConfigError(f"{name}={value!r}: a class of Java's cannot be used here: {OWN_TOKENS}")
+        raise ConfigError(f"{name}={value!r}: Java classes are not supported: {OWN_TOKENS}")
 
 
 def _provider(name: str, value: Any) -> tuple[str, Any]:
-    """Load the function ``MODULE:FUNCTION``: the form of a callback in files and in Spark."""
+    """Load the function ``MODULE:FUNCTION``, as written in files and in Spark options."""
     if not isinstance(value, str):
         return name, value
     module, colon, function = value.partition(":")
@@ -148,13 +150,13 @@ def _provider(name: str, value: Any) -> tuple[str, Any]:
     try:
         return name, getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{name}={value!r}: cannot be imported: {error}") from None
+        raise ConfigError(f"{name}={value!r}: cannot import it: {error}") from None
 
 
 def _retriever(name: str, value: Any) -> tuple[str, Any] | None:
     grant = RETRIEVERS.get(_simple(value))
     if grant is None:
-        raise ConfigError(f"{name}={value!r}: a class of Java's cannot be used here: {OWN_TOKENS}")
+        raise ConfigError(f"{name}={value!r}: Java classes are not supported: {OWN_TOKENS}")
     return ("sasl.oauthbearer.grant.type", grant) if grant else None
 
 

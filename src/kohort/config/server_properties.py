@@ -1,6 +1,6 @@
-"""Kafka's ``server.properties``, translated to the broker's options.
+"""Translation of Kafka's ``server.properties`` to the broker's options.
 
-Options of replicas and controllers are ignored with a warning; a name unknown to Kafka is an error, as a typo is.
+Options of replicas and controllers are ignored with a warning; a name unknown to Kafka is an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kohort.secret import Secret
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 COARSER: Final = frozenset({"log.retention.hours", "log.retention.minutes", "log.roll.hours"})
-"""Options that give way to the same option in milliseconds."""
+"""Options that the same option in milliseconds overrides."""
 
 IGNORED: Final = frozenset(
     """
@@ -72,9 +72,9 @@ NOT_SERVED: Final[Mapping[str, str]] = {
     "ssl.engine.factory.class": _OWN_CLASS,
     "security.providers": _OWN_CLASS,
 }
-"""Unsupported security options are errors, not warnings, unless they name the default behaviour."""
+"""Unsupported security options: errors, unless the value is the default behaviour."""
 KAFKAS_OWN: Final = frozenset({"DefaultKafkaPrincipalBuilder", "DefaultSslEngineFactory", ""})
-"""Simple names of classes whose behaviour is built in."""
+"""Simple class names with the default behaviour."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ def understand(given: Mapping[str, Any]) -> ServerProperties:
     ours = {option.name: option for option in options_of(BrokerConfig)}
     controllers = _controllers(given)
     if given.keys() >= BETWEEN_BROKERS:
-        raise ConfigError(f"{' and '.join(sorted(BETWEEN_BROKERS))}: one of them is enough")
+        raise ConfigError(f"{' and '.join(sorted(BETWEEN_BROKERS))}: give only one of them")
     for name, value in given.items():
         if name == "listeners":
             found.options |= _listeners(value, controllers)
@@ -107,7 +107,7 @@ def understand(given: Mapping[str, Any]) -> ServerProperties:
         elif name in {"log.dirs", "log.dir"}:
             found.data_dir = _one_folder(name, value)
         elif name in COARSER:
-            continue  # below: they give way to the same in milliseconds
+            continue  # below: the same option in milliseconds overrides them
         elif name in IGNORED or name.startswith(IGNORED_PREFIXES) or _is_there_anyway(name, name, value):
             found.ignored.append(name)
         else:
@@ -125,7 +125,7 @@ def _controllers(given: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _without(controllers: frozenset[str], value: str) -> list[str]:
-    """Return the listeners without the controller's, as in a combined Kafka node."""
+    """Return the listeners without the controller's, for a combined Kafka node."""
     listeners = [one.strip() for one in value.split(",") if one.strip()]
     return [one for one in listeners if one.upper().partition("://")[0] not in controllers or "://" not in one]
 
@@ -164,7 +164,7 @@ def _one_folder(name: str, value: str) -> str:
 
 
 def _add_milliseconds(found: ServerProperties, given: Mapping[str, Any], name: str, coarser: Mapping[str, int]) -> None:
-    """Kafka's order: milliseconds win over minutes, minutes over hours; -1 stays -1."""
+    """Apply Kafka's order: milliseconds override minutes, minutes override hours; -1 stays -1."""
     for other, factor in coarser.items():
         if other in given and name not in found.options:
             try:

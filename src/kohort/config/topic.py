@@ -1,4 +1,4 @@
-"""Options of a topic, each with the broker's option that is its default."""
+"""Options of a topic; the broker's options are the defaults."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from kohort.errors import ConfigError
 
 
 def _are_replicas(given: Any) -> bool:
-    """``*``, or ``PARTITION:NODE`` each, as Kafka takes for throttled replicas."""
+    """Return True for ``*`` or a list of ``PARTITION:NODE``: Kafka's format of throttled replicas."""
     return given == ["*"] or all(re.fullmatch("[0-9]+:[0-9]+", one) for one in given)
 
 
 THROTTLED: Final = ValueRule(_are_replicas, "*, or a comma-separated list of PARTITION:NODE")
-OFF: Final = ValueRule(lambda value: value is False, "false: there is no tiered storage here")
+OFF: Final = ValueRule(lambda value: value is False, "false: tiered storage is not supported")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """Options of a topic's logs."""
-
     cleanup_policy: list[str] = as_in(BrokerConfig, "log_cleanup_policy", "cleanup.policy")
     segment_bytes: int = as_in(BrokerConfig, "log_segment_bytes", "segment.bytes")
     segment_ms: int = as_in(BrokerConfig, "log_roll_ms", "segment.ms")
@@ -68,40 +66,25 @@ class TopicConfig:
         BrokerConfig, "unclean_leader_election_enable", "unclean.leader.election.enable"
     )
     leader_replication_throttled_replicas: list[str] = option(
-        "leader.replication.throttled.replicas",
-        [],
-        "Replicas that are copied slowly from their leader.",
-        rule=THROTTLED,
-        no_effect=ONE_STORAGE,
+        [], "Replicas throttled at their leader.", rule=THROTTLED, no_effect=ONE_STORAGE
     )
     follower_replication_throttled_replicas: list[str] = option(
-        "follower.replication.throttled.replicas",
-        [],
-        "Replicas that copy slowly.",
-        rule=THROTTLED,
-        no_effect=ONE_STORAGE,
+        [], "Replicas throttled at the follower.", rule=THROTTLED, no_effect=ONE_STORAGE
     )
     local_retention_ms: int = as_in(BrokerConfig, "log_local_retention_ms", "local.retention.ms")
     local_retention_bytes: int = as_in(BrokerConfig, "log_local_retention_bytes", "local.retention.bytes")
-    remote_storage_enable: bool = option(
-        "remote.storage.enable", False, "Whether old segments are kept elsewhere.", rule=OFF
-    )
+    remote_storage_enable: bool = option(False, "True to copy old segments to tiered storage.", rule=OFF)
     remote_copy_lag_ms: int = as_in(BrokerConfig, "log_remote_copy_lag_ms", "remote.copy.lag.ms")
     remote_copy_lag_bytes: int = as_in(BrokerConfig, "log_remote_copy_lag_bytes", "remote.copy.lag.bytes")
     max_decompressed_message_bytes: int = as_in(
         BrokerConfig, "max_decompressed_message_bytes", "max.decompressed.message.bytes"
     )
     errors_deadletterqueue_group_enable: bool = option(
-        "errors.deadletterqueue.group.enable",
-        False,
-        "Whether share groups may put here what they cannot deliver.",
-        no_effect="there are no share groups",
+        False, "True to let share groups write undeliverable records here.", no_effect="there are no share groups"
     )
-    remote_log_copy_disable: bool = option(
-        "remote.log.copy.disable", False, "Whether nothing more is kept elsewhere.", no_effect=NO_TIERS
-    )
+    remote_log_copy_disable: bool = option(False, "True to stop copies to tiered storage.", no_effect=NO_TIERS)
     remote_log_delete_on_disable: bool = option(
-        "remote.log.delete.on.disable", False, "Whether what is kept elsewhere goes when that ends.", no_effect=NO_TIERS
+        False, "True to delete tiered segments when tiered storage is disabled.", no_effect=NO_TIERS
     )
 
 
@@ -115,7 +98,7 @@ def topic_defaults(broker: BrokerConfig) -> TopicConfig:
 
 
 def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> TopicConfig:
-    """Return the broker's defaults overlaid with ``given``. Raises ConfigError as Kafka refuses INVALID_CONFIG."""
+    """Return the broker's defaults overlaid with ``given``. Raises ConfigError if Kafka would (INVALID_CONFIG)."""
     values = {attribute: getattr(broker, model) for attribute, model in _FALLBACKS}
     return TopicConfig(**values | _parsed(given))
 
@@ -145,7 +128,7 @@ def usable_overrides(stored: Mapping[str, str]) -> tuple[dict[str, str], list[Co
 
 
 def check_lags(config: TopicConfig) -> None:
-    """Raise ConfigError if the given lags forbid compaction. As in Kafka, stored values are not checked."""
+    """Raise ConfigError if the lags contradict each other. As in Kafka, stored values are not checked."""
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
         raise ConfigError(f"min.compaction.lag.ms={least}: expected at most max.compaction.lag.ms, which is {most}")

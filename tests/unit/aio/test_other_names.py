@@ -52,7 +52,7 @@ def test_what_is_named_instead_is_there(names, client):
     ("name", "words"),
     [
         ("value_deserializer", "unknown option 'value.deserializer': here keys and values are bytes"),
-        ("queued.max.messages.kbytes", "here a consumer fetches ahead by itself"),
+        ("queued.max.messages.kbytes", "here a consumer prefetches automatically"),
         ("fetch.message.max.bytes", r"here it is max\.partition\.fetch\.bytes \(docs/guides/coming-from\.md\)"),
     ],
 )

@@ -45,9 +45,9 @@ def test_what_is_set_wins_over_listen():
 
 
 def test_listeners_that_cannot_be_are_an_error_before_anything_starts():
-    with pytest.raises(ConfigError, match="says nothing of INNER"):
+    with pytest.raises(ConfigError, match="has no protocol for INNER"):
         listening("INNER://h:1")
-    with pytest.raises(ConfigError, match="there is no listener OUTER, only PLAINTEXT"):
+    with pytest.raises(ConfigError, match="unknown listener OUTER; the listeners are PLAINTEXT"):
         listening(settings=["listener.name.outer.ssl.client.auth=none"])
 
 

@@ -166,11 +166,11 @@ def test_a_partition_column_overrules_the_key_where_it_is_not_null():
     ("columns", "partition", "problem"),
     [
         ({"keys": pa.array([1])}, None, "column 'key' has type int64, not binary or text"),
-        ({"timestamps": pa.array(["noon"])}, None, "column 'timestamp' is string"),
-        ({"headers": pa.array([[1]])}, None, "column 'headers' is list"),
+        ({"timestamps": pa.array(["noon"])}, None, "column 'timestamp' has type string"),
+        ({"headers": pa.array([[1]])}, None, "column 'headers' has type list"),
         ({}, [4], "partition 4 does not exist; the topic has 4"),
         ({}, [-1], "partition -1 does not exist"),
-        ({}, [1, 2], "column 'partition' has not the 1 rows of the others"),
+        ({}, [1, 2], "column 'partition' does not have the 1 rows of the other columns"),
         ({}, pa.array(["1"]), "column 'partition' has type string, not an integer type"),
     ],
 )

@@ -43,9 +43,12 @@ def test_without_a_word_there_is_one_plaintext_listener_on_loopback():
 @pytest.mark.parametrize(
     ("listeners", "words"),
     [
-        ("OTHER://h:1", "listeners='OTHER://h:1': listener.security.protocol.map says nothing of OTHER"),
-        ("INNER://h:1,inner://h:2", "listeners: INNER is there twice; each has a name of its own"),
-        ("INNER://a:1,OUTER://b:1", "listeners: INNER://a:1 and OUTER://b:1 have one port; each has one of its own"),
+        ("OTHER://h:1", "listeners='OTHER://h:1': listener.security.protocol.map has no protocol for OTHER"),
+        ("INNER://h:1,inner://h:2", "listeners: INNER occurs twice; each listener needs a unique name"),
+        (
+            "INNER://a:1,OUTER://b:1",
+            "listeners: INNER://a:1 and OUTER://b:1 have the same port; each listener needs its own",
+        ),
         ("INNER://a", "listeners='INNER://a': expected HOST:PORT, with a port from 0 to 65535"),
     ],
 )
@@ -75,9 +78,9 @@ def test_clients_are_told_of_the_listeners_that_are_advertised():
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ("SSL://h:1", "advertised.listeners: there is no listener SSL, only INNER, OUTER"),
-        ("INNER://0.0.0.0:1", "advertised.listeners='INNER://0.0.0.0:1': no client can connect to every address"),
-        ("INNER://a:1,INNER://b:1", "advertised.listeners: INNER is there twice"),
+        ("SSL://h:1", "advertised.listeners: unknown listener SSL; the listeners are INNER, OUTER"),
+        ("INNER://0.0.0.0:1", "advertised.listeners='INNER://0.0.0.0:1': clients cannot connect to a wildcard address"),
+        ("INNER://a:1,INNER://b:1", "advertised.listeners: INNER occurs twice"),
     ],
 )
 def test_addresses_that_cannot_be_told(told, words):
@@ -175,7 +178,7 @@ def test_a_name_may_have_dots():
         (
             "listener.name.outer.gssapi.sasl.jaas.config",
             "top secret",
-            "listener.name.outer.gssapi.sasl.jaas.config: a listener cannot offer GSSAPI here, only PLAIN, SCRAM",
+            "listener.name.outer.gssapi.sasl.jaas.config: listeners do not support GSSAPI, only PLAIN, SCRAM",
         ),
         ("listener.name.outer.max.connections", "-1", "listener.name.outer.max.connections=-1: expected"),
         ("listener.name.", "x", "unknown option 'listener.name.'"),
@@ -191,7 +194,8 @@ def test_what_is_wrong_is_told_with_its_whole_name(name, value, words):
 def test_options_of_a_listener_that_is_not_there_are_an_error():
     with pytest.raises(ConfigError) as caught:
         check_listeners(config_of(**said_of("outr", ssl_client_auth="required")))
-    assert str(caught.value) == "listener.name.outr.ssl.client.auth: there is no listener OUTR, only INNER, OUTER"
+    problem = "unknown listener OUTR; the listeners are INNER, OUTER"
+    assert str(caught.value) == f"listener.name.outr.ssl.client.auth: {problem}"
 
 
 def test_no_secret_shows():

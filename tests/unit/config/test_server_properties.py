@@ -97,7 +97,7 @@ def test_the_listener_between_brokers_is_named_in_one_way():
     given = {"inter.broker.listener.name": "SSL", "security.inter.broker.protocol": "SSL"}
 
     with pytest.raises(
-        ConfigError, match=r"inter\.broker\.listener\.name and security\.inter\.broker\.protocol: one of them"
+        ConfigError, match=r"inter\.broker\.listener\.name and security\.inter\.broker\.protocol: give only one of them"
     ):
         understand(given)
     assert understand({"security.inter.broker.protocol": "SSL"}).ignored == ["security.inter.broker.protocol"]

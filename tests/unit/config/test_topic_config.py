@@ -64,7 +64,7 @@ def test_refusals_say_what_is_allowed():
     for name, value, words in (
         ("compression.gzip.level", "0", "expected a whole number from 1 to 9, or -1"),
         ("leader.replication.throttled.replicas", "x", "expected *, or a comma-separated list of PARTITION:NODE"),
-        ("remote.storage.enable", "true", "expected false: there is no tiered storage here"),
+        ("remote.storage.enable", "true", "expected false: tiered storage is not supported"),
         ("segment.bytes", "2147483648", "expected a whole number of at least 1024, in 32 bits"),
     ):
         with pytest.raises(ConfigError) as refused:

@@ -94,7 +94,7 @@ def test_documentation_is_given_when_asked_for(peer):
     (with_doc,) = describe(peer, TOPIC, "a", ["cleanup.policy"], include_documentation=True).configs
     (without,) = describe(peer, TOPIC, "a", ["cleanup.policy"]).configs
 
-    assert with_doc.documentation == "What happens to old segments."
+    assert with_doc.documentation == "Treatment of old segments."
     assert (without.documentation, without.synonyms, without.config_type) == (None, [], 7)
 
 

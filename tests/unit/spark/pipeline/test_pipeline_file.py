@@ -93,7 +93,8 @@ def test_complete_file_is_parsed() -> None:
 
 def test_missing_environment_variable_is_an_error() -> None:
     assert read(WHOLE, BROKERS="kafka:9092").stream.brokers == "kafka:9092"
-    assert refused(changed(":-localhost:9092", "")) == "line 3: ${BROKERS}: not set in the environment, and no default"
+    problem = "line 3: ${BROKERS}: the environment variable is not set, and has no default"
+    assert refused(changed(":-localhost:9092", "")) == problem
 
 
 def test_environment_variables_may_be_numbers() -> None:
@@ -413,7 +414,7 @@ def test_secret_is_read_from_a_file(tmp_path: Path) -> None:
     text = changed("${BROKERS:-localhost:9092}", f"${{file:{secret}}}")
 
     assert read(text).stream.brokers == "hidden:9092"
-    assert "cannot be read" in refused(text.replace("brokers}", "brokers-not-there}"))
+    assert "cannot read the file" in refused(text.replace("brokers}", "brokers-not-there}"))
 
 
 def test_function_of_an_installed_module_is_a_step() -> None:
