@@ -85,7 +85,7 @@ def test_what_a_file_says_wrongly_is_told_with_its_name(call, files, tmp_path):
     bad.write_text("bootstrap.servers=localhost\nwhatever=1\n")
     refused = call("topics", "list", "--config", str(bad), code=2)
     assert refused.stderr.splitlines() == [
-        f"kohort: {bad}: passed over, unknown here: whatever",
+        f"kohort: {bad}: ignored unknown options: whatever",
         f"kohort topics: bootstrap.servers='localhost': expected HOST:PORT, such as localhost:9092 ({bad})",
     ]
     assert "did you mean here?" in call("groups", "--profile", "her", code=2).stderr

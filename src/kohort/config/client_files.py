@@ -123,9 +123,9 @@ def _settings(path: Path, where: str, given: Mapping[str, Any], environ: Mapping
         options[name] = filled
     warnings = []
     if unknown:
-        warnings.append(f"{where}: passed over, unknown here: {', '.join(unknown)}")
+        warnings.append(f"{where}: ignored unknown options: {', '.join(unknown)}")
     if plain and _others_may_read(path):
-        warnings.append(f"{path}: others may read it, and it holds {', '.join(plain)}: chmod 600 {path}")
+        warnings.append(f"{path}: other users can read its {', '.join(plain)}: chmod 600 {path}")
     return ClientSettings(where, options, tuple(warnings))
 
 

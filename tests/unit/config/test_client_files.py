@@ -108,7 +108,7 @@ def test_a_file_for_kafkas_own_tools_is_read_as_it_is(tmp_path):
     assert found.options["sasl.jaas.config"].reveal().endswith(f'password="{PASSWORD}";')
     assert found.options["ssl.truststore.type"] == "JKS"  # of security nothing is passed over: a client judges it
     assert found.options["acks"] == "all"
-    assert found.warnings == (f"{file}: passed over, unknown here: key.serializer",)
+    assert found.warnings == (f"{file}: ignored unknown options: key.serializer",)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files say nothing here")
@@ -119,7 +119,7 @@ def test_a_secret_that_others_may_read_is_warned_of(tmp_path):
 
     (warning,) = read_client_file(file, {}).warnings
 
-    assert warning == f"{file}: others may read it, and it holds sasl.password: chmod 600 {file}"
+    assert warning == f"{file}: other users can read its sasl.password: chmod 600 {file}"
     file.write_text("sasl.username=alice\nsasl.password=${P}\n")
     assert read_client_file(file, {"P": PASSWORD}).warnings == ()
 
