@@ -24,7 +24,7 @@ _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3}
 
 
 class SparkOption(NamedTuple):
-    """Option of the source or the sink: name, default in words, description, and parser of its text."""
+    """Option of the source or the sink, with its default in words and the parser of its text."""
 
     name: str
     default: str
@@ -212,10 +212,7 @@ TABLE: Final = (
         bound("earliest", "latest", "group"),
     ),
     SparkOption(
-        "startingTimestamp",
-        "",
-        "start each partition at its first record from this time on (ms since 1970); wins over the two options below",
-        whole(0),
+        "startingTimestamp", "", "start at the first record from this time on (ms); wins over the next two", whole(0)
     ),
     SparkOption(
         "startingOffsetsByTimestamp",
@@ -242,23 +239,13 @@ TABLE: Final = (
         choice("earliest", "latest"),
     ),
     SparkOption("commitOffsets", "true", "commit the end of each completed micro-batch to group.id", flag),
-    SparkOption(
-        "groupOwner", "", "text at the end of each commit's metadata; a pipeline gives its name and checkpoint", text
-    ),
+    SparkOption("groupOwner", "", "text at the end of commit metadata; a pipeline gives its name and checkpoint", text),
     SparkOption("maxOffsetsPerTrigger", "", "maximum records of a micro-batch", whole(1)),
     SparkOption(
-        "maxBytesPerTrigger",
-        "",
-        "approximate maximum of a micro-batch in bytes (64m, 1g): keys and values, estimated from sampled records",
-        size_bytes,
+        "maxBytesPerTrigger", "", "approximate maximum bytes of a micro-batch (64m, 1g), estimated", size_bytes
     ),
-    SparkOption(
-        "minOffsetsPerTrigger",
-        "",
-        "wait for this many records, at most for maxTriggerDelay; AvailableNow does not wait",
-        whole(1),
-    ),
-    SparkOption("maxTriggerDelay", "15m", "maximum wait for minOffsetsPerTrigger", duration_ms, "max_trigger_delay_ms"),
+    SparkOption("minOffsetsPerTrigger", "", "wait for this many records; AvailableNow does not wait", whole(1)),
+    SparkOption("maxTriggerDelay", "15m", "limit of that wait (15m, 30s)", duration_ms, "max_trigger_delay_ms"),
     SparkOption("minPartitions", "1", "minimum number of Spark tasks of a micro-batch", whole(1)),
     SparkOption("maxRecordsPerPartition", "", "maximum records of a task", whole(1)),
     SparkOption("recordsPerTask", "100000", "target records of a task, of one or several partitions", whole(1)),
@@ -307,9 +294,7 @@ TABLE: Final = (
     ),
     SparkOption("deadLetterTopic", "", "topic of badRecords=dlq", text),
     SparkOption("idleWaitMs", "250", "wait of an idle stream for new records before the next query, in ms", whole(0)),
-    SparkOption(
-        "kafkaConsumer.pollTimeoutMs", "60000", "maximum wait of a task for a record", whole(1), "poll_timeout_ms"
-    ),
+    SparkOption("kafkaConsumer.pollTimeoutMs", "60000", "maximum wait for a record", whole(1), "poll_timeout_ms"),
     SparkOption("fetchOffset.numRetries", "3", "retries of an offset query", whole(0), "offset_retries"),
     SparkOption("fetchOffset.retryIntervalMs", "10", "wait between these retries, in ms", whole(0), "offset_retry_ms"),
     SparkOption("groupIdPrefix", "", "accepted without effect: the source creates no group of its own", text, ""),

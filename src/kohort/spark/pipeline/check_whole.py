@@ -45,14 +45,13 @@ def _check_paths(pipeline: Pipeline, top: YamlSection) -> None:
 def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
     quarantines = [r for r in pipeline.rules if r.otherwise == "quarantine"]
     if quarantines and pipeline.dead_letters is None:
-        raise PipelineError(top.file, quarantines[0].line, f"{quarantines[0].name}: else: quarantine needs a dlq")
+        raise top.error(f"{quarantines[0].name}: else: quarantine needs a dlq", quarantines[0].line)
     judged = [r for r in pipeline.rules if r.otherwise != "fail"]
     if judged and any(s.counts for s in pipeline.sinks):
-        raise PipelineError(
-            top.file,
-            judged[0].line,
+        raise top.error(
             f"{judged[0].name}: a sink with counts has aggregated rows, which rules cannot drop or quarantine: use "
             "else: fail",
+            judged[0].line,
         )
 
 
@@ -92,16 +91,15 @@ def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
         same = [delay for column, delay in sources.values() if column == window.time]
         if not any(time_ms(delay) == time_ms(window.late) for delay in same):
             watermarks = ", ".join(f"{name} has {column} with {delay}" for name, (column, delay) in sources.items())
-            raise PipelineError(
-                top.file,
-                line,
+            raise top.error(
                 f"watermark: {window.late} of {window.time}: Spark allows one watermark for a row, and its source has "
                 f"one ({watermarks}): remove one of them",
+                line,
             )
     for line, window in windows[1:]:
         if window.late:
-            raise PipelineError(
-                top.file, line, "watermark: a window over windows inherits the first window's watermark: remove it here"
+            raise top.error(
+                "watermark: a window over windows inherits the first window's watermark: remove it here", line
             )
 
 

@@ -60,8 +60,7 @@ class Source:
     """Topics under a name for steps. ``table``: read whole when a run begins; otherwise a stream.
 
     ``watermark``: a time column, and the maximum lateness of its rows. ``member``: the run joins the group, whose
-    members
-    share the partitions; ``member_line``: line of that key in the file.
+    members share the partitions; ``member_line``: line of that key in the file.
     """
 
     name: str

@@ -186,8 +186,7 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     """Run all steps and return their rows; each step's result is the view ``input`` of the next.
 
     ``rows``: those of the first stream. The other sources must be views before the query starts: a micro-batch uses a
-    copy
-    of the session made at that time.
+    copy of the session made at that time.
     """
     from pyspark.errors import AnalysisException
 

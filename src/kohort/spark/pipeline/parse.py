@@ -87,9 +87,7 @@ def _sources(top: YamlSection, cluster: KafkaCluster, root: Path) -> tuple[Sourc
     found = []
     for name in several.names():
         if not _VIEW.fullmatch(name) or name == "input":
-            raise PipelineError(
-                top.file, several.line_of(name), f"source {name!r}: expected a SQL name other than input"
-            )
+            raise top.error(f"source {name!r}: expected a SQL name other than input", several.line_of(name))
         section = several.section(name)
         if section is not None:
             found.append(_source(name, section, cluster, section.section("decode"), root))
@@ -125,21 +123,21 @@ def _source(name: str, section: YamlSection, cluster: KafkaCluster, decode: Yaml
     if not source.topics:
         raise section.error(f"{section.name}: topics is empty")
     if group_line and not source.group.strip():
-        raise PipelineError(section.file, group_line, f"group: {source.group!r} is blank: give a name, or remove group")
+        raise section.error(f"group: {source.group!r} is blank: give a name, or remove group", group_line)
     if source.start not in ("earliest", "latest", "group"):
-        raise PipelineError(section.file, start_line, f"start: {source.start!r}: expected earliest, latest or group")
+        raise section.error(f"start: {source.start!r}: expected earliest, latest or group", start_line)
     if source.start == "group" and not source.group:
-        raise PipelineError(section.file, start_line, "start: group needs a group")
+        raise section.error("start: group needs a group", start_line)
     if source.table and source.watermark:
         raise section.error(f"{section.name}: a table is read whole: remove watermark")
     if source.table and limit:
-        raise PipelineError(section.file, limit.line, "a table is read whole: remove limit")
+        raise section.error("a table is read whole: remove limit", limit.line)
     if source.table and source.start != "earliest":
-        raise PipelineError(section.file, start_line, "a table is read whole: start must be earliest")
+        raise section.error("a table is read whole: start must be earliest", start_line)
     if source.member and source.table:
-        raise PipelineError(section.file, member_line, "a table is read whole: group_mode must be standalone")
+        raise section.error("a table is read whole: group_mode must be standalone", member_line)
     if source.member and not source.group:
-        raise PipelineError(section.file, member_line, "group_mode: member needs a group")
+        raise section.error("group_mode: member needs a group", member_line)
     return source
 
 
@@ -193,7 +191,7 @@ def _metrics(section: YamlSection | None) -> str:
     try:
         parse_listener(address, "http")
     except ConfigError as error:
-        raise PipelineError(section.file, line, str(error)) from None
+        raise section.error(str(error), line) from None
     return address
 
 
@@ -201,13 +199,13 @@ def _trigger(top: YamlSection) -> str:
     line = top.line_of("trigger")
     if not top.holds_section("trigger"):
         if top.take("trigger", str, AVAILABLE_NOW) != AVAILABLE_NOW:
-            raise PipelineError(top.file, line, f"trigger: expected {AVAILABLE_NOW}, or {{every: 2 seconds}}")
+            raise top.error(f"trigger: expected {AVAILABLE_NOW}, or {{every: 2 seconds}}", line)
         return AVAILABLE_NOW
     body = top.take("trigger", YamlSection)
     every = body.take("every", str)
     body.close()
     if not TIME.fullmatch(every):
-        raise PipelineError(top.file, line, f"trigger: every: {every!r}: expected a time such as 2 seconds")
+        raise top.error(f"trigger: every: {every!r}: expected a time such as 2 seconds", line)
     return every
 
 

@@ -1,8 +1,8 @@
 """Parses the source sections of a pipeline file: decoding of values, and connection to the cluster.
 
 ``profile``, ``brokers`` and ``kafka`` at the top apply to all sources, sinks and dead letters. A section with other
-brokers needs its own credentials, so that passwords are not sent to other brokers. Spark schemas
-(``id long, place struct<x: int>``) are checked without Spark.
+brokers needs its own credentials, so that passwords are not sent to other brokers. Spark schemas (``id long, place
+struct<x: int>``) are checked without Spark.
 """
 
 from __future__ import annotations
@@ -143,9 +143,7 @@ def parse_decode(section: YamlSection | None, root: Path) -> Decode:
     kind = section.text_of("format")
     if kind in _UNSUPPORTED:
         reason = f"not supported (formats are {', '.join(FORMATS)})"
-        raise PipelineError(
-            section.file, line, f"format: {kind}: {reason}: use format: raw, and decode in a python: step"
-        )
+        raise section.error(f"format: {kind}: {reason}: use format: raw, and decode in a python: step", line)
     kind = section.choice("format", FORMATS, "raw")
     decode = Decode(
         kind,
@@ -171,7 +169,7 @@ def _separator(section: YamlSection) -> str:
     try:
         return separator("separator", section.take("separator", str, ","))
     except ConfigError as error:
-        raise PipelineError(section.file, line, str(error)) from None
+        raise section.error(str(error), line) from None
 
 
 def _avro_text(text: str, root: Path, section: YamlSection, line: int) -> str:
@@ -182,7 +180,7 @@ def _avro_text(text: str, root: Path, section: YamlSection, line: int) -> str:
     try:
         return (root / text).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PipelineError(section.file, line, f"avro_schema: {text}: cannot be read: {error}") from None
+        raise section.error(f"avro_schema: {text}: cannot be read: {error}", line) from None
 
 
 def _check_schema(decode: Decode, file: str, line: int, avro_line: int) -> None:
@@ -225,7 +223,7 @@ def default_cluster(top: YamlSection) -> KafkaCluster:
         try:
             by_profile = translated(read_profile(name, os.environ).options)
         except ConfigError as error:
-            raise PipelineError(top.file, line, str(error)) from None
+            raise top.error(str(error), line) from None
     servers = by_profile.pop(SERVERS, "")
     brokers = top.take("brokers", str, ",".join(servers) if isinstance(servers, list) else str(servers))
     settings = _settings(top, AdminConfig)
@@ -242,9 +240,7 @@ def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -
         for address in brokers.split(","):
             parse_address(address)
     except ConfigError:
-        raise PipelineError(
-            section.file, line, f"brokers: {brokers!r}: expected HOST:PORT, or several separated by commas"
-        ) from None
+        raise section.error(f"brokers: {brokers!r}: expected HOST:PORT, or several separated by commas", line) from None
     settings = _settings(section, config)
     same = not default.brokers or brokers == default.brokers
     inherited = default.kafka if same else ()
@@ -272,16 +268,16 @@ def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
     for name in kafka.names():
         line, value = kafka.line_of(name), kafka.take(name, object)
         if name in SOURCE_KEYS and (name == SERVERS or config is ConsumerConfig):
-            raise PipelineError(kafka.file, line, f"{name}: use the source's key {SOURCE_KEYS[name]} instead")
+            raise kafka.error(f"{name}: use the source's key {SOURCE_KEYS[name]} instead", line)
         if isinstance(value, YamlSection | list) or value is None:
-            raise PipelineError(kafka.file, line, f"{name}: expected text, a number, true or false")
+            raise kafka.error(f"{name}: expected text, a number, true or false", line)
         found[name], lines[name] = _hidden(name, value), line
     try:
         _check(config, found)
     except ConfigError as error:
         problem = str(error)
         first = min((name for name in lines if name in problem), key=problem.index, default="")
-        raise PipelineError(kafka.file, lines.get(first, kafka.line), problem) from None
+        raise kafka.error(problem, lines.get(first, kafka.line)) from None
     return tuple(found.items())
 
 

@@ -30,7 +30,7 @@ def parse_step(section: YamlSection, root: Path) -> Step:
     elif kind == "function":
         made: Callable[[Any], Any] = section.take(kind, object)  # type: ignore[assignment]  # checked in the next line
         if not callable(made):
-            raise PipelineError(section.file, line, "function: is for pipelines built in Python; use python: in a file")
+            raise section.error("function: is for pipelines built in Python; use python: in a file", line)
         step = Step(kind, getattr(made, "__name__", "function"), section.take("filters", bool, False), line, None, made)
     else:
         text = section.take(kind, str)
@@ -38,7 +38,7 @@ def parse_step(section: YamlSection, root: Path) -> Step:
         if kind == "python":
             _check_function(section, text, root, line)
         elif not text.strip():
-            raise PipelineError(section.file, line, "sql is empty")
+            raise section.error("sql is empty", line)
     section.close()
     return step
 
@@ -72,20 +72,20 @@ def _check_function(section: YamlSection, text: str, root: Path, line: int) -> N
     """Check, without running it, that ``file.py:name`` or ``package.module:name`` is a top-level function."""
     file, _, name = text.rpartition(":")
     if not file or not name.isidentifier():
-        raise PipelineError(section.file, line, f"python: {text!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
+        raise section.error(f"python: {text!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION", line)
     path = root / file if file.endswith(".py") else module_file(file)
     if path is None:
-        raise PipelineError(section.file, line, f"python: no module {file!r}; the name of a file ends with .py")
+        raise section.error(f"python: no module {file!r}; the name of a file ends with .py", line)
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise PipelineError(section.file, line, f"python: {path}: {error.strerror}") from None
+        raise section.error(f"python: {path}: {error.strerror}", line) from None
     except SyntaxError as error:
-        raise PipelineError(section.file, line, f"python: {path}, line {error.lineno}: {error.msg}") from None
+        raise section.error(f"python: {path}, line {error.lineno}: {error.msg}", line) from None
     functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
     if name not in functions:
         have = ", ".join(functions) or "none"
-        raise PipelineError(section.file, line, f"python: {file} has no function {name!r}, only {have}")
+        raise section.error(f"python: {file} has no function {name!r}, only {have}", line)
 
 
 def module_file(name: str) -> Path | None:
@@ -127,11 +127,11 @@ def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> Pipe
         raise section.error(f"{section.name} needs given (records) and expect (rows, dlq, dropped)")
     for source, records in given.items():
         if source not in sources:
-            raise PipelineError(
-                section.file, given_line, f"given: source {source!r} does not exist; sources are {', '.join(sources)}"
+            raise section.error(
+                f"given: source {source!r} does not exist; sources are {', '.join(sources)}", given_line
             )
         if not isinstance(records, list | None):
-            raise PipelineError(section.file, given_line, f"given: expected a list of records of {source!r}")
+            raise section.error(f"given: expected a list of records of {source!r}", given_line)
         for record in records or ():
             _check_record(record, section.file, given_line)
     test = PipelineTest(
@@ -153,7 +153,7 @@ def _expected(section: YamlSection, key: str, default: Any) -> tuple[Mapping[str
     if rows is None:
         return None
     if not isinstance(rows, list | tuple) or any(not isinstance(row, Mapping) for row in rows):
-        raise PipelineError(section.file, line, f"{key}: expected a list of rows, such as {{id: 1}}")
+        raise section.error(f"{key}: expected a list of rows, such as {{id: 1}}", line)
     return tuple(rows)
 
 

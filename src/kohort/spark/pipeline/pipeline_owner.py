@@ -75,8 +75,7 @@ def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     """Return the checkpoint's owner, created by the first run.
 
     Raises KohortError if the checkpoint was made for other topics or another group, or if it belongs to another
-    existing
-    pipeline file with other sinks: each of the two pipelines would write only a part of the rows.
+    existing pipeline file with other sinks: each of the two pipelines would write only a part of the rows.
     """
     _check_sources(pipeline)
     known, file = _read(pipeline), str(pipeline.file.absolute())

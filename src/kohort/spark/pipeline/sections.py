@@ -61,7 +61,7 @@ class YamlSection:
             return default  # type: ignore[no-any-return]  # the caller's default is of the caller's kind
         value, line = self._entries.pop(key)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise PipelineError(self.file, line, f"{key}: expected {_KINDS.get(kind, kind.__name__)}")
+            raise self.error(f"{key}: expected {_KINDS.get(kind, kind.__name__)}", line)
         return value
 
     def section(self, key: str) -> YamlSection | None:
@@ -70,7 +70,7 @@ class YamlSection:
             return None
         value, line = self._entries.pop(key)
         if not isinstance(value, YamlSection):
-            raise PipelineError(self.file, line, f"{key}: expected keys and values")
+            raise self.error(f"{key}: expected keys and values", line)
         return value
 
     def sections(self, key: str) -> list[YamlSection]:
@@ -78,7 +78,7 @@ class YamlSection:
         items = self.take(key, list, [])
         for item in items:
             if not isinstance(item, YamlSection):
-                raise PipelineError(self.file, line, f"{key}: expected keys and values in each entry")
+                raise self.error(f"{key}: expected keys and values in each entry", line)
         return items
 
     def texts(self, key: str, default: Any = _MISSING) -> list[str]:
@@ -87,7 +87,7 @@ class YamlSection:
             return [self.take(key, str)]
         items = self.take(key, list, default)
         if any(not isinstance(item, str) for item in items):
-            raise PipelineError(self.file, line, f"{key}: expected a list of texts")
+            raise self.error(f"{key}: expected a list of texts", line)
         return items
 
     def choice(self, key: str, allowed: Iterable[str], default: str) -> str:
@@ -95,9 +95,7 @@ class YamlSection:
         value = self.take(key, str, default)
         options = list(allowed)
         if value not in options:
-            raise PipelineError(
-                self.file, line, f"{key}: {value!r}: expected {' or '.join(options)}{did_you_mean(value, options)}"
-            )
+            raise self.error(f"{key}: {value!r}: expected {' or '.join(options)}{did_you_mean(value, options)}", line)
         return value
 
     def one_of(self, *keys: str) -> str:
@@ -122,8 +120,8 @@ class YamlSection:
         """Return the keys not yet taken, in a section whose keys are names of the user."""
         return list(self._entries)
 
-    def error(self, problem: str) -> PipelineError:
-        return PipelineError(self.file, self.line, problem)
+    def error(self, problem: str, line: int = 0) -> PipelineError:
+        return PipelineError(self.file, line or self.line, problem)
 
     def close(self) -> None:
         for key, (_, line) in self._entries.items():
@@ -132,7 +130,7 @@ class YamlSection:
                 if key in self._parent_keys:
                     known = f"; it belongs next to {self.name.rpartition('.')[2]}, not in it"
                 hint = did_you_mean(key, self._known) or known
-                raise PipelineError(self.file, line, f"unknown key {key!r} in {self.name}{hint}")
+                raise self.error(f"unknown key {key!r} in {self.name}{hint}", line)
 
     def note_parent_keys(self, *keys: str) -> None:
         """Note keys of the parent section, to explain them if they are misplaced here."""

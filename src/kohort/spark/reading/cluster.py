@@ -189,8 +189,7 @@ class KohortCluster:
         """Return the consumer for a range: one with small fetches if the range is small.
 
         A fetch returns more than the range, which is discarded. For 100 rows of a long backlog that was half of the
-        work
-        of the task and the broker.
+        work of the task and the broker.
         """
         settings: dict[str, Any] = {"auto.offset.reset": "none"}
         mean = self._mean_bytes.get(wanted.topic)

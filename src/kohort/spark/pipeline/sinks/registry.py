@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from kohort.spark.pipeline.definition import Pipeline, Sink
 from kohort.spark.pipeline.parse_sources import KafkaCluster
-from kohort.spark.pipeline.sections import PipelineError, YamlSection
+from kohort.spark.pipeline.sections import YamlSection
 from kohort.spark.pipeline.sinks.console import ConsoleSink, NoopSink
 from kohort.spark.pipeline.sinks.folder_claim import claim_summary
 from kohort.spark.pipeline.sinks.parquet import ParquetSink
@@ -37,7 +37,7 @@ def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
         body = YamlSection(section.file, line, kind, {})
     section.close()
     if body is None:
-        raise PipelineError(section.file, line, f"{kind}: expected keys and values")
+        raise section.error(f"{kind}: expected keys and values", line)
     body.note_parent_keys("name", "counts")
     sink = KINDS[kind].parse(body, root, cluster, common)
     body.close()
