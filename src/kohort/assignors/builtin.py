@@ -1,4 +1,4 @@
-"""The strategies that ``partition.assignment.strategy`` can name, and what a list of them means together."""
+"""Strategies that ``partition.assignment.strategy`` can name."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kohort.errors import ConfigError
 
 ASSIGNORS: Final = {a.name: a for a in (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY)}
 EXTRAS: Final = {a.name: a for a in (COPARTITIONED, RACK_AWARE, REDUNDANT)}
-"""Those that other clients lack; every member of the group has to offer them."""
+"""Strategies that other clients lack; every member of the group must offer them."""
 
 
 def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
-    """Return the assignors in the order given, by name or as themselves (``kohort.assignor``).
+    """Return the assignors in order, by name or as objects (``kohort.assignor``).
 
-    Raises ConfigError for a name that does not exist or stands twice.
+    Raises ConfigError for an unknown or repeated name.
     """
     known = ASSIGNORS | EXTRAS
     found: dict[str, Assignor] = {}
@@ -36,9 +36,8 @@ def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
 
 
 def is_cooperative(assignors: Sequence[Assignor]) -> bool:
-    """Tell whether members keep their partitions while they rejoin: only if every configured assignor can live with
-    that.
+    """Return True if members keep their partitions while they rejoin: every configured assignor is cooperative.
 
-    So the default list is eager until range is taken out of it, which is how a group is upgraded member by member.
+    The default list is eager until range is removed from it, which upgrades a group member by member.
     """
     return all(assignor.cooperative for assignor in assignors)

@@ -1,9 +1,9 @@
-"""cooperative-sticky: members keep what they own while they rejoin; what moves is withheld once (KIP-429).
+"""cooperative-sticky: members keep their partitions while they rejoin (KIP-429).
 
 The rules: protocol/assignors.md#cooperative-sticky.
 
-A partition that changes hands is given to nobody in this round: its owner sees that it lost it, revokes it and
-rejoins, and only the round after that gives it to the new owner. So no partition ever has two.
+A moving partition has no owner for one generation: its previous owner revokes it and rejoins, and the next generation
+assigns it. So no partition ever has two owners.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kohort.wire.schema import Message, int32
 
 
 class CooperativeUserData(Message, versions="0"):
-    """The generation, for members whose Subscription is too old to carry it."""
+    """Generation of a member whose Subscription version has no field for it."""
 
     generation: int = int32()
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return the partitions of each member, without those that somebody has to give up first."""
+    """Return the partitions of each member, without those that another member must revoke first."""
     dealt = deal(topics, members, read_claim)
     transferring = dealt.transferring
     if transferring is None:
@@ -40,7 +40,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 def changing_hands(
     members: Iterable[MemberSubscription], assignment: Mapping[str, Sequence[TopicPartition]]
 ) -> dict[TopicPartition, str]:
-    """Return the partitions that one member gains while another, which owned them, does not keep them."""
+    """Return partitions that one member gains and their previous owner loses, by new owner."""
     gained: dict[TopicPartition, str] = {}
     lost: set[TopicPartition] = set()
     for member in members:
@@ -51,8 +51,7 @@ def changing_hands(
 
 
 def read_claim(member: MemberSubscription) -> MemberData:
-    """Return what a member owns, and since when: by its Subscription, or by its user data where that is older than
-    v2."""
+    """Return owned partitions and generation, by Subscription, or by user data before version 2."""
     owned = as_runs(member.owned)
     if member.generation is not None:
         return MemberData(owned, member.generation)

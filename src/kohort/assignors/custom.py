@@ -1,4 +1,4 @@
-"""Strategies that users write: a plain function and a name.
+"""Strategies that users write: a function and a name.
 
     @kohort.assignor("by-size")
     def by_size(topics, members):
@@ -6,7 +6,7 @@
 
     Consumer(group_id="g", partition_assignment_strategy=[by_size, "range"])
 
-All members of the group offer it by its name; the leader runs it. What it returns is checked before it is sent.
+All members offer the name; the leader runs the function. Its result is checked before it is sent.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from kohort.errors import UsageError
 from kohort.model import TopicPartition
 
 AssignFunction = Callable[[SubscribedTopics, Sequence[MemberSubscription]], Mapping[str, Iterable[TopicPartition]]]
-"""Takes the topics with their partition counts and the members; returns partitions by member id."""
+"""Takes topics with partition counts, and members; returns partitions by member id."""
 UserData = Callable[[Iterable[TopicPartition], int], bytes | None]
 
 
 def assignor(
     name: str, *, user_data: UserData = no_user_data, cooperative: bool = False
 ) -> Callable[[AssignFunction], Assignor]:
-    """Make a strategy of the decorated function; give the result as a value of ``partition_assignment_strategy``.
+    """Make a strategy of the decorated function, for ``partition_assignment_strategy``.
 
-    ``user_data(owned, generation)`` is what each member sends along when it joins (at most some KiB; None: nothing);
-    the leader finds it as ``member.user_data``. ``cooperative``: members keep what they own while they rejoin, and a
-    partition that changes hands is withheld for one round, so the function need not think of it.
+    ``user_data(owned, generation)``: bytes that each member sends when it joins (at most some KiB; None: nothing); the
+    leader finds them as ``member.user_data``. ``cooperative``: members keep their partitions while they rejoin, and
+    moving partitions are withheld for one generation, without any work in the function.
 
-    While the group is led, UsageError is raised from ``poll`` if the function fails, names a member or a partition
-    that does not exist, or gives a partition to a member that does not subscribe to its topic.
+    The leader's ``poll`` raises UsageError if the function fails, names an unknown member or partition, or assigns a
+    partition to a member that does not subscribe to its topic.
     """
 
     def made(function: AssignFunction) -> Assignor:
@@ -70,11 +70,12 @@ def _checked(
     found: Assignment = {member_id: [] for member_id in wanted}
     for member_id, partitions in given.items():
         if member_id not in found:
-            raise UsageError(f"assignor {name!r} named {member_id!r}, which is no member of the group")
+            raise UsageError(f"assignor {name!r} returned {member_id!r}, which is not a member of the group")
         for topic, number in partitions:
             if not 0 <= number < topics.counts.get(topic, 0):
-                raise UsageError(f"assignor {name!r} gave out {topic}-{number}, which does not exist")
+                raise UsageError(f"assignor {name!r} assigned {topic}-{number}, which does not exist")
             if topic not in wanted[member_id]:
-                raise UsageError(f"assignor {name!r} gave {topic}-{number} to {member_id!r}, which does not want it")
+                problem = f"{topic}-{number} to {member_id!r}, which does not subscribe to it"
+                raise UsageError(f"assignor {name!r} assigned {problem}")
             found[member_id].append(TopicPartition(topic, number))
     return found

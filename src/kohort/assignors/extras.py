@@ -1,17 +1,15 @@
-"""Strategies beside Kafka's: co-partitioned, rack-aware, redundant. Every member of the group has to offer them.
+"""Strategies besides Kafka's: co-partitioned, rack-aware, redundant. Every member of the group must offer them.
 
-co-partitioned: topics that are joined keep their partitions of one number together, and members keep what they had.
-Topics with the same subscribers are dealt as one: number n of each of them goes to one member, also where their counts
-differ (range holds this only for equal counts, and moves nearly everything when a member joins). A member keeps the
-numbers it had, as far as the balance of whole numbers allows; the rest goes to the member that has fewest partitions.
+co-partitioned: partition n of all topics with the same subscribers goes to one member, also for different partition
+counts. range does so for equal counts only, and moves nearly all partitions when a member joins. Members keep their
+partition numbers as far as an equal count of numbers allows; free numbers go to the members with fewest partitions.
 
-rack-aware: a partition is read in a rack that holds a replica of it, wherever a member sits there. Kafka's strategies
-look at racks only as far as the balance of partitions allows (KIP-881); here the rack goes first, for those who pay for
-traffic between zones. Among the members in its racks a partition goes to the one that has least; one without a member
-in its racks goes to the member that has least. Racks are those of the members (``client.rack``) and of the replicas.
+rack-aware: a partition goes to the least loaded member in a rack of its replicas, else to the least loaded subscriber.
+Kafka's strategies weigh balance before racks (KIP-881); here racks come first, to save traffic between zones. Racks:
+``client.rack`` of the members, and the replicas' brokers.
 
-redundant: each partition goes to several members, so that work goes on when one of them is lost: hot standby, a second
-opinion. The group has one committed offset per partition: let one of the members commit, or commit elsewhere.
+redundant: each partition goes to several members, as hot standby or for comparison. The group has one committed offset
+per partition: let one member commit, or commit elsewhere.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ def _deal(
         else:
             left.append(n)
     for n in left:
-        # While somebody is under the least, only those may take; then those that have not taken an extra one.
+        # Members below the base count come first, then those without an extra number.
         open_to = [m for m in readers if taken[m] < least] or [m for m in readers if taken[m] == least]
         taker = min(open_to, key=lambda m: len(given[m]))
         taken[taker] += 1
@@ -97,7 +95,7 @@ def assign_by_rack(topics: SubscribedTopics, members: Sequence[MemberSubscriptio
         for t, of_topic in readers.items()
         for p in topics.partitions(t)
     }
-    # The fewer members are near, the less choice there is: those first, and what nobody is near to last.
+    # Partitions with fewest local members come first, those without any last.
     for partition in sorted(near, key=lambda p: len(near[p]) or len(ordered) + 1):
         candidates = near[partition] or [m.member_id for m in readers[partition.topic]]
         _give(partition, candidates, assignment)
@@ -114,7 +112,10 @@ RACK_AWARE = Assignor("rack-aware", assign_by_rack, no_user_data)
 
 
 def redundant(copies: int) -> Assignor:
-    """Return each partition to ``copies`` members, or to all where there are fewer; named ``redundant-<copies>``."""
+    """Assign each partition to ``copies`` members, or to all if fewer; named ``redundant-<copies>``.
+
+    Raises ConfigError for less than one copy.
+    """
     if copies < 1:
         raise ConfigError(f"redundant({copies}): expected at least 1 copy")
     return Assignor(
@@ -128,7 +129,7 @@ def _assign_copies(topics: SubscribedTopics, members: Sequence[MemberSubscriptio
     for topic in known_topics(topics, members):
         readers = [m.member_id for m in ordered if topic in m.topics]
         for partition in topics.partitions(topic):
-            # A stable sort by load: ties stay in the order of the members, and no member comes twice.
+            # A stable sort by load: ties keep the member order, and no member is repeated.
             for member_id in sorted(readers, key=lambda m: len(assignment[m]))[:copies]:
                 assignment[member_id].append(partition)
     return assignment

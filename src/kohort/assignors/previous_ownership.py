@@ -1,10 +1,9 @@
-"""Who owned what before: the claims of all members weighed against each other.
+"""Previous owners of partitions, by the claims of all members.
 
 The rules: protocol/assignors.md#previous-ownership.
 
-Each strategy reads a member's claim in its own way (user data, or the owned partitions of the Subscription) and hands
-it over as a ``MemberData``; where two members claim one partition, the newer generation is believed. Partitions are
-numbers here (``PartitionNumbers``).
+Each strategy reads a member's claim (user data, or owned partitions of the Subscription) as ``MemberData``. Of two
+claims for one partition, the newer generation wins. Partitions are numbers (``PartitionNumbers``).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Run = tuple[str, Sequence[int]]
 
 
 class PartitionNumbers:
-    """The numbers of the partitions of ``names``; ``counts`` says how many partitions each has."""
+    """Numbers of the partitions of the topics ``names``, with partition counts ``counts``."""
 
     def __init__(self, names: Sequence[str], counts: Mapping[str, int]) -> None:
         self.topics = len(names)
@@ -38,7 +37,7 @@ class PartitionNumbers:
         return range(rank, rank + self._counts[rank] * self.topics, self.topics)
 
     def of_runs(self, runs: Iterable[Run]) -> list[int]:
-        """Return the numbers of partitions, in the order given, without those that do not exist."""
+        """Return the numbers of existing partitions, in order."""
         found: list[int] = []
         step = self.topics
         for topic, partitions in runs:
@@ -59,11 +58,11 @@ class PartitionNumbers:
         return TopicPartition(self._names[rank], partition)
 
     def partitions(self, numbers: Iterable[int]) -> list[TopicPartition]:
-        """Return the partitions that have these numbers, in the same order."""
+        """Return the partitions of these numbers, in order."""
         step = self.topics
         given = list(numbers)
         pairs = zip(map(self._names.__getitem__, [n % step for n in given]), [n // step for n in given], strict=True)
-        return list(map(tuple.__new__, repeat(TopicPartition), pairs))  # without a call of Python for each
+        return list(map(tuple.__new__, repeat(TopicPartition), pairs))  # without a Python call for each
 
     def __iter__(self) -> Iterator[int]:
         for rank in range(self.topics):
@@ -71,12 +70,12 @@ class PartitionNumbers:
 
 
 def as_runs(partitions: Iterable[TopicPartition]) -> list[Run]:
-    """Return partitions as runs of one topic each, in the same order."""
+    """Group partitions into runs of one topic each, in order."""
     return [(topic, [p for _, p in run]) for topic, run in groupby(partitions, key=itemgetter(0))]
 
 
 class MemberData(NamedTuple):
-    """What one member says it owned, and in which generation (None: it does not say)."""
+    """Partitions that a member claims, and its generation (None: unknown)."""
 
     runs: Sequence[Run]
     generation: int | None
@@ -87,20 +86,20 @@ ReadMemberData = Callable[[MemberSubscription], MemberData]
 
 @dataclass(slots=True)
 class Ownership:
-    """What is believed of the claims."""
+    """Accepted claims of all members."""
 
     owned: dict[str, dict[int, None]] = field(default_factory=dict)
-    """By member id, in the order in which they were claimed."""
+    """Claimed partitions by member id, in order."""
     contested: set[int] = field(default_factory=set)
-    """Claimed by two members of one generation: nobody keeps them."""
+    """Partitions claimed by two members of one generation: no member keeps them."""
     older: dict[int, str] = field(default_factory=dict)
-    """Claims of generations before the newest, by partition: the newest of these."""
+    """Newest claim of earlier generations, by partition."""
 
 
 def decide_ownership(
     members: Sequence[MemberSubscription], numbering: PartitionNumbers, read: ReadMemberData
 ) -> Ownership:
-    """Decide who may keep what. Claims on partitions that do not exist are forgotten."""
+    """Accept or reject the members' claims; claims for unknown partitions are dropped."""
     generations: dict[str, int | None] = {}
     claims: dict[str, list[int]] = {}
     for member in members:
@@ -125,7 +124,7 @@ def decide_ownership(
 def _weigh(
     members: Sequence[MemberSubscription], claims: Mapping[str, Sequence[int]], generations: Mapping[str, int | None]
 ) -> Ownership:
-    """Decide claim by claim, where some contradict others."""
+    """Decide each claim, if some contradict others."""
     stated = {m.member_id: _or_none(m.generation) for m in members}
     found = Ownership()
     owner: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""roundrobin: all partitions of all topics are dealt in a circle of the members (protocol/assignors.md#roundrobin)."""
+"""roundrobin: partitions of all topics are dealt to the members in turn (protocol/assignors.md#roundrobin)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort.assignors.spec import (
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return the partitions of each member. A member that does not subscribe to a topic is passed over."""
+    """Return the partitions of each member; members that do not subscribe to a topic are skipped."""
     assignment: Assignment = {m.member_id: [] for m in members}
     circle = in_order(members)
     at = 0

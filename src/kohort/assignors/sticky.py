@@ -1,7 +1,7 @@
-"""sticky: balanced first, then as little movement as that allows (protocol/assignors.md#previous-ownership, KIP-54).
+"""sticky: balanced first, then with the least movement (protocol/assignors.md#previous-ownership, KIP-54).
 
-An eager strategy: members give everything up before they rejoin, so what they had travels in the user data. The two
-cases (equal and different subscriptions) and the weighing of claims are shared with cooperative-sticky.
+Eager: members revoke all partitions before they rejoin, so their previous partitions are in the user data.
+cooperative-sticky shares the two cases (equal and mixed subscriptions) and the weighing of claims.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class StickyTopic(Message):
 
 
 class StickyUserData(Message, versions="0-1"):
-    """What a member of a sticky group had, and since when; version 0 lacks the generation."""
+    """Previous partitions of a member, and their generation; version 0 lacks the generation."""
 
     previous_assignment: list[StickyTopic] = array(StickyTopic)
     generation: int = int32("1+", default=-1)
 
 
 class Dealt(NamedTuple):
-    """A sticky assignment; ``transferring`` is None where the case does not keep track of it."""
+    """Sticky assignment; ``transferring`` is None if the case does not track moving partitions."""
 
     assignment: Assignment
     transferring: dict[TopicPartition, str] | None
 
 
 def deal(topics: SubscribedTopics, members: Sequence[MemberSubscription], read: ReadMemberData) -> Dealt:
-    """Assign with the least movement; ``read`` says what a member claims to own."""
+    """Assign with the least movement; ``read`` returns a member's claim."""
     if not members:
         return Dealt({}, {})
     ordered = in_hash_order(members)
@@ -64,7 +64,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 
 
 def read_claim(member: MemberSubscription) -> MemberData:
-    """Return what a member had, from its user data; unreadable user data is no claim."""
+    """Return a member's previous partitions from its user data; unreadable data is no claim."""
     if not member.user_data:
         return MemberData((), None)
     for version in (1, 0):

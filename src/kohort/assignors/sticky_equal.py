@@ -1,8 +1,7 @@
-"""Sticky assignment where all members subscribe to the same topics (protocol/assignors.md#equal-subscriptions).
+"""Sticky assignment for equal subscriptions (protocol/assignors.md#equal-subscriptions).
 
-With P partitions and M members everyone gets floor(P/M) or one more, and everyone keeps as much of what it had as that
-allows. One pass over what is owned, one over what is left: linear but for the sorting. Partitions are numbers here
-(``PartitionNumbers``): among a million, pairs of a name and a number would be most of the work.
+P partitions and M members give each member floor(P/M) or one more, and each keeps as many of its partitions as that
+allows. Linear, except for sorting. Partitions are numbers (``PartitionNumbers``), as pairs would cost most of the time.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kohort.model import TopicPartition
 
 
 class EqualSubscriptions:
-    """One assignment under way."""
+    """Running assignment."""
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class EqualSubscriptions:
         for member_id in self._assignment:
             self._keep(member_id)
         unassigned = self._left_over()
-        # Plain ids here, no static members first: unlike range and roundrobin.
+        # Sorted by member id, without static members first, unlike range and roundrobin.
         self._under_min.sort(key=java_order)
         self._exactly_min.sort(key=java_order)
         if self._by_rack:
@@ -55,7 +54,7 @@ class EqualSubscriptions:
         return {member_id: self._numbering.partitions(numbers) for member_id, numbers in self._assignment.items()}
 
     def transferring(self) -> dict[TopicPartition, str]:
-        """Return, after ``assign``, the partitions that change hands, each with its new owner."""
+        """Return, after ``assign``, the moving partitions with their new owners."""
         return {self._numbering.partition(number): new_owner for number, new_owner in self._transferring.items()}
 
     def _left_over(self) -> list[int]:
@@ -104,7 +103,7 @@ class EqualSubscriptions:
         return len(self._assignment[member_id])
 
     def _deal_by_rack(self, unassigned: list[int]) -> list[int]:
-        """Give partitions to members of their racks, the hardest to place first; returns those left over."""
+        """Give partitions to members in their racks, the hardest to place first; return the others."""
         in_rack = Counter(self._racks.values())
         left = []
         turn = 0
@@ -139,9 +138,10 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[int]) -> None:
-        """Round and round those under the minimum; then one more each for those that may have it.
+        """Deal in turn to members below the minimum; then one more to each that may have it.
 
-        As many rounds as the nearest to its minimum needs are dealt at once: in all of them the circle is the same.
+        Deals at once as many rounds as the member closest to its minimum needs: the members do not change in these
+        rounds.
         """
         under, extras = self._under_min, deque(self._exactly_min)
         start = 0

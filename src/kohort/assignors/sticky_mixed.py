@@ -1,8 +1,8 @@
-"""Sticky assignment where members subscribe to different topics (protocol/assignors.md#mixed-subscriptions).
+"""Sticky assignment for different subscriptions (protocol/assignors.md#mixed-subscriptions).
 
-First, what can stay stays, and the rest goes to the member that has least; then partitions move one by one from members
-with more to members with less, and instead of a move that would only undo an earlier one of the same topic, the earlier
-one is taken back. Partitions are numbers here (``PartitionNumbers``), and the remainder of a number is its topic.
+Members keep what they may, free partitions go to the least loaded subscribers. Then partitions move one by one from
+more to less loaded members; a move that would undo an earlier one of its topic takes that one back instead. Partitions
+are numbers (``PartitionNumbers``); the remainder of a number is its topic.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class _Pair(NamedTuple):
 
 
 class _Moved:
-    """Partitions that went one way. The first of them is the one that Java's HashSet would iterate first."""
+    """Partitions that moved between two members; the first is the one that Java's HashSet iterates first."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, None] = {}
         self._most = 0
-        """A HashSet that grew does not shrink again."""
+        """Largest size so far: a HashSet never shrinks."""
 
     def add(self, partition: TopicPartition) -> None:
         self.partitions[partition] = None
@@ -52,14 +52,14 @@ def _hash_code(partition: TopicPartition) -> int:
 
 
 class PartitionMovements:
-    """The net movement of each partition: a chain counts from its first source, a return cancels."""
+    """Net movement of each partition: a chain counts from its first source, a return cancels."""
 
     def __init__(self) -> None:
         self._by_partition: dict[TopicPartition, _Pair] = {}
         self._by_topic: dict[str, dict[_Pair, _Moved]] = {}
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """Return the partition to move instead: one of the same topic that came the opposite way, if there is one."""
+        """Return the partition to move: one of the same topic that moved the opposite way, if any."""
         if partition in self._by_partition:
             source = self._by_partition[partition].source
         opposite = self._by_topic.get(partition.topic, {}).get(_Pair(target, source))
@@ -81,7 +81,7 @@ class PartitionMovements:
 
 
 class _Witness(NamedTuple):
-    """Why a group is not balanced: one that could take a partition of a topic from one that has at least two more."""
+    """Proof of an imbalance: a member that could take a partition of a topic from one with at least two more."""
 
     taker: str
     holder: str
@@ -89,10 +89,10 @@ class _Witness(NamedTuple):
 
 
 class Loads:
-    """The members in the order of how many partitions they have, then of their ids.
+    """Members by number of partitions, then by id.
 
-    ``held`` are their partitions, as numbers whose remainder by ``topics`` is the topic; it is changed by others, who
-    tell of each change afterwards. ``wants`` are the topics each subscribes to.
+    ``held``: partitions as numbers whose remainder by ``topics`` is the topic; callers report each change afterwards.
+    ``wants``: subscribed topics of each member.
     """
 
     def __init__(self, held: Mapping[str, Collection[int]], wants: Mapping[str, Collection[int]], topics: int) -> None:
@@ -101,7 +101,7 @@ class Loads:
         self._topics = topics
         self._by_id = sorted(held, key=java_order)
         self._place = {member_id: i for i, member_id in enumerate(self._by_id)}
-        # One number says both: size times members, plus the place among the ids.
+        # One number sorts by both: size times members, plus the place among the ids.
         self._order = sorted(self._key(m, len(held[m])) for m in held)
         self._of_topic = {m: self._counted(numbers) for m, numbers in held.items()}
         self._least: dict[int, str | None] = {}
@@ -137,7 +137,7 @@ class Loads:
         self._balanced = None
 
     def forget(self, member_id: str) -> None:
-        """Leave a member out from now on; it is still in what is held."""
+        """Exclude a member from now on; its partitions stay in ``held``."""
         self._order.remove(self._key(member_id, len(self._held[member_id])))
         self._least.clear()
         self._balanced = None
@@ -148,7 +148,7 @@ class Loads:
         return self._least[rank]
 
     def are_balanced(self) -> bool:
-        """Tell whether nobody could take a partition of a topic it wants from someone who holds at least two more."""
+        """Return True unless a member could take a subscribed partition from one with at least two more."""
         if self._balanced is None:
             if not self._holds_still():
                 self._witness = self._why_not()
@@ -191,14 +191,14 @@ class Loads:
 
 
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
-    """Return the sum over all pairs of members of the difference in their sizes; 0 is perfect."""
+    """Return the sum of size differences over all pairs of members; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
-    # In ascending order the i-th size is added i times and subtracted for every size after it.
+    # In ascending order the i-th size is added i times and subtracted once for every later size.
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 
 class MixedSubscriptions:
-    """One assignment under way."""
+    """Running assignment."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class MixedSubscriptions:
     ) -> None:
         self._numbering = numbering
         self._racks = {m.member_id: m.rack for m in members}
-        # Members often share one tuple of names; each is looked through once.
+        # Members often share one tuple of names: read each once.
         distinct = {
             wanted: (numbering.ranks(wanted), sum(topics.counts.get(t, 0) for t in wanted))
             for wanted in {m.topics for m in members}
@@ -250,8 +250,6 @@ class MixedSubscriptions:
             found = before
         return {m: self._numbering.partitions(held) for m, held in (found | fixed).items()}
 
-    # What stays
-
     def _keep(self, ownership: Ownership) -> None:
         step = self._numbering.topics
         for member_id, numbers in ownership.owned.items():
@@ -266,15 +264,13 @@ class MixedSubscriptions:
     def _misfit(self, member_id: str, number: int) -> bool:
         return self._by_rack and bool(self._racks[member_id]) and self._racks[member_id] not in self._racks_of[number]
 
-    # Who has how much
-
     def _add(self, member_id: str, number: int) -> None:
         self._held[member_id][number] = None
         self._owner[number] = member_id
         self._loads.took(member_id, number)
 
     def _give_out(self, unassigned: Iterable[int]) -> None:
-        """Each to the eligible member that has least; those whose racks fit first."""
+        """Give each partition to the least loaded subscriber; those in matching racks first."""
         step = self._numbering.topics
         left = []
         for number in unassigned:
@@ -292,10 +288,8 @@ class MixedSubscriptions:
         rank = number % self._numbering.topics
         return next((m for m in self._loads if rank in self._wants[m] and not self._misfit(m, number)), None)
 
-    # Balance
-
     def _set_fixed_members_aside(self) -> dict[str, dict[int, None]]:
-        """Members that can neither give nor take take no part in what follows; returns what they have."""
+        """Exclude members that can neither give nor take; return their partitions."""
         fixed = {m: held for m, held in self._held.items() if not self._can_take_part(m, held)}
         for member_id in fixed:
             self._loads.forget(member_id)
@@ -329,7 +323,7 @@ class MixedSubscriptions:
         older = self._older.get(number)
         if older in self._held and rank in self._wants[older] and self._has_less(older, size):
             return older
-        # Balance goes before racks here: where anybody has less, whoever has least takes it.
+        # Balance comes before racks: the least loaded subscriber takes the partition.
         least = self._loads.least(rank)
         return least if least is not None and self._has_less(least, size) else None
 

@@ -1,8 +1,7 @@
-"""Every API of groups, in one table: its checks, its decision, its refusal.
+"""Table of the group APIs: check, decision and refusal of each request type.
 
-To serve another API: a module with its ``decide_*`` and ``refuse_*``, and an entry here. A request of one group is
-decided on in its shard and carried out like every event. A request of several groups is answered from all shards; what
-it changes, it changes group by group.
+To serve another API: a module with its ``decide_*`` and ``refuse_*``, and an entry here. Requests of several groups
+read all shards, and change one group at a time.
 """
 
 from __future__ import annotations
@@ -68,48 +67,43 @@ Withdraw = Callable[[Reply, ErrorCode], Reply]
 AddedBytes = Callable[[GroupRequest, Groups], Added]
 
 
-def check_nothing(_request: GroupRequest, _config: BrokerConfig) -> None:
-    """Let every request pass."""
+def check_nothing(_request: GroupRequest, _config: BrokerConfig) -> None: ...
 
 
 def check_group_id(request: GroupRequest, _config: BrokerConfig) -> None:
-    """Raise INVALID_GROUP_ID for a request that names no group."""
     if not request.message.group_id:  # type: ignore[attr-defined]  # every request of one group has it
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
 
 
 def adds_nothing(_request: GroupRequest, _groups: Groups) -> Added:
-    """Return nothing: a request that adds nothing worth counting before it is decided on."""
     return NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class GroupApi:
-    """An API whose requests are about one group, the one that ``message.group_id`` names."""
+    """API of requests for one group, named by ``message.group_id``."""
 
     decide: Decide
-    """What is to be done, given all groups of the partition. Raises ApiError, which becomes a refusal."""
     refuse: Refuse
     check: Check = check_nothing
-    """Raises ApiError for requests that are refused before the group is looked up."""
+    """Reject a request before its group is looked up. Raises ApiError."""
     withdraw: Withdraw | None = None
-    """Turns an answer into its refusal if the records cannot be appended; None: the whole request is refused."""
+    """Replace an answer after a failed append; None: refuse the whole request."""
     added_bytes: AddedBytes = adds_nothing
-    """Upper bound of the memory that a request adds to groups."""
+    """Upper bound of the bytes that a request adds to groups."""
     read_only: bool = False
-    """Whether it is served without making ``__consumer_offsets`` first."""
+    """Served even if ``__consumer_offsets`` does not exist."""
     explain: Explain | None = None
-    """Adds a message to a refusal, if its response has a field for one."""
+    """Add an error message to a refusal."""
 
     def refused(self, request: GroupRequest, error: ApiError) -> Reply:
-        """Return the refusal for an error."""
         reply = self.refuse(request, error.code)
         return reply if self.explain is None or not error.message else self.explain(reply, error.message)
 
 
 @dataclass(frozen=True, slots=True)
 class SeveralGroupsApi:
-    """An API whose requests are about any number of groups, and served in steps."""
+    """API of requests for any number of groups, answered in steps."""
 
     answer: Answer
     refuse: Refuse
@@ -125,7 +119,7 @@ GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
     ),
     HeartbeatRequest: GroupApi(decide_heartbeat_in_any_group, refuse_heartbeat, check=check_group_id),
     LeaveGroupRequest: GroupApi(decide_leave_in_any_group, refuse_leave, check=check_group_id),
-    # A commit takes any group id, even an empty one.
+    # OffsetCommit accepts any group id, even an empty one.
     OffsetCommitRequest: GroupApi(decide_commit, refuse_commit, withdraw=withdraw_commit),
     TxnOffsetCommitRequest: GroupApi(
         decide_commit_in_transaction, refuse_commit, check=check_group_id, withdraw=withdraw_commit
@@ -145,7 +139,6 @@ GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
 
 
 def withdraw(reply: Reply, code: ErrorCode) -> Reply:
-    """Return what becomes of ``reply`` when the records behind it could not be written."""
     api = GROUP_APIS[type(reply.request.message)]
     if isinstance(api, GroupApi) and api.withdraw is not None:
         return api.withdraw(reply, code)

@@ -1,9 +1,9 @@
 """Invariants of the coordinator, checked after every event in tests and in the simulator, not in a server.
 
-1. What was acknowledged is written: ``check_acknowledged``.
-2. Nothing waits without a timer that ends the wait: ``check_waits``.
-3. A quiet failover moves nothing: in a quiet group the round is what the log would make of it, ``check_persisted``; and
-   what is persisted is what replaying the log gives, ``check_replay``.
+1. Acknowledged requests are persisted: ``check_acknowledged``.
+2. Every wait has a timer: ``check_waits``.
+3. A failover changes no stable group (``check_persisted``), and replaying the log restores the persisted state
+   (``check_replay``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Any
 
 from kohort.clock import Timers
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.member import pending_timer, round_timer, session_timer, sync_timer
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.sessions import awaits_revocation, member_session_timer, revocation_timer, target_timer
+from kohort.coordinator.consumer.sessions import awaits_revocation
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import PendingOffsets
 from kohort.coordinator.outcome import Reply, TimerKey
@@ -29,29 +28,34 @@ from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitV
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 from kohort.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
+ShardTimers = Timers[tuple[int, TimerKey]]
+Pending = dict[tuple[str, int, str, int], OffsetCommitValue | None]
+Written = tuple[
+    dict[str, GroupMetadataValue], dict[tuple[str, str, int], OffsetCommitValue], Pending, dict[str, tuple[object, ...]]
+]
+
 
 class InvariantBroken(AssertionError):
-    """The coordinator contradicts itself: a bug, never a client's doing."""
+    """Violated invariant of the coordinator: a bug of kohort, whatever the clients sent."""
 
 
 def check_consumer_group(group: ModernGroup, partition: int, timers: Timers[tuple[int, TimerKey]]) -> None:
-    """Raise InvariantBroken unless no partition has two owners, the indices are what is written, epochs are in
-    order, and nothing is awaited without a timer."""
+    """Check owners, indices, epochs and timers of a consumer group. Raises InvariantBroken."""
     _check_owners(group)
     _check_indices(group)
     _check_epochs(group)
     if group.presence.keys() != group.members.keys():
-        raise _broken("not every member is watched, or somebody is who is none", group)
+        raise _broken("members and presence differ", group)
     pending = group.volatile.pending_target
-    if pending is not None and pending.error is None and (partition, target_timer(group.group_id)) not in timers:
-        raise _broken("a target is pending without a timer", group)
+    if pending is not None and pending.error is None and (partition, TimerKey("target", group.group_id)) not in timers:
+        raise _broken("a pending target has no timer", group)
     for member_id, member in group.members.items():
-        deadline_ms = timers.deadline_ms((partition, member_session_timer(group.group_id, member_id)))
+        deadline_ms = timers.deadline_ms((partition, TimerKey("member_session", group.group_id, member_id)))
         if deadline_ms is None or deadline_ms > group.presence[member_id].expires_at_ms:
-            raise _broken(f"the session timer of {member_id} is missing, or late", group)
-        waits = timers.deadline_ms((partition, revocation_timer(group.group_id, member_id))) is not None
+            raise _broken(f"session timer of {member_id} is missing or late", group)
+        waits = timers.deadline_ms((partition, TimerKey("revocation", group.group_id, member_id))) is not None
         if waits != awaits_revocation(member):
-            raise _broken(f"the revocation timer of {member_id}: {waits}, its state: {member.current.state}", group)
+            raise _broken(f"revocation timer of {member_id}: {waits}, its state: {member.current.state}", group)
 
 
 def _check_owners(group: ModernGroup) -> None:
@@ -62,7 +66,7 @@ def _check_owners(group: ModernGroup) -> None:
                 raise _broken(f"{topic_id.hex()}-{number} has two owners, one of them {member_id}", group)
             owners[topic_id, number] = member_id
     if owners != group.owners:
-        raise _broken("the index of owners is not what members have", group)
+        raise _broken("the index of owners differs from the assignments", group)
 
 
 def _check_indices(group: ModernGroup) -> None:
@@ -77,25 +81,22 @@ def _check_indices(group: ModernGroup) -> None:
     ]
     for name, kept, counted in indices:
         if kept != counted:
-            raise _broken(f"{name}: {kept!r} is kept, {counted!r} is written", group)
+            raise _broken(f"{name}: the index has {kept!r}, the records give {counted!r}", group)
     topics = group.volatile.topics
     if topics is not None and (
         unknown := [n for n in topics.found.keys() - topics.changed if not group.subscribes_to(n)]
     ):
-        raise _broken(f"nobody subscribes to {unknown}, which are among its topics", group)
+        raise _broken(f"no member subscribes to {unknown}, but the group's topics include them", group)
 
 
 def _check_epochs(group: ModernGroup) -> None:
     if group.target_epoch > group.epoch:
-        raise _broken(f"its target is for epoch {group.target_epoch}", group)
+        raise _broken(f"the target is for epoch {group.target_epoch}", group)
     for member_id, member in group.members.items():
         if member.epoch > group.target_epoch:
             raise _broken(f"{member_id} has epoch {member.epoch}, the target {group.target_epoch}", group)
         if any(epoch > max(member.epoch, 0) for _, _, epoch in member.current.partitions()):
-            raise _broken(f"{member_id} has partitions of an epoch after its own", group)
-
-
-ShardTimers = Timers[tuple[int, TimerKey]]
+            raise _broken(f"{member_id} has partitions of an epoch after the member's own", group)
 
 
 def _broken(what: str, group: ClassicGroup | ModernGroup) -> InvariantBroken:
@@ -110,7 +111,6 @@ def require(condition: bool, what: str, group: ClassicGroup) -> None:
 
 
 def check_groups(groups: Groups, partition: int, timers: ShardTimers) -> None:
-    """Check everything that can be checked of the groups of one partition."""
     for group in groups.by_id.values():
         check_group(groups, group, partition, timers)
     for consumer in groups.consumer.values():
@@ -118,17 +118,16 @@ def check_groups(groups: Groups, partition: int, timers: ShardTimers) -> None:
         check_one_kind(groups, consumer)
     for group_id in groups.offsets:
         if group_id not in groups:
-            raise InvariantBroken(f"offsets of a group that is not here: {group_id!r}")
+            raise InvariantBroken(f"offsets of an unknown group: {group_id!r}")
 
 
 def check_one_kind(groups: Groups, consumer: ModernGroup) -> None:
-    """Check that no classic group has the name of this one."""
     if consumer.group_id in groups.by_id:
-        raise InvariantBroken(f"a group of both kinds: {consumer.group_id!r}")
+        raise InvariantBroken(f"group {consumer.group_id!r} is both classic and consumer group")
 
 
 def check_group(groups: Groups, group: ClassicGroup, partition: int, timers: ShardTimers) -> None:
-    require(not group.is_blank or group.group_id in groups.offsets, "nothing is left of it", group)
+    require(not group.is_blank or group.group_id in groups.offsets, "the group has no state", group)
     check_counts(group)
     check_state(group)
     check_waits(group, partition, timers)
@@ -136,7 +135,6 @@ def check_group(groups: Groups, group: ClassicGroup, partition: int, timers: Sha
 
 
 def check_counts(group: ClassicGroup) -> None:
-    """Check the counters against the members."""
     rebalance = group.round
     members = rebalance.members
     awaiting_join = 0
@@ -149,33 +147,32 @@ def check_counts(group: ClassicGroup) -> None:
         if m.instance_id is not None:
             instances[m.instance_id] = m.member_id
         if m.member_id != key:
-            raise _broken("a member under another's id", group)
-    require(rebalance.awaiting_join == awaiting_join, "awaiting_join", group)
-    require(dict(rebalance.supporters) == names, "supporters of protocols", group)
-    require(rebalance.instances == instances, "instance ids", group)
-    require(rebalance.pending_join.keys().isdisjoint(members), "a member is pending", group)
-    require(rebalance.pending_sync <= members.keys(), "a stranger's SyncGroup is awaited", group)
+            raise _broken("a member's key is not its member id", group)
+    require(rebalance.awaiting_join == awaiting_join, "awaiting_join differs from the parked JoinGroups", group)
+    require(dict(rebalance.supporters) == names, "supporters differ from the protocols", group)
+    require(rebalance.instances == instances, "instances differ from the members", group)
+    require(rebalance.pending_join.keys().isdisjoint(members), "a pending member id is a member", group)
+    require(rebalance.pending_sync <= members.keys(), "pending_sync names a non-member", group)
 
 
 def check_state(group: ClassicGroup) -> None:
-    """Check what each state says of the members."""
     rebalance = group.round
     members = rebalance.members.values()
     if rebalance.state is GroupState.EMPTY:
-        require(not rebalance.members, "members of an empty group", group)
+        require(not rebalance.members, "an empty group has members", group)
     elif rebalance.state is not GroupState.PREPARING_REBALANCE:
-        require(bool(rebalance.members), "no members", group)
+        require(bool(rebalance.members), "the group has no members", group)
     if rebalance.members:
-        require(rebalance.leader in rebalance.members, "the leader is no member", group)
-        require(len(rebalance.members) in rebalance.supporters.values(), "no protocol that all members speak", group)
+        require(rebalance.leader in rebalance.members, "the leader is not a member", group)
+        require(len(rebalance.members) in rebalance.supporters.values(), "no protocol that all members support", group)
     if rebalance.state is not GroupState.PREPARING_REBALANCE:
         require(not rebalance.awaiting_join, "a JoinGroup is parked", group)
-        require(not [m for m in members if m.is_new], "a new member without a round", group)
+        require(not [m for m in members if m.is_new], "a new member without a rebalance", group)
     if rebalance.state is not GroupState.COMPLETING_REBALANCE:
         require(not [m for m in members if m.sync is not None], "a SyncGroup is parked", group)
     else:
         require(rebalance.leader in rebalance.pending_sync, "the leader has synced, but the group is not stable", group)
-    require(group.last_generation_id >= rebalance.generation_id, "its generation is ahead of the last one given", group)
+    require(group.last_generation_id >= rebalance.generation_id, "the generation is ahead of the last one", group)
 
 
 def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> None:
@@ -186,43 +183,43 @@ def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> Non
         return (partition, key) in timers
 
     if rebalance.state is GroupState.PREPARING_REBALANCE:
-        require(is_set(round_timer(group_id)), "a round without a timer", group)
+        require(is_set(TimerKey("round", group_id)), "a rebalance without a timer", group)
     if rebalance.pending_sync:
-        require(is_set(sync_timer(group_id)), "SyncGroups are awaited without a timer", group)
+        require(is_set(TimerKey("sync", group_id)), "SyncGroups are awaited without a timer", group)
     for member_id in rebalance.pending_join:
-        if not is_set(pending_timer(group_id, member_id)):
+        if not is_set(TimerKey("pending", group_id, member_id)):
             raise _broken(f"{member_id} is pending without a timer", group)
     for member in rebalance.members.values():
-        deadline_ms = timers.deadline_ms((partition, session_timer(group_id, member.member_id)))
+        deadline_ms = timers.deadline_ms((partition, TimerKey("session", group_id, member.member_id)))
         if member.is_excused:
             continue
         if deadline_ms is None:
             raise _broken(f"{member.member_id} has no session timer", group)
         if deadline_ms > member.expires_at_ms:
-            raise _broken(f"{member.member_id}: its timer is late", group)
+            raise _broken(f"{member.member_id}: the session timer is late", group)
 
 
 def check_persisted(group: ClassicGroup) -> None:
-    """Check that in a stable or empty group the log says what members were told, so that a failover moves nothing."""
+    """Check that a stable or empty group equals its record, so that a failover changes nothing."""
     rebalance, persisted = group.round, group.persisted
     if rebalance.state is GroupState.STABLE:
-        require(persisted is not None, "stable, but not written", group)
+        require(persisted is not None, "stable, but not persisted", group)
     if persisted is None or rebalance.state not in (GroupState.STABLE, GroupState.EMPTY):
         return
     if persisted.generation != rebalance.generation_id:
-        raise _broken(f"generation {persisted.generation} is written", group)
+        raise _broken(f"the record has generation {persisted.generation}", group)
     require(
         (persisted.protocol, persisted.leader) == (rebalance.protocol_name, rebalance.leader),
         "protocol or leader",
         group,
     )
-    told = {m.member_id: (m.instance_id, m.assignment) for m in rebalance.members.values()}
-    on_log = {m.member_id: (m.group_instance_id, m.assignment) for m in persisted.members}
-    require(told == on_log, "its members or assignments are not those on the log", group)
+    members = {m.member_id: (m.instance_id, m.assignment) for m in rebalance.members.values()}
+    recorded = {m.member_id: (m.group_instance_id, m.assignment) for m in persisted.members}
+    require(members == recorded, "members or assignments differ from the record", group)
 
 
 def check_acknowledged(groups: Groups, reply: Reply) -> None:
-    """Check that a reply that says that something is done leaves only once it is written."""
+    """Check that a successful reply is sent only after its records are persisted."""
     message, request = reply.message, reply.request.message
     if isinstance(message, SyncGroupResponse) and message.error_code == ErrorCode.NONE:
         assert isinstance(request, SyncGroupRequest)
@@ -230,7 +227,7 @@ def check_acknowledged(groups: Groups, reply: Reply) -> None:
             return  # the answer of a consumer group is its persisted state
         group = groups.by_id[request.group_id]
         assigned = {m.member_id: m.assignment for m in group.persisted.members} if group.persisted else {}
-        require(assigned.get(request.member_id) == message.assignment, "an assignment that is not written", group)
+        require(assigned.get(request.member_id) == message.assignment, "the assignment is not persisted", group)
     elif isinstance(message, OffsetCommitResponse):
         assert isinstance(request, OffsetCommitRequest)
         _check_commit_acknowledged(groups, request, message)
@@ -240,7 +237,7 @@ def check_acknowledged(groups: Groups, reply: Reply) -> None:
     elif isinstance(message, JoinGroupResponse) and message.skip_assignment:
         group = groups.by_id[getattr(request, "group_id", "")]
         ids = [m.member_id for m in group.persisted.members] if group.persisted else []
-        require(message.member_id in ids, "a static member's new id is not written", group)
+        require(message.member_id in ids, "a static member's new id is not persisted", group)
 
 
 def _check_commit_acknowledged(groups: Groups, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
@@ -248,11 +245,11 @@ def _check_commit_acknowledged(groups: Groups, request: OffsetCommitRequest, res
     with_partitions = [topic for topic in request.topics if topic.partitions]
     for topic, answered in zip(with_partitions, response.topics, strict=True):
         if not topic.name:
-            continue  # by topic id: the name is not in the request
+            continue  # the request names the topic by id
         for p, result in zip(topic.partitions, answered.partitions, strict=True):
             value = offsets.get(topic.name, p.partition_index) if offsets is not None else None
             if result.error_code == ErrorCode.NONE and (value is None or value.offset != p.committed_offset):
-                raise InvariantBroken(f"a commit of {request.group_id!r} was acknowledged and is not written: {p!r}")
+                raise InvariantBroken(f"acknowledged commit of {request.group_id!r} is not persisted: {p!r}")
 
 
 def _check_pending_acknowledged(
@@ -266,17 +263,10 @@ def _check_pending_acknowledged(
         for p, result in zip(topic.partitions, answered.partitions, strict=True):
             value = pending.get(request.producer_id, name, p.partition_index)
             if result.error_code == ErrorCode.NONE and (value is None or value.offset != p.committed_offset):
-                raise InvariantBroken(f"a commit of {request.group_id!r} in a transaction is not written: {p!r}")
-
-
-Pending = dict[tuple[str, int, str, int], OffsetCommitValue | None]
-Written = tuple[
-    dict[str, GroupMetadataValue], dict[tuple[str, str, int], OffsetCommitValue], Pending, dict[str, tuple[object, ...]]
-]
+                raise InvariantBroken(f"commit of {request.group_id!r} in a transaction is not persisted: {p!r}")
 
 
 def persisted_state(groups: Groups, unmarked: Collection[int] = ()) -> Written:
-    """Return everything that is written, as plain values, but for what the producers ``unmarked`` have pending."""
     generations = {g.group_id: g.persisted for g in groups.by_id.values() if g.persisted is not None}
     offsets = {
         (group_id, topic, partition): value
@@ -300,14 +290,13 @@ def _persisted_consumer_group(group: ModernGroup) -> tuple[object, ...]:
 
 
 def check_replay(groups: Groups, log: Iterable[LogItem], unmarked: Collection[int] = ()) -> None:
-    """Check that replaying the log of the partition gives the written state, bytes and all.
+    """Check that replaying the log of a partition restores its persisted state.
 
-    The marker of a producer in ``unmarked`` may be on the log: the disk took it, and refused what goes with it. It is
-    written once more, and ends until then nothing here.
+    ``unmarked``: producers whose transaction marker may be on the log after a failed write; it is written again.
     """
     again = Groups()
     for item in log:
         replay_one(again, item, 0, Skipped())
     found, held = persisted_state(again, unmarked), persisted_state(groups, unmarked)
     if found != held:
-        raise InvariantBroken(f"replaying the log gives {found!r}, but what is written is {held!r}")
+        raise InvariantBroken(f"replaying the log gives {found!r}, but the persisted state is {held!r}")

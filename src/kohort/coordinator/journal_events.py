@@ -1,4 +1,4 @@
-"""Entries about a group that tell of no rebalance: what happened beside it, and what it came to in the end."""
+"""Journal entries besides rebalances: refused joins, commits, options, resumed partitions; identity of a member."""
 
 from __future__ import annotations
 
@@ -6,52 +6,56 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+LEAST_BYTES: Final = 200
+ITEM_BYTES: Final = 100
+"""Overhead of a nested value, without its text."""
+
 
 class Who(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A member as people know it."""
+    """Identity of a member or client."""
 
     member_id: str
     client_id: str = ""
     client_host: str = ""
     instance_id: str | None = None
     classic: bool = False
-    """It speaks the classic protocol, in a modern group, which may have members of both."""
+    """Classic-protocol member in a consumer group."""
     principal: str = ""
-    """As whom it is logged in (``User:alice``); told of those who act on others."""
+    """Authenticated principal (``User:alice``), for clients that act on other members."""
 
 
 class MemberMetrics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the client of a member pushed last; null is what its library does not measure."""
+    """Metrics that a member's client pushed last (KIP-714); None if its library lacks one."""
 
     at_ms: int
     last_poll_ms_ago: int | None = None
-    """How long ago its user had polled, then."""
+    """Time since the last poll, at the push."""
     longest_poll_gap_ms: int | None = None
-    """The longest time between two polls, of those that it remembers."""
+    """Longest time between two polls that the client reports."""
     poll_idle_ratio: float | None = None
-    """The part of its time that its user waited for records."""
+    """Share of time that the application waited in poll."""
     commit_latency_ms: float | None = None
     rebalance_latency_ms: float | None = None
-    """How long its rebalances take: the longest that it remembers."""
+    """Longest rebalance that the client reports."""
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
-    """Something that happened to a group."""
+    """Event of a group."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = False
-    """The entry says that records are on the log, so it goes when their append fails."""
+    """True if the entry states that records are persisted: dropped when their append fails."""
 
     QUIET: ClassVar[bool] = False
-    """It may wait to be written, with an entry that may not, or for somebody who asks for the journal."""
+    """True if the entry may wait for the next entry that must be written at once."""
 
     at_ms: int
     group: str
     observed: bool = False
-    """Whoever wrote it is not the coordinator: it has looked at the cluster from the outside (``kohort.watch``)."""
+    """True if written from outside of the coordinator (``kohort watch``)."""
 
 
 class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An offset that somebody commits, or tries to; ``before`` is what was committed, None for nothing."""
+    """Committed or attempted offset; ``before``: the previously committed one, None without one."""
 
     topic: str
     partition: int
@@ -60,7 +64,7 @@ class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MemberTurnedAway(JournalEntry, frozen=True, kw_only=True, tag="member_turned_away"):
-    """A join that the coordinator refused: the group is full, or accepts none of the assignors of the client."""
+    """JoinGroup refused: the group is full, or shares no assignor with the client."""
 
     QUIET: ClassVar[bool] = True
 
@@ -68,15 +72,15 @@ class MemberTurnedAway(JournalEntry, frozen=True, kw_only=True, tag="member_turn
     members: int
     error: str = "GROUP_MAX_SIZE_REACHED"
     offered: tuple[str, ...] = ()
-    """Assignors of the refused client, the first few."""
+    """First assignors of the refused client."""
     accepted: tuple[str, ...] = ()
-    """Assignors that all members of the group support, the first few."""
+    """First assignors that all members support."""
     types: tuple[str, str] | None = None
-    """Protocol types of the refused client and of the group, where they differ."""
+    """Protocol types of the refused client and of the group, if they differ."""
 
 
 class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_disconnected"):
-    """The connection of a member that had left closed, ``after_ms`` after it left."""
+    """The connection of a departed member closed, ``after_ms`` after its LeaveGroup."""
 
     QUIET: ClassVar[bool] = True
 
@@ -85,9 +89,9 @@ class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_di
 
 
 class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenced"):
-    """Offsets were committed by somebody who is no member, for nobody could be fenced.
+    """A client outside of the group committed offsets, which no generation fences.
 
-    Told of each client once an hour, and whenever offsets go back.
+    Journaled once per hour for each client, and whenever an offset moves back.
     """
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
@@ -101,7 +105,7 @@ class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenc
 
 
 class OptionsChanged(JournalEntry, frozen=True, kw_only=True, tag="options_changed"):
-    """Options of the group were altered: what each was and is; None is the broker's."""
+    """Options of the group changed: old and new value of each; None is the broker's default."""
 
     QUIET: ClassVar[bool] = True
 
@@ -110,36 +114,30 @@ class OptionsChanged(JournalEntry, frozen=True, kw_only=True, tag="options_chang
 
 
 class ResumedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A partition that its new owner fetches for the first time."""
+    """Partition that its new owner fetches for the first time."""
 
     topic: str
     partition: int
     offset: int
-    """Where it begins."""
+    """First fetched offset."""
     lag: int | None = None
-    """Records from there to the end, now."""
+    """Records from there to the log end."""
     lag_before: int | None = None
-    """Records from what was committed to the end, when the rebalance opened."""
+    """Records from the committed offset to the log end when the rebalance began."""
 
 
 class PartitionsResumed(JournalEntry, frozen=True, kw_only=True, tag="partitions_resumed"):
-    """Members that were given partitions began to fetch them; at most one note per partition that moved."""
+    """Members began to fetch newly assigned partitions; at most one entry per moved partition."""
 
     QUIET: ClassVar[bool] = True
 
     who: Who
     generation: int
-    """Or epoch, of the member."""
+    """Generation, or member epoch."""
     partitions: tuple[ResumedPartition, ...]
 
 
-LEAST_BYTES: Final = 200
-ITEM_BYTES: Final = 100
-"""A value within a value, without its text."""
-
-
 def held_bytes(entry: JournalEntry) -> int:
-    """Return about how many bytes an entry holds; takes some microseconds, and more for large ones."""
     return LEAST_BYTES + sum(_bytes_of(getattr(entry, name)) for name in entry.__struct_fields__)
 
 

@@ -1,8 +1,7 @@
-"""What the coordinator remembers for the journal alone, beside its groups: nothing is decided on it.
+"""Evidence for the journal that no group holds: decisions ignore it.
 
-When connections closed, when the broker itself stood still, whose connections may close since they left, who commits
-to groups that it is no member of; and how many requests of members were refused. All of it is bounded, and gone after a
-restart.
+Closed connections, stalls of the broker, departed members, commits by non-members, pushed client metrics, counts of
+fenced requests. Bounded, and empty after a restart.
 """
 
 from __future__ import annotations
@@ -16,12 +15,26 @@ from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
-"""Two clients that name no member, and push within this time from one host under one client id, cannot be told
-apart."""
+"""Two clients without member id that push from one host under one client id within this time are indistinguishable."""
+NAME_LETTERS_MAX: Final = 1_000
+"""Most letters of all names of one member or client; with longer names it is not recorded."""
+NAME_PREFIX_MAX: Final = 300
+"""Letters of a name that identify members and clients."""
+GROUPS_MOST: Final = 10_000
+NAMES_MOST_BYTES: Final = 4 << 20
+"""Most bytes of all group names; the oldest groups are dropped beyond it, or beyond ``GROUPS_MOST``."""
+CONNECTIONS: Final = 10_000
+STALLS: Final = 100
+LEAVERS: Final = 1_000
+COMMITTERS: Final = 1_000
+JOURNAL_AGAIN_MS: Final = 3_600_000
+"""Pause between two journal entries for commits of one client outside of the group."""
+JOURNAL_BACKWARD_AGAIN_MS: Final = 1_000
+"""The same pause for commits that move an offset back."""
 
 
 class MetricsByMember:
-    """The last words of the latest few thousand members."""
+    """Last pushed metrics of each member, for the latest few thousand members."""
 
     def __init__(self, limit: int = MEMBERS) -> None:
         self._metrics: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
@@ -45,28 +58,17 @@ class MetricsByMember:
         return None
 
 
-NAME_LETTERS_MAX: Final = 1_000
-"""Most letters of all names of one member or committer; with longer names it is not remembered."""
-NAME_PREFIX_MAX: Final = 300
-"""Letters of a name that tell members and clients apart."""
-
-
 def names_fit(*names: str | None) -> bool:
     return sum(len(name) for name in names if name) <= NAME_LETTERS_MAX
 
 
 def name_prefix(name: str) -> str:
-    """Return what a name is told apart by."""
+    """Return the part of a name that serves as a key."""
     return name[:NAME_PREFIX_MAX]
 
 
-GROUPS_MOST: Final = 10_000
-NAMES_MOST_BYTES: Final = 4 << 20
-"""Most bytes of all group names; beyond it, or beyond ``GROUPS_MOST``, the oldest group is dropped."""
-
-
 class OffsetCounters:
-    """Offsets that were committed, that expired, and that were deleted in another way."""
+    """Numbers of committed, expired and deleted offsets."""
 
     __slots__ = ("committed", "deleted", "expired")
 
@@ -76,7 +78,7 @@ class OffsetCounters:
         self.deleted = 0
 
     def written(self, records: Sequence[Record]) -> None:
-        """Count the offsets among records that are on the log."""
+        """Count the offsets among appended records."""
         for record in records:
             if type(record) is OffsetCommitted:
                 if record.value is None:
@@ -85,16 +87,13 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Count as expired what was deleted since there were ``deleted``."""
+        """Count the deletions after the count ``deleted`` as expired."""
         self.expired += self.deleted - deleted
         self.deleted = deleted
 
 
 class FencedCounters:
-    """Requests that were refused because their sender is not, or no longer, what it believes to be.
-
-    Each request counts, however often it comes: the journal tells of a member once in a generation.
-    """
+    """Requests refused for a stale member id, generation, epoch or instance id; repeated requests count each time."""
 
     __slots__ = ("_names_bytes", "by_group", "by_kind")
 
@@ -122,18 +121,8 @@ class FencedCounters:
         self._names_bytes -= len(name)
 
 
-CONNECTIONS: Final = 10_000
-STALLS: Final = 100
-LEAVERS: Final = 1_000
-COMMITTERS: Final = 1_000
-JOURNAL_AGAIN_MS: Final = 3_600_000
-"""Delay before another commit from outside of the group is journaled."""
-JOURNAL_BACKWARD_AGAIN_MS: Final = 1_000
-"""The same for commits that move an offset back."""
-
-
 class ClosedConnections:
-    """When the latest few thousand connections closed."""
+    """Closing times of the latest few thousand connections."""
 
     def __init__(self, limit: int = CONNECTIONS) -> None:
         self._closed_at_ms: dict[int, int] = {}
@@ -145,19 +134,19 @@ class ClosedConnections:
             del self._closed_at_ms[next(iter(self._closed_at_ms))]
 
     def closed_at_ms(self, connection: int) -> int | None:
-        """Return when ``connection`` closed, or None: it is open, or closed too long ago to be remembered."""
+        """Return the closing time; None while open, or after too many other closings."""
         return self._closed_at_ms.get(connection)
 
 
 class Stall(NamedTuple):
-    """A time in which the broker did nothing at all, although it had something to do."""
+    """Time in which the broker processed no events although some were due."""
 
     from_ms: int
     until_ms: int
 
 
 class BrokerStalls:
-    """When this broker stood still, lately."""
+    """Latest stalls of this broker."""
 
     def __init__(self) -> None:
         self._stalls: deque[Stall] = deque(maxlen=STALLS)
@@ -166,14 +155,14 @@ class BrokerStalls:
         self._stalls.append(stall)
 
     def since(self, from_ms: int, now_ms: int) -> tuple[int, int | None]:
-        """Return the stalled milliseconds since ``from_ms``, and when the first stall began."""
+        """Return the stalled ms since ``from_ms``, and the begin of the first stall."""
         cut = [(max(s.from_ms, from_ms), min(s.until_ms, now_ms)) for s in self._stalls]
         stood = [(began, ended) for began, ended in cut if ended > began]
         return sum(ended - began for began, ended in stood), min((began for began, _ in stood), default=None)
 
 
 class DepartedMembers:
-    """Members that left, by the connections on which they said so, until these close."""
+    """Departed members by the connection of their leave request, until it closes."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[str, Who, int]] = {}
@@ -186,7 +175,6 @@ class DepartedMembers:
             del self._left[next(iter(self._left))]
 
     def closed(self, connection: int, now_ms: int) -> MemberDisconnected | None:
-        """Return the entry for a connection that closed, if somebody had left on it."""
         left = self._left.pop(connection, None)
         if left is None:
             return None
@@ -195,13 +183,13 @@ class DepartedMembers:
 
 
 class NonMemberCommitters:
-    """Who has committed to which group without being a member, and when that was told last."""
+    """Clients that committed to a group from outside, with the time of their last journal entry."""
 
     def __init__(self) -> None:
         self._journaled_ms: dict[tuple[str, str, str], int] = {}
 
     def should_journal(self, group: str, who: Who, now_ms: int, *, backwards: bool) -> bool:
-        """Tell whether to journal a commit, and note that it was journaled."""
+        """Return True if a commit is to be journaled, and count it as journaled."""
         key = name_prefix(group), name_prefix(who.client_id), who.client_host
         journaled_ms = self._journaled_ms.get(key)
         if journaled_ms is not None and now_ms - journaled_ms < (
@@ -216,7 +204,7 @@ class NonMemberCommitters:
 
 
 class JournalEvidence:
-    """All of it, for the decisions that write entries."""
+    """All evidence of a coordinator."""
 
     __slots__ = ("client_metrics", "committers", "connections", "departed", "fenced", "stalls")
 

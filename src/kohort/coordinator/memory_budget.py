@@ -1,9 +1,7 @@
-"""How much groups may hold in memory, the budget of it: what strangers can make grow with requests of no authority.
+"""Memory limit for all groups (``group.coordinator.max.bytes``), against unauthorized growth; Kafka has none.
 
-Kafka has no such limit. Groups that are read from the log are taken. At the limit what is new is refused until some
-have gone: a group of a new name, a member that joins, an existing member that says much more, a leader that gives much
-more. Groups and members that are there go on, with the offsets that they commit and the little that members say, up
-to twice the limit: beyond it they are refused what makes them larger, and nothing else.
+Loaded groups are always accepted. At the limit the coordinator refuses new groups, new members and large growth of
+existing ones. Existing groups may otherwise reach twice the limit.
 """
 
 from __future__ import annotations
@@ -31,32 +29,32 @@ OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
 TOPIC_BYTES: Final = 150
-"""What an object of each kind takes beside the bytes that it was given, about; with names of ``USUAL_NAME`` letters."""
+"""Approximate bytes of each kind of object, without variable data, with names of ``USUAL_NAME`` letters."""
 USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
-"""Memory of one letter, at most."""
+"""Most bytes of one letter."""
 NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
-"""Cost of one letter of a longer name (32,767 letters at most). In a broker without a data directory the records
-and journal entries stay in memory, too, and each of them contains the name."""
+"""Bytes of one letter of a longer name (32,767 letters at most). Without a data directory the records and journal
+entries, which repeat the name, stay in memory, too."""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
-"""A name in the list of an expression's: the names themselves are shared."""
+"""Entry in a pattern's list of matches; the names are shared."""
 FREE_BYTES: Final = 16_384
 """Metadata of an existing member up to this size is always accepted."""
 MEASUREMENTS: Final = 8
-"""What is always taken, or let go, is seen after each such part of the limit, by looking."""
+"""Memory is measured again after each such part of the limit was added, as removals are not counted."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
-"""Members that one request measures, about: a few milliseconds."""
+"""Members measured per request: a few milliseconds."""
 OFFSETS_PER_MEMBER: Final = 20
-"""As many offsets are looked at in the time that a member takes."""
+"""Offsets that cost as much time to measure as one member."""
 EXISTING_FACTOR: Final = 2
-"""Existing groups may reach this multiple of the limit."""
+"""Multiple of the limit that existing groups may reach."""
 NO_LIMIT: Final = -1
 
 
 class Added(NamedTuple):
-    """Upper bound of the bytes that a request adds: for new groups and members, and to existing ones."""
+    """Upper bound of the bytes that a request adds: to new groups and members, and to existing ones."""
 
     new: int = 0
     grown: int = 0
@@ -66,8 +64,7 @@ NOTHING: Final = Added()
 
 
 class MemoryBudget:
-    """Keeps an upper bound of what all groups hold: what was let in is added, what went is seen by looking again, in
-    steps, one with each request that adds something."""
+    """Upper bound of the memory of all groups: adds accepted requests, and measures again in steps to see removals."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -75,23 +72,21 @@ class MemoryBudget:
         self._measured_ms: int | None = None
         self._measure_above = limit // MEASUREMENTS
         self._measurement: Iterator[tuple[int, int]] | None = None
-        """What is left of a look that is under way: of each group its size, and the effort that it took."""
+        """Running measurement: bytes and measuring effort of each group."""
         self._measured = 0
         """Bytes that the running measurement found, and bytes added since it began."""
         self.refused = 0
 
     @property
     def at_most(self) -> int:
-        """How many bytes all groups hold, at most, as far as is known."""
         return self._at_most
 
     @property
     def limit(self) -> int:
-        """Limit in bytes; -1: none."""
         return self._limit
 
     def admit(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
-        """Tell whether a request that adds so much may be decided on; if so, it is counted."""
+        """Count a request that fits; return False if it exceeds the limit."""
         size = added.new + added.grown
         if self._limit == NO_LIMIT or not size:
             return True
@@ -105,7 +100,7 @@ class MemoryBudget:
         return True
 
     def _continue_measurement(self, all_groups: Iterable[Groups], now_ms: int) -> None:
-        """Look at the next groups; begin with the first of them if the last look is long enough ago."""
+        """Measure the next groups; start a new measurement at most once per second."""
         if self._measurement is None:
             if self._measured_ms is not None and now_ms - self._measured_ms < MEASURE_EVERY_MS:
                 return
@@ -123,10 +118,11 @@ class MemoryBudget:
 
 
 def added_by_join(request: GroupRequest, groups: Groups) -> Added:
-    """Return the growth of a classic group by a JoinGroup, at most. Records of consumer group members count later, in
-    ``added_by_members``."""
-    message = request.message
-    assert isinstance(message, JoinGroupRequest)
+    """Return the growth of a classic group by a JoinGroup, at most.
+
+    Records of consumer group members count later, in ``added_by_members``.
+    """
+    message = request.message_as(JoinGroupRequest)
     if message.group_id in groups.consumer:
         return NOTHING
     group = groups.by_id.get(message.group_id)
@@ -145,9 +141,7 @@ def added_by_join(request: GroupRequest, groups: Groups) -> Added:
 
 
 def added_by_sync(request: GroupRequest, groups: Groups) -> Added:
-    """Return how many bytes a SyncGroup adds, at most, to what groups hold: what a leader gives."""
-    message = request.message
-    assert isinstance(message, SyncGroupRequest)
+    message = request.message_as(SyncGroupRequest)
     group = groups.by_id.get(message.group_id)
     if group is None or group.round.leader != message.member_id:
         return NOTHING
@@ -156,13 +150,11 @@ def added_by_sync(request: GroupRequest, groups: Groups) -> Added:
 
 
 def _metadata_growth(said: int, before: int) -> Added:
-    """Return the growth of a known member: its new metadata replace the metadata before."""
     return Added(said) if said > FREE_BYTES and said != before else Added(grown=max(0, said - before))
 
 
 def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
-    """Return how many bytes the offsets take that are about to be written, beyond those that they replace; with a
-    producer they wait for the end of its transaction."""
+    """Return the growth by offset records; those of a producer wait for the end of its transaction."""
     new = grown = 0
     named: str | None = None
     for record in records:
@@ -190,13 +182,11 @@ def _bytes_before(offsets: GroupOffsets | None, record: OffsetCommitted, produce
 
 
 def _bytes_of_text(text: str | None) -> int:
-    """Return the size of an offset's metadata."""
     return 0 if not text else len(text) if text.isascii() else LETTER_BYTES * len(text)
 
 
 def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
-    """Return the growth by records of consumer group members: all fields of a member count, each time it changes. The
-    size of the member before, or of the static member that leaves its place, is subtracted."""
+    """Return the growth by member records of consumer groups, less the members that they replace."""
     sizes: dict[tuple[str, str], int] = {}
     before = new = 0
     for record in records:
@@ -238,7 +228,7 @@ def _bytes_of_classic(group_id: str, member: Member) -> int:
 
 
 def added_by_expressions(records: Iterable[Record]) -> int:
-    """Return how many bytes the topics take, at most, that expressions are found to match."""
+    """Return the bytes of resolved patterns with their matching topics, at most."""
     found = ((r.regex, r.value) for r in records if isinstance(r, RegexResolved))
     return sum(_bytes_of_regex(regex, value) + NAME_BYTES * len(value.topics) for regex, value in found if value)
 
@@ -252,18 +242,16 @@ def _added_by_name(group_id: str, groups: Groups) -> int:
 
 
 def bytes_of_long_names(*names: str | None) -> int:
-    """Return what names take that are longer than usual, beyond that."""
+    """Return the bytes of names beyond the usual length."""
     return sum(NAME_LETTER_BYTES * (len(name) - USUAL_NAME) for name in names if name and len(name) > USUAL_NAME)
 
 
 def bytes_of(groups: Groups) -> int:
-    """Return how many bytes the groups of one partition hold, about."""
     return sum(size for size, _ in sizes_of(groups))
 
 
 def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
-    """Yield how many bytes each group of a partition holds, about, and what effort it was to look, in members. Groups
-    may come and go meanwhile."""
+    """Yield approximate bytes and measuring effort (in members) of each group; groups may change between steps."""
     for offsets in list(groups.offsets.values()):
         yield _size_of_offsets(offsets)
     for group_id, group in list(groups.by_id.items()):
@@ -282,7 +270,7 @@ def _size_of_offsets(offsets: GroupOffsets) -> tuple[int, int]:
     for partitions in offsets.by_topic.values():
         count += len(partitions)
         for kept in partitions.values():
-            if not isinstance(kept, bytes):  # those have no text
+            if not isinstance(kept, bytes):  # plain offsets have no metadata
                 size += _bytes_of_text(kept.metadata)
     for *_, value in offsets.pending or ():
         count += 1

@@ -1,14 +1,14 @@
-"""What goes into the coordinator and what a decision is: records to append, replies to release, timers, journal.
+"""Input and result of a coordinator decision: request, records, replies, timers, journal entries.
 
-A decision changes nothing but the round of its group. The runtime appends ``records``, replays them, and only then
-arms ``timers`` and releases ``replies``; if the append fails, the replies are refused and the round is dropped.
+A decision changes volatile state only. The runtime appends ``records``, replays them, then arms ``timers`` and sends
+``replies``. If the append fails, it refuses the replies and drops the group's rebalance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
 from kohort.coordinator.journal import JournalEntry, Who
 from kohort.coordinator.records import Record
@@ -29,10 +29,27 @@ TimerKind = Literal[
     "regex",
     "target",
 ]
+M = TypeVar("M", bound=Message)
+MayDescribe = Callable[[str], bool]
+AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerIdAndEpoch | None], None]
+"""Append ``(key, value)`` pairs to a partition of ``__consumer_offsets`` as one batch, in a producer's transaction if
+given. Raises ApiError or StorageError."""
+APPEND_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""Error code for members, by the error code of a failed append (protocol/groups.md#storage-errors)."""
 
 
 class TimerKey(NamedTuple):
-    """What a timer of a shard is for; ``member_id`` is empty where the timer is the group's own."""
+    """Key of a timer; ``member_id`` is empty for a timer of the group."""
 
     kind: TimerKind
     group_id: str = ""
@@ -40,34 +57,26 @@ class TimerKey(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Fire ``key`` at ``at_ms``, instead of whatever was set for it before."""
+    """Set a timer, in place of an earlier one with the same key."""
 
     key: TimerKey
     at_ms: int
 
 
 class CancelTimer(NamedTuple):
-    """Forget ``key``."""
-
     key: TimerKey
 
 
-MayDescribe = Callable[[str], bool]
-
-
 def may_describe_all(_topic: str) -> bool:
-    """Return True: where there is no authorizer everybody may know of every topic."""
     return True
 
 
 @dataclass(slots=True, eq=False)
 class GroupRequest:
-    """A request as the coordinator sees it: the message, its version, who asks, and where the answer goes.
+    """Request with its version, client identity and reply address.
 
-    ``client_host`` is in Kafka's textual form (``/127.0.0.1``). ``connection`` serves as evidence only: the
-    coordinator never acts on a connection's end. ``may_describe`` tells whether the caller may know of a topic: an
-    expression that it subscribes by finds no others. ``principal`` is as whom it is logged in, as evidence, too.
-    ``software`` is what the client says it is (KIP-511), for the journal; None where it did not say.
+    ``client_host`` is in Kafka's form (``/127.0.0.1``). ``connection``, ``principal`` and ``software`` (KIP-511) are
+    evidence for the journal only. ``may_describe``: topics that a subscription pattern of the caller may match.
     """
 
     message: Message
@@ -80,14 +89,17 @@ class GroupRequest:
     principal: str = ""
     software: str | None = None
 
+    def message_as(self, kind: type[M]) -> M:
+        assert isinstance(self.message, kind)
+        return self.message
+
     @property
     def sender(self) -> Who:
-        """Who sent it, for the journal, where that is no member: without a member id."""
         return Who("", self.client_id, self.client_host, principal=self.principal)
 
 
 class Reply(NamedTuple):
-    """The answer to one request. ``request`` is the request, so that a reply can be turned into its refusal."""
+    """Answer to one request."""
 
     request: GroupRequest
     message: Message
@@ -99,10 +111,9 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """A decision, to be carried out by the runtime and by nothing else.
+    """Result of a decision, carried out by the runtime alone.
 
-    ``round_changed`` says that the decision left marks in the group's round, so that the round must be dropped if
-    ``records`` cannot be appended.
+    ``round_changed``: the decision changed the group's rebalance, so a failed append must drop it.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -111,19 +122,19 @@ class Outcome:
     journal: list[JournalEntry] = field(default_factory=list)
     round_changed: bool = True
     producer: ProducerIdAndEpoch | None = None
-    """Producer in whose transaction ``records`` are."""
+    """Producer of the transaction that contains ``records``."""
     otherwise: list[SetTimer] = field(default_factory=list)
-    """Timers in place of ``timers`` if ``records`` cannot be appended: the timer that fired fires again."""
+    """Timers in place of ``timers`` after a failed append: the timer fires again."""
     evidence: Callable[[], JournalEntry] | None = None
-    """Makes the entry before ``journal`` once ``records`` are on the log; a failed write has no such entry."""
+    """Build the journal entry that needs a successful append; called after it."""
     worked_us: int = 0
     """Estimated cost of a step of long work."""
     then: Callable[[], Outcome] | None = None
-    """Next decision once ``records`` are on the log and replayed, such as the start of a session."""
+    """Next decision after ``records`` are replayed, such as the start of a session."""
 
 
 class TopicsView(Protocol):
-    """What the coordinator may know of topics."""
+    """Topics as the coordinator sees them."""
 
     def topic_id(self, name: str) -> bytes | None: ...
 
@@ -132,39 +143,20 @@ class TopicsView(Protocol):
     def partition_count(self, name: str) -> int | None: ...
 
     def names(self) -> Iterable[str]:
-        """Return every topic there is, those of the broker's own among them."""
+        """Return every topic, internal ones included."""
 
     def end_offset(self, name: str, partition: int) -> int | None:
-        """Return the offset that the next record will have, as evidence; None where that is not known here."""
+        """Return the log end offset, as evidence; None if unknown."""
 
     def made_at_ms(self, name: str) -> int | None:
-        """Return when a topic was made, as evidence; None where that was before this broker started."""
+        """Return the creation time of a topic, as evidence; None if before the start of the broker."""
 
     @property
     def version(self) -> int:
-        """A number that grows whenever a topic is made, deleted, or given partitions."""
-
-
-AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerIdAndEpoch | None], None]
-"""Append ``(key, value)`` pairs to a partition of ``__consumer_offsets`` at ``now_ms``, as one batch, whole or not at
-all; in the transaction of a producer, if there is one. Raises ApiError or StorageError when it cannot."""
-
-
-APPEND_ERRORS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-}
-"""What members are told when an append fails with the code on the left (protocol/groups.md#storage-errors)."""
+        """Number that rises whenever a topic is created, deleted or extended."""
 
 
 def append_error(error: KohortError) -> ErrorCode:
-    """Return the error code for members; other errors than a broker's answer are storage errors."""
+    """Return the error code for members of a failed append."""
     code = error.code if isinstance(error, ApiError) else ErrorCode.KAFKA_STORAGE_ERROR
     return APPEND_ERRORS.get(code, code)

@@ -1,9 +1,9 @@
-"""The records of ``__consumer_offsets``, their bytes and their times, and the partition of a group.
+"""Records of ``__consumer_offsets``: types, bytes, times, and the partition of a group.
 
 The rules: protocol/groups.md#records-of-groups, protocol/consumer-groups.md#records, protocol/groups.md#coordinator.
 
-A key is its record type as int16 followed by the key's fields; a value is its version as int16 followed by the
-value's fields; a tombstone has no value. What is written is what Kafka 4.4 writes; all older versions are read.
+A key is the record type (int16) and its fields; a value is its version (int16) and its fields. Kohort writes the bytes
+of Kafka 4.4 and reads all older versions.
 """
 
 from __future__ import annotations
@@ -35,11 +35,37 @@ from kohort.wire.schema import Message
 INT_MIN = -(2**31)
 CACHED_NAMES_MAX: Final = 16_384
 NAME_MAX: Final = 300
-"""Longer names are not cached: unauthenticated clients can make them up, of 32,767 letters each."""
+"""Longer names are not cached: unauthenticated clients can choose names of 32,767 letters."""
+_INT16 = struct.Struct(">h")
+_VERSION_0 = _INT16.pack(0)
+LEGACY_OFFSET_COMMIT: Final = 0
+OFFSET_COMMIT: Final = 1
+GROUP_METADATA: Final = 2
+OFFSET_VALUE_VERSION: Final = 4
+OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
+"""Only version with ``expire_timestamp``: a v2 to v4 commit with a retention time."""
+GROUP_VALUE_VERSION: Final = 3
+_INT32 = struct.Struct(">i")
+_PLAIN = struct.Struct(">hqiBq3s16s")
+LONGEST_NAME: Final = 0x7FFF
+_TOPIC_ID_ALONE = b"\x01\x00\x10"
+"""One tagged field, number 0, of 16 bytes."""
+KeyValue = tuple[bytes, bytes | None]
+RECORD_TIMES: Final = (
+    "commit_timestamp",
+    "expire_timestamp",
+    "current_state_timestamp",
+    "assignment_timestamp",
+    "timestamp",
+)
+UNSET: Final = (-1, 0)
+ENTRY_TIMES: Final = frozenset(
+    {"at_ms", "last_seen_ms", "connection_closed_at_ms", "last_progress_ms", "last_commit_ms", "stalled_at_ms"}
+)
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """Return ``abs(hash) mod partitions``; Java has no abs of its smallest integer, and Kafka takes it as 0."""
+    """Return the partition of a group: ``abs(hash) mod partitions``, 0 for Java's smallest integer, as Kafka."""
     return _cached_partition(group_id, partitions) if len(group_id) <= NAME_MAX else _partition_of(group_id, partitions)
 
 
@@ -53,26 +79,22 @@ def _cached_partition(group_id: str, partitions: int) -> int:
     return _partition_of(group_id, partitions)
 
 
-_INT16 = struct.Struct(">h")
-_VERSION_0 = _INT16.pack(0)
-
-
 class EpochWritten(NamedTuple):
-    """Type 3: the epoch of a group; its tombstone is the end of the group."""
+    """Type 3: epoch of a group; the tombstone ends the group."""
 
     group_id: str
     value: ConsumerGroupMetadataValue | None
 
 
 class OldMetadataRemoved(NamedTuple):
-    """Type 4: what brokers before 4.1 knew of topics. The value is never read; what is written is its tombstone."""
+    """Type 4: topic metadata of brokers before 4.1. Values are ignored; kohort writes tombstones only."""
 
     group_id: str
     value: None = None
 
 
 class MemberWritten(NamedTuple):
-    """Type 5: what a member said of itself."""
+    """Type 5: metadata of a member."""
 
     group_id: str
     member_id: str
@@ -80,14 +102,14 @@ class MemberWritten(NamedTuple):
 
 
 class TargetEpochWritten(NamedTuple):
-    """Type 6: for which epoch the target is."""
+    """Type 6: epoch of the target assignment."""
 
     group_id: str
     value: ConsumerGroupTargetAssignmentMetadataValue | None
 
 
 class TargetWritten(NamedTuple):
-    """Type 7: a member's share of the target."""
+    """Type 7: target assignment of a member."""
 
     group_id: str
     member_id: str
@@ -95,7 +117,7 @@ class TargetWritten(NamedTuple):
 
 
 class CurrentWritten(NamedTuple):
-    """Type 8: what a member has."""
+    """Type 8: current assignment of a member."""
 
     group_id: str
     member_id: str
@@ -103,7 +125,7 @@ class CurrentWritten(NamedTuple):
 
 
 class RegexResolved(NamedTuple):
-    """Type 16: the topics that an expression matched."""
+    """Type 16: topics that match a subscription pattern."""
 
     group_id: str
     regex: str
@@ -171,10 +193,7 @@ def build_consumer_group_record(record: ConsumerGroupRecord) -> tuple[bytes, byt
 
 
 def parse_consumer_group_record(number: int, key: bytes, value: bytes | None) -> ConsumerGroupRecord | None:
-    """Return what a record of type ``number`` says, or None where its value is of no interest (type 4).
-
-    Raises ProtocolError or ``struct.error`` for bytes that are no such record, or of a version yet unknown.
-    """
+    """Return the record; None for a value of type 4. Raises ProtocolError or ``struct.error`` for invalid bytes."""
     record, kind = _BY_NUMBER[number]
     named: Any = decode(kind.key, 0, key, 2)[0]
     names = [getattr(named, field) for field in kind.fields]
@@ -185,25 +204,11 @@ def parse_consumer_group_record(number: int, key: bytes, value: bytes | None) ->
     return record(*names, decode(kind.value, _INT16.unpack_from(value)[0], value, 2)[0])
 
 
-LEGACY_OFFSET_COMMIT: Final = 0
-OFFSET_COMMIT: Final = 1
-GROUP_METADATA: Final = 2
-
-OFFSET_VALUE_VERSION: Final = 4
-OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
-"""The only version that has ``expire_timestamp``: a commit of v2 to v4 that asked for a retention time."""
-GROUP_VALUE_VERSION: Final = 3
-
-_INT32 = struct.Struct(">i")
-_PLAIN = struct.Struct(">hqiBq3s16s")
-LONGEST_NAME: Final = 0x7FFF
-_TOPIC_ID_ALONE = b"\x01\x00\x10"
-"""One tagged field, number 0, of 16 bytes."""
 _KEY_PREFIX = {kind: _INT16.pack(kind) for kind in (OFFSET_COMMIT, GROUP_METADATA)}
 
 
 class OffsetCommitted(NamedTuple):
-    """A group's offset in one partition; without a value its tombstone."""
+    """Committed offset of a partition, or its tombstone."""
 
     group_id: str
     topic: str
@@ -212,36 +217,34 @@ class OffsetCommitted(NamedTuple):
 
 
 class GroupWritten(NamedTuple):
-    """A group's generation with its members and their assignments; without a value its tombstone."""
+    """Generation of a classic group with members and assignments, or its tombstone."""
 
     group_id: str
     value: GroupMetadataValue | None
 
 
 Record = OffsetCommitted | GroupWritten | ConsumerGroupRecord
-KeyValue = tuple[bytes, bytes | None]
 
 
 class InTransaction(NamedTuple):
-    """Records that count once the transaction of a producer is committed."""
+    """Offset records that a producer's commit marker makes valid."""
 
     producer_id: int
     records: list[KeyValue]
 
 
 class TransactionEnded(NamedTuple):
-    """The marker of a producer's transaction."""
+    """Commit or abort marker of a producer's transaction."""
 
     producer_id: int
     committed: bool
 
 
 LogItem = tuple[bytes, bytes | InTransaction | TransactionEnded | None]
-"""What a log holds, in order: keys with their values; under an empty key what there is of transactions."""
+"""Item of a log: key and value, or an empty key with transactional records or a marker."""
 
 
 def build_record(record: Record) -> KeyValue:
-    """Return the key and the value of ``record`` as bytes."""
     if isinstance(record, OffsetCommitted):
         return _offset_key(record.group_id, record.topic, record.partition), _offset_value(record.value)
     if not isinstance(record, GroupWritten):
@@ -253,7 +256,7 @@ def build_record(record: Record) -> KeyValue:
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Build a key in one stride for names in ASCII; whether others can be written is for the codec to say."""
+    """Build a key without the codec for ASCII names; the codec handles or rejects other names."""
     if group_id.isascii() and topic.isascii() and len(group_id) <= LONGEST_NAME and len(topic) <= LONGEST_NAME:
         group_bytes, topic_bytes = group_id.encode("ascii"), topic.encode("ascii")
         group_head, topic_head = _INT16.pack(len(group_bytes)), _INT16.pack(len(topic_bytes))
@@ -283,7 +286,7 @@ def _offset_value(value: OffsetCommitValue | None) -> bytes | None:
 def parse_record(key: bytes, value: bytes | None) -> Record | None:
     """Parse a record of the topic; None for an unknown type.
 
-    Raises CorruptLog for bytes that are not such a record and for a value of a version yet unknown.
+    Raises CorruptLog for invalid bytes and for values of unknown versions.
     """
     try:
         (kind,) = _INT16.unpack_from(key)
@@ -313,7 +316,7 @@ def _declared_key(key: bytes) -> tuple[str, str, int]:
 
 
 def _plain_key(key: bytes) -> tuple[str, str, int] | None:
-    """Return group, topic and partition of a key in ASCII; None for any other, which the codec reads, or refuses."""
+    """Parse a key with ASCII names; None for other keys, which the codec handles or rejects."""
     group_ends = 4 + _INT16.unpack_from(key, 2)[0]
     if not 4 <= group_ends <= len(key) - 6:
         return None
@@ -325,13 +328,12 @@ def _plain_key(key: bytes) -> tuple[str, str, int] | None:
 
 
 def is_plain_offset(value: bytes) -> bool:
-    """Tell whether ``value`` is laid out as the value of a commit without metadata, which most are, and of the version
-    that is written here. Any bytes of that layout are such a value."""
+    """Return True for the value of a commit without metadata, in the version that kohort writes."""
     return len(value) == _PLAIN.size and value[14] == 1 and value[23:26] == _TOPIC_ID_ALONE and value[:2] == b"\x00\x04"
 
 
 def read_plain_offset(value: bytes) -> OffsetCommitValue:
-    """Return what a plain offset says, in one stride: millions are read at a start, and few of them are asked for."""
+    """Parse a plain offset without the codec: a start reads millions of them."""
     _, offset, leader_epoch, _, commit_timestamp, _, topic_id = _PLAIN.unpack(value)
     return OffsetCommitValue(
         offset=offset, leader_epoch=leader_epoch, commit_timestamp=commit_timestamp, topic_id=topic_id
@@ -341,19 +343,6 @@ def read_plain_offset(value: bytes) -> OffsetCommitValue:
 def _version(value: bytes) -> int:
     version: int = _INT16.unpack_from(value)[0]
     return version
-
-
-RECORD_TIMES: Final = (
-    "commit_timestamp",
-    "expire_timestamp",
-    "current_state_timestamp",
-    "assignment_timestamp",
-    "timestamp",
-)
-UNSET: Final = (-1, 0)
-ENTRY_TIMES: Final = frozenset(
-    {"at_ms", "last_seen_ms", "connection_closed_at_ms", "last_progress_ms", "last_commit_ms", "stalled_at_ms"}
-)
 
 
 def moved_record(record: Record, by_ms: int) -> Record:
@@ -369,7 +358,6 @@ def moved_record(record: Record, by_ms: int) -> Record:
 
 
 def moved_entry(entry: JournalEntry, by_ms: int) -> JournalEntry:
-    """Return the journal entry with its points in time moved by ``by_ms``; durations stay."""
     moved: JournalEntry = _moved(entry, by_ms) if by_ms else entry
     return moved
 

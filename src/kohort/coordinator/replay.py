@@ -1,4 +1,4 @@
-"""The only code that changes written state: live after an append, and at recovery from the log, alike."""
+"""Replay of records: the only code that changes persisted state, after an append and at recovery."""
 
 from __future__ import annotations
 
@@ -25,12 +25,16 @@ from kohort.errors import CorruptLog
 from kohort.notes import Note, warning
 
 SHOWN: Final = 3
-"""Skipped records that the note describes."""
+"""Skipped records that the note quotes."""
 MESSAGE_MAX: Final = 200
+NO_PRODUCER: Final = -1
+SPECIAL: Final = (InTransaction, TransactionEnded)
+KEY_BYTES_BESIDE_NAMES: Final = 10
+"""Key bytes of an offset besides its names: type, two lengths, partition."""
 
 
 class Skipped:
-    """Records of one log that cannot be read."""
+    """Unreadable records of one log."""
 
     __slots__ = ("_first", "count")
 
@@ -39,28 +43,21 @@ class Skipped:
         self._first: list[str] = []
 
     def add(self, what: object) -> None:
-        """Count one; ``what`` says which, and why it cannot be read."""
         self.count += 1
         if len(self._first) < SHOWN:
             self._first.append(str(what)[:MESSAGE_MAX])
 
     def notes(self, log: str) -> list[Note]:
-        """Return the one note for the broker's log, or none where nothing was passed over."""
+        """Return the warning about skipped records, if any."""
         if not self.count:
             return []
         more = f"; and {self.count - len(self._first)} more" if self.count > len(self._first) else ""
         words = "; ".join(self._first)
-        return [warning(f"{log}: passed over what cannot be read, {self.count} in all: {words}{more}")]
-
-
-NO_PRODUCER: Final = -1
-SPECIAL: Final = (InTransaction, TransactionEnded)
-KEY_BYTES_BESIDE_NAMES: Final = 10
-"""In the key of an offset: its type, the lengths of the group's and of the topic's name, the partition."""
+        return [warning(f"{log}: skipped {self.count} unreadable records: {words}{more}")]
 
 
 def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PRODUCER) -> None:
-    """Make ``record`` part of what is written; with a producer, part of its transaction."""
+    """Apply a record to the persisted state; with a producer, to its open transaction."""
     if isinstance(record, OffsetCommitted):
         if producer_id != NO_PRODUCER and record.value is not None:
             groups.ensure_any(record.group_id, now_ms)
@@ -77,12 +74,12 @@ def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PR
 
 
 def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
-    """Make the end of a transaction part of what is written; returns the groups that had something in it."""
+    """Apply a transaction marker; return the groups with offsets in the transaction."""
     had = sorted(groups.open.pop(ended.producer_id, ()))
     for group_id in had:
         offsets = groups.offsets.get(group_id)
         if offsets is None or offsets.pending is None:
-            continue  # deleted meanwhile
+            continue  # the group was deleted during the transaction
         for (topic, partition), (order, value) in offsets.pending.take(ended.producer_id).items():
             if ended.committed and value is not None:
                 offsets.put(topic, partition, value, order)
@@ -93,7 +90,7 @@ def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
 
 
 def replay_one(groups: Groups, item: LogItem, now_ms: int, skipped: Skipped, ahead_ms: int = 0) -> None:
-    """Parse and ``replay`` one thing that a log holds. What cannot be read is counted and changes nothing."""
+    """Parse and replay one item of a log; unreadable records are counted and skipped."""
     key, value = item
     if isinstance(value, TransactionEnded):
         for group_id in replay_end(groups, value):
@@ -113,16 +110,15 @@ def _parsed(key: bytes, value: bytes | None, skipped: Skipped) -> Record | None:
         skipped.add(error)
         return None
     if record is None:
-        skipped.add(f"a record of type {int.from_bytes(key[:2], signed=True)}, which is not served here")
+        skipped.add(f"a record of type {int.from_bytes(key[:2], signed=True)}, which is unknown")
     return record
 
 
 def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Skipped, ahead_ms: int = 0) -> None:
-    """Parse and ``replay`` what a log says, in order. What cannot be read is counted and changes nothing.
+    """Parse and replay a log in order; unreadable records are counted and skipped.
 
-    A long log is commits for the most part, and many of them of the same groups and topics. The first to a topic goes
-    the long way; the next ones, whose keys differ from its key in the partition alone, are put beside it as they are,
-    unless the wall clock was set by ``ahead_ms`` since the start, which moves the times of every record.
+    Most records are commits of few groups and topics, so later commits to a known topic are stored as bytes. If the
+    wall clock was set by ``ahead_ms``, all records are parsed, as their times move.
     """
     places: dict[bytes, dict[int, Kept]] = {}
     for key, value in log:
@@ -133,7 +129,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
                 continue
         elif isinstance(value, SPECIAL):
             replay_one(groups, (key, value), now_ms, skipped, ahead_ms)
-            places.clear()  # pending offsets are overtaken by the long way alone
+            places.clear()  # only ``replay`` lets a commit overtake pending offsets
             continue
         record = _parsed(key, value, skipped)
         if record is None:
@@ -143,12 +139,11 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
             if len(key) == len(record.group_id.encode()) + len(record.topic.encode()) + KEY_BYTES_BESIDE_NAMES:
                 places[key[:-4]] = groups.offsets[record.group_id].by_topic[record.topic]
         else:
-            places.clear()  # a tombstone may have taken one of them out
+            places.clear()  # a tombstone may have removed one of the topics
 
 
 def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:
-    """Set or remove an offset. It makes a group where there is none: a simple one, that stores offsets and nothing
-    else."""
+    """Set or remove an offset; a commit to an unknown group creates a group that only holds offsets."""
     offsets = groups.offsets.get(record.group_id)
     if record.value is not None:
         groups.ensure_any(record.group_id, now_ms)
@@ -162,7 +157,6 @@ def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:
 
 
 def replay_group(groups: Groups, record: GroupWritten, now_ms: int) -> None:
-    """Replace the generation by the one of ``record``; a tombstone leaves none."""
     if record.value is not None:
         groups.ensure(record.group_id, now_ms).persisted = record.value
     elif record.group_id in groups.by_id:
@@ -170,8 +164,7 @@ def replay_group(groups: Groups, record: GroupWritten, now_ms: int) -> None:
 
 
 def replay_of_consumers(groups: Groups, record: ConsumerGroupRecord, now_ms: int) -> None:
-    """Change a consumer group by one record. A tombstone makes no group; that of the group's epoch is the last of its
-    life, and leaves at most its offsets."""
+    """Apply a record of a consumer group. Tombstones create no group; the epoch's tombstone ends it."""
     group = groups.consumer.get(record.group_id)
     if group is None:
         if record.value is None:

@@ -1,7 +1,7 @@
-"""Decide, append, replay, release: for every event alike.
+"""The coordinator: decide, append, replay, reply, for every event alike.
 
-A request, a timer, a load and a sweep all end in ``_carry_out``, the one place where a decision becomes real. If its
-records cannot be appended the answer is one for every case: the replies are refused and the group's round is dropped.
+Requests, timers, loading and expiry all end in ``_carry_out``. If an append fails, it refuses the replies and drops the
+group's rebalance.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ from kohort.steps import Pace, Steps, at_once
 
 SWEEP: Final = TimerKey("offsets")
 FIRED_US: Final = 10
-"""Estimated cost of a timer that changes nothing."""
+"""Estimated cost of a timer without effect."""
 APPENDED_US: Final = 60
 RECORD_US: Final = 15
 REPLY_US: Final = 10
-"""Estimated cost of a decision: for its append, for each record, for each reply."""
+"""Estimated cost of a decision: per append, record and reply."""
 
 
 class Coordinator:
-    """The coordinator of every group whose partition of ``__consumer_offsets`` is loaded here.
+    """Coordinator of all groups whose partition of ``__consumer_offsets`` is loaded here.
 
-    ``checked`` has the invariants hold after every event: for tests and the simulator.
+    ``checked``: check the invariants after every event, for tests and the simulator.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Coordinator:
         self._options_of_group = options_of_group
         self._checked = checked
         self.wall = WallTime()
-        """Clock of the times in records; the broker sets the one that its logs go by."""
+        """Clock of the times in records; the broker sets the one of its logs."""
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self._timers: Timers[tuple[int, TimerKey]] = Timers()
         self._evidence = JournalEvidence()
@@ -111,10 +111,10 @@ class Coordinator:
     def reconfigure(self, config: BrokerConfig) -> None:
         self._config = config
 
-    # What happens to groups.
+    # Events.
 
     def handle(self, request: GroupRequest, now_ms: int) -> list[Reply]:
-        """Answer ``request``, or park it; with whatever other requests are answered by what it brought about."""
+        """Answer or park a request; return all replies that it caused."""
         ctx = self._at(now_ms)
         api = GROUP_APIS[type(request.message)]
         if isinstance(api, SeveralGroupsApi):
@@ -130,14 +130,13 @@ class Coordinator:
         return self._carry_out(shard, group_id, downgraded(shard.groups, group_id, outcome, ctx), ctx)
 
     def read(self, request: GroupRequest, now_ms: int) -> Steps[Reply]:
-        """Answer, in steps, a request of an API that changes nothing."""
         api = GROUP_APIS[type(request.message)]
         assert isinstance(api, SeveralGroupsApi), f"{type(request.message).__name__} is about one group"
         assert api.read_only, f"{type(request.message).__name__} changes groups"
         return api.answer(self._shards, request, self._at(now_ms))
 
     def tick(self, now_ms: int) -> list[Reply]:
-        """Fire the timers that are due, for one step (ADR 11): the others stay due, and fire with the next ticks."""
+        """Fire due timers for one step (ADR 11); the next tick fires the rest."""
         ctx = self._at(now_ms)
         pace = Pace()
         replies: list[Reply] = []
@@ -166,40 +165,36 @@ class Coordinator:
         return self._timers.wake_at_ms
 
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> None:
-        """Delete the committed offsets of these topics."""
         ctx = self._at(now_ms)
         gone = frozenset(names)
         for shard in self._shards.active():
             self._carry_out_all(shard, shard.topics_deleted(gone, ctx), ctx)
 
     def transaction_ended(self, partition: int, ended: TransactionEnded) -> None:
-        """Take note of a marker in a partition: what its transaction has committed counts, or is forgotten."""
+        """Apply a transaction marker: its pending offsets are committed or dropped."""
         shard = self._shards.active_at(partition)
         if shard is None:
-            return  # whoever loads the partition finds the marker on the log
+            return  # loading the partition replays the marker
         for group_id in replay_end(shard.groups, ended):
             shard.groups.maybe_forget(group_id)
             if self._checked and (group := shard.groups.by_id.get(group_id)) is not None:
                 check_group(shard.groups, group, shard.partition, self._timers)
 
     def connection_closed(self, connection: int, now_ms: int) -> None:
-        """Note a closed connection as evidence for the journal; members live by their timers."""
         self._evidence.connections.add(connection, now_ms)
         if (closed := self._evidence.departed.closed(connection, now_ms)) is not None:
             self._journal.append(closed)
 
     def add_client_metrics(self, client_instance_id: str, who: Who, said: MemberMetrics) -> None:
-        """Remember as evidence what a client pushed of itself; ``who`` is the member that it says it is."""
         self._evidence.client_metrics.add(client_instance_id, who, said)
 
     def note_stall(self, from_ms: int, now_ms: int) -> None:
-        """Note as evidence that this broker stalled from ``from_ms`` until now."""
+        """Record that this broker stalled from ``from_ms`` until now."""
         self._evidence.stalls.add(Stall(from_ms, now_ms))
-        stood = f"this broker stood still for {(now_ms - from_ms) / 1000:.1f} s"
-        self._notes.append(warning(f"{stood}: members may be put out that it did not hear", "stall"))
+        stalled = f"this broker stalled for {(now_ms - from_ms) / 1000:.1f} s"
+        self._notes.append(warning(f"{stalled}: member sessions may have expired meanwhile", "stall"))
 
     def note(self, entry: JournalEntry) -> None:
-        """Take an entry about a group from another part of the broker into the journal."""
         self._journal.append(entry)
 
     def take_journal(self) -> list[JournalEntry]:
@@ -207,12 +202,12 @@ class Coordinator:
         return entries
 
     def committed(self, group_id: str) -> GroupOffsets | None:
-        """Return the committed offsets of a group; None where it is not coordinated here."""
+        """Return the committed offsets of a group; None if it is not coordinated here."""
         shard = self._shards.get(self.partition_of(group_id))
         return None if shard is None else shard.groups.offsets.get(group_id)
 
     def lag_of(self, group_id: str, places: Iterable[tuple[str, int]]) -> int | None:
-        """Return how many records wait in those of the partitions that the group has committed; None if not known."""
+        """Return the lag of the group in these partitions, in records; None if unknown."""
         offsets = self.committed(group_id)
         if offsets is None:
             return None
@@ -224,45 +219,40 @@ class Coordinator:
         return sum(lags) if lags else None
 
     def groups_in_partition_of(self, group_id: str) -> Groups | None:
-        """Return the groups of the partition that holds this group; None where it is not loaded."""
+        """Return all groups in the group's partition; None if it is not loaded."""
         shard = self._shards.active_at(self.partition_of(group_id))
         return None if shard is None else shard.groups
 
     def timers_of(self, group_id: str) -> list[TimerKey]:
-        """Return the timers of a group."""
         partition = self.partition_of(group_id)
         waiting = self._timers.keys()
         return [key for where, key in waiting if where == partition and key.group_id == group_id]
 
     def parked(self) -> Iterator[GroupRequest]:
-        """Yield every parked JoinGroup and SyncGroup."""
         for shard in self._shards:
             for group in shard.groups.by_id.values():
                 for member in group.round.members.values():
                     yield from (request for request in (member.join, member.sync) if request is not None)
 
     def all_groups(self) -> Iterator[tuple[int, Groups]]:
-        """Yield the groups of each loaded partition."""
         for shard in self._shards.active():
             yield shard.partition, shard.groups
 
     @property
     def budget(self) -> MemoryBudget:
-        """How much groups may hold, for whoever looks from inside the process."""
         return self._budget
 
     def take_notes(self) -> list[Note]:
-        """Return lines for the broker's log, each given once."""
         notes, self._notes = self._notes, []
         return notes
 
-    # Which groups are here.
+    # Loading and unloading of partitions.
 
     def partition_of(self, group_id: str) -> int:
         return partition_of(group_id, self._shards.partitions)
 
     def start_loading(self, partition: int) -> None:
-        """Begin to coordinate the groups of ``partition``: they answer as soon as they are read."""
+        """Begin to coordinate the groups of a partition; they answer once loaded."""
         known = self._shards.get(partition)
         assert known is None or known.availability is Availability.FAILED
         self._shards.by_partition[partition] = Shard(partition)
@@ -271,7 +261,6 @@ class Coordinator:
         return partition in self._shards.by_partition
 
     def load(self, partition: int, records: Iterable[LogItem], now_ms: int) -> list[Reply]:
-        """Read a partition from its log and go on from there."""
         shard = self._shards.get(partition)
         if shard is None or shard.availability is not Availability.LOADING:
             self.start_loading(partition)
@@ -279,16 +268,16 @@ class Coordinator:
         return self.finish_loading(partition, now_ms)
 
     def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
-        """Read the next records of a partition that is loading; what cannot be read goes to ``skipped``."""
+        """Replay the next records of a loading partition; unreadable ones are counted in ``skipped``."""
         groups = self._shards.by_partition[partition].groups
         replay_log(groups, records, now_ms, skipped, self.wall.ahead_ms)
 
     def refuse_loading(self, partition: int) -> None:
-        """Give up a partition that cannot be read: its groups are not coordinated."""
+        """Stop coordinating a partition that cannot be read."""
         self._shards.by_partition[partition].availability = Availability.FAILED
 
     def finish_loading(self, partition: int, now_ms: int) -> list[Reply]:
-        """Go on with the groups of a partition of which all records were read."""
+        """Activate the groups of a partition after its last record."""
         shard = self._shards.by_partition[partition]
         ctx = self._at(now_ms)
         for group_id in [*shard.groups.by_id, *shard.groups.consumer]:
@@ -312,7 +301,6 @@ class Coordinator:
         return replies
 
     def _check_records(self, shard: Shard, outcome: Outcome, ctx: Context) -> None:
-        """Raise as ``_check_budget`` for records that add too much: offsets, members, matches of expressions."""
         producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id
         offsets = added_by_offsets(outcome.records, shard.groups, producer_id)
         members = added_by_members(outcome.records, shard.groups)
@@ -320,11 +308,10 @@ class Coordinator:
         self._check_budget(Added(offsets.new + members.new + matched, offsets.grown + members.grown), ctx.now_ms)
 
     def _check_budget(self, added: Added, now_ms: int) -> None:
-        """Raise COORDINATOR_NOT_AVAILABLE, as groups may go, where all of them hold too much for one more."""
         if not self._budget.admit(added, (shard.groups for shard in self._shards), now_ms):
-            problem = "groups hold as much memory as they may: new groups, members and matches are refused"
+            problem = "groups reached their memory limit: new groups, members and pattern matches are refused"
             if not added.new:
-                problem = "groups hold twice the memory that they may: offsets that add to it are refused"
+                problem = "groups reached twice their memory limit: growing offsets are refused"
             self._notes.append(warning(f"{problem} (group.coordinator.max.bytes)", "groups"))
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -340,7 +327,7 @@ class Coordinator:
             lag_of=self.lag_of,
         )
 
-    # How a decision becomes real.
+    # Carrying out decisions.
 
     def _carry_out(self, shard: Shard, group_id: str, outcome: Outcome, ctx: Context) -> list[Reply]:
         if outcome.records:
@@ -378,11 +365,10 @@ class Coordinator:
         return replies
 
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
-        """Return what is left of an outcome whose records could not be appended."""
         code = append_error(error)
-        if any(isinstance(record, RegexResolved) for record in outcome.records):  # no request waits for it
+        if any(isinstance(record, RegexResolved) for record in outcome.records):  # no request waits for a resolution
             self._notes.append(
-                warning(f"what expressions match cannot be written, and is tried again: {error}", "regex")
+                warning(f"matches of subscription patterns cannot be persisted, retrying: {error}", "regex")
             )
         refusal = Outcome(
             replies=[withdraw(reply, code) for reply in outcome.replies],
@@ -393,11 +379,11 @@ class Coordinator:
         if outcome.round_changed and group is not None:
             dropped = drop_round(group, ctx, code)
             refusal.replies += dropped.replies
-            # Whom the decision removed is not in the round any more, so only its own outcome names his timers.
+            # Removed members are not in the round, so only this outcome has their timers.
             refusal.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
             refusal.timers += dropped.timers
             refusal.journal += dropped.journal
-        if group_id in shard.groups.consumer:  # the classic one was to take its place
+        if group_id in shard.groups.consumer:  # drop the classic group that was to replace it
             shard.groups.by_id.pop(group_id, None)
         return refusal
 
@@ -408,20 +394,20 @@ class Coordinator:
             else:
                 self._timers.cancel((shard.partition, change.key))
 
-    # What must hold.
+    # Invariants.
 
     def check_invariants(self, now_ms: int) -> None:
-        """Raise InvariantBroken if anything that must hold does not. ``now_ms`` is past every timer that was due."""
+        """Check the invariants of all groups. ``now_ms`` is past every due timer. Raises InvariantBroken."""
         wake_at_ms = self.wake_at_ms
         if wake_at_ms is not None and wake_at_ms < now_ms:
-            raise InvariantBroken(f"a timer was due at {wake_at_ms} and it is {now_ms}")
+            raise InvariantBroken(f"a timer was due at {wake_at_ms}, before now ({now_ms})")
         for shard in self._shards.active():
             check_groups(shard.groups, shard.partition, self._timers)
 
     def check_replay(self, partition: int, log: Iterable[LogItem], unmarked: Collection[int] = ()) -> None:
-        """Raise InvariantBroken unless ``log``, all of the partition, gives what is written, if it is loaded here.
+        """Check that the log restores a loaded partition. Raises InvariantBroken.
 
-        ``unmarked``: producers whose marker may be on the log, and has ended nothing yet.
+        ``unmarked``: producers whose marker may be on the log after a failed write.
         """
         shard = self._shards.active_at(partition)
         if shard is not None:

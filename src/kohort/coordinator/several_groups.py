@@ -1,8 +1,6 @@
-"""Requests that are not about one group: OffsetFetch, the describing of groups, ListGroups, DeleteGroups, over all
-shards.
+"""Requests about any number of groups, over all shards: OffsetFetch, describe, ListGroups, DeleteGroups.
 
-Kafka's broker asks its coordinator group by group; so does this. A group that is not coordinated here, or is still
-being read, has its error in its own place of the answer, where the answer has one.
+An unloaded group has its error in its own place of the answer, if the answer has one.
 """
 
 from __future__ import annotations
@@ -60,15 +58,21 @@ LISTED_US: Final = 3.0
 FILTER_US: Final = 0.4
 STATES: Final = [state.value for kind in (GroupState, ConsumerGroupState) for state in kind]
 SETTLED_US: Final = 0.15
-"""For each member whether it is settled: the state of a consumer group."""
+"""Cost of each member for the state of a consumer group."""
+OF_CLASSIC_PROTOCOL: Final = 0
+OF_CONSUMER_PROTOCOL: Final = 1
+MODERN_MEMBER_US: Final = 6
+TOPIC_US: Final = 2
+PARTITION_US: Final = 0.1
+DELETE_US: Final = 100
 
 
 def describe_group(
     groups: Groups, group_id: str, version: int, pace: Pace, *, operations: bool = False
 ) -> Steps[DescribedGroup]:
-    """Describe a classic group as it is now; members report metadata in a stable group only.
+    """Describe a classic group; only a stable group has member metadata.
 
-    ``operations``: report the operations that a caller with every right is allowed.
+    ``operations``: include the operations that the caller is authorized for.
     """
     allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_ASKED
     group = groups.by_id.get(group_id)
@@ -119,10 +123,7 @@ def refused_description(group_id: str, error: ApiError, version: int) -> Describ
 def filter_of(
     names: Sequence[str], known: Iterable[str], pace: Pace, *, blanks: bool = False
 ) -> Steps[frozenset[str] | None]:
-    """Return the known names among those of a filter, in lower case; None without a filter.
-
-    ``blanks``: whether there may be blanks around a name.
-    """
+    """Return the known names of a filter, in lower case; None without a filter. ``blanks``: strip names."""
     if not names:
         return None
     all_known = {name.lower() for name in known}
@@ -157,7 +158,7 @@ def list_groups(
 
 
 def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:
-    """Write tombstones for the group and all its offsets, at once. Raises ApiError if it is not empty, or not there."""
+    """Write tombstones of a group and its offsets. Raises ApiError unless the group exists and is empty."""
     offsets = groups.offsets.get(group_id)
     out = Outcome()
     for topic, partition in offsets.deletable() if offsets is not None else ():
@@ -176,7 +177,7 @@ def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ct
 
 def _end_classic(group: ClassicGroup, out: Outcome) -> None:
     if group.state is not GroupState.EMPTY:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}")
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}, not empty")
     out.records.append(GroupWritten(group.group_id, None))
     cancel_timers(group, out)
     group.round.pending_join.clear()
@@ -184,23 +185,16 @@ def _end_classic(group: ClassicGroup, out: Outcome) -> None:
 
 def _end_consumer(group: ModernGroup, out: Outcome) -> None:
     if group.members:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}")
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}, not empty")
     out.records += group_tombstones(group)
     out.timers += map(CancelTimer, timers_of(group))
     out.round_changed = False
 
 
-OF_CLASSIC_PROTOCOL: Final = 0
-OF_CONSUMER_PROTOCOL: Final = 1
-MODERN_MEMBER_US: Final = 6
-TOPIC_US: Final = 2
-PARTITION_US: Final = 0.1
-
-
 def describe_consumer_group(
     group: ModernGroup, ctx: Context, operations: int, pace: Pace
 ) -> Steps[ConsumerGroupDescribeGroup]:
-    """Describe a group as it is now. ``operations``: bits of the operations that are allowed."""
+    """Describe a consumer group. ``operations``: bits of the authorized operations."""
     described = ConsumerGroupDescribeGroup(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -250,7 +244,6 @@ def _had(current: CurrentAssignment) -> Iterator[tuple[bytes, list[int]]]:
 def _assignment(
     partitions: Iterable[tuple[bytes, Iterable[int]]], topics: TopicsView, pace: Pace
 ) -> Steps[ConsumerGroupDescribeAssignment]:
-    """Return partitions with the names of their topics; deleted topics are left out."""
     named = []
     for topic_id, of in partitions:
         name = topics.topic_name(topic_id)
@@ -260,9 +253,6 @@ def _assignment(
             if pace.is_due(TOPIC_US + PARTITION_US * len(numbers)):
                 yield
     return ConsumerGroupDescribeAssignment(topic_partitions=named)
-
-
-DELETE_US: Final = 100
 
 
 def answer_offset_fetch(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
@@ -275,9 +265,7 @@ def answer_offset_fetch(shards: Shards, request: GroupRequest, ctx: Context) -> 
 
 
 def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Steps[Reply]:
-    """Answer a DescribeGroups; a group that cannot be described has its error."""
-    message = request.message
-    assert isinstance(message, DescribeGroupsRequest)
+    message = request.message_as(DescribeGroupsRequest)
     described, pace = [], Pace()
     version, operations = request.api_version, message.include_authorized_operations
     for group_id in message.groups:
@@ -290,9 +278,8 @@ def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context)
 
 
 def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
-    """Answer a ConsumerGroupDescribe; groups that cannot be described have their errors, and come first."""
-    message = request.message
-    assert isinstance(message, ConsumerGroupDescribeRequest)
+    """Answer ConsumerGroupDescribe; groups with errors come first."""
+    message = request.message_as(ConsumerGroupDescribeRequest)
     operations = ALL_OPERATIONS[ResourceType.GROUP] if message.include_authorized_operations else NOT_ASKED
     refused, described, pace = [], [], Pace()
     for group_id in message.group_ids:
@@ -317,23 +304,20 @@ def _consumer_group(shards: Shards, group_id: str) -> ModernGroup:
 
 
 def refuse_describe_consumer_groups(request: GroupRequest, code: ErrorCode) -> Reply:
-    message = request.message
-    assert isinstance(message, ConsumerGroupDescribeRequest)
+    message = request.message_as(ConsumerGroupDescribeRequest)
     groups = [ConsumerGroupDescribeGroup(group_id=group_id, error_code=code) for group_id in message.group_ids]
     return Reply(request, ConsumerGroupDescribeResponse(groups=groups))
 
 
 def refuse_describe_groups(request: GroupRequest, code: ErrorCode) -> Reply:
-    message = request.message
-    assert isinstance(message, DescribeGroupsRequest)
+    message = request.message_as(DescribeGroupsRequest)
     groups = [DescribedGroup(group_id=group_id, error_code=code) for group_id in message.groups]
     return Reply(request, DescribeGroupsResponse(groups=groups))
 
 
 def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Steps[Reply]:
-    """Answer a ListGroups; it is refused while the groups of some partition are still being read."""
-    message = request.message
-    assert isinstance(message, ListGroupsRequest)
+    """Answer ListGroups; refuse it while a partition is loading."""
+    message = request.message_as(ListGroupsRequest)
     if shards.is_loading:
         return refuse_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     listed, pace = [], Pace()
@@ -349,9 +333,8 @@ def refuse_list_groups(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
-    """Answer a DeleteGroups: each group is a write of its own, and has a result of its own."""
-    message = request.message
-    assert isinstance(message, DeleteGroupsRequest)
+    """Answer DeleteGroups; each group is deleted by its own append."""
+    message = request.message_as(DeleteGroupsRequest)
     results, pace = [], Pace()
     for group_id in dict.fromkeys(message.groups_names):
         code = _delete_group(shards, group_id, request, ctx)
@@ -362,7 +345,6 @@ def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) ->
 
 
 def _delete_group(shards: Shards, group_id: str, request: GroupRequest, ctx: Context) -> ErrorCode:
-    """Delete a group, and return how it went; a delete that fails leaves the group as it was."""
     try:
         shard = shards.of_group(group_id)
         outcome = decide_delete_group(shard.groups, group_id, request, ctx)
@@ -378,8 +360,7 @@ def _delete_group(shards: Shards, group_id: str, request: GroupRequest, ctx: Con
 
 
 def refuse_delete_groups(request: GroupRequest, code: ErrorCode) -> Reply:
-    message = request.message
-    assert isinstance(message, DeleteGroupsRequest)
+    message = request.message_as(DeleteGroupsRequest)
     names = dict.fromkeys(message.groups_names)
     results = [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in names]
     return Reply(request, DeleteGroupsResponse(results=results))

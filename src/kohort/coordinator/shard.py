@@ -1,4 +1,4 @@
-"""The groups of one partition: each event goes to the file that decides on it."""
+"""Groups of one partition of ``__consumer_offsets``; assigns each event to the module that decides."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kohort.errors import ApiError, ErrorCode
 
 
 class Availability(Enum):
-    """Whether a partition's groups can be asked."""
+    """Loading state of a partition."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -36,7 +36,7 @@ class Availability(Enum):
 
 
 class Shard:
-    """One partition of ``__consumer_offsets``: decides, and carries nothing out itself."""
+    """Groups of one partition: decides, and carries nothing out."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -44,7 +44,6 @@ class Shard:
         self.groups = Groups()
 
     def fire(self, key: TimerKey, ctx: Context) -> Outcome:
-        """Decide on a timer that fired; a timer of a deleted group or member does nothing."""
         if key.kind in TIMERS_OF_CONSUMER_GROUPS:
             consumer = self.groups.consumer.get(key.group_id)
             return Outcome() if consumer is None else on_timer(consumer, key, ctx)
@@ -58,7 +57,7 @@ class Shard:
         return on_round_timer(group, ctx) if key.kind == "round" else on_sync_timer(group, ctx)
 
     def begin(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Have every group live on from what is written, after the log is read (protocol/groups.md#loading)."""
+        """Start every group from its records after loading (protocol/groups.md#loading)."""
         for group_id, group in list(self.groups.by_id.items()):
             out = Outcome()
             group.round = rebalance = Round.of(group.persisted, ctx.now_ms)
@@ -82,7 +81,7 @@ class Shard:
             yield group_id, begin_consumer_group(consumer, ctx)
 
     def resign(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Send whoever waits to the broker that decides from now on (protocol/groups.md#unloading)."""
+        """Refuse all parked requests with NOT_COORDINATOR (protocol/groups.md#unloading)."""
         for group_id, group in self.groups.by_id.items():
             out = Outcome()
             refuse_parked(group.round.members.values(), ErrorCode.NOT_COORDINATOR, out)
@@ -96,7 +95,6 @@ class Shard:
             yield group_id, resign_consumer_group(consumer, ctx)
 
     def expire_offsets(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Sweep for expired offsets, group by group, each in a write of its own."""
         for group_id, group in list(self.groups.by_id.items()):
             yield group_id, decide_expiry(group, self.groups.offsets.get(group_id, NO_OFFSETS), ctx)
         for group_id, consumer in list(self.groups.consumer.items()):
@@ -109,11 +107,11 @@ class Shard:
 
 
 CarryOut = Callable[[Shard, str, Outcome, Context], list[Reply]]
-"""``carry_out(shard, group_id, outcome, ctx)``: append, replay, arm timers; returns the replies that may leave."""
+"""Append, replay and arm timers; returns the replies to send."""
 
 
 class Shards:
-    """All shards of a coordinator; ``carry_out`` is how a decision on one of their groups becomes real."""
+    """All shards of a coordinator; ``carry_out`` executes a decision on one of their groups."""
 
     def __init__(self, partitions: int, carry_out: CarryOut) -> None:
         self.by_partition: dict[int, Shard] = {}
@@ -130,17 +128,16 @@ class Shards:
         return (shard for shard in self if shard.availability is Availability.ACTIVE)
 
     def active_at(self, partition: int) -> Shard | None:
-        """Return the shard of a partition if its groups can be asked, else None."""
+        """Return the shard of a loaded partition, else None."""
         shard = self.by_partition.get(partition)
         return shard if shard is not None and shard.availability is Availability.ACTIVE else None
 
     @property
     def is_loading(self) -> bool:
-        """Whether some partition is loading."""
         return any(shard.availability is Availability.LOADING for shard in self)
 
     def of_group(self, group_id: str) -> Shard:
-        """Return where the group lives. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the shard of a group. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
         shard = self.by_partition.get(partition_of(group_id, self.partitions))
         if shard is not None and shard.availability is Availability.ACTIVE:
             return shard

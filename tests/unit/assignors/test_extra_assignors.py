@@ -134,9 +134,9 @@ def test_a_cooperative_function_need_not_think_of_what_changes_hands():
     [
         (lambda topics, members: 1 / 0, "failed: ZeroDivisionError"),
         (lambda topics, members: None, "returned NoneType"),
-        (lambda topics, members: {"stranger": []}, "no member of the group"),
+        (lambda topics, members: {"stranger": []}, "not a member of the group"),
         (lambda topics, members: {"x": tps("a-7")}, "does not exist"),
-        (lambda topics, members: {"x": tps("b-0")}, "does not want it"),
+        (lambda topics, members: {"x": tps("b-0")}, "does not subscribe to it"),
     ],
 )
 def test_a_function_that_goes_wrong_is_told_in_words(given, words):

@@ -133,4 +133,4 @@ def test_a_broker_that_stood_still_says_so_in_its_log():
     stage.clock.advance(5_000)
     stage.give(Stalled(since_ms))
 
-    assert any("this broker stood still for 5.0 s" in line for line in stage.said())
+    assert any("this broker stalled for 5.0 s" in line for line in stage.said())

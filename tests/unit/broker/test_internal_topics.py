@@ -181,7 +181,7 @@ class TestAFolderInWhichThereIs:
 
         stage.restart(cleanly=cleanly)
 
-        assert f"{log.tp}: passed over what cannot be read, 1 in all: a marker of producer 1, " in warnings_of(stage)[0]
+        assert f"{log.tp}: skipped 1 unreadable records: a marker of producer 1, " in warnings_of(stage)[0]
         check_all_is_there(stage, ann)
 
     @pytest.mark.parametrize("topic", [OFFSETS, TRANSACTIONS])
@@ -205,7 +205,7 @@ class TestAFolderInWhichThereIs:
         stage.restart()
 
         (told,) = warnings_of(stage)
-        assert told.startswith(f"{log.tp}: passed over what cannot be read, 1 in all: ")
+        assert told.startswith(f"{log.tp}: skipped 1 unreadable records: ")
         check_all_is_there(stage, ann)
 
     @pytest.mark.parametrize("cleanly", [True, False])
@@ -218,7 +218,7 @@ class TestAFolderInWhichThereIs:
 
         told = warnings_of(stage)
         assert sum("ignored the control batch at offset" in line for line in told) == (0 if cleanly else 2)
-        assert sum("passed over what cannot be read, 1 in all: the batch at offset" in line for line in told) == 2
+        assert sum("skipped 1 unreadable records: the batch at offset" in line for line in told) == 2
         check_all_is_there(stage, ann)
 
     def test_more_rubbish_than_records_is_told_in_one_line(self, stage, ann):

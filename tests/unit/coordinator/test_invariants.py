@@ -7,9 +7,8 @@ import pytest
 from kohort.coordinator import replay, runtime
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.coordinator.classic import heartbeat, rebalance, sync
-from kohort.coordinator.classic.member import session_timer
 from kohort.coordinator.invariants import InvariantBroken, check_persisted, check_replay
-from kohort.coordinator.outcome import CancelTimer
+from kohort.coordinator.outcome import CancelTimer, TimerKey
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupRequest
 from support.consumer_protocol import assignment
@@ -52,7 +51,7 @@ def test_what_members_were_told_is_what_is_written(stage):
     first = next(iter(group.round.members.values()))
     told, first.assignment = first.assignment, b"another"
 
-    with pytest.raises(InvariantBroken, match="its members or assignments are not those on the log"):
+    with pytest.raises(InvariantBroken, match="members or assignments differ from the record"):
         check_persisted(group)
     first.assignment = told
 
@@ -62,7 +61,7 @@ def test_a_stable_group_is_written(stage):
     group = stage.coordinator.groups_in_partition_of(GROUP).by_id[GROUP]
     written, group.persisted = group.persisted, None
 
-    with pytest.raises(InvariantBroken, match="stable, but not written"):
+    with pytest.raises(InvariantBroken, match="stable, but not persisted"):
         check_persisted(group)
     group.persisted = written
 
@@ -70,7 +69,7 @@ def test_a_stable_group_is_written(stage):
 def test_each_member_has_a_session_also_beside_one_that_waits(stage):
     (a, b), _ = stage.stable(2)
     assert stage.answer(stage.join(a)) is None
-    stage.coordinator._timers.cancel((stage.coordinator.partition_of(GROUP), session_timer(GROUP, b)))
+    stage.coordinator._timers.cancel((stage.coordinator.partition_of(GROUP), TimerKey("session", GROUP, b)))
 
     with pytest.raises(InvariantBroken, match=f"{b} has no session timer"):
         stage.coordinator.check_invariants(stage.now)
@@ -99,14 +98,14 @@ def test_a_wait_without_a_timer(monkeypatch, kind):
 def test_a_reply_that_is_released_although_the_append_failed(monkeypatch):
     monkeypatch.setattr(runtime, "withdraw", lambda reply, _code: reply)
 
-    with pytest.raises(InvariantBroken, match="not written"):
+    with pytest.raises(InvariantBroken, match="not persisted"):
         a_generation_cannot_be_written(CoordinatorStage())
 
 
 def test_a_round_that_is_kept_although_its_generation_could_not_be_written(monkeypatch):
     monkeypatch.setattr(runtime, "drop_round", lambda *_: runtime.Outcome())
 
-    with pytest.raises(InvariantBroken, match="written"):
+    with pytest.raises(InvariantBroken, match="the record has generation"):
         a_generation_cannot_be_written(CoordinatorStage())
 
 
@@ -135,7 +134,7 @@ def test_a_member_that_is_forgotten_by_replay(monkeypatch):
 
     monkeypatch.setattr(replay, "replay_group", forgetful)
 
-    with pytest.raises(InvariantBroken, match=r"not written|on the log"):
+    with pytest.raises(InvariantBroken, match=r"not persisted|from the record"):
         a_generation_is_assigned(CoordinatorStage())
 
 

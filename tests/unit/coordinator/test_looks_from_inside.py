@@ -2,10 +2,9 @@
 
 import pytest
 
-from kohort.coordinator.classic.member import session_timer
-from kohort.coordinator.consumer.sessions import regex_timer
 from kohort.coordinator.journal import GroupUnloaded, MemberRemoved, RoundDropped, Who
 from kohort.coordinator.journal_events import MemberDisconnected, MemberMetrics
+from kohort.coordinator.outcome import TimerKey
 from kohort.notes import Level
 from kohort.wire.messages.group_admin import DeleteGroupsRequest
 from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
@@ -64,8 +63,8 @@ def test_each_group_has_its_own_timers_also_in_one_partition():
     (a,), _ = stage.stable(1, group="a")
     (b,), _ = stage.stable(1, group="b")
 
-    assert stage.coordinator.timers_of("a") == [session_timer("a", a)]
-    assert stage.coordinator.timers_of("b") == [session_timer("b", b)]
+    assert stage.coordinator.timers_of("a") == [TimerKey("session", "a", a)]
+    assert stage.coordinator.timers_of("b") == [TimerKey("session", "b", b)]
     assert stage.coordinator.timers_of("none") == []
 
 
@@ -106,7 +105,7 @@ def test_a_broker_that_stood_still_says_so_and_members_that_were_silent_then_are
 
     (note,) = stage.coordinator.take_notes()
     assert note.level is Level.WARNING
-    assert note.text == "this broker stood still for 8.5 s: members may be put out that it did not hear"
+    assert note.text == "this broker stalled for 8.5 s: member sessions may have expired meanwhile"
     assert stage.coordinator.take_notes() == [], "it is said once"
     stage.leave(a)
     vitals = stage.entries(MemberRemoved)[-1].vitals
@@ -149,7 +148,7 @@ def test_a_modern_group_that_is_deleted_while_it_looks_for_topics_waits_for_noth
     stage = CoordinatorStage(topics=Topics(**{f"t{number}": 1 for number in range(3_000)}))
     stage.come("m", subscribed_topic_names=[], subscribed_topic_regex="t.*")
     stage.beat("m", -1)
-    assert stage.coordinator.timers_of(GROUP) == [regex_timer(GROUP)]
+    assert stage.coordinator.timers_of(GROUP) == [TimerKey("regex", GROUP)]
 
     stage.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
 

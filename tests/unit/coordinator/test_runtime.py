@@ -152,7 +152,7 @@ class TestAPartition:
         assert stage.heartbeat(member, generation) == ErrorCode.NONE
         (told,) = skipped.notes("__consumer_offsets-0")
         assert told.level is Level.WARNING
-        assert told.text.startswith("__consumer_offsets-0: passed over what cannot be read, 2 in all: a record of")
+        assert told.text.startswith("__consumer_offsets-0: skipped 2 unreadable records: a record of")
 
 
 class TestAfterARestart:

@@ -72,10 +72,10 @@ class TestWhatWasPassedOver:
     @pytest.mark.parametrize(
         ("count", "words"),
         [
-            (1, "1 in all: no. 0"),
-            (3, "3 in all: no. 0; no. 1; no. 2"),
-            (4, "4 in all: no. 0; no. 1; no. 2; and 1 more"),
-            (9, "9 in all: no. 0; no. 1; no. 2; and 6 more"),
+            (1, "1 unreadable records: no. 0"),
+            (3, "3 unreadable records: no. 0; no. 1; no. 2"),
+            (4, "4 unreadable records: no. 0; no. 1; no. 2; and 1 more"),
+            (9, "9 unreadable records: no. 0; no. 1; no. 2; and 6 more"),
         ],
     )
     def test_is_told_in_words_of_the_first_three(self, count, words):
@@ -84,7 +84,7 @@ class TestWhatWasPassedOver:
             skipped.add(f"no. {number}")
 
         (note,) = skipped.notes("log")
-        assert note.text == f"log: passed over what cannot be read, {words}"
+        assert note.text == f"log: skipped {words}"
 
     def test_is_cut_where_it_has_more_than_two_hundred_letters(self):
         skipped = Skipped()

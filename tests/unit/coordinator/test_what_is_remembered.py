@@ -51,7 +51,7 @@ def test_members_without_a_protocol_that_all_speak_are_noticed(stage):
     check_state(group)
     group.round.supporters.clear()
 
-    with pytest.raises(InvariantBroken, match="no protocol that all members speak"):
+    with pytest.raises(InvariantBroken, match="no protocol that all members support"):
         check_state(group)
     group.round.supporters.update(range=2)
 

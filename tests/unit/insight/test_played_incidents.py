@@ -172,7 +172,7 @@ class TestRefusedJoin:
         (note,) = stage.coordinator.take_notes()
 
         assert note.text == (
-            "group 'g' refused to let client 'late' at /10.0.0.7 join (INCONSISTENT_GROUP_PROTOCOL): "
+            "group 'g' refused client 'late' at /10.0.0.7 (INCONSISTENT_GROUP_PROTOCOL): "
             "the client supports cooperative-sticky; all members support range"
         )
 

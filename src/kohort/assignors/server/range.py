@@ -1,4 +1,4 @@
-"""range: each topic is cut into runs of neighbouring partitions, one run per member; nothing is remembered.
+"""range: each topic is cut into runs of neighbouring partitions, one run per member; stateless.
 
 The rules: protocol/assignors.md#server-side-assignors (Kafka's RangeAssignor of the coordinator).
 """
@@ -23,9 +23,10 @@ from kohort.steps import Pace, Steps
 
 
 class RangeAssignor(ServerAssignor):
-    """Members with equal subscriptions have the same numbers of all topics with equally many partitions.
+    """Give members with equal subscriptions equal numbers of all topics with equal partition counts.
 
-    Static members go first, by instance id, then dynamic ones by member id."""
+    Static members come first, by instance id, then dynamic ones by member id.
+    """
 
     name = "range"
 

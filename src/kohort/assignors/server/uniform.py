@@ -1,9 +1,8 @@
-"""uniform: balanced first, then as little movement as that allows; topics and racks do not count.
+"""uniform: balanced first, then with the least movement, regardless of topics and racks.
 
-The rules: protocol/assignors.md#server-side-assignors (Kafka's UniformAssignor). Here: the choice between Kafka's two
-builders, and the homogeneous one, for members that all subscribe to the same topics. With P partitions and M members
-everyone gets P div M, and P mod M members one more: those that have one more already, as far as possible. Linear in
-members and partitions, but for the sorting of the members.
+The rules: protocol/assignors.md#server-side-assignors (Kafka's UniformAssignor). Selects one of Kafka's two builders,
+and contains the homogeneous one, for equal subscriptions: P partitions and M members give each member P div M, and P
+mod M members one more, preferably those that have it. Linear, except for sorting the members.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from kohort.steps import Pace, Steps
 
 
 class UniformAssignor(ServerAssignor):
-    """Everyone has equally many partitions, or one more, as far as the subscriptions allow."""
+    """Give each member equally many partitions, or one more, as far as the subscriptions allow."""
 
     name = "uniform"
 
@@ -57,7 +56,7 @@ UNIFORM: Final = UniformAssignor()
 
 
 class EqualTargets:
-    """One assignment under way; all members subscribe as the first does."""
+    """Running assignment with equal subscriptions."""
 
     def __init__(
         self, first: MemberSpec, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
@@ -79,7 +78,7 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # One more is for those that have it, unless no more members are left than there are to give away.
+            # Members with one partition more keep it, unless no more members are left than extra partitions.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:
@@ -103,7 +102,7 @@ class EqualTargets:
                 yield
 
     def _keep(self, member_id: str, may_have: int) -> int:
-        """Cut what the member has down to ``may_have`` partitions; returns how many it keeps."""
+        """Reduce a member's partitions to ``may_have``; return how many it keeps."""
         room = may_have
         target = self._targets[member_id]
         for topic, partitions in list(target.items()):
@@ -111,7 +110,7 @@ class EqualTargets:
                 in_order = in_partition_order(partitions)
                 self._unassigned += [(topic, partition) for partition in in_order[room:]]
                 if room:
-                    target[topic] = frozenset(in_order[:room])  # in its place among the others, as in a hash map
+                    target[topic] = frozenset(in_order[:room])  # keeps the topic's place, as a hash map
                 else:
                     del target[topic]
             room -= min(room, len(partitions))
@@ -122,7 +121,7 @@ class EqualTargets:
         for topic, partition in islice(rest, room):
             gained.setdefault(topic, []).append(partition)
         had = self._targets[member_id]
-        # Java's computeIfAbsent puts what is new before what is in its bucket.
+        # Java's computeIfAbsent puts new topics before the others of their bucket.
         target = {topic: frozenset(gained[topic]) for topic in reversed(gained) if topic not in had}
         for topic, partitions in had.items():
             target[topic] = partitions.union(gained[topic]) if topic in gained else partitions

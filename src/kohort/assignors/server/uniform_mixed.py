@@ -1,8 +1,8 @@
-"""uniform where members subscribe to different topics: Kafka's heterogeneous case.
+"""uniform for different subscriptions: Kafka's heterogeneous case.
 
-Members keep what they have, what nobody has goes to whoever has least, and then partitions move from those that have
-most to those that have least, topic by topic, until no topic's subscribers differ by more than one. Where subscriptions
-overlap a move can undo the balance of another topic, so there are several passes, and not every result is the best.
+Members keep their partitions, free ones go to the least loaded subscribers. Then partitions move from most to least
+loaded members, topic by topic, until the subscribers of each topic differ by one at most. Where subscriptions overlap,
+a move can unbalance another topic, hence several passes, and not every result is optimal.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kohort.assignors.server.spec import MEMBER_US, PARTITION_US, MemberSpec, Pr
 from kohort.steps import Pace, Steps
 
 MAX_PASSES: Final = 16
-"""Over all topics. Where all subscribers of a topic want the same, the second one finds nothing to do."""
+"""Passes over all topics; with equal subscriptions the second pass moves nothing."""
 MOVE_US: Final = 1
 _NOBODY: Final = -1
 
 
 class MixedTargets:
-    """One assignment under way. Members are numbers: their places in Kafka's order."""
+    """Running assignment; members are numbers in Kafka's order."""
 
     def __init__(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace) -> None:
         self._members = members
@@ -30,7 +30,7 @@ class MixedTargets:
         self._previous = PreviousTargets(partition_counts)
         self._subscribers: dict[bytes, list[int]] = {}
         self._owners: dict[bytes, list[int]] = {}
-        """Topic id to the owner of each partition; topics with many partitions for each subscriber come first."""
+        """Topic id to the owner of each partition; topics with most partitions per subscriber come first."""
         self._sizes = [0] * len(members)
 
     def assign(self) -> Steps[Targets]:
@@ -67,7 +67,7 @@ class MixedTargets:
         return sorted(self._subscribers[topic], key=self._sizes.__getitem__)
 
     def _deal(self, topic: bytes) -> Steps[None]:
-        """Give what nobody has to the subscribers that have least."""
+        """Give free partitions to the least loaded subscribers."""
         owners = self._owners[topic]
         if _NOBODY not in owners:
             return
@@ -91,7 +91,7 @@ class MixedTargets:
                     last = topic
 
     def _moved(self, topic: bytes) -> Steps[bool]:
-        """Move partitions of one topic from who has most to who has least; tells whether any moved."""
+        """Move partitions of a topic from most to least loaded members; return True if any moved."""
         sizes = self._sizes
         loads = [sizes[member] for member in self._subscribers[topic]]
         if self._pace.is_due(PARTITION_US * len(loads)):
@@ -135,8 +135,7 @@ class MixedTargets:
 
 
 def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]) -> dict[bytes, frozenset[int]]:
-    """Returns ``now`` as sets; the topics that are new come first, the last one before the others, as in a bucket of
-    Java's that computeIfAbsent fills."""
+    """Return ``now`` as sets, new topics first in reverse order, as Java's computeIfAbsent fills a bucket."""
     target = {}
     for topic in (*(topic for topic in reversed(now) if topic not in before), *before):
         if topic in now:
@@ -146,13 +145,13 @@ def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]
 
 
 class _Takers:
-    """The members that have least, one after the other: a level of them that rises and takes in those it reaches."""
+    """Least loaded members in turn: a level that rises and takes in the members that it reaches."""
 
     def __init__(self, by_size: Sequence[int], sizes: Sequence[int]) -> None:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[0]] - 1
-        """How many partitions those in the level have before they take another."""
+        """Partitions of each member in the level, before its next one."""
         self._end = 0
         self._at = 0
 
@@ -167,19 +166,21 @@ class _Takers:
 
 
 class _Givers:
-    """The members that have most, from the last to the first: a level of them that sinks and takes in those it
-    reaches. Those without partitions of the topic are put behind the level."""
+    """Most loaded members, from the last to the first: a level that sinks and takes in the members that it reaches.
+
+    Members without partitions of the topic are put behind the level.
+    """
 
     def __init__(self, by_size: list[int], sizes: Sequence[int]) -> None:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[-1]] + 1
-        """How many partitions those in the level have before they give one away."""
+        """Partitions of each member in the level, before it gives one."""
         self._start = self._end = len(by_size)
         self._at = len(by_size) - 1
 
     def next_of(self, to_give: Mapping[int, Sequence[int]]) -> int | None:
-        """Return the member that gives the next partition, one that has some in ``to_give``; None if nobody has."""
+        """Return the next member with partitions in ``to_give``; None without one."""
         while (member := self._next()) is not None:
             if to_give.get(member):
                 return member
@@ -204,7 +205,7 @@ class _Givers:
             self._start -= 1
 
     def _exclude(self) -> None:
-        """Put the member that came last behind the level, and the level's last in its place."""
+        """Swap the current member with the last one of the level, and shrink the level."""
         members, here, last = self._members, self._at + 1, self._end - 1
         members[here], members[last] = members[last], members[here]
         self._end = last

@@ -1,4 +1,4 @@
-"""Journal entries of a classic group: owners and moves, changes of a rejoining member, refused requests."""
+"""Journal entries of classic groups: moved partitions, changed members, refused requests."""
 
 from __future__ import annotations
 
@@ -26,10 +26,25 @@ Owners = dict[str, dict[str, tuple[int, ...]]]
 """Member id to topic to partitions."""
 EVIDENCE_BYTES: Final = 128 << 10
 """Largest assignments of one generation that the journal records by partition."""
+FENCING: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+    }
+)
+GENERATIONS: Final = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
+FENCED_MAX: Final = 100
+"""Refusals in the journal per generation of a group, or epoch."""
+ASSIGNORS_NOTED: Final = 10
+"""Most assignor names in an entry of a refused join."""
 
 
 def owners_of(persisted: GroupMetadataValue | None) -> Owners | None:
-    """Return the assignment of every member; None for other protocols, unreadable assignments, and too large ones."""
+    """Return the assignments; None if unreadable, too large, or of another protocol type."""
     if persisted is None:
         return {}
     if persisted.protocol_type != PROTOCOL_TYPE:
@@ -43,7 +58,6 @@ def owners_of(persisted: GroupMetadataValue | None) -> Owners | None:
 
 
 def places_in(assignment: bytes) -> Iterable[tuple[str, int]]:
-    """Return topic and partition of an assignment; nothing of an unreadable or too large one."""
     try:
         by_topic = parse_partitions_by_topic(assignment) if len(assignment) <= EVIDENCE_BYTES else {}
     except ProtocolError:
@@ -57,7 +71,7 @@ def _by_topic(blob: bytes) -> dict[str, tuple[int, ...]]:
 
 
 def moves_between(before: Owners | None, after: Owners | None) -> tuple[Move, ...]:
-    """Return every partition whose owner changed, in order; nothing if either side is not known."""
+    """Return all partitions with another owner, in order; none if either side is unknown."""
     if before is None or after is None:
         return ()
     was, now = _owner_by_partition(before), _owner_by_partition(after)
@@ -81,7 +95,7 @@ def _owner_by_partition(owners: Mapping[str, Mapping[str, tuple[int, ...]]]) -> 
 
 
 def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
-    """Compare what ``member`` said for the selected protocol with what it says now, and the topics then and now."""
+    """Compare a member's JoinGroup with its previous one, and the subscribed topics then and now."""
     before = after = None
     topics = ctx.topics
     if rebalance.protocol_type == PROTOCOL_TYPE:
@@ -117,25 +131,8 @@ def _subscription(blob: bytes) -> Subscription | None:
         return None
 
 
-FENCING: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        ErrorCode.STALE_MEMBER_EPOCH,
-        ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.UNRELEASED_INSTANCE_ID,
-        ErrorCode.ILLEGAL_GENERATION,
-    }
-)
-GENERATIONS: Final = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
-FENCED_MAX: Final = 100
-"""Refusals that the journal gets in one generation, or epoch of a group."""
-ASSIGNORS_NOTED: Final = 10
-"""Assignor names that an entry for a refused join lists at most."""
-
-
 class RefusedOffsets(NamedTuple):
-    """The first few offsets of a refused commit, and how many more there are."""
+    """First offsets of a refused commit, and the number of the others."""
 
     offsets: tuple[OffsetMove, ...] = ()
     more: int = 0
@@ -145,11 +142,11 @@ NO_COMMIT: Final = RefusedOffsets()
 
 
 class RefusingGroup(NamedTuple):
-    """A group of either protocol, as far as the entry of a refused request goes."""
+    """Group that refuses a request, as its journal entry needs it."""
 
     group_id: str
     noted: set[tuple[str, str, str]]
-    """Refusals in the journal: client or member, API, error."""
+    """Journaled refusals: client or member, API, error."""
     members: int
     current: int
     """Generation of the group, or epoch of the member."""
@@ -166,7 +163,6 @@ def note_fenced(
     out: Outcome,
     tried: RefusedOffsets = NO_COMMIT,
 ) -> None:
-    """Count and journal a refusal in a classic group."""
     rebalance = group.round
     accepted = (name for name, count in rebalance.supporters.items() if count == len(rebalance.members))
     refusing = RefusingGroup(
@@ -184,10 +180,10 @@ def note_fenced(
 def note_refusal(
     group: RefusingGroup, request: GroupRequest, code: ErrorCode, ctx: Context, out: Outcome, tried: RefusedOffsets
 ) -> None:
-    """Count and journal the refusal of a stale member, or of a member that cannot join.
+    """Count and journal the refusal of a stale member, or of a join.
 
-    Once per member, API and error in a generation: a member that repeats itself does not fill the journal. Members that
-    cannot join have no member id yet: once per client.
+    Once per member, API and error in a generation, so that retries do not fill the journal. A refused join has no
+    member id: once per client.
     """
     message = request.message
     member_id = getattr(message, "member_id", "")
@@ -227,7 +223,6 @@ def note_refusal(
 
 
 def _with_assignors(entry: MemberTurnedAway, message: JoinGroupRequest, group: RefusingGroup) -> MemberTurnedAway:
-    """Add which assignors the client offered, and which the group accepts."""
     offered = [name_prefix(protocol.name) for protocol in message.protocols[:ASSIGNORS_NOTED]]
     types = (name_prefix(message.protocol_type), name_prefix(group.protocol_type))
     return msgspec.structs.replace(
@@ -241,9 +236,9 @@ def _with_assignors(entry: MemberTurnedAway, message: JoinGroupRequest, group: R
 
 def refusal_note(entry: MemberTurnedAway) -> Note:
     client = f"client {entry.who.client_id!r} at {entry.who.client_host}"
-    head = f"group {entry.group!r} refused to let {client} join ({entry.error})"
+    head = f"group {entry.group!r} refused {client} ({entry.error})"
     if entry.error == ErrorCode.GROUP_MAX_SIZE_REACHED.name:
-        return warning(f"{head}: it has {entry.members} members, the most that it may have", "refused join")
+        return warning(f"{head}: it has {entry.members} members, the maximum", "refused join")
     if entry.types is not None:
         offered, accepted = entry.types
         return warning(f"{head}: the client's protocol type is {offered!r}, not {accepted!r}", "refused join")

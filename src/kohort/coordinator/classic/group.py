@@ -1,4 +1,4 @@
-"""A classic group: what the log says of it, and the round that may replace it."""
+"""Classic group: its persisted generation and its running rebalance."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ GENERATION_MAX: Final = 0x7FFF_FFFF
 
 
 class ClassicGroup:
-    """``persisted`` is the latest GroupMetadata record and changed by replay alone; ``round`` is changed by decisions.
+    """Classic group, or a group that only holds offsets.
 
-    A group without a record is one that only holds offsets, or one whose first record is about to be written.
+    ``persisted``: latest GroupMetadata record, changed by replay alone. ``round``: changed by decisions.
     """
 
     def __init__(self, group_id: str, now_ms: int) -> None:
@@ -25,7 +25,7 @@ class ClassicGroup:
         self.persisted: GroupMetadataValue | None = None
         self.round = Round.of(None, now_ms)
         self.last_generation_id = 0
-        """Highest generation that members know, so that the number of a dropped round is not used twice."""
+        """Highest generation that members received; a dropped rebalance never reuses its number."""
 
     @property
     def state(self) -> GroupState:
@@ -37,14 +37,12 @@ class ClassicGroup:
         return self.last_generation_id
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """Return the member that a request speaks for. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has
-        its instance id by now."""
         if instance_id is not None:
             owner = self.round.instances.get(instance_id)
             if owner is None:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id!r}")
             if owner != member_id:
-                raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{instance_id!r} is {owner} now")
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id!r} belongs to {owner}")
         member = self.round.members.get(member_id)
         if member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of {self.group_id!r}")
@@ -52,25 +50,24 @@ class ClassicGroup:
 
     def check_generation(self, generation_id: int) -> None:
         if generation_id != self.round.generation_id:
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"{generation_id}; it is {self.round.generation_id}")
+            raise ApiError(
+                ErrorCode.ILLEGAL_GENERATION, f"generation {generation_id}; the group is at {self.round.generation_id}"
+            )
 
     @property
     def has_no_leader(self) -> bool:
-        """Whether its members are written without a leader, as where a modern group became classic: what one had that
-        went is nobody's before they have joined again."""
+        """True for persisted members without a leader, after a conversion: all members must rejoin."""
         return self.persisted is not None and bool(self.persisted.members) and self.persisted.leader is None
 
     @property
     def is_blank(self) -> bool:
-        """True without records, members and pending member ids: the group can be dropped."""
         return self.persisted is None and not self.round.members and not self.round.pending_join
 
 
 def generation_of(rebalance: Round, since_ms: int | None = None, *, with_leader: bool = True) -> GroupMetadataValue:
-    """Return the record of a round's generation; only the selected protocol's metadata is kept.
+    """Return the record of a generation, with the selected protocol's metadata only.
 
-    ``since_ms``: begin of the state, if not that of the round. A round that is not led is over: after a crash the
-    members join again.
+    ``since_ms``: begin of the state, if not the rebalance's. Without a leader the members rejoin after a crash.
     """
     return GroupMetadataValue(
         protocol_type=rebalance.protocol_type,
@@ -95,7 +92,7 @@ def generation_of(rebalance: Round, since_ms: int | None = None, *, with_leader:
 
 
 class ClassicGroups:
-    """As much of a partition as a decision on members needs; what groups have committed is added in ``Groups``."""
+    """Classic groups of a partition, without their offsets."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, ClassicGroup] = {}
@@ -107,8 +104,7 @@ class ClassicGroups:
         return group
 
     def check_group(self, group_id: str) -> ClassicGroup:
-        """Return the group of a request that only a member can send. Raises UNKNOWN_MEMBER_ID if there is none."""
         group = self.by_id.get(group_id)
         if group is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {group_id!r}")
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id!r} does not exist")
         return group

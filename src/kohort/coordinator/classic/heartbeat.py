@@ -1,4 +1,4 @@
-"""Heartbeat (12) v0-4, and the timers that remove silent members.
+"""Heartbeat (12) v0-4, and the timers that expire silent members.
 
 The rules: protocol/groups.md#heartbeat, protocol/groups.md#sessions.
 """
@@ -8,20 +8,17 @@ from __future__ import annotations
 from typing import Literal
 
 from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups
-from kohort.coordinator.classic.member import session_timer
 from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import MemberRemoved, Trigger, Who
-from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, SetTimer
+from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, SetTimer, TimerKey
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 
 
 def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Renew the session. While the group completes a rebalance the answer is NONE, while it prepares one it is not."""
-    message = request.message
-    assert isinstance(message, HeartbeatRequest)
+    message = request.message_as(HeartbeatRequest)
     group = groups.check_group(message.group_id)
     member = group.check_member(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
@@ -34,7 +31,7 @@ def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context)
 
 
 def refuse_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer a Heartbeat with ``code``; while groups are being read with NONE, for members are kept through a failover
+    """Refuse a Heartbeat; answer NONE while loading, as members survive a failover
     (protocol/groups.md#while-loading)."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.NONE
@@ -47,7 +44,7 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
     if member is None or member.is_excused:
         return out
     if member.expires_at_ms > ctx.now_ms:
-        out.timers.append(SetTimer(session_timer(group.group_id, member_id), member.expires_at_ms))
+        out.timers.append(SetTimer(TimerKey("session", group.group_id, member_id), member.expires_at_ms))
         return out
     why: Literal["new_member_expired", "session_expired"]
     why = "new_member_expired" if member.is_new else "session_expired"
@@ -58,7 +55,7 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
 
 
 def on_pending_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:
-    """Forget an assigned member id that did not join; the round stops waiting for it."""
+    """Drop an assigned member id that did not join; the rebalance no longer waits for it."""
     out = Outcome()
     if group.round.pending_join.pop(member_id, None) is not None:
         who = Who(member_id)

@@ -3,8 +3,7 @@
 The order of the checks: protocol/groups.md#joingroup.
 
 Deviations from Kafka: a JoinGroup that replaces a parked one of the same member has the older answered with
-REBALANCE_IN_PROGRESS instead of forgetting it; a static member that comes back counts as a member when the group is
-full.
+REBALANCE_IN_PROGRESS instead of dropping it; a rejoining static member counts as a member when the group is full.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from kohort.clock import uuid_text
 from kohort.config import BrokerConfig
 from kohort.coordinator.classic.evidence import change_of, note_fenced
 from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups, generation_of
-from kohort.coordinator.classic.member import NEW_MEMBER_TIMEOUT_MS, Member, Protocols, pending_timer, session_timer
+from kohort.coordinator.classic.member import NEW_MEMBER_TIMEOUT_MS, Member, Protocols
 from kohort.coordinator.classic.rebalance import (
     RemovalRequest,
     joined,
@@ -31,14 +30,25 @@ from kohort.coordinator.classic.round import Round, refuse_join, refuse_sync
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Change, StaticReplaced, Trigger, TriggerEvent
-from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer, TimerKey
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse
 
+FIRST_WITH_SKIPPED_ASSIGNMENT = 9
+FIRST_WITH_REQUIRED_ID = 4
+"""First version in which dynamic members join in two steps, so that a lost answer leaves no member (KIP-394)."""
+PROTOCOLS_MAX = 10_000
+"""Most protocols of one member. Kafka has no limit, and compares all of them at each join."""
+LATE_MS = 500
+"""Journal the vitals of a member that joins later than this."""
+METADATA_MAX_BYTES = 16 << 20
+"""Most metadata of one member, or assignments of one leader, unless batches may be larger. More would exceed the
+largest record; Kafka rejects it in SyncGroup, with the same error."""
+
 
 class NamedMetadata(Protocol):
-    """One protocol of a member, in a request or in a record."""
+    """Protocol name and metadata of a member, in a request or in a record."""
 
     @property
     def name(self) -> str: ...
@@ -48,35 +58,30 @@ class NamedMetadata(Protocol):
 
 
 def protocols_of(said: Iterable[NamedMetadata]) -> Protocols:
-    """Return the protocols in order of preference; of a name given twice the first stands.
+    """Return the protocols in order of preference; the first of a repeated name counts.
 
-    Without that, a member that names one twice would count as two who speak it, and the vote could fall on a protocol
-    that others do not speak.
+    A repeated name would count as two supporters, and the vote could fall on a protocol that other members lack.
     """
     by_name: dict[str, bytes] = {}
     for protocol in said:
-        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # a large one is gathered in a bytearray
+        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # large metadata is a bytearray
     return tuple(by_name.items())
 
 
 def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> int:
-    """Return the member's rebalance timeout in ms; v0 has none and uses the session timeout for both."""
+    """Return the member's rebalance timeout in ms; v0 uses the session timeout for both."""
     return message.rebalance_timeout_ms if request.api_version >= 1 else message.session_timeout_ms
 
 
 def update_member(rebalance: Round, member: Member, request: GroupRequest, protocols: Protocols) -> None:
-    message = request.message
-    assert isinstance(message, JoinGroupRequest)
+    message = request.message_as(JoinGroupRequest)
     rebalance.set_protocols(member, protocols)
     member.session_timeout_ms = message.session_timeout_ms
     member.rebalance_timeout_ms = rebalance_timeout_of(request, message)
 
 
-FIRST_WITH_SKIPPED_ASSIGNMENT = 9
-
-
 class PreviousIdentity(NamedTuple):
-    """The id under which a member had its place, and the group's leader then."""
+    """Previous member id of a static member, and the group's leader then."""
 
     member_id: str
     leader: str
@@ -85,16 +90,15 @@ class PreviousIdentity(NamedTuple):
 def replace_static_member(
     group: ClassicGroup, request: GroupRequest, old_id: str, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Give the place of ``old_id`` to ``member_id``; whatever the old id has parked is fenced."""
-    message = request.message
-    assert isinstance(message, JoinGroupRequest)
+    """Replace the member id of a static member; requests parked under the old id are fenced."""
+    message = request.message_as(JoinGroupRequest)
     rebalance = group.round
     old_leader = rebalance.leader
     member = rebalance.members[old_id]
     _fence_parked(group, member, out)
     protocols = protocols_of(message.protocols)
     change = change_of(rebalance, member, protocols, ctx)
-    out.timers.append(CancelTimer(session_timer(group.group_id, old_id)))
+    out.timers.append(CancelTimer(TimerKey("session", group.group_id, old_id)))
     rebalance.rename(member, member_id)
     update_member(rebalance, member, request, protocols)
     member.client_id, member.client_host = request.client_id, request.client_host
@@ -130,7 +134,7 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
 def _keep_generation(
     group: ClassicGroup, member: Member, before: PreviousIdentity, request: GroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """Change nothing but the member's id, which is written before the member is told of it."""
+    """Persist the new member id and answer, without a rebalance."""
     rebalance = group.round
     skips = request.api_version >= FIRST_WITH_SKIPPED_ASSIGNMENT
     leads = skips and rebalance.leader == member.member_id
@@ -156,23 +160,8 @@ def _keep_generation(
     out.replies.append(Reply(request, response))
 
 
-FIRST_WITH_REQUIRED_ID = 4
-"""From this version a dynamic member joins in two steps, so that a lost answer leaves no ghost behind (KIP-394)."""
-
-
-PROTOCOLS_MAX = 10_000
-"""Most protocols of one member. Kafka has no bound, and compares all of them at each join."""
-LATE_MS = 500
-"""Journal the vitals of a member that joins later than this."""
-METADATA_MAX_BYTES = 16 << 20
-"""Of all protocols of one member, or of all assignments of one leader, unless a batch may be larger. A group with more
-cannot be written; Kafka finds that out in SyncGroup, with the same error."""
-
-
 def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
-    """Raise ApiError for what can be refused without looking at the group."""
-    message = request.message
-    assert isinstance(message, JoinGroupRequest)
+    message = request.message_as(JoinGroupRequest)
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     if len(message.protocols) > PROTOCOLS_MAX:
@@ -181,22 +170,23 @@ def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
         )
     most_bytes = max(config.message_max_bytes, METADATA_MAX_BYTES)
     if sum(len(protocol.metadata) for protocol in message.protocols) > most_bytes:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the group could not be written: so much is no record")
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"member metadata exceeds the largest record ({most_bytes} bytes)"
+        )
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not low <= message.session_timeout_ms <= high:
         raise ApiError(
-            ErrorCode.INVALID_SESSION_TIMEOUT, f"{message.session_timeout_ms} ms is not between {low} and {high}"
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"session timeout {message.session_timeout_ms} ms is not between {low} and {high}",
         )
 
 
 def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Park the request until the round closes, or answer it at once.
+    """Park the request until the join phase ends, or answer it at once.
 
-    Only whoever has no member id yet can begin a group. The empty record of a new one is written before anyone is told
-    of it, and it stays, as it does in Kafka, even if this join is refused.
+    A join without member id creates a missing group; its empty record stays even if the join is refused, as in Kafka.
     """
-    message = request.message
-    assert isinstance(message, JoinGroupRequest)
+    message = request.message_as(JoinGroupRequest)
     created = message.group_id not in groups.by_id and not message.member_id
     group = groups.ensure(message.group_id, ctx.now_ms) if created else groups.check_group(message.group_id)
     out = Outcome()
@@ -207,7 +197,7 @@ def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> O
         return out
     if not group.round.supports(message.protocol_type, (p.name for p in message.protocols)):
         if not created:
-            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members speak")
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members support")
         out.replies.append(refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     elif message.member_id:
         _existing_member(group, request, message, ctx, out)
@@ -229,7 +219,7 @@ def _has_room(group: ClassicGroup, message: JoinGroupRequest, max_size: int) -> 
 def _refuse_full_group(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """Refuse a JoinGroup as the group is full; a member that rejoined too late is out of it."""
+    """Refuse a JoinGroup as the group is full; a late rejoining member is removed."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     note_fenced(group, request, ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED), ctx, out)
     if message.member_id in group.round.members:
@@ -250,7 +240,7 @@ def _new_member(
             replace_static_member(group, request, old_id, member_id, ctx, out)
     elif request.api_version >= FIRST_WITH_REQUIRED_ID:
         group.round.pending_join[member_id] = ctx.now_ms
-        timer = pending_timer(group.group_id, member_id)
+        timer = TimerKey("pending", group.group_id, member_id)
         out.timers.append(SetTimer(timer, ctx.now_ms + message.session_timeout_ms))
         out.replies.append(refuse_join(request, ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:
@@ -263,7 +253,7 @@ def _existing_member(
     rebalance = group.round
     if message.member_id in rebalance.pending_join:
         if message.group_instance_id is not None:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a static member cannot be pending")
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "static members have no pending member id")
         _add_member(group, request, message, message.member_id, ctx, out)
         return
     member = group.check_member(message.member_id, message.group_instance_id)
@@ -291,11 +281,11 @@ def _existing_member(
 def _add_member(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Add a member whose session is five minutes until its first generation begins (protocol/groups.md#new-members)."""
+    """Add a member with a session of five minutes until its first generation (protocol/groups.md#new-members)."""
     rebalance = group.round
     if member_id in rebalance.pending_join:
         del rebalance.pending_join[member_id]
-        out.timers.append(CancelTimer(pending_timer(group.group_id, member_id)))
+        out.timers.append(CancelTimer(TimerKey("pending", group.group_id, member_id)))
     member = Member(
         member_id=member_id,
         instance_id=message.group_instance_id,
@@ -313,7 +303,7 @@ def _add_member(
         rebalance.protocol_type = message.protocol_type
     rebalance.add(member)
     rebalance.park_join(member, request)
-    out.timers.append(SetTimer(session_timer(group.group_id, member_id), member.expires_at_ms))
+    out.timers.append(SetTimer(TimerKey("session", group.group_id, member_id), member.expires_at_ms))
     if rebalance.state is GroupState.PREPARING_REBALANCE:
         rebalance.new_member_added |= rebalance.initial
         note_arrival(group, ctx, out, member)

@@ -2,7 +2,7 @@
 
 The rules: protocol/groups.md#leavegroup.
 
-Deviation from Kafka: a parked SyncGroup of a member that leaves is answered UNKNOWN_MEMBER_ID, not left waiting.
+Deviation from Kafka: a parked SyncGroup of a departing member is answered UNKNOWN_MEMBER_ID, not left waiting.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from kohort.coordinator.classic.evidence import places_in
 from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups
-from kohort.coordinator.classic.member import pending_timer
 from kohort.coordinator.classic.rebalance import RemovalRequest, after_removal, maybe_close_round, remove_member
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import MemberRemoved, Trigger, Vitals, Who
-from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
@@ -23,9 +22,7 @@ FIRST_WITH_BATCH = 3
 
 
 def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Answer every entry for itself; if one is gone, those who remain must share anew."""
-    message = request.message
-    assert isinstance(message, LeaveGroupRequest)
+    message = request.message_as(LeaveGroupRequest)
     group = groups.by_id.get(message.group_id)
     batch = request.api_version >= FIRST_WITH_BATCH
     entries = message.members if batch else [MemberIdentity(member_id=message.member_id)]
@@ -66,13 +63,12 @@ def refuse_leave(request: GroupRequest, code: ErrorCode) -> Reply:
 def _remove_named(
     group: ClassicGroup | None, entry: MemberIdentity, request: GroupRequest, ctx: Context, out: Outcome
 ) -> tuple[Who, Vitals | None]:
-    """Remove whom ``entry`` names. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if group is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     rebalance = group.round
     if entry.member_id and entry.member_id in rebalance.pending_join:
         del rebalance.pending_join[entry.member_id]
-        out.timers.append(CancelTimer(pending_timer(group.group_id, entry.member_id)))
+        out.timers.append(CancelTimer(TimerKey("pending", group.group_id, entry.member_id)))
         who = Who(entry.member_id, request.client_id, request.client_host)
         out.journal.append(
             MemberRemoved(

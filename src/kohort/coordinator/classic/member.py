@@ -1,4 +1,4 @@
-"""A member of a classic group as its round knows it: protocols, timeouts, what it has parked.
+"""Member of a classic group: protocols, timeouts, session, parked requests.
 
 The rules: protocol/groups.md#members.
 """
@@ -12,30 +12,10 @@ from msgspec.structs import replace
 
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Vitals, Who
-from kohort.coordinator.outcome import GroupRequest, TimerKey
+from kohort.coordinator.outcome import GroupRequest
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
-"""The session of a member whose first generation is still to come, whatever it asked for.
-
-The rules: protocol/groups.md#new-members.
-"""
-
-
-def round_timer(group_id: str) -> TimerKey:
-    return TimerKey("round", group_id)
-
-
-def sync_timer(group_id: str) -> TimerKey:
-    return TimerKey("sync", group_id)
-
-
-def session_timer(group_id: str, member_id: str) -> TimerKey:
-    return TimerKey("session", group_id, member_id)
-
-
-def pending_timer(group_id: str, member_id: str) -> TimerKey:
-    """Return the key of the timer that forgets an id that was handed out and did not come back."""
-    return TimerKey("pending", group_id, member_id)
+"""Session timeout of a member before its first generation (protocol/groups.md#new-members)."""
 
 
 Protocols = tuple[tuple[str, bytes], ...]
@@ -43,10 +23,10 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 @dataclass(slots=True, kw_only=True)
 class Presence:
-    """Signs of life of a member of either protocol: its session, and evidence for the journal. Never persisted."""
+    """Session of a member of either protocol, and evidence for the journal. Never persisted."""
 
     expires_at_ms: int
-    """End of the session. Heartbeats move it without touching the timer, which checks it when it fires."""
+    """End of the session. Heartbeats move it; the timer checks it when it fires."""
     last_seen_ms: int
     connection: int = -1
     longest_gap_ms: int = 0
@@ -62,7 +42,6 @@ class Presence:
         self.connection = connection
 
     def evidence(self, session_timeout_ms: int, rebalance_timeout_ms: int, ctx: Context) -> Vitals:
-        """Return the signs of life as the journal has them."""
         stalled_ms, stalled_at_ms = ctx.evidence.stalls.since(self.last_seen_ms, ctx.now_ms)
         return Vitals(
             session_timeout_ms=session_timeout_ms,
@@ -80,7 +59,7 @@ class Presence:
 
 @dataclass(slots=True, kw_only=True)
 class Member(Presence):
-    """A member with its parked requests: at most one JoinGroup and one SyncGroup."""
+    """Member with its parked requests: at most one JoinGroup and one SyncGroup."""
 
     member_id: str
     instance_id: str | None
@@ -91,7 +70,7 @@ class Member(Presence):
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    """From its first join until the join phase completes; its session is five minutes for so long."""
+    """True from the first join until the join phase ends; the session is five minutes."""
     join: GroupRequest | None = None
     sync: GroupRequest | None = None
 
@@ -115,14 +94,11 @@ class Member(Presence):
 
     @property
     def is_excused(self) -> bool:
-        """Waits for an answer of ours, so its silence says nothing; a new member is not excused.
-
-        The rules: protocol/groups.md#sessions.
-        """
+        """True while a request is parked: the member waits for the broker; never for a new member
+        (protocol/groups.md#sessions)."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def note_commit(self, connection: int, now_ms: int) -> None:
-        """Note a commit; it renews the session."""
         self.commits += 1
         self.last_commit_ms = now_ms
         self.note_request(connection, now_ms)

@@ -1,4 +1,4 @@
-"""Open a round, close it, drop it: what JoinGroup, LeaveGroup and the timers have in common.
+"""Rebalance of a classic group: open a round, close it, drop it.
 
 The rules: protocol/groups.md#rebalances.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
-from kohort.coordinator.classic.member import Member, pending_timer, round_timer, session_timer, sync_timer
+from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.round import Round, refuse_join, refuse_parked, refuse_sync
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
@@ -23,7 +23,7 @@ from kohort.coordinator.journal import (
     Vitals,
     Who,
 )
-from kohort.coordinator.outcome import CancelTimer, Outcome, Reply, SetTimer
+from kohort.coordinator.outcome import CancelTimer, Outcome, Reply, SetTimer, TimerKey
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupResponse, JoinGroupResponseMember
@@ -31,17 +31,17 @@ from kohort.wire.messages.group_classic import JoinGroupResponse, JoinGroupRespo
 
 def keep_session(group: ClassicGroup, member: Member, ctx: Context, out: Outcome) -> None:
     member.renew_session(ctx.now_ms)
-    out.timers.append(SetTimer(session_timer(group.group_id, member.member_id), member.expires_at_ms))
+    out.timers.append(SetTimer(TimerKey("session", group.group_id, member.member_id), member.expires_at_ms))
 
 
 def open_round(
     group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger, arrived: Member | None = None
 ) -> None:
-    """Have every member join again. ``arrived``: member whose parked JoinGroup is the reason."""
+    """Begin a rebalance: every member must rejoin. ``arrived``: member whose parked JoinGroup is the cause."""
     rebalance = group.round
     if rebalance.state is GroupState.COMPLETING_REBALANCE:
         _drop_assignments(group, ctx, out)
-    out.timers.append(CancelTimer(sync_timer(group.group_id)))
+    out.timers.append(CancelTimer(TimerKey("sync", group.group_id)))
     rebalance.pending_sync.clear()
     rebalance.last_to_sync = None
     rebalance.initial = rebalance.state is GroupState.EMPTY
@@ -69,7 +69,7 @@ def open_round(
     if rebalance.all_joined and not rebalance.initial:
         close_round(group, ctx, out)
     else:
-        out.timers.append(SetTimer(round_timer(group.group_id), ctx.now_ms + timeout_ms))
+        out.timers.append(SetTimer(TimerKey("round", group.group_id), ctx.now_ms + timeout_ms))
 
 
 def _drop_assignments(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
@@ -82,7 +82,6 @@ def _drop_assignments(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member, vitals: Vitals | None = None) -> None:
-    """Journal a parked JoinGroup. ``vitals``: those before it, of a member that joined late."""
     assert member.join is not None
     out.journal.append(
         MemberArrived(
@@ -102,7 +101,7 @@ def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member
 
 
 def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_delay: bool = False) -> None:
-    """Close the round if everyone is here. The initial delay is waited out, unless ``cut_delay`` says otherwise."""
+    """End the join phase if all members joined, and unless the initial delay runs. ``cut_delay``: ignore the delay."""
     rebalance = group.round
     if (
         rebalance.state is GroupState.PREPARING_REBALANCE
@@ -113,8 +112,7 @@ def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_de
 
 
 def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """Close the round after the initial delay or the rebalance timeout; while new members come, the delay is
-    extended."""
+    """End the join phase after the initial delay or the rebalance timeout; new members extend the delay."""
     rebalance, out = group.round, Outcome()
     if rebalance.state is not GroupState.PREPARING_REBALANCE:
         return out
@@ -123,26 +121,26 @@ def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
         delay_ms = min(ctx.config.group_initial_rebalance_delay_ms, rebalance.remaining_ms)
         rebalance.remaining_ms = max(rebalance.remaining_ms - rebalance.delay_ms, 0)
         rebalance.delay_ms = delay_ms
-        out.timers.append(SetTimer(round_timer(group.group_id), ctx.now_ms + delay_ms))
+        out.timers.append(SetTimer(TimerKey("round", group.group_id), ctx.now_ms + delay_ms))
         return out
     close_round(group, ctx, out)
     return out
 
 
 def close_round(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    """End the join phase: a new generation of those who are here, or an empty group.
+    """End the join phase with the members that joined: a new generation, or an empty group.
 
-    Dynamic members that did not come are removed, static ones stay (protocol/groups.md#static-members). If nobody came,
-    static members are waited for once more.
+    Missing dynamic members are removed, static ones stay (protocol/groups.md#static-members). If no member joined, the
+    group waits once more for the static ones.
     """
     rebalance = group.round
     for late in [m for m in rebalance.members.values() if m.join is None and not m.is_static]:
         remove_member(group, ctx, out, late.member_id, "join_timeout")
     if rebalance.members and not rebalance.awaiting_join:
-        timeout_ms = max(rebalance.rebalance_timeout_ms(), 1)  # what clients ask for is not checked: time must move on
-        out.timers.append(SetTimer(round_timer(group.group_id), ctx.now_ms + timeout_ms))
+        timeout_ms = max(rebalance.rebalance_timeout_ms(), 1)  # client timeouts may be 0 or negative: time must advance
+        out.timers.append(SetTimer(TimerKey("round", group.group_id), ctx.now_ms + timeout_ms))
         return
-    out.timers.append(CancelTimer(round_timer(group.group_id)))
+    out.timers.append(CancelTimer(TimerKey("round", group.group_id)))
     rebalance.generation_id = group.next_generation_id()
     rebalance.initial = False
     if rebalance.members:
@@ -180,7 +178,7 @@ def _begin_generation(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
         request = rebalance.take_join(member)
         if request is not None:
             out.replies.append(Reply(request, joined(rebalance, member)))
-    out.timers.append(SetTimer(sync_timer(group.group_id), ctx.now_ms + rebalance.rebalance_timeout_ms()))
+    out.timers.append(SetTimer(TimerKey("sync", group.group_id), ctx.now_ms + rebalance.rebalance_timeout_ms()))
 
 
 def _note_closed(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
@@ -200,7 +198,6 @@ def _note_closed(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def joined(rebalance: Round, member: Member) -> JoinGroupResponse:
-    """Return the answer to a JoinGroup: with every member's metadata for the leader alone."""
     return JoinGroupResponse(
         generation_id=rebalance.generation_id,
         protocol_type=rebalance.protocol_type,
@@ -221,7 +218,7 @@ def members_for_leader(rebalance: Round) -> list[JoinGroupResponseMember]:
 
 
 class RemovalRequest(NamedTuple):
-    """The request that removes a member, for the journal; ``by`` where another than the member sent it."""
+    """Request that removes a member, for the journal; ``by``: the client, if not the member itself."""
 
     reason: str | None = None
     api_version: int | None = None
@@ -234,9 +231,9 @@ NO_REQUEST: Final = RemovalRequest()
 def remove_member(
     group: ClassicGroup, ctx: Context, out: Outcome, member_id: str, why: Removal, request: RemovalRequest = NO_REQUEST
 ) -> Member:
-    """Take a member out of the round; what it has parked is refused. The caller decides what follows from it."""
+    """Remove a member and refuse its parked requests; the caller handles the consequences."""
     member = group.round.remove(member_id)
-    out.timers.append(CancelTimer(session_timer(group.group_id, member_id)))
+    out.timers.append(CancelTimer(TimerKey("session", group.group_id, member_id)))
     if member.join is not None:
         out.replies.append(refuse_join(member.join, ErrorCode.UNKNOWN_MEMBER_ID, ""))
         member.join = None
@@ -259,7 +256,7 @@ def remove_member(
 
 
 def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger) -> None:
-    """Open a round for the remaining members, or close the open round if it is complete now."""
+    """Rebalance the remaining members, or end a join phase that is now complete."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         open_round(group, ctx, out, trigger)
     else:
@@ -267,7 +264,6 @@ def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trig
 
 
 def begin_sessions(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    """Give every member of a round that was just read from the log its full session (protocol/groups.md#loading)."""
     rebalance = group.round
     group.last_generation_id = max(group.last_generation_id, rebalance.generation_id)
     counts = ((topic, ctx.topics.partition_count(topic)) for topic in sorted(rebalance.subscribed_topics or ()))
@@ -277,10 +273,9 @@ def begin_sessions(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
-    """Refuse all who wait and go back to what is written, as a failover would: records could not be appended.
+    """Refuse parked requests and return to the persisted generation after a failed append.
 
-    If members were told of a later generation than the written one, they must join again at once, so that no member
-    sees a generation go back.
+    Members that received a later generation must rejoin at once, so that no member sees its generation decrease.
     """
     out = Outcome()
     generation_id = group.round.generation_id
@@ -297,6 +292,6 @@ def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
 
 def cancel_timers(group: ClassicGroup, out: Outcome) -> None:
     group_id = group.group_id
-    out.timers += [CancelTimer(round_timer(group_id)), CancelTimer(sync_timer(group_id))]
-    out.timers += [CancelTimer(pending_timer(group_id, m)) for m in group.round.pending_join]
-    out.timers += [CancelTimer(session_timer(group_id, m)) for m in group.round.members]
+    out.timers += [CancelTimer(TimerKey("round", group_id)), CancelTimer(TimerKey("sync", group_id))]
+    out.timers += [CancelTimer(TimerKey("pending", group_id, m)) for m in group.round.pending_join]
+    out.timers += [CancelTimer(TimerKey("session", group_id, m)) for m in group.round.members]

@@ -1,8 +1,7 @@
-"""The round: everything of a classic group that is not written, and so may be dropped at any time.
+"""Volatile state of a classic group: members, parked requests, progress of the rebalance.
 
-A round starts as the image of what the log says (``Round.of``) and is changed by decisions until a leader's
-assignment is written; then the log says what the round says, and it goes on from there. Counters are kept, so that a
-join or a heartbeat costs the same in a group of a thousand as in a group of two.
+A round starts from the persisted generation (``Round.of``) and may be dropped until the leader's assignment is
+persisted. Counters keep the cost of a join or heartbeat independent of the group's size.
 """
 
 from __future__ import annotations
@@ -28,13 +27,16 @@ from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRespon
 from kohort.wire.messages.group_records import GroupMetadataValue
 
 FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
-"""From this version an answer may leave the protocol's name out (KIP-559)."""
+"""First version whose error answer may omit the protocol name (KIP-559)."""
+NAMES_PARSED_MAX: Final = 20_000
+"""Most topic names parsed per generation from different subscriptions: some 25 ms."""
+SUBSCRIPTIONS_COMPARED: Final = 8
+"""Subscriptions compared with the next one; most differ in owned partitions only."""
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
-    """Answer a JoinGroup with ``code``, naming the member id that the client should know: its own, unless given."""
-    message = request.message
-    assert isinstance(message, JoinGroupRequest)
+    """Answer a JoinGroup with ``code`` and a member id, by default the request's."""
+    message = request.message_as(JoinGroupRequest)
     name = None if request.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
     told_id = message.member_id if member_id is None else member_id
     return Reply(request, JoinGroupResponse(error_code=code, protocol_name=name, member_id=told_id))
@@ -53,14 +55,8 @@ def refuse_parked(members: Iterable[Member], code: ErrorCode, out: Outcome) -> N
         member.join = member.sync = None
 
 
-NAMES_PARSED_MAX: Final = 20_000
-"""Most topic names that a generation parses from different subscriptions: some 25 ms."""
-SUBSCRIPTIONS_COMPARED: Final = 8
-"""Subscriptions that the next one is compared with: those of most groups are equal but for their owned partitions."""
-
-
 class Round:
-    """Members with their parked requests, and how far the rebalance has come."""
+    """Members with their parked requests, and the state of the rebalance."""
 
     def __init__(self, state: GroupState, state_since_ms: int, generation_id: int) -> None:
         self.state = state
@@ -72,18 +68,18 @@ class Round:
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}
         self.pending_join: dict[str, int] = {}
-        """Assigned member ids that have not joined yet, with the time of their assignment."""
+        """Assigned member ids without a join, with the time of their assignment."""
         self.pending_sync: set[str] = set()
         self.awaiting_join = 0
         self.supporters: Counter[str] = Counter()
         self.subscribed_topics: frozenset[str] | None = frozenset()
-        """Topics of the generation; None if they are unknown, which counts as all topics."""
+        """Topics of the generation; None if unknown, which counts as all topics."""
         self.partition_counts: dict[str, int] = {}
-        """Evidence: the size of those topics when the generation began."""
-        # The join phase.
+        """Partition counts of those topics at the begin of the generation, as evidence."""
+        # Join phase.
         self.opened_at_ms = state_since_ms
         self.initial = False
-        """Opened from Empty: the initial delay runs, and is extended while members come."""
+        """The rebalance began in an empty group: the initial delay runs."""
         self.new_member_added = False
         self.delay_ms = 0
         self.remaining_ms = 0
@@ -94,7 +90,7 @@ class Round:
 
     @classmethod
     def of(cls, persisted: GroupMetadataValue | None, now_ms: int) -> Round:
-        """Return the round as the log has it (protocol/groups.md#loading): with members Stable, without them Empty."""
+        """Return the round of a persisted generation: Stable with members, else Empty."""
         if persisted is None:
             return cls(GroupState.EMPTY, now_ms, 0)
         since_ms = persisted.current_state_timestamp
@@ -137,7 +133,6 @@ class Round:
         self.supporters.update(name for name, _ in member.protocols)
 
     def remove(self, member_id: str) -> Member:
-        """Take the member out; the first of those who remain leads if it led. Its parked requests are the caller's."""
         member = self.members.pop(member_id)
         if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
             del self.instances[member.instance_id]
@@ -150,7 +145,6 @@ class Round:
         return member
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member that is back its new id: it keeps its assignment and its leadership."""
         old_id = member.member_id
         del self.members[old_id]
         member.member_id = member_id
@@ -177,7 +171,7 @@ class Round:
     # Parked requests.
 
     def park_join(self, member: Member, request: GroupRequest) -> GroupRequest | None:
-        """Hold the member's JoinGroup until the join phase is over; returns an older one that it replaces."""
+        """Park the member's JoinGroup until the join phase ends; return an older one that it replaces."""
         older, member.join = member.join, request
         if older is None:
             self.awaiting_join += 1
@@ -189,28 +183,26 @@ class Round:
             self.awaiting_join -= 1
         return request
 
-    # What the members amount to.
+    # Properties of all members.
 
     @property
     def all_joined(self) -> bool:
         return self.awaiting_join == len(self.members) and not self.pending_join
 
     def rebalance_timeout_ms(self) -> int:
-        """Return the longest that a member asks for (protocol/groups.md#rebalances)."""
+        """Return the longest rebalance timeout of the members (protocol/groups.md#rebalances)."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Tell whether someone with these protocols can be a member (protocol/groups.md#protocols-that-fit)."""
+        """Return True if a client with these protocols may join (protocol/groups.md#protocols-that-fit)."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self.supporters[n] == len(self.members) for n in names)
 
     def vote(self) -> str | None:
-        """Return the protocol of the next generation: each member votes for the first of its own that all speak.
+        """Select the protocol of the next generation: each member votes for its first protocol that all support.
 
-        The rules: protocol/groups.md#protocol-vote.
-
-        Of equally many votes, the one that the first member puts first wins.
+        Of equal votes, the first member's preference wins. The rules: protocol/groups.md#protocol-vote.
         """
         candidates = {name for name, count in self.supporters.items() if count == len(self.members)}
         votes: Counter[str] = Counter()
@@ -225,7 +217,7 @@ class Round:
         return next(name for name, _ in first.protocols if votes[name] == most)
 
     def parse_subscriptions(self) -> None:
-        """Parse the topics that the members subscribe to, once per generation; of very many none is known."""
+        """Parse the members' subscribed topics, once per generation; None for very many names."""
         self.subscribed_topics = None
         if not self.members:
             self.subscribed_topics = frozenset()
@@ -239,7 +231,7 @@ class Round:
 
 
 def _topics_of(blobs: Iterable[bytes]) -> frozenset[str] | None:
-    """Return all topics of these subscriptions; None where their names are too many. Raises ProtocolError."""
+    """Return all topics of the subscriptions; None for too many names. Raises ProtocolError."""
     topics: set[str] = set()
     parsed: deque[bytes] = deque(maxlen=SUBSCRIPTIONS_COMPARED)
     left = NAMES_PARSED_MAX

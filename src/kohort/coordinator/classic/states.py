@@ -1,34 +1,27 @@
-"""The states of a classic group, as a table: the theory of them, for whoever edits it (protocol/groups.md).
+"""States of a classic group and their transitions (protocol/groups.md).
 
-What the states are
--------------------
-Empty                Nobody is a member. There may be committed offsets, a written generation without members, and ids
-                     that were handed out and did not come back yet. It says nothing of whether the group is written.
-PreparingRebalance   The round is open: members join, each JoinGroup is parked until all are here or the time is up.
-CompletingRebalance  The round is closed: everyone was told the generation and its leader. SyncGroups are parked until
-                     the leader's brings the assignment.
-Stable               The assignment is written. A SyncGroup is answered at once.
-Dead                 This broker does not coordinate the group any more: whoever still holds it may do nothing with it.
+States
+------
+Empty                No members. Offsets, an empty persisted generation and assigned member ids may exist.
+PreparingRebalance   Join phase: each JoinGroup is parked until all members joined, or the timeout.
+CompletingRebalance  Members have the generation and leader. Each SyncGroup is parked until the leader's arrives.
+Stable               The assignment is persisted; a SyncGroup is answered at once.
+Dead                 Another broker coordinates the group.
 
-Who may change them
--------------------
-A state is part of the round, not of what is written. ``Round.move_to`` is the only way to another one, and asserts the
-table below. ``Round.of`` begins at Stable or Empty, as the log says; dropping a round begins again there. Decisions
-call ``move_to`` (rebalance.py opens and closes the round, sync.py makes it Stable), unloading makes it Dead
-(shard.py). Replay changes no state: it changes ``ClassicGroup.persisted``.
+The state is volatile, part of the round: ``Round.move_to`` asserts the table below, ``Round.of`` begins at Stable or
+Empty. rebalance.py opens and closes the round, sync.py makes it Stable, shard.py makes it Dead. Replay changes
+``ClassicGroup.persisted``, never the state.
 
 Rules
 -----
-1. What waits in a state has a timer that ends the wait: the round timer in PreparingRebalance, the sync timer in
-   CompletingRebalance (and in Stable, until the last member has request), a session timer for each member that has no
-   request parked. ``invariants.check_waits`` holds it after every event.
-2. No JoinGroup is parked outside of PreparingRebalance, and no SyncGroup outside of CompletingRebalance: whoever leaves
-   one of these states answers, or refuses, all that is parked there.
-3. Stable is entered with the record of the generation in the same outcome. If it cannot be appended, the round is
-   dropped, and the state with it; so a Stable group is one that a failover would find as it is.
-4. A generation begins with CompletingRebalance, or with Empty when nobody is left, and nowhere else.
-5. To add a state, or a way: change the table, say here what may wait in it and which timer ends that, and see
-   ``invariants.py``, ``describe.py`` (the name is shown to administrators) and ``make docs``, which draws the table.
+1. Every wait has a timer (``invariants.check_waits``): the round timer in PreparingRebalance, the sync timer in
+   CompletingRebalance and in Stable until the last SyncGroup, a session timer for each member without parked request.
+2. A JoinGroup is parked in PreparingRebalance only, a SyncGroup in CompletingRebalance only: leaving the state answers
+   all of them.
+3. Stable comes with the generation's record in one outcome. A failed append drops the round with its state, so a
+   failover finds every Stable group unchanged.
+4. A generation begins with CompletingRebalance, or with Empty if no member is left.
+5. A new state or transition needs: the table, its waits and timers here, ``invariants.py``, ``make docs``.
 """
 
 from __future__ import annotations
@@ -38,7 +31,7 @@ from typing import Final
 
 
 class GroupState(Enum):
-    """The value is the name on the wire."""
+    """State by its name on the wire."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

@@ -1,9 +1,9 @@
-"""SyncGroup (14) v0-5: the leader's assignment becomes the written generation (KIP-345, KIP-559).
+"""SyncGroup (14) v0-5: the leader's assignment becomes the persisted generation (KIP-345, KIP-559).
 
 The rules: protocol/groups.md#syncgroup.
 
 Deviation from Kafka: a SyncGroup that replaces a parked one of the same member has the older answered with
-REBALANCE_IN_PROGRESS instead of forgetting it.
+REBALANCE_IN_PROGRESS instead of dropping it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kohort.config import BrokerConfig
 from kohort.coordinator.classic.evidence import moves_between, owners_of
 from kohort.coordinator.classic.group import ClassicGroup, ClassicGroups, generation_of
 from kohort.coordinator.classic.join import METADATA_MAX_BYTES
-from kohort.coordinator.classic.member import Member, sync_timer
+from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.rebalance import keep_session, open_round, remove_member
 from kohort.coordinator.classic.round import Round, refuse_sync
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import AssignmentWritten, RoundSettled, Trigger
-from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupResponse
@@ -30,9 +30,7 @@ FIRST_WITH_PROTOCOL = 5
 
 
 def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
-    """Raise ApiError for what can be refused without looking at the group."""
-    message = request.message
-    assert isinstance(message, SyncGroupRequest)
+    message = request.message_as(SyncGroupRequest)
     named = message.protocol_type is not None and message.protocol_name is not None
     if request.api_version >= FIRST_WITH_PROTOCOL and not named:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "protocol type and name are mandatory from v5")
@@ -40,13 +38,12 @@ def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     most_bytes = max(config.message_max_bytes, METADATA_MAX_BYTES)
     if sum(len(assigned.assignment) for assigned in message.assignments) > most_bytes:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the group could not be written: so much is no record")
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"assignments exceed the largest record ({most_bytes} bytes)")
 
 
 def decide_sync(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Answer in a stable group; else wait for the leader, whose SyncGroup makes the generation the written one."""
-    message = request.message
-    assert isinstance(message, SyncGroupRequest)
+    """Answer in a stable group; else park until the leader's SyncGroup persists the generation."""
+    message = request.message_as(SyncGroupRequest)
     group = groups.check_group(message.group_id)
     rebalance = group.round
     member = group.check_member(message.member_id, message.group_instance_id)
@@ -75,7 +72,7 @@ def _check_protocol(rebalance: Round, message: SyncGroupRequest) -> None:
     if type_differs or name_differs:
         raise ApiError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"the group speaks {rebalance.protocol_type}/{rebalance.protocol_name}",
+            f"the group's protocol is {rebalance.protocol_type}/{rebalance.protocol_name}",
         )
 
 
@@ -92,7 +89,7 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
             out.replies.append(Reply(member.sync, synced(rebalance, member)))
             member.sync = None
             keep_session(group, member, ctx, out)
-    value = generation_of(rebalance, joined_ms)  # as Kafka, which writes the record before it moves on
+    value = generation_of(rebalance, joined_ms)  # as Kafka, which builds the record before the state changes
     out.records.append(GroupWritten(group.group_id, value))
     out.evidence = partial(_assignment_written, group.group_id, group.persisted, value, ctx.now_ms, took_ms)
 
@@ -112,12 +109,11 @@ def _assignment_written(
 
 
 def _note_synced(group: ClassicGroup, member: Member, ctx: Context, out: Outcome) -> None:
-    """Cancel the sync timer when the last member of the generation has asked for its assignment."""
     rebalance = group.round
     if member.member_id in rebalance.pending_sync:
         rebalance.pending_sync.remove(member.member_id)
         if not rebalance.pending_sync:
-            out.timers.append(CancelTimer(sync_timer(group.group_id)))
+            out.timers.append(CancelTimer(TimerKey("sync", group.group_id)))
             rebalance.last_to_sync = member.who
     if rebalance.state is GroupState.STABLE and not rebalance.pending_sync and rebalance.last_to_sync is not None:
         took_ms = ctx.now_ms - rebalance.assigned_at_ms
@@ -140,10 +136,7 @@ def synced(rebalance: Round, member: Member) -> SyncGroupResponse:
 
 
 def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """Remove the members of the generation that did not ask for their assignment in time.
-
-    The rules: protocol/groups.md#rebalances.
-    """
+    """Remove the members without a SyncGroup in time (protocol/groups.md#rebalances)."""
     rebalance, out = group.round, Outcome()
     if rebalance.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not rebalance.pending_sync:
         return out

@@ -1,4 +1,4 @@
-"""Journal entries of a consumer group: steps of members towards the target, and refused requests."""
+"""Journal entries of consumer groups: epochs, targets, reconciliation, refused requests."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def note_reconciled(
     reconciliation: ReconciliationTarget,
     ctx: Context,
 ) -> MemberReconciled:
-    """Return the entry of a member's step; note when its revocation began, and when its partitions became unowned."""
+    """Return the entry of a reconciliation step; note begun revocations and unowned partitions."""
     volatile, now_ms = group.volatile, ctx.now_ms
     held_before, held_after = set(places(before)), set(places(after))
     revoked = held_before - held_after
@@ -176,7 +176,6 @@ def note_fenced_in_consumer_group(
     out: Outcome,
     tried: RefusedOffsets = NO_COMMIT,
 ) -> None:
-    """Count and journal a refusal in a consumer group."""
     volatile = group.volatile
     if volatile.fenced_in_epoch != group.epoch:
         volatile.fenced_in_epoch = group.epoch

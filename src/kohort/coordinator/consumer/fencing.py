@@ -1,4 +1,4 @@
-"""Members that leave a consumer group or are removed from it, static members that leave for a while, and tombstones.
+"""Members that leave or expire, static members that leave temporarily, and tombstones.
 
 The rules: protocol/consumer-groups.md#members-and-epochs, protocol/consumer-groups.md#timers.
 """
@@ -11,10 +11,10 @@ from kohort.coordinator.consumer.group import ConsumerGroups, ModernGroup, check
 from kohort.coordinator.consumer.group_epoch import hash_without
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.reconcile import NO_PARTITIONS, AssignedPartitions, CurrentAssignment, value_of
-from kohort.coordinator.consumer.sessions import cancel_member_timers, revocation_timer, vitals_of
+from kohort.coordinator.consumer.sessions import cancel_member_timers, vitals_of
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, EpochEvent, EpochRaised, StaticAway
-from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey
 from kohort.coordinator.records import (
     ConsumerGroupRecord,
     CurrentWritten,
@@ -39,9 +39,9 @@ from kohort.wire.messages.group_consumer import (
 
 
 def group_tombstones(group: ModernGroup, member_ids: Collection[str] | None = None) -> list[ConsumerGroupRecord]:
-    """Return what takes everything of a group but its offsets from the log; the last one is the group's end.
+    """Return the tombstones of a group except its offsets; the epoch's tombstone comes last.
 
-    ``member_ids`` are those that are written by then; None: those that the group has.
+    ``member_ids``: members persisted by then; None: the group's members.
     """
     group_id = group.group_id
     written = group.members if member_ids is None else member_ids
@@ -65,10 +65,7 @@ def tombstones_of_member(group_id: str, member_id: str) -> list[Record]:
 def remove_members(
     group: ModernGroup, gone: Sequence[ConsumerMember], cause: EpochCause, ctx: Context, out: Outcome
 ) -> None:
-    """Take ``gone`` out of the group, all with one epoch; what they have may be given to others from then on.
-
-    It goes for whatever removes members: LeaveGroup of several, a timer, a conversion. ``cause`` is the journal's.
-    """
+    """Remove members with one epoch bump; their partitions become free."""
     group_id = group.group_id
     for member in gone:
         out.records += tombstones_of_member(group_id, member.member_id)
@@ -103,9 +100,8 @@ def remove_member(group: ModernGroup, member: ConsumerMember, event: EpochEvent,
 
 
 def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Take a member out, or keep its place. Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-    message = request.message
-    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    """Remove a leaving member. Raises GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    message = request.message_as(ConsumerGroupHeartbeatRequest)
     group = check_consumer_group(groups, message.group_id)
     if message.instance_id is None:
         member = group.check_member(message.member_id)
@@ -123,7 +119,7 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
 
 
 def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: Outcome) -> None:
-    """Keep the place of a static member until its session ends; its pending revocations are done."""
+    """Keep a static member's partitions until its session ends; its pending revocations are complete."""
     current = member.current
     away = CurrentAssignment(
         LEAVING_FOR_A_WHILE_EPOCH,
@@ -133,7 +129,7 @@ def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: O
         NO_PARTITIONS,
     )
     out.records.append(CurrentWritten(group.group_id, member.member_id, value_of(away)))
-    out.timers.append(CancelTimer(revocation_timer(group.group_id, member.member_id)))
+    out.timers.append(CancelTimer(TimerKey("revocation", group.group_id, member.member_id)))
     let_go = ((topic, p, epoch) for topic, of in current.pending.items() for p, epoch in of.items())
     group.volatile.note_released(let_go, ctx.now_ms)
     out.journal.append(StaticAway(at_ms=ctx.now_ms, group=group.group_id, who=member.who))

@@ -1,4 +1,4 @@
-"""When the epoch of a consumer group rises with a heartbeat; the hash that changes with its topics; its options.
+"""Group epoch of a consumer group: its rises, the hash of its topics, its settings.
 
 The rules: protocol/consumer-groups.md#group-epoch, protocol/consumer-groups.md#options-of-groups.
 """
@@ -17,17 +17,16 @@ from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, Who
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 
+ConsumerMetadata = ConsumerGroupMemberMetadataValue
+
 
 class GroupSettings(NamedTuple):
-    """Times in milliseconds."""
-
     session_timeout_ms: int
     heartbeat_interval_ms: int
     assignment_interval_ms: int
 
 
 def settings_of(group_id: str, ctx: Context) -> GroupSettings:
-    """Return the settings in force for a group, existing or not."""
     config = ctx.config
     if own := ctx.options_of_group(group_id):
         return GroupSettings(
@@ -40,11 +39,8 @@ def settings_of(group_id: str, ctx: Context) -> GroupSettings:
     )
 
 
-ConsumerMetadata = ConsumerGroupMemberMetadataValue
-
-
 class RaisedEpoch(NamedTuple):
-    """The next epoch of a group, with the hash to be written, and why."""
+    """Next epoch of a group, with its metadata hash and cause."""
 
     epoch: int
     metadata_hash: int
@@ -52,7 +48,7 @@ class RaisedEpoch(NamedTuple):
 
 
 def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:
-    """Return the existing topics of the group, and those before where topics changed since the last heartbeat."""
+    """Return the group's existing topics; and the previous ones if topics changed since the last heartbeat."""
     topics = group.volatile.topics
     if topics is None:
         topics = group.volatile.topics = TopicsOfGroup()
@@ -64,7 +60,7 @@ def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dic
 def changed_names(
     group: ModernGroup, before: Collection[ConsumerMetadata], after: ConsumerMetadata | None
 ) -> tuple[list[str], list[str]]:
-    """Return the names that the group subscribes to, and those that it does not, once ``after`` replaces ``before``."""
+    """Return the topics that the group begins and ceases to subscribe to when ``after`` replaces ``before``."""
     stays = set() if after is None else set(after.subscribed_topic_names)
     begun = [name for name in stays if not group.subscribes_to(name)]
     fewer = Counter(name for metadata in before for name in metadata.subscribed_topic_names)
@@ -84,7 +80,7 @@ def changed_names(
 
 
 def hash_without(group: ModernGroup, gone: Collection[ConsumerMetadata], ctx: Context) -> int:
-    """Return the hash of the topics of the group once the members that subscribe to ``gone`` are removed."""
+    """Return the topic hash of the group without the removed members."""
     return current_topics(group, ctx)[0].hash_with(*changed_names(group, gone, None), ctx.topics)
 
 
@@ -104,9 +100,11 @@ def _partitions_changed(
 def preferred_assignor(
     group: ModernGroup, ctx: Context, before: ConsumerMetadata | None = None, after: ConsumerMetadata | None = None
 ) -> str:
-    """Return the assignor that most members ask for, with ``after`` in place of ``before``; nobody: the first of
-    the broker's. Of several that as many ask for it is the first of Kafka's table, whoever says so, and when: with
-    Kafka it is the one that the heartbeat names, so that each heartbeat of some members raises the epoch."""
+    """Return the assignor that most members prefer, with ``after`` in place of ``before``.
+
+    Without votes it is the broker's first. Of equal votes, the first in Kafka's table order wins. In Kafka the
+    heartbeat's sender decides, so that alternating heartbeats raise the epoch.
+    """
     votes = group.assignor_votes
     if before is not after and (before is None or after is None or before.server_assignor != after.server_assignor):
         votes = votes.copy()
@@ -124,9 +122,9 @@ def preferred_assignor(
 def raised_epoch(
     group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: Who, ctx: Context
 ) -> RaisedEpoch | None:
-    """Return the epoch that a heartbeat makes of the group's, or None: nothing that matters to the target changed.
+    """Return the epoch after a heartbeat; None if the target stays valid.
 
-    ``before`` is what the member, or the one whose place it takes, had said; None: it is new.
+    ``before``: previous metadata of the member, or of the static member that it replaces; None for a new member.
     """
     cause = None if before is after else _change_of_member(group, before, after, who)
     if cause is None and before is not after:
@@ -134,8 +132,7 @@ def raised_epoch(
         if assignor != preferred_assignor(group, ctx):
             cause = EpochCause(event="assignor_changed", who=who, assignor=assignor)
     if cause is None and group.volatile.converted_amid_rebalance:
-        # Whoever comes in place of a static member changes nothing: no epoch would rise, and all would stay without
-        # partitions, as with Kafka 4.4.
+        # A member that replaces a static one changes nothing else: without a new epoch none would get partitions.
         cause = EpochCause(event="converted", who=who)
     group.volatile.converted_amid_rebalance = False
     version = ctx.topics.version
@@ -158,7 +155,7 @@ def _change_of_member(
     names_before, names = [] if before is None else before.subscribed_topic_names, after.subscribed_topic_names
     regex_before = (before.subscribed_topic_regex if before is not None else None) or ""
     regex = after.subscribed_topic_regex or ""
-    # A new expression that nobody has resolved yet matches nothing: what it is found to match raises the epoch later.
+    # An unresolved pattern matches nothing; its resolution raises the epoch later.
     resolved = regex != regex_before and (not regex or regex in group.regexes)
     if names == names_before and not resolved:
         return None

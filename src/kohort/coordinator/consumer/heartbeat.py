@@ -1,8 +1,7 @@
-"""ConsumerGroupHeartbeat (68) v0-1: the whole decision on one page, from the member to its next assignment.
+"""ConsumerGroupHeartbeat (68) v0-1: the whole decision, from the member to its next assignment.
 
-The rules: protocol/consumer-groups.md#heartbeats, protocol/consumer-groups.md#group-epoch. Each step is computed on
-values, from the result of the step before; the group changes when the records are replayed. The journal comes last,
-from the differences between before and after (``evidence.note_changes``).
+The rules: protocol/consumer-groups.md#heartbeats, protocol/consumer-groups.md#group-epoch. Each step computes values;
+replaying the records changes the group. The journal follows from the differences (``evidence.note_changes``).
 """
 
 from __future__ import annotations
@@ -32,9 +31,7 @@ from kohort.coordinator.consumer.sessions import (
     await_revocation,
     begin_sessions_of,
     cancel_member_timers,
-    rejoin_timer,
     renew_session,
-    resync_timer,
 )
 from kohort.coordinator.consumer.subscription import check_regex, is_full, updated_metadata
 from kohort.coordinator.consumer.target import (
@@ -45,7 +42,7 @@ from kohort.coordinator.consumer.target import (
     target_epoch_record,
 )
 from kohort.coordinator.context import Context
-from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey, TimerKind
 from kohort.coordinator.records import CurrentWritten, EpochWritten, MemberWritten, RegexResolved, TargetWritten
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataValue
@@ -62,12 +59,8 @@ from kohort.wire.messages.group_consumer import (
 def decide_consumer_heartbeat(
     groups: ConsumerGroups, group: ModernGroup, request: GroupRequest, ctx: Context
 ) -> Outcome:
-    """Add a member, or take it a step further. ``group`` may exist only once the records are replayed.
-
-    Raises ApiError with Kafka's message.
-    """
-    message = request.message
-    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    """Join a member, or reconcile it. ``group`` may exist only after replay. Raises ApiError with Kafka's message."""
+    message = request.message_as(ConsumerGroupHeartbeatRequest)
     out = Outcome(round_changed=False)
     owned = _owned_partitions(message)
     arrival = find_sender(group, message, owned, ctx)
@@ -89,15 +82,11 @@ def decide_consumer_heartbeat(
 
 
 def _begin_session(groups: ConsumerGroups, member_id: str, request: GroupRequest, ctx: Context) -> Outcome:
-    message = request.message
-    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    message = request.message_as(ConsumerGroupHeartbeatRequest)
     out = begin_sessions_of(groups, message.group_id, member_id, request.connection, ctx)
     group = groups.consumer[message.group_id]
     out.timers += refresh_timers(group, group.members[member_id].metadata, request, ctx)
     return out
-
-
-# The member: protocol/consumer-groups.md#members-and-epochs.
 
 
 def find_sender(
@@ -124,13 +113,13 @@ def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
 
 
 def replacement_of(group: ModernGroup, static_member: ConsumerMember, member_id: str) -> Arrival:
-    """Return the member that takes the place of a static member under a new id."""
+    """Return the member that replaces a static member under a new id."""
     current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
 
 
 def check_room(group: ModernGroup, member_id: str, instance_id: str | None, ctx: Context) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED for one member too many: neither known, nor in a static member's place."""
+    """Raise GROUP_MAX_SIZE_REACHED for a new member of a full group."""
     most = ctx.config.group_consumer_max_size
     if len(group.members) >= most and not (member_id in group.members or instance_id in group.instances):
         problem = f"The consumer group has reached its maximum capacity of {most} members."
@@ -149,7 +138,7 @@ def _check_heartbeat(
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: OwnedPartitions | None) -> None:
-    """Raise FENCED_MEMBER_EPOCH unless the epoch is the member's, or the one before where its answer may be lost."""
+    """Raise FENCED_MEMBER_EPOCH unless the epoch is current, or the previous one after a lost response."""
     if epoch == member.epoch:
         return
     if epoch < member.epoch and epoch == member.current.previous_epoch and _is_among(owned, member.current.assigned):
@@ -177,15 +166,12 @@ def _check_released(static_member: ConsumerMember, member_id: str) -> None:
         )
 
 
-# The group, and the member's next step.
-
-
 def advance(
     group: ModernGroup, beat: Beat, ctx: Context, out: Outcome, *, becomes_classic: bool = False
 ) -> CurrentAssignment:
-    """Decide on metadata, group epoch, target and assignment, in this order; returns the member's next assignment.
+    """Decide on metadata, group epoch, target and assignment, in this order; return the next assignment.
 
-    A group that ``becomes_classic`` computes no target, and the member stays where it is if one would be due.
+    If the group ``becomes_classic``, no target is computed, and a due target leaves the member's assignment unchanged.
     """
     if beat.arrival.replaces is not None:
         _take_place(group, beat.arrival, beat.arrival.replaces, out)
@@ -202,7 +188,6 @@ def advance(
 
 
 def _take_place(group: ModernGroup, arrival: Arrival, old: ConsumerMember, out: Outcome) -> None:
-    """Write a static member under its new id, with its metadata, target and assignment."""
     assert arrival.metadata is not None
     group_id, member_id = group.group_id, arrival.member_id
     out.timers += cancel_member_timers(group_id, old.member_id)
@@ -215,14 +200,14 @@ def _take_place(group: ModernGroup, arrival: Arrival, old: ConsumerMember, out: 
 
 
 def _update_subscription(group: ModernGroup, beat: Beat, ctx: Context, out: Outcome) -> RaisedEpoch | None:
-    """Write changed metadata, and the group's epoch if it rises with them, or with a change of topics."""
     before, metadata, member_id = beat.arrival.metadata, beat.metadata, beat.arrival.member_id
     if metadata is not before:
         out.records.append(MemberWritten(group.group_id, member_id, metadata))
         if before is not None:
             out.records += _unused_regex(group, before, metadata)
             if before.classic_member_metadata is not None:
-                out.timers += [CancelTimer(timer(group.group_id, member_id)) for timer in (rejoin_timer, resync_timer)]
+                kinds: tuple[TimerKind, ...] = ("rejoin", "resync")
+                out.timers += [CancelTimer(TimerKey(kind, group.group_id, member_id)) for kind in kinds]
     raised = raised_epoch(group, before, metadata, beat.who, ctx)
     if raised is not None:
         value = ConsumerGroupMetadataValue(epoch=raised.epoch, metadata_hash=raised.metadata_hash)
@@ -243,7 +228,7 @@ def _unused_regex(group: ModernGroup, before: ConsumerMetadata, metadata: Consum
 
 
 def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, out: Outcome) -> ComputedTarget | None:
-    """Write a new target, if one is due and takes no more than one step."""
+    """Persist a new target, if it is due and takes only one step."""
     if not is_target_due(group, epoch, ctx):
         return None
     pending = group.volatile.pending_target
@@ -287,7 +272,6 @@ def _reconciliation(
 def _reconcile(
     group: ModernGroup, beat: Beat, reconciliation: ReconciliationTarget | None, ctx: Context, out: Outcome
 ) -> CurrentAssignment:
-    """Write the member's step towards its target, and wait for a revocation."""
     before, member_id = beat.arrival.current, beat.arrival.member_id
     if reconciliation is None:
         return before
@@ -308,16 +292,11 @@ def _subscribes_otherwise(before: ConsumerMetadata, metadata: ConsumerMetadata) 
     )
 
 
-# The request and its answer.
-
-
 def refuse_consumer_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer with ``code`` alone: no member id, epoch or interval."""
     return Reply(request, ConsumerGroupHeartbeatResponse(error_code=code))
 
 
 def explain_refusal(reply: Reply, words: str) -> Reply:
-    """Add Kafka's message to a refusal."""
     message = reply.message
     assert isinstance(message, ConsumerGroupHeartbeatResponse)
     return Reply(reply.request, ConsumerGroupHeartbeatResponse(error_code=message.error_code, error_message=words))

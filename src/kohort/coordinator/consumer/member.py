@@ -1,4 +1,4 @@
-"""A member of a consumer group: what is written of it, and what is known of it beside.
+"""Member of a consumer group: its persisted state, its session, and its heartbeat.
 
 The rules: protocol/consumer-groups.md#members-and-epochs.
 """
@@ -18,14 +18,13 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetad
 
 
 def who_of(member_id: str, metadata: ConsumerGroupMemberMetadataValue) -> Who:
-    """Return a member that says ``metadata`` as the journal knows it."""
     is_classic = metadata.classic_member_metadata is not None
     return Who(member_id, metadata.client_id, metadata.client_host, metadata.instance_id, is_classic)
 
 
 @dataclass(slots=True)
 class ConsumerMember:
-    """``metadata`` and ``current`` are the latest records of the member, and changed by replay alone."""
+    """Latest persisted metadata and assignment of a member; replay alone changes them."""
 
     member_id: str
     metadata: ConsumerGroupMemberMetadataValue
@@ -41,7 +40,7 @@ class ConsumerMember:
 
     @property
     def is_classic(self) -> bool:
-        """Whether it is a member of the classic protocol in a group of both."""
+        """True for a member of the classic protocol."""
         return self.metadata.classic_member_metadata is not None
 
     @property
@@ -50,7 +49,7 @@ class ConsumerMember:
 
 
 class Arrival(NamedTuple):
-    """Sender of a request, as persisted before it."""
+    """Persisted state of a request's sender, before the request."""
 
     member_id: str
     metadata: ConsumerGroupMemberMetadataValue | None
@@ -58,7 +57,7 @@ class Arrival(NamedTuple):
     current: CurrentAssignment
     target: Target | None
     replaces: ConsumerMember | None = None
-    """Static member whose place it takes, maybe under the same id."""
+    """Static member that it replaces, maybe under the same id."""
 
 
 class Beat(NamedTuple):
@@ -70,7 +69,7 @@ class Beat(NamedTuple):
     """None: not reported."""
     who: Who
     software: str | None
-    """Name and version of the client, for the journal, where the request changes the member."""
+    """Name and version of the client, for the journal, if the request changes the member."""
 
 
 def beat_of(
@@ -82,7 +81,7 @@ def beat_of(
 
 
 def new_member_id(rng: Rng) -> str:
-    """Return an id for a member that brings none: Kafka's text form of a random UUID, which never begins with '-'."""
+    """Return a random UUID in Kafka's text form, which never begins with '-'."""
     while True:
         bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
         member_id = uuid_to_text(bits.to_bytes(16))
@@ -92,12 +91,12 @@ def new_member_id(rng: Rng) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerPresence(Presence):
-    """Signs of life of a member of a consumer group."""
+    """Session and deadlines of a consumer group's member."""
 
     rejoin_by_ms: int | None = None
     """Deadline of a classic member's JoinGroup, from the first REBALANCE_IN_PROGRESS on."""
 
     def note_commit(self, _connection: int, now_ms: int) -> None:
-        """Note a commit. It does not renew the session: heartbeats alone say that a member lives."""
+        """Note a commit; unlike a heartbeat it does not renew the session."""
         self.commits += 1
         self.last_commit_ms = now_ms

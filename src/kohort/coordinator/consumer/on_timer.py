@@ -1,4 +1,4 @@
-"""Timers of a consumer group; the group after its log is read, and when another broker takes it over.
+"""Timers of a consumer group, and its begin and end on this coordinator.
 
 The rules: protocol/consumer-groups.md#timers.
 """
@@ -23,11 +23,10 @@ TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind](
 )
 
 RETRY_MS: Final = 500
-"""Delay before a removal is repeated whose write failed."""
+"""Delay before a removal is repeated after a failed append."""
 
 
 def on_timer(group: ModernGroup, key: TimerKey, ctx: Context) -> Outcome:
-    """Remove a member after a timeout, resolve expressions, or compute a target."""
     if key.kind == "regex":
         return resolve(group, ctx)
     if key.kind == "target":
@@ -60,7 +59,6 @@ def _remove(
 
 
 def begin_consumer_group(group: ModernGroup, ctx: Context) -> Outcome:
-    """Begin the sessions of a group after its log is read."""
     members = group.members.values()
     loaded = GroupLoaded(
         at_ms=ctx.now_ms,
@@ -73,7 +71,6 @@ def begin_consumer_group(group: ModernGroup, ctx: Context) -> Outcome:
 
 
 def resign_consumer_group(group: ModernGroup, ctx: Context) -> Outcome:
-    """Cancel the timers of the group. No request of a consumer group is ever parked."""
     out = Outcome(timers=[CancelTimer(key) for key in timers_of(group)], round_changed=False)
     out.journal.append(GroupUnloaded(at_ms=ctx.now_ms, group=group.group_id, generation=group.epoch))
     return out

@@ -1,4 +1,4 @@
-"""Partitions of a member, and how far it comes with one heartbeat on its way to the target: pure functions.
+"""Reconciliation of a member's assignment with its target, one step per heartbeat: pure functions.
 
 The rules: protocol/consumer-groups.md#reconciliation (Kafka's CurrentAssignmentBuilder).
 """
@@ -18,16 +18,19 @@ from kohort.wire.messages.consumer_group_records import (
 )
 
 Target = Mapping[bytes, frozenset[int]]
-"""Target assignment of a member: topic id to partitions. A topic without partitions is not in it."""
+"""Target assignment of a member: topic id to partitions, without empty topics."""
 AssignedPartitions = Mapping[bytes, Mapping[int, int]]
-"""Assignment of a member: topic id to partition to the epoch of its assignment, without empty topics."""
+"""Assigned partitions: topic id to partition to the epoch of its assignment, without empty topics."""
 
 NO_PARTITIONS: Final[Mapping[bytes, Mapping[int, int]]] = MappingProxyType({})
 NO_TARGET: Final[Target] = MappingProxyType({})
+OwnedPartitions = Mapping[bytes, Collection[int]]
+"""Partitions that a member reports as owned, by topic id."""
+IsFree = Callable[[bytes, int], bool]
 
 
 class ReconciliationState(IntEnum):
-    """What a member's reconciliation waits for; the value is the one on the log."""
+    """Wait of a member's reconciliation; the value is the number in its record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -35,7 +38,7 @@ class ReconciliationState(IntEnum):
 
 
 class CurrentAssignment(NamedTuple):
-    """How far a member has come: never changed, replaced by the next one."""
+    """Current assignment of a member; immutable."""
 
     epoch: int = 0
     previous_epoch: int = 0
@@ -45,7 +48,7 @@ class CurrentAssignment(NamedTuple):
     """Pending revocations: the member has not reported yet that it revoked them."""
 
     def partitions(self) -> Iterator[tuple[bytes, int, int]]:
-        """Yield topic id, partition and epoch of everything that nobody else may be given."""
+        """Yield topic id, partition and epoch of all partitions that no other member may get."""
         for part in (self.assigned, self.pending):
             for topic_id, partitions in part.items():
                 for partition, epoch in partitions.items():
@@ -53,12 +56,10 @@ class CurrentAssignment(NamedTuple):
 
 
 NEW_MEMBER: Final = CurrentAssignment()
-"""Assignment of a member without a record of its assignment."""
 
 
 def current_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
-    """Return what a record of type 8 says. Without epochs (before 4.3) all was assigned at the member's epoch; a state
-    that is not known counts as stable."""
+    """Return the assignment of a record (type 8); before Kafka 4.3 partitions have the member's epoch."""
     known = value.state in ReconciliationState._value2member_map_
     return CurrentAssignment(
         value.member_epoch,
@@ -81,7 +82,6 @@ def _partitions_of(topics: list[CurrentTopicPartitions], member_epoch: int) -> A
 
 
 def value_of(current: CurrentAssignment) -> ConsumerGroupCurrentMemberAssignmentValue:
-    """Return the value of a record of type 8."""
     return ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=current.epoch,
         previous_member_epoch=current.previous_epoch,
@@ -104,19 +104,12 @@ def _topics_of(held: AssignedPartitions) -> list[CurrentTopicPartitions]:
 
 
 def target_of(value: ConsumerGroupTargetAssignmentMemberValue) -> Target:
-    """Return what a record of type 7 says."""
     return {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions if topic.partitions}
 
 
 def target_value_of(target: Target) -> ConsumerGroupTargetAssignmentMemberValue:
-    """Return the value of a record of type 7."""
     topics = [TargetTopicPartition(topic_id=topic_id, partitions=sorted(of)) for topic_id, of in target.items() if of]
     return ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics)
-
-
-OwnedPartitions = Mapping[bytes, Collection[int]]
-"""Partitions that a member reports as owned, by topic id."""
-IsFree = Callable[[bytes, int], bool]
 
 
 class ReconciliationTarget(NamedTuple):
@@ -125,19 +118,18 @@ class ReconciliationTarget(NamedTuple):
     epoch: int
     target: Target
     topics: Collection[bytes]
-    """Ids of the subscribed topics: others are left out, even if an older target has them."""
+    """Ids of the subscribed topics; other topics of an older target are left out."""
     subscription_changed: bool = False
     subscribes_to_nothing: bool = False
-    """The member subscribes to no name, existing or not."""
+    """The subscription has no topic name, existing or not."""
 
 
 def reconciled(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
 ) -> CurrentAssignment:
-    """Return where the member is after a heartbeat that says that it owns ``owned``; None: it does not say.
+    """Return the assignment after a heartbeat with the ``owned`` partitions (None: not reported).
 
-    The very ``current`` is returned where nothing changes. Nothing is given that is not free, but for what the member
-    was to revoke itself.
+    Returns the same object if nothing changes. Only free partitions are added, and those the member was to revoke.
     """
     if current.state is ReconciliationState.STABLE:
         if current.epoch != reconciliation.epoch:
@@ -202,10 +194,10 @@ def _split(assigned: AssignedPartitions, target: Target) -> tuple[AssignedPartit
 def _revoke_unsubscribed(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None
 ) -> CurrentAssignment:
-    """Revoke topics that the member does not subscribe to any more, ahead of the next target."""
+    """Revoke topics that the member no longer subscribes to, ahead of the next target."""
     gone = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
     if not gone:
-        # Kafka repeats such an epoch if nothing is subscribed to and nothing is to be revoked.
+        # Kafka updates the previous epoch of such a member, too.
         begins = reconciliation.subscribes_to_nothing and not current.pending
         return _keep_if_equal(current, current._replace(previous_epoch=current.epoch)) if begins else current
     assigned = {topic: of for topic, of in current.assigned.items() if topic in reconciliation.topics}

@@ -1,7 +1,4 @@
-"""How the records of consumer groups change what is written of them: live after an append, and at recovery, alike.
-
-Every index of a group is kept here and nowhere else.
-"""
+"""Replay of a consumer group's records, after an append and at recovery; updates all indices."""
 
 from __future__ import annotations
 
@@ -29,8 +26,10 @@ from kohort.wire.messages.consumer_group_records import (
 
 
 def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> None:
-    """Make ``record`` part of what is written of its group. Compaction may have put what a member has before what it
-    said of itself, or the end of a life without its beginning: a member begins with either record."""
+    """Apply a record to its group.
+
+    After compaction a member's assignment may precede its metadata, and tombstones may lack their records.
+    """
     if isinstance(record, EpochWritten):
         group.epoch = FIRST_EPOCH if record.value is None else record.value.epoch
         group.metadata_hash = 0 if record.value is None else record.value.metadata_hash
@@ -96,7 +95,7 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
         _add_names(group, group.matched, before.topics, -1)
     if value is None:
         return
-    # A thousand expressions may match the same ten thousand topics: they share their names.
+    # Patterns often match the same thousands of topics: they share the names.
     topics = list(map(intern, value.topics))
     group.regexes[regex] = ConsumerGroupRegularExpressionValue(
         topics=topics, version=value.version, timestamp=value.timestamp
@@ -105,7 +104,7 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
 
 
 def _add_names(group: ModernGroup, counter: Counter[str], names: Iterable[str], by: int) -> None:
-    """Count names of topics, and note those that the first member subscribes to, or the last one no more."""
+    """Count topic names; note topics with a first subscriber, or without their last one."""
     begun_or_ended = []
     for name in names:
         count = counter.get(name, 0) + by
@@ -142,7 +141,6 @@ def _replay_current(group: ModernGroup, record: CurrentWritten) -> None:
 
 
 def _release(group: ModernGroup, member: ConsumerMember) -> None:
-    """Take the member's partitions from the index; those that meanwhile are another's stay his."""
     for topic_id, partition, _ in member.current.partitions():
         if group.owners.get((topic_id, partition)) == member.member_id:
             del group.owners[topic_id, partition]

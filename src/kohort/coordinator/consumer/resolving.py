@@ -1,7 +1,7 @@
-"""What topics the regular expressions of a group match, found beside the heartbeats, a step at a time (ADR 11).
+"""Resolution of a group's subscription patterns to topics, in steps between heartbeats (ADR 11).
 
-The rules: protocol/consumer-groups.md#regular-expressions. All expressions are tried on the names that there were when
-it began. What is found is written with each step, with an epoch of the group where the topics changed.
+The rules: protocol/consumer-groups.md#regular-expressions. A search uses the topic names at its begin. Each step
+persists its matches, with a new epoch if the topics changed.
 """
 
 from __future__ import annotations
@@ -11,45 +11,43 @@ from typing import Final
 
 from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.group_epoch import ConsumerMetadata, current_topics
-from kohort.coordinator.consumer.sessions import regex_timer
 from kohort.coordinator.consumer.subscribed_topics import TopicSearch
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, EpochRaised
-from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, may_describe_all
+from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, TimerKey, may_describe_all
 from kohort.coordinator.records import EpochWritten, RegexResolved
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataValue, ConsumerGroupRegularExpressionValue
 
 REFRESH_AT_MOST_EVERY_MS: Final = 10_000
+STEP_PAUSE_MS: Final = 1
 
 
 def refresh_timers(
     group: ModernGroup, metadata: ConsumerMetadata, request: GroupRequest, ctx: Context
 ) -> list[SetTimer]:
-    """Return the timer that resolves the expressions of the group, if that is due with a heartbeat of a member that
-    says ``metadata``: one is unresolved, topics were made since the last time, or that is long ago. Topics that whoever
-    sends the heartbeat may not describe are left out, for all members."""
+    """Return the timer that resolves the group's patterns, if due after a heartbeat.
+
+    Due for a new pattern, new topics, or an old resolution. Topics that the sender may not describe are left out for
+    all members.
+    """
     regex = metadata.subscribed_topic_regex
     if not regex and not group.regex_users:
         return []
     volatile = group.volatile
     if volatile.resolving is not None and ctx.now_ms < volatile.resolving.stepped_ms + REFRESH_AT_MOST_EVERY_MS:
-        return []  # it is under way
-    last_ms = volatile.regexes_refreshed_ms if group.regexes else None  # what is forgotten is not waited for
+        return []  # a search is in flight
+    last_ms = volatile.regexes_refreshed_ms if group.regexes else None  # without resolved patterns, resolve at once
     if last_ms is not None and ctx.now_ms < last_ms + REFRESH_AT_MOST_EVERY_MS:
         return []
     is_unresolved = any(one not in group.regexes for one in (*group.regex_users, *([regex] if regex else ())))
     is_old = last_ms is None or ctx.now_ms >= last_ms + ctx.config.group_consumer_regex_refresh_interval_ms
     if is_unresolved or is_old or ctx.topics.version != volatile.regexes_topics_version:
         volatile.regex_may_describe = request.may_describe
-        return [SetTimer(regex_timer(group.group_id), ctx.now_ms)]
+        return [SetTimer(TimerKey("regex", group.group_id), ctx.now_ms)]
     return []
 
 
-STEP_PAUSE_MS: Final = 1
-
-
 def resolve(group: ModernGroup, ctx: Context) -> Outcome:
-    """Go on with the resolution of a group's expressions, and write what this step has found."""
     out = Outcome(round_changed=False)
     volatile = group.volatile
     if volatile.resolving is None:
@@ -68,7 +66,7 @@ def resolve(group: ModernGroup, ctx: Context) -> Outcome:
         volatile.resolving = None
         ctx.searches.done()
     else:
-        again = SetTimer(regex_timer(group.group_id), ctx.now_ms + STEP_PAUSE_MS)
+        again = SetTimer(TimerKey("regex", group.group_id), ctx.now_ms + STEP_PAUSE_MS)
         out.timers.append(again)
         out.otherwise.append(again)
     news = {
@@ -84,12 +82,12 @@ def resolve(group: ModernGroup, ctx: Context) -> Outcome:
 
 
 def _later(group: ModernGroup, ctx: Context, out: Outcome) -> Outcome:
-    out.timers.append(SetTimer(regex_timer(group.group_id), ctx.searches.next_ms(ctx.now_ms)))
+    out.timers.append(SetTimer(TimerKey("regex", group.group_id), ctx.searches.next_ms(ctx.now_ms)))
     return out
 
 
 def _unresolved(group: ModernGroup, ctx: Context) -> list[str]:
-    """Return the expressions to resolve: new ones alone if the topics and the rights to describe are the same."""
+    """Return the patterns to resolve: only new ones if topics and permissions are unchanged."""
     tried = (
         group.volatile.regexes_topics_version == ctx.topics.version
         and group.volatile.regex_may_describe is may_describe_all
@@ -98,7 +96,6 @@ def _unresolved(group: ModernGroup, ctx: Context) -> list[str]:
 
 
 def _raise_epoch(group: ModernGroup, news: dict[str, list[str]], ctx: Context, out: Outcome) -> None:
-    """Write the next epoch of the group, if expressions match other topics."""
     added: set[str] = set()
     removed: set[str] = set()
     for regex, topics in news.items():

@@ -1,7 +1,7 @@
-"""Topics that a consumer group subscribes to: existing ones with their hash, and the search for those of expressions.
+"""Topics of a consumer group: existing subscribed topics with their hash, and the search of pattern matches.
 
-A member may name tens of thousands of topics, of which few exist. A decision costs what its own names cost, and what
-the existing topics of the group cost; the names of other members cost nothing. A search goes in steps (ADR 11).
+A member may name tens of thousands of topics, of which few exist. A decision costs its own names and the group's
+existing topics, not the names of other members. Searches go in steps (ADR 11).
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from kohort.coordinator.outcome import MayDescribe, TopicsView
 from kohort.errors import ApiError
 from kohort.pattern import Pattern
 
+_MANY = 1_000
+NAMES_A_STEP: Final = 2_000
+"""Names matched in one step: a few milliseconds."""
+NAMES_A_PATTERN: Final = 100
+"""Names whose matching costs as much as parsing a pattern."""
+MACHINE_STEPS_A_NAME: Final = 500
+"""Automaton steps of a pattern that cost as much as a usual name."""
+
 
 class ExistingTopic(NamedTuple):
-    """An existing topic."""
-
     topic_id: bytes
     partitions: int
     hashed: bytes
 
 
 class NamesOfGroup(Protocol):
-    """Names and matches of a group's members."""
+    """Subscribed topic names of a group."""
 
     def subscribes_to(self, topic: str) -> bool: ...
 
@@ -38,15 +44,15 @@ class TopicsOfGroup:
         self.found: dict[str, ExistingTopic] = {}
         self.version = -1
         self.changed: set[str] = set()
-        """Names that members began or ceased to subscribe to since ``found`` was brought up to date."""
+        """Names with a first subscriber, or without their last one, since ``found`` was updated."""
         self._looked_up: dict[str, ExistingTopic | None] = {}
-        """Topics that a decision looked up before its records made them subscribed."""
+        """Topics looked up by a decision before its records are replayed."""
 
     def __len__(self) -> int:
         return len(self.found) + sum(self._looked_up.get(name) is not None for name in self.changed)
 
     def refresh(self, group: NamesOfGroup, topics: TopicsView) -> dict[str, ExistingTopic] | None:
-        """Bring ``found`` up to date; return the topics before, where other topics exist now than then."""
+        """Update ``found``; return the previous topics if other topics exist now."""
         for name in self.changed:
             found = self._looked_up[name] if name in self._looked_up else find_topic(name, topics)
             if found is not None and group.subscribes_to(name):
@@ -62,7 +68,7 @@ class TopicsOfGroup:
         return before
 
     def hash_with(self, added: Iterable[str], removed: Iterable[str], topics: TopicsView) -> int:
-        """Return the hash of the topics once the names ``added`` are subscribed and the names ``removed`` are not."""
+        """Return the topic hash with ``added`` subscribed and ``removed`` unsubscribed."""
         after = self.found.copy()
         for name in removed:
             after.pop(name, None)
@@ -74,7 +80,6 @@ class TopicsOfGroup:
 
 
 def find_topic(name: str, topics: TopicsView) -> ExistingTopic | None:
-    """Return a topic, or None where it does not exist."""
     topic_id = topics.topic_id(name)
     if topic_id is None:
         return None
@@ -84,16 +89,14 @@ def find_topic(name: str, topics: TopicsView) -> ExistingTopic | None:
 
 
 def hash_of_topics(names: Iterable[str], topics: TopicsView) -> int:
-    """Return the hash of the existing topics among ``names``."""
     found = ((name, find_topic(name, topics)) for name in set(names))
     return hash_of_found({name: topic for name, topic in found if topic is not None})
 
 
 def hash_of_found(found: Mapping[str, ExistingTopic]) -> int:
-    """Return a number of 64 bits, signed, for topics with their ids and sizes; 0 for no topic.
+    """Return a signed 64-bit hash of topics, ids and sizes; 0 without topics.
 
-    A coordinator compares it only with the hash in its own records, so it need not be Kafka's (XXH3, which the
-    standard library lacks). It must be the same in every process.
+    Compared only with kohort's own records, so it need not be Kafka's XXH3; it is the same in every process.
     """
     if not found:
         return 0
@@ -103,25 +106,14 @@ def hash_of_found(found: Mapping[str, ExistingTopic]) -> int:
 
 def _found_among(group: NamesOfGroup, topics: TopicsView) -> dict[str, ExistingTopic]:
     names: Iterable[str] = group.subscribed_names()
-    if len(group.subscribed_names()) > _MANY:  # more names, maybe, than topics
+    if len(group.subscribed_names()) > _MANY:
         names = [name for name in topics.names() if group.subscribes_to(name)]
     found = ((name, find_topic(name, topics)) for name in sorted(names))
     return {name: topic for name, topic in found if topic is not None}
 
 
-_MANY = 1_000
-
-
-NAMES_A_STEP: Final = 2_000
-"""Names matched in one step: a few milliseconds."""
-NAMES_A_PATTERN: Final = 100
-"""Reading an expression takes as long as matching so many names, about."""
-MACHINE_STEPS_A_NAME: Final = 500
-"""Steps of an expression's machine that take as long as a usual name."""
-
-
 class TopicSearch:
-    """A search that is under way; whoever started it may not know of every topic."""
+    """Search for the topics that match patterns, restricted to topics that the requester may describe."""
 
     def __init__(self, regexes: list[str], names: Iterable[str], may_describe: MayDescribe, now_ms: int) -> None:
         self.stepped_ms = now_ms
@@ -132,7 +124,6 @@ class TopicSearch:
         self.is_done = False
 
     def step(self, now_ms: int) -> dict[str, list[str]]:
-        """Go on for a step; returns the expressions that were resolved in it, with the topics that they match."""
         self.stepped_ms = now_ms
         found: dict[str, list[str]] = {}
         for resolved in self._steps:
@@ -144,7 +135,7 @@ class TopicSearch:
         return found
 
     def _work(self, regexes: list[str]) -> Iterator[tuple[str, list[str]] | None]:
-        """Yield an expression with what it matches, or None where a step ends."""
+        """Yield a pattern with its matches, or None at the end of a step."""
         left = NAMES_A_STEP
         for regex in regexes:
             topics: list[str] = []
@@ -159,9 +150,9 @@ class TopicSearch:
                         left = NAMES_A_STEP
                         yield None
             except ApiError:
-                topics = []  # more work than one expression may make, or one that only RE2/J reads: nothing
+                topics = []  # too costly, or valid in RE2/J only: no matches
             if len(topics) >= NAMES_A_STEP:
-                yield None  # to write so many takes a step of its own
+                yield None  # so many matches are a step of their own to persist
                 left = NAMES_A_STEP - len(topics) // 2
             yield regex, topics
 

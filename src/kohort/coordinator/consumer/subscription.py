@@ -1,6 +1,6 @@
-"""Checks of a ConsumerGroupHeartbeat before its group is read, and the member's metadata after it.
+"""ConsumerGroupHeartbeat: checks without the group, and the member's metadata afterwards.
 
-The rules: protocol/consumer-groups.md#heartbeats. A field that is null is unchanged.
+The rules: protocol/consumer-groups.md#heartbeats. A null field is unchanged.
 """
 
 from __future__ import annotations
@@ -17,17 +17,27 @@ from kohort.wire.messages.group_consumer import JOINING_EPOCH, LEAVING_FOR_A_WHI
 
 FIRST_WITH_OWN_MEMBER_ID: Final = 1
 UNCHANGED: Final = -1
-"""Value of an unchanged rebalance timeout."""
 CONSUMER: Final = "consumer"
 SUBSCRIBED_NAMES_MAX: Final = 10_000
-"""Most topic names of one member: sorting, counting and writing them takes some 20 ms."""
+"""Most topic names of one member: sorting, counting and persisting them takes some 20 ms."""
 OWNED_TOPICS_MAX: Final = 100_000
+RE2J_MESSAGES: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid escape sequence": "invalid escape sequence",
+    "invalid character class range": "invalid character class range",
+    "trailing \\": "trailing backslash at end of expression",
+}
+"""Kafka's messages by the beginning of kohort's."""
 
 
 def check_consumer_heartbeat(request: GroupRequest, config: BrokerConfig) -> None:
-    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, or UNSUPPORTED_VERSION where the protocol is switched off."""
-    message = request.message
-    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, or UNSUPPORTED_VERSION if the protocol is disabled."""
+    message = request.message_as(ConsumerGroupHeartbeatRequest)
     if CONSUMER not in config.group_coordinator_rebalance_protocols:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled.")
     _check_names(message, request.api_version)
@@ -79,24 +89,9 @@ def _invalid(problem: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, problem)
 
 
-RE2J_MESSAGES: Final = {
-    "missing )": "missing closing )",
-    "missing ]": "missing closing ]",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid escape sequence": "invalid escape sequence",
-    "invalid character class range": "invalid character class range",
-    "trailing \\": "trailing backslash at end of expression",
-}
-"""Reasons by how they begin in RE2."""
-
-
 def updated_metadata(before: ConsumerMetadata | None, request: GroupRequest) -> ConsumerMetadata:
     """Return the member's metadata after its heartbeat; ``before`` itself if nothing changed."""
-    message = request.message
-    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    message = request.message_as(ConsumerGroupHeartbeatRequest)
     if before is not None and _is_unchanged(message) and _same_client(before, request):
         return before
     was = ConsumerMetadata() if before is None else before
@@ -118,7 +113,6 @@ def updated_metadata(before: ConsumerMetadata | None, request: GroupRequest) -> 
 
 
 def check_regex(group: ModernGroup, before: ConsumerMetadata | None, metadata: ConsumerMetadata) -> None:
-    """Raise INVALID_REGULAR_EXPRESSION for an expression that is new to the group and cannot be read."""
     regex = metadata.subscribed_topic_regex
     if not regex or regex in group.regex_users or (before is not None and regex == before.subscribed_topic_regex):
         return
@@ -134,7 +128,7 @@ def _re2j_message(why: str) -> str:
 
 
 def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Tell whether a heartbeat says everything, as the first one does, or one after an error."""
+    """Return True for a heartbeat with all fields, as the first one, or one after an error."""
     has_subscription = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
     return message.rebalance_timeout_ms != UNCHANGED and has_subscription and message.topic_partitions is not None
 

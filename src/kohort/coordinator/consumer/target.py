@@ -15,10 +15,9 @@ from kohort.coordinator.consumer.evidence import target_computed
 from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup, PendingTarget
 from kohort.coordinator.consumer.group_epoch import ConsumerMetadata, preferred_assignor, settings_of
 from kohort.coordinator.consumer.reconcile import Target, target_value_of
-from kohort.coordinator.consumer.sessions import target_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Move
-from kohort.coordinator.outcome import Outcome, SetTimer, TopicsView
+from kohort.coordinator.outcome import Outcome, SetTimer, TimerKey, TopicsView
 from kohort.coordinator.records import TargetEpochWritten, TargetWritten
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.steps import STEP_US, Pace, Steps
@@ -28,9 +27,22 @@ from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 
+STEP_PAUSE_MS: Final = 1
+RETRY_MS: Final = 500
+"""Delay after a failed append."""
+WRITTEN_AT_ONCE: Final = 300
+"""Members whose targets are persisted in one step."""
+SNAPSHOT_US: Final = 0.7
+SPEC_US: Final = 8
+TOPIC_US: Final = 2
+COMPARED_US: Final = 1
+MOVE_US: Final = 2
+RECORD_US: Final = 15
+"""Estimated cost: member in a snapshot and as a spec, topic of a subscription, comparison, move, record."""
+
 
 class ResolvedSubscription(NamedTuple):
-    """One member's subscription, as of one version of all topics. Members with equal subscriptions share the rest."""
+    """Subscription as of one version of all topics; members with equal subscriptions share all but ``metadata``."""
 
     metadata: ConsumerGroupMemberMetadataValue
     resolved: ConsumerGroupRegularExpressionValue | None
@@ -45,7 +57,7 @@ class ResolvedSubscription(NamedTuple):
 
 
 class Subscriptions:
-    """Subscriptions for one target assignment; those that changed since the one before are resolved."""
+    """Subscriptions for one target assignment; only changed ones are resolved."""
 
     def __init__(self, group: ModernGroup, topics: TopicsView) -> None:
         self._group = group
@@ -56,7 +68,7 @@ class Subscriptions:
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
     def of(self, member_id: str, metadata: ConsumerGroupMemberMetadataValue) -> tuple[ResolvedSubscription, bool]:
-        """Return the subscription of a member, and whether it is the first of its kind."""
+        """Return the subscription of a member, and True if it is the first of its kind."""
         regex = metadata.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
         known = self._before.get(member_id)
@@ -74,7 +86,6 @@ class Subscriptions:
         return shared, is_first
 
     def keep(self) -> None:
-        """Keep the subscriptions for the next target."""
         self._group.volatile.subscriptions = self._now
 
     def _resolve(
@@ -83,10 +94,10 @@ class Subscriptions:
         key: tuple[Collection[str], str],
         resolved: ConsumerGroupRegularExpressionValue | None,
     ) -> ResolvedSubscription:
-        """Find the existing topics of a subscription; those that its expression matches come first."""
+        """Find the existing topics of a subscription; the pattern's matches come first."""
         names, regex = key
         matched = () if resolved is None else tuple(resolved.topics)
-        if matched not in self._matched:  # many expressions may match the same
+        if matched not in self._matched:  # many patterns may match the same topics
             self._matched[matched] = self._topic_ids(matched)
         topic_ids = self._matched[matched]
         if names:
@@ -99,32 +110,18 @@ class Subscriptions:
         return {name: found[name] for name in in_name_order(found, len(names))}
 
 
-STEP_PAUSE_MS: Final = 1
-RETRY_MS: Final = 500
-"""After a write that failed."""
-WRITTEN_AT_ONCE: Final = 300
-"""Members whose targets are written in one step."""
-SNAPSHOT_US: Final = 0.7
-SPEC_US: Final = 8
-TOPIC_US: Final = 2
-COMPARED_US: Final = 1
-MOVE_US: Final = 2
-RECORD_US: Final = 15
-"""Estimated cost of one member in a snapshot and as a spec, topic of a subscription, comparison, move, record."""
-
-
 class HeartbeatSender(NamedTuple):
-    """The sender of the heartbeat, with its metadata after it."""
+    """Sender of a heartbeat, with its metadata after it."""
 
     member_id: str
     metadata: ConsumerMetadata
     owned: Target
-    """Its previous target, or that of the member whose place it takes."""
+    """Previous target of the sender, or of the member that it replaces."""
     replaces: str | None
 
 
 def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
-    """Tell whether a heartbeat that finds the group at ``epoch`` is to compute the target."""
+    """Return True if a heartbeat must compute the target for ``epoch``."""
     if epoch <= group.target_epoch:
         return False
     interval_ms = settings_of(group.group_id, ctx).assignment_interval_ms
@@ -132,7 +129,7 @@ def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
 
 
 def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx: Context) -> ComputedTarget | None:
-    """Return the target of the group with ``sender`` in it; None if that takes more than one step (ADR 11).
+    """Return the target including ``sender``; None if it takes more than one step (ADR 11).
 
     Raises UNKNOWN_SERVER_ERROR if the assignor fails.
     """
@@ -145,17 +142,17 @@ def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx:
 
 
 def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
-    """Have a timer compute the target of a large group; heartbeats get it later (KIP-1263)."""
+    """Start a timer that computes a large group's target; later heartbeats use it (KIP-1263)."""
     group.volatile.pending_target = PendingTarget()
-    begin = SetTimer(target_timer(group.group_id), ctx.now_ms)
+    begin = SetTimer(TimerKey("target", group.group_id), ctx.now_ms)
     out.timers.append(begin)
     out.otherwise.append(begin)
 
 
 def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
-    """Take one step: compute, or write some records. The target is for the epoch at which the computation began."""
+    """Compute or persist one step of the target, for the epoch at its begin."""
     out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.volatile.pending_target
-    if pending is None or group.target_epoch >= pending.epoch:  # the last member left meanwhile
+    if pending is None or group.target_epoch >= pending.epoch:  # the last member left during the computation
         group.volatile.pending_target = None
         return out
     if pending.steps is None:
@@ -174,14 +171,14 @@ def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
     except ApiError as error:
         pending.error = error
         return out
-    out.timers.append(SetTimer(target_timer(group.group_id), ctx.now_ms + STEP_PAUSE_MS))
+    out.timers.append(SetTimer(TimerKey("target", group.group_id), ctx.now_ms + STEP_PAUSE_MS))
     return out
 
 
 def _write_some(
     group: ModernGroup, pending: PendingTarget, computed: ComputedTarget, ctx: Context, out: Outcome
 ) -> None:
-    """Write the targets of the next members; the epoch and the journal entry come with the last ones."""
+    """Persist the targets of the next members; the epoch and the journal entry come with the last ones."""
     end = pending.written + WRITTEN_AT_ONCE
     for member_id in computed.changed[pending.written : end]:
         now_id = _id_now(group, member_id, computed.specs[member_id])
@@ -192,8 +189,8 @@ def _write_some(
         out.records.append(target_epoch_record(group, computed, ctx))
         out.journal.append(target_computed(group, computed, ctx))
     else:
-        out.timers.append(SetTimer(target_timer(group.group_id), ctx.now_ms + STEP_PAUSE_MS))
-    out.otherwise.append(SetTimer(target_timer(group.group_id), ctx.now_ms + RETRY_MS))
+        out.timers.append(SetTimer(TimerKey("target", group.group_id), ctx.now_ms + STEP_PAUSE_MS))
+    out.otherwise.append(SetTimer(TimerKey("target", group.group_id), ctx.now_ms + RETRY_MS))
 
     def mark_written() -> Outcome:
         pending.written = end
@@ -205,7 +202,7 @@ def _write_some(
 
 
 def _id_now(group: ModernGroup, member_id: str, spec: MemberSpec) -> str | None:
-    """Return the id of a member since the computation began; None if it left. A static member may have another id."""
+    """Return a member's current id; None if it left. A static member may have a new id."""
     if member_id in group.members:
         return member_id
     return None if spec.instance_id is None else group.instances.get(spec.instance_id)
@@ -246,14 +243,14 @@ def _computed(
 def _specs(
     group: ModernGroup, sender: HeartbeatSender | None, ctx: Context, pace: Pace
 ) -> Steps[tuple[dict[str, MemberSpec], dict[bytes, int]]]:
-    """Return the members as the assignor sees them, in the order in which Kafka comes across them."""
+    """Return the assignor's input, in the order in which Kafka visits members."""
     if pace.is_due(SNAPSHOT_US * len(group.members)):
         yield
     members = {m.member_id: (m.metadata, group.target(m.member_id)) for m in group.members.values()}
     order = yield from group_order(members, group.most_members, pace)
     first: list[str] = []
     if sender is not None:
-        first.append(sender.member_id)  # its topics come first
+        first.append(sender.member_id)  # the sender's topics come first
         if sender.replaces is not None and sender.replaces != sender.member_id:
             order.remove(sender.replaces)
         if sender.member_id not in members:

@@ -1,6 +1,6 @@
-"""Requests of the classic protocol, for groups of both protocols: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Classic protocol requests for groups of both protocols: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-A consumer group answers members of the classic protocol from its own state: the coordinator assigns, no member leads.
+A consumer group answers classic members from its own state: the coordinator assigns, no member leads.
 The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 """
 
@@ -24,14 +24,14 @@ from kohort.coordinator.consumer.heartbeat import advance, arrival_of, check_roo
 from kohort.coordinator.consumer.member import Arrival, ConsumerMember, beat_of, new_member_id
 from kohort.coordinator.consumer.reconcile import NEW_MEMBER, CurrentAssignment, ReconciliationState
 from kohort.coordinator.consumer.resolving import refresh_timers
-from kohort.coordinator.consumer.sessions import begin_sessions_of, rejoin_timer, renew_session, resync_timer, vitals_of
+from kohort.coordinator.consumer.sessions import begin_sessions_of, renew_session, vitals_of
 from kohort.coordinator.consumer.subscription import SUBSCRIBED_NAMES_MAX, UNCHANGED
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause
 from kohort.coordinator.migration.downgrade import downgraded_by, is_last_consumer_member
 from kohort.coordinator.migration.embedded import assignment_for, may_mix, partitions_by_id
 from kohort.coordinator.offsets.groups import Groups
-from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer, TimerKey
 from kohort.errors import ApiError, ErrorCode, ProtocolError
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, Subscription, parse_subscription, topics_field
 from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ClassicProtocol
@@ -48,16 +48,18 @@ from kohort.wire.messages.group_classic import (
     SyncGroupResponse,
 )
 
+FIRST_WITH_BATCH = 3
+
 
 def decide_join_in_any_group(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a JoinGroup; a modern group without members goes, and the classic one begins in its place."""
+    """Decide on a JoinGroup; an empty consumer group becomes classic."""
     group = _consumer_group_of(groups, request)
     if group is None:
         return decide_join(groups, request, ctx)
     if group.members:
         try:
             return join_consumer_group(groups, group, request, ctx)
-        except ApiError as error:  # which tells no member id, unlike that of a classic group
+        except ApiError as error:  # unlike a classic group, the answer has no member id
             out = Outcome(replies=[refuse_join(request, error.code, "")], round_changed=False)
             note_fenced_in_consumer_group(group, request, error, ctx, out)
             return out
@@ -86,15 +88,13 @@ def _consumer_group_of(groups: Groups, request: GroupRequest) -> ModernGroup | N
 
 
 def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    """Answer a SyncGroup at once with what the member is assigned."""
-    message = request.message
-    assert isinstance(message, SyncGroupRequest)
+    message = request.message_as(SyncGroupRequest)
     member, metadata = classic_member(group, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
     type_differs = message.protocol_type is not None and message.protocol_type != PROTOCOL_TYPE
     if type_differs or message.protocol_name not in (None, metadata.supported_protocols[0].name):
         raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "not the protocol that the member was told when it joined"
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "not the protocol name of the member's JoinGroup response"
         )
     out = Outcome(round_changed=False)
     # A member that has to revoke has rejoined already; the rest comes with its next join.
@@ -104,7 +104,7 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
         out.replies.append(refuse_sync(request, ErrorCode.REBALANCE_IN_PROGRESS))
         return out
     note_alive(group, member, request, ctx)
-    out.timers.append(CancelTimer(resync_timer(group.group_id, member.member_id)))
+    out.timers.append(CancelTimer(TimerKey("resync", group.group_id, member.member_id)))
     assignment = assignment_for(metadata, member.current.assigned, ctx.topics)
     answer = SyncGroupResponse(
         protocol_type=message.protocol_type, protocol_name=message.protocol_name, assignment=assignment
@@ -114,9 +114,8 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
 
 
 def heartbeat_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    """Renew the session, and tell the member whether it has to join again to come on."""
-    message = request.message
-    assert isinstance(message, HeartbeatRequest)
+    """Renew the session; answer REBALANCE_IN_PROGRESS if the member must rejoin."""
+    message = request.message_as(HeartbeatRequest)
     member, _ = classic_member(group, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
     note_alive(group, member, request, ctx)
@@ -132,16 +131,16 @@ def heartbeat_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: 
 def classic_member(
     group: ModernGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-    """Return the member that a request of the classic protocol speaks for, and what it said in that protocol.
+    """Return the classic member of a request, and its metadata of that protocol.
 
-    Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; for a member of the new protocol UNKNOWN_MEMBER_ID, too.
+    Raises UNKNOWN_MEMBER_ID, also for a consumer-protocol member, or FENCED_INSTANCE_ID.
     """
     if instance_id is not None:
         owner = group.instances.get(instance_id)
         if owner is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id!r}")
         if owner != member_id:
-            raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{instance_id!r} is {owner} now")
+            raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id!r} belongs to {owner}")
     member = group.check_member(member_id)
     metadata = member.metadata.classic_member_metadata
     if metadata is None or not metadata.supported_protocols:
@@ -150,7 +149,7 @@ def classic_member(
 
 
 def note_alive(group: ModernGroup, member: ConsumerMember, request: GroupRequest, ctx: Context) -> None:
-    """Renew the session of a member of the classic protocol: it is as long as the member asked for."""
+    """Renew the session of a classic member, by its own session timeout."""
     presence, metadata = group.presence.get(member.member_id), member.metadata.classic_member_metadata
     if presence is not None and metadata is not None:
         presence.note_request(request.connection, ctx.now_ms)
@@ -159,11 +158,11 @@ def note_alive(group: ModernGroup, member: ConsumerMember, request: GroupRequest
 
 def _check_generation(member: ConsumerMember, generation_id: int) -> None:
     if generation_id != member.epoch:
-        raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"{generation_id}; the member is at {member.epoch}")
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"generation {generation_id}; the member is at {member.epoch}")
 
 
 def _must_rejoin(group: ModernGroup, member: ConsumerMember) -> bool:
-    """Tell whether a member is behind, has to revoke, or can get partitions that it waits for."""
+    """Return True if a member has an old epoch, must revoke, or can get awaited partitions."""
     state = member.current.state
     if member.epoch < group.target_epoch or state is ReconciliationState.UNREVOKED_PARTITIONS:
         return True
@@ -179,19 +178,19 @@ def _is_awaiting_others(group: ModernGroup, member: ConsumerMember) -> bool:
 
 
 def _await_rejoin(group: ModernGroup, member: ConsumerMember, ctx: Context, out: Outcome) -> None:
-    """Give the member its rebalance timeout to join again, from the first time that it was told to."""
     presence = group.presence.get(member.member_id)
     if presence is not None and presence.rejoin_by_ms is None:
         presence.rejoin_by_ms = ctx.now_ms + member.metadata.rebalance_timeout_ms
-        out.timers.append(SetTimer(rejoin_timer(group.group_id, member.member_id), presence.rejoin_by_ms))
+        out.timers.append(SetTimer(TimerKey("rejoin", group.group_id, member.member_id), presence.rejoin_by_ms))
 
 
 def join_consumer_group(groups: Groups, group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    """Take a member of the classic protocol in, or a step further. Raises ApiError."""
-    message = request.message
-    assert isinstance(message, JoinGroupRequest)
+    message = request.message_as(JoinGroupRequest)
     if not may_mix(ctx.config):
-        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "groups of both protocols are switched off")
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            "groups of both protocols are disabled (group.consumer.migration.policy)",
+        )
     check_room(group, message.member_id, message.group_instance_id, ctx)
     _check_protocols(group, message)
     out = Outcome(round_changed=False)
@@ -216,9 +215,9 @@ def join_consumer_group(groups: Groups, group: ModernGroup, request: GroupReques
         group.presence[member_id].rejoin_by_ms = None
         out.timers += renew_session(group, ConsumerMember(member_id, metadata, current), request.connection, ctx)
     out.timers += refresh_timers(group, metadata, request, ctx)
-    out.timers.append(CancelTimer(rejoin_timer(group.group_id, member_id)))
+    out.timers.append(CancelTimer(TimerKey("rejoin", group.group_id, member_id)))
     sync_by_ms = ctx.now_ms + max(0, rebalance_timeout_of(request, message))
-    out.timers.append(SetTimer(resync_timer(group.group_id, member_id), sync_by_ms))
+    out.timers.append(SetTimer(TimerKey("resync", group.group_id, member_id), sync_by_ms))
     out.replies.append(_answer(request, message, member_id, current))
     return out
 
@@ -234,10 +233,9 @@ def _answer(request: GroupRequest, message: JoinGroupRequest, member_id: str, cu
 
 
 def _check_protocols(group: ModernGroup, message: JoinGroupRequest) -> None:
-    """Raise INCONSISTENT_GROUP_PROTOCOL unless the member is a consumer that all others of its protocol understand."""
     names = {protocol.name for protocol in message.protocols}
     if message.protocol_type != PROTOCOL_TYPE or not names.intersection(_spoken_by_all(group, names)):
-        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members speak")
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members support")
 
 
 def _spoken_by_all(group: ModernGroup, names: Iterable[str]) -> Iterable[str]:
@@ -245,7 +243,6 @@ def _spoken_by_all(group: ModernGroup, names: Iterable[str]) -> Iterable[str]:
 
 
 def _subscription(message: JoinGroupRequest) -> Subscription:
-    """Return the subscription, which is the same in each protocol. Raises INCONSISTENT_GROUP_PROTOCOL."""
     metadata = bytes(message.protocols[0].metadata)
     count, _ = topics_field(metadata)
     if count > SUBSCRIBED_NAMES_MAX:
@@ -260,7 +257,7 @@ def _subscription(message: JoinGroupRequest) -> Subscription:
 
 
 def _find_sender(group: ModernGroup, message: JoinGroupRequest, member_id: str) -> Arrival:
-    """Return who joins. A static member takes its place back, whoever has it, if it comes without a member id."""
+    """Return the sender of a JoinGroup; without member id, a static member replaces the owner of its instance id."""
     instance_id = message.group_instance_id
     if instance_id is not None and message.member_id:
         return arrival_of(group, group.check_static(instance_id, member_id))
@@ -274,7 +271,6 @@ def _find_sender(group: ModernGroup, message: JoinGroupRequest, member_id: str) 
 def _said(
     before: ConsumerMetadata | None, request: GroupRequest, message: JoinGroupRequest, subscription: Subscription
 ) -> ConsumerMetadata:
-    """Return the member's metadata after its JoinGroup; ``before`` itself if nothing changed."""
     instance_id, rebalance_timeout_ms = message.group_instance_id, rebalance_timeout_of(request, message)
     if before is not None:
         instance_id = before.instance_id if instance_id is None else instance_id
@@ -300,13 +296,8 @@ def _said(
     return before if before is not None and metadata == before else metadata
 
 
-FIRST_WITH_BATCH = 3
-
-
 def leave_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    """Answer every entry for itself, and remove the members."""
-    message = request.message
-    assert isinstance(message, LeaveGroupRequest)
+    message = request.message_as(LeaveGroupRequest)
     batch = request.api_version >= FIRST_WITH_BATCH
     entries = message.members if batch else [MemberIdentity(member_id=message.member_id)]
     out = Outcome(round_changed=False)
@@ -330,8 +321,6 @@ def leave_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context
 
 
 def _named(group: ModernGroup, entry: MemberIdentity) -> ConsumerMember:
-    """Return whom an entry names. An administrator names an instance id alone. Raises UNKNOWN_MEMBER_ID or
-    FENCED_INSTANCE_ID."""
     instance_id = entry.group_instance_id
     if instance_id is None:
         return group.check_member(entry.member_id)

@@ -1,7 +1,7 @@
-"""A modern group whose last member of the new protocol goes, and whose others speak the classic one, becomes classic.
+"""Conversion of a consumer group to a classic one, after its last consumer-protocol member left.
 
-The rules: protocol/consumer-groups.md#both-protocols-in-one-group. Who goes, and why, is decided elsewhere: here the
-outcome of that decision is looked at, and replaced.
+The rules: protocol/consumer-groups.md#both-protocols-in-one-group. The outcome of the departure is examined, and
+replaced by the conversion.
 """
 
 from __future__ import annotations
@@ -31,18 +31,17 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetad
 
 
 class _GroupAfter(NamedTuple):
-    """What a group would be once records are written, as far as a downgrade goes."""
+    """State of a group after records are replayed, as a downgrade needs it."""
 
     members: dict[str, ConsumerGroupMemberMetadataValue]
     targets: dict[str, Target]
     removed: list[str]
     is_settled: bool
-    """The group's epoch stays, its target is current, and the remaining members have their assignments."""
+    """The epoch is unchanged, the target is current, and the remaining members have their assignments."""
 
 
 def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:
-    """Return ``out``, or in its place the conversion of the group, if ``out`` removes the last member of the new
-    protocol and members of the classic one remain."""
+    """Return the conversion in place of an outcome that leaves classic members only."""
     group = groups.consumer.get(group_id)
     if group is None or not _may_be_due(group, out.records, ctx):
         return out
@@ -54,7 +53,7 @@ def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Out
 
 
 def _may_be_due(group: ModernGroup, records: list[Record], ctx: Context) -> bool:
-    """Compare the member counts, at a cost that does not grow with the group: ``_after`` sorts all members."""
+    """Compare member counts first: ``_after`` costs a sort of all members."""
     removed = sum(isinstance(record, MemberWritten) and record.value is None for record in records)
     if not removed or not group.classic_members or not may_downgrade(ctx.config):
         return False
@@ -63,15 +62,17 @@ def _may_be_due(group: ModernGroup, records: list[Record], ctx: Context) -> bool
 
 
 def is_last_consumer_member(group: ModernGroup, member: ConsumerMember, ctx: Context) -> bool:
-    """Tell whether the group becomes classic when ``member``, a static one, comes back with the classic protocol."""
+    """Return True if the group becomes classic when the static ``member`` rejoins with the classic protocol."""
     if member.is_classic or group.classic_members != len(group.members) - 1:
         return False
     return may_downgrade(ctx.config) and len(group.members) <= ctx.config.group_max_size
 
 
 def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, out: Outcome, ctx: Context) -> Outcome:
-    """Return the conversion of the group by ``replaced``, which came back with the classic protocol, maybe under a new
-    id. What it says, in ``out``, is written before the end of the modern group, as Kafka does."""
+    """Return the conversion by a static member that rejoined with the classic protocol.
+
+    Its records precede the end of the consumer group, as in Kafka.
+    """
     after = _after(group, out.records)
     others = (group.members[member_id] for member_id in after.members.keys() & group.members.keys())
     # A classic group has no targets: members that are not settled must rejoin.

@@ -1,4 +1,4 @@
-"""A classic group becomes a modern one: by its records, so that a failover finds it as it is.
+"""Conversion of a classic group to a consumer group, by records, so that it survives a failover.
 
 The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 """
@@ -26,14 +26,13 @@ from kohort.coordinator.consumer.reconcile import (
     value_of,
 )
 from kohort.coordinator.consumer.replaying import replay_consumer_group
-from kohort.coordinator.consumer.sessions import member_session_timer
 from kohort.coordinator.consumer.subscribed_topics import hash_of_topics
 from kohort.coordinator.consumer.subscription import SUBSCRIBED_NAMES_MAX
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupConverted, Who
 from kohort.coordinator.migration.embedded import may_upgrade, partitions_by_id
 from kohort.coordinator.offsets.groups import Groups
-from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, TopicsView
+from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, TimerKey, TopicsView
 from kohort.coordinator.records import (
     ConsumerGroupRecord,
     CurrentWritten,
@@ -56,10 +55,9 @@ from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHear
 
 
 def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outcome) -> ModernGroup:
-    """Return what a classic group with members is in the new protocol, and put the records of it into ``out``.
+    """Return the consumer group of a classic group with members; add its records to ``out``.
 
-    The members stay, with the partitions that they have. The classic group is left as it is. Raises GROUP_ID_NOT_FOUND,
-    with the reason, where the group cannot be converted.
+    Members keep their partitions. The classic group is unchanged. Raises GROUP_ID_NOT_FOUND with the reason.
     """
     _check(group, ctx)
     rebalance = group.round
@@ -96,7 +94,7 @@ def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outco
             commits=member.commits,
             last_progress_ms=member.last_progress_ms,
         )
-        out.timers.append(SetTimer(member_session_timer(group.group_id, member.member_id), expires_at_ms))
+        out.timers.append(SetTimer(TimerKey("member_session", group.group_id, member.member_id), expires_at_ms))
     by = Who(request.message.member_id, request.client_id, request.client_host)  # type: ignore[attr-defined]
     out.journal.append(
         GroupConverted(
@@ -131,7 +129,7 @@ def _refused(group: ClassicGroup, why: str) -> ApiError:
 
 
 class _Converted:
-    """A member of the classic protocol as the new one has it. Raises ProtocolError for what cannot be read."""
+    """Member of a classic group in the consumer protocol. Raises ProtocolError for unreadable metadata."""
 
     def __init__(self, member: Member, protocol: str | None, topics: TopicsView) -> None:
         subscription = parse_subscription(member.metadata_of(protocol) or member.protocols[0][1])
@@ -155,7 +153,7 @@ class _Converted:
 
 
 def _records_of(group_id: str, epoch: int, members: list[_Converted], metadata_hash: int) -> list[ConsumerGroupRecord]:
-    """Return the records of a whole group, kind by kind as Kafka writes them."""
+    """Return all records of a group, by kind as Kafka."""
     records: list[ConsumerGroupRecord] = [MemberWritten(group_id, m.member_id, m.metadata) for m in members]
     records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
     records += [TargetWritten(group_id, m.member_id, target_value_of(m.target)) for m in members]
@@ -168,9 +166,8 @@ def _records_of(group_id: str, epoch: int, members: list[_Converted], metadata_h
 
 
 def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a ConsumerGroupHeartbeat; one that joins a classic group converts it. Raises ApiError."""
-    message = request.message
-    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    """Decide on a ConsumerGroupHeartbeat; a join converts a classic group. Raises ApiError."""
+    message = request.message_as(ConsumerGroupHeartbeatRequest)
     group_id = message.group_id
     if message.member_epoch < JOINING_EPOCH:
         return decide_departure(groups, request, ctx)
@@ -187,7 +184,6 @@ def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Cont
 
 
 def _convert_and_decide(groups: Groups, classic: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on the heartbeat as if the group were converted already; then end the classic group."""
     converted = Outcome(round_changed=False)
     if classic.round.members:
         group = upgrade(classic, request, ctx, converted)
@@ -196,7 +192,7 @@ def _convert_and_decide(groups: Groups, classic: ClassicGroup, request: GroupReq
         if classic.persisted is not None:
             converted.records.append(GroupWritten(classic.group_id, None))
     decided = decide_consumer_heartbeat(groups, group, request, ctx)
-    # From here on nothing is refused: what waits in the round is, and the round is dropped if nothing can be written.
+    # No refusal from here on: parked requests are refused, and a failed append drops the round.
     refuse_parked(classic.round.members.values(), ErrorCode.REBALANCE_IN_PROGRESS, converted)
     cancel_timers(classic, converted)
     classic.round.pending_join.clear()
@@ -210,11 +206,10 @@ def _convert_and_decide(groups: Groups, classic: ClassicGroup, request: GroupReq
 
 
 def _restore_volatile(groups: Groups, was: ModernGroup, decided: Outcome) -> Outcome:
-    """Keep the volatile state of the members, now that the records of the group are replayed."""
     group = groups.consumer[was.group_id]
     group.presence.update((m, presence) for m, presence in was.presence.items() if m in group.members)
     group.volatile = was.volatile
     if group.volatile.topics is not None:
-        # A static member that is replaced may have been the last one to subscribe to a topic.
+        # A replaced static member may have been the last subscriber of a topic.
         group.volatile.topics.changed.update(group.subscribed_names(), group.volatile.topics.found)
     return Outcome(round_changed=False) if decided.then is None else decided.then()

@@ -1,10 +1,10 @@
 """OffsetCommit (8) v2-10: KIP-211, KIP-320, KIP-345, KIP-848 (v9), topic ids (v10). TxnOffsetCommit (28) v0-6:
-offsets that count once the transaction is committed (KIP-98, KIP-447, KIP-890), topic ids from v6 on (KIP-1319).
+offsets valid after the commit of their transaction (KIP-98, KIP-447, KIP-890), topic ids from v6 (KIP-1319).
 
-The rules: protocol/offsets.md#offsetcommit, protocol/offsets.md#offsets-in-transactions. The caller of a commit in a
-transaction has checked that the transaction is open, and that the offsets are part of it.
+The rules: protocol/offsets.md#offsetcommit, protocol/offsets.md#offsets-in-transactions. The caller has checked that a
+transaction is open and includes the offsets.
 
-Deviation from Kafka: the answer keeps the request's order of topics. A topic without partitions is not in it.
+Deviation from Kafka: the answer keeps the request's order of topics, without topics that have no partitions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NO_RETENTION: Final = -1
 
 
 class _Api(NamedTuple):
-    """The classes of an answer, which have the same fields in both APIs, and the versions that differ."""
+    """Response classes of one API, and its versions that differ."""
 
     response: Any
     topic: Any
@@ -65,9 +65,8 @@ _APIS: Final[dict[type, _Api]] = {
 
 
 def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Write one record per accepted partition, all at once; the other partitions have their errors."""
-    message = request.message
-    assert isinstance(message, OffsetCommitRequest)
+    """Commit all accepted partitions in one append; the others have their errors."""
+    message = request.message_as(OffsetCommitRequest)
     out = Outcome(round_changed=False)
     member, group_code = None, ErrorCode.NONE
     try:
@@ -86,9 +85,8 @@ def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcom
 
 
 def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Do as ``decide_commit``, in one batch of the producer. Older clients name no member, and may commit."""
-    message = request.message
-    assert isinstance(message, TxnOffsetCommitRequest)
+    """Commit offsets in a transaction; older clients name no member."""
+    message = request.message_as(TxnOffsetCommitRequest)
     out = Outcome(round_changed=False, producer=ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
     member, group_code = None, ErrorCode.NONE
     try:
@@ -111,17 +109,14 @@ def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Con
 
 
 def refuse_commit(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer a commit with ``code`` for every partition."""
     return Reply(request, _with_code(request, request.message, code))
 
 
 def withdraw_commit(reply: Reply, code: ErrorCode) -> Reply:
-    """Turn an answer into one with ``code`` for every partition that was accepted."""
     return Reply(reply.request, _with_code(reply.request, reply.message, code))
 
 
 def _with_code(request: GroupRequest, of: Any, code: ErrorCode) -> Any:
-    """Build an answer from a request, or from an answer whose partitions keep their own errors."""
     api = _APIS[type(request.message)]
     topics = [
         api.topic(
@@ -140,7 +135,6 @@ def _with_code(request: GroupRequest, of: Any, code: ErrorCode) -> Any:
 def _committer(
     groups: Groups, request: GroupRequest, message: CommitRequest, epoch: int, ctx: Context
 ) -> Committer | None:
-    """Return the member that commits, or None for a commit from outside of the group. Raises ApiError if it may not."""
     version, api = request.api_version, _APIS[type(message)]
     by_id = version >= api.first_with_topic_ids
     named = (
@@ -209,8 +203,7 @@ def value_of(
 ) -> OffsetCommitValue:
     metadata = p.committed_metadata or ""
     if retention_ms != -1:
-        # Only version 1 of the record has an expiry, and it has no epoch and no topic id: what cannot be read back
-        # after a restart is not kept before it either.
+        # Only record version 1 has an expiry, without leader epoch and topic id: keep no more than a restart would.
         return OffsetCommitValue(
             offset=p.committed_offset,
             metadata=metadata,
@@ -227,15 +220,14 @@ def value_of(
 
 
 def is_too_long(metadata: str | None, limit: int) -> bool:
-    """Tell whether metadata is longer than ``limit``. Kafka compares the option, named bytes, with the length of a Java
-    string: UTF-16 units."""
+    """Return True if metadata exceeds ``limit``; as Kafka, in UTF-16 units despite the option's name in bytes."""
     if metadata is None or 2 * len(metadata) <= limit:
         return False
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
 def note_progress(member: Committer, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
-    """Note the evidence for the journal that a member that commits, and moves forward, is at work."""
+    """Note the time of a commit that moves an offset forward."""
     for record in out.records:
         assert isinstance(record, OffsetCommitted)
         assert record.value is not None

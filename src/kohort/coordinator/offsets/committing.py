@@ -1,7 +1,7 @@
-"""Members that may commit and fetch offsets, by the protocol of their group; journal entries of commits.
+"""Permission of members to commit and fetch offsets, by group protocol; journal entries of commits.
 
-The rules: protocol/offsets.md#offsetcommit, protocol/consumer-groups.md#offsets-of-members (KIP-1251). A generation of
-a classic group and an epoch of a member are one field on the wire: ``epoch`` here.
+The rules: protocol/offsets.md#offsetcommit, protocol/consumer-groups.md#offsets-of-members (KIP-1251). ``epoch`` is a
+classic generation or a member epoch: one field on the wire.
 """
 
 from __future__ import annotations
@@ -30,17 +30,20 @@ from kohort.wire.schema import Message
 
 NO_EPOCH: Final = -1
 """Epoch of a commit or fetch from outside of the group."""
+FIRST_COMMIT_OF_MEMBERS: Final = 9
+JOURNALED_OFFSETS_MAX: Final = 20
+"""Most offsets of one commit in a journal entry."""
 
 
 class Committing(NamedTuple):
-    """A commit, as far as it matters to who may do it."""
+    """Identity and partitions of a commit."""
 
     member_id: str
     instance_id: str | None
     epoch: int
     api_version: int
     places: Iterable[tuple[bytes, int]] = ()
-    """Topic id and partition of all that is committed and exists."""
+    """Topic id and partition of all existing committed partitions."""
     in_transaction: bool = False
 
     @property
@@ -49,24 +52,24 @@ class Committing(NamedTuple):
 
 
 class Committer(Protocol):
-    """A member that commits, of either protocol."""
+    """Committing member of either protocol."""
 
     commits: int
     last_commit_ms: int | None
     last_progress_ms: int | None
 
     def note_commit(self, connection: int, now_ms: int) -> None:
-        """Take a commit for what it is in this protocol: a sign of life, or evidence for the journal alone."""
+        """Record a commit; in the classic protocol it renews the session."""
 
 
 def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member | None:
-    """Return the member that commits, or None for a commit from outside of the group. Raises ApiError if it may not."""
+    """Return the committing member; None for a client outside of the group. Raises ApiError."""
     if commit.epoch < 0 and group.state is GroupState.EMPTY:
-        return None  # whatever member it names
+        return None  # an empty group accepts any member id
     if commit.is_anonymous:
         if commit.in_transaction:
             return None
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them")
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and the commit names none")
     member = group.check_member(commit.member_id, commit.instance_id)
     group.check_generation(commit.epoch)
     if group.state is GroupState.COMPLETING_REBALANCE and not commit.in_transaction:
@@ -74,14 +77,11 @@ def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member |
     return member
 
 
-FIRST_COMMIT_OF_MEMBERS: Final = 9
-
-
 def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> ConsumerPresence | None:
-    """Return the evidence of the member that commits, if there is any. Raises ApiError for the commit as a whole.
+    """Return the session of the committing member, if any. Raises ApiError.
 
-    A commit of the member's epoch is taken for any partition. One of an earlier epoch is taken if the member has had
-    each of the partitions since then: it was on its way when the member moved on.
+    A commit with an earlier epoch is valid if the member has owned all its partitions since then: it was in flight when
+    the epoch rose.
     """
     if commit.epoch < 0 and not group.members:
         return None
@@ -99,7 +99,7 @@ def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Consumer
 
 
 def _since(current: CurrentAssignment, topic_id: bytes, partition: int) -> float:
-    """Return the epoch since when the member has a partition; it is endless if it does not."""
+    """Return the epoch since which the member owns a partition; infinite if it does not."""
     for held in (current.assigned, current.pending):
         epoch = held.get(topic_id, {}).get(partition)
         if epoch is not None:
@@ -108,7 +108,7 @@ def _since(current: CurrentAssignment, topic_id: bytes, partition: int) -> float
 
 
 def check_fetch_from_consumer(group: ModernGroup, member_id: str | None, epoch: int) -> None:
-    """Raise ApiError unless offsets are fetched by nobody in particular, or by a member at its epoch."""
+    """Raise ApiError unless the fetch names no member, or a member at its epoch."""
     if member_id is None and epoch <= NO_EPOCH:
         return
     member = group.check_member(member_id or "")
@@ -121,13 +121,8 @@ def _stale(member: ConsumerMember, epoch: int) -> ApiError:
     return ApiError(code, f"epoch {epoch}; that of {member.member_id!r} is {member.epoch}")
 
 
-JOURNALED_OFFSETS_MAX: Final = 20
-"""Offsets of one commit in an entry; of the others it has the number."""
-
-
 def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
-    """Return the first few offsets that a commit tries, beside what is committed, and how many more there are; nothing
-    for a request that is no commit."""
+    """Return the first offsets of a refused commit with the committed ones; none for other requests."""
     if not isinstance(message, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         return NO_COMMIT
     moves: list[OffsetMove] = []
@@ -148,7 +143,7 @@ def _of(message: OffsetCommitRequest | TxnOffsetCommitRequest, topics: TopicsVie
 def note_unfenced(
     request: GroupRequest, group_id: str, offsets: GroupOffsets | None, ctx: Context, out: Outcome
 ) -> None:
-    """Journal a commit by a client that is no member: once an hour, and whenever offsets go back."""
+    """Journal a commit by a non-member: once per hour, and whenever an offset moves back."""
     written = [r for r in out.records if isinstance(r, OffsetCommitted) and r.value is not None]
     if not written:
         return
@@ -181,7 +176,7 @@ def _committed(offsets: GroupOffsets | None, topic: str, partition: int) -> int 
 
 
 def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView) -> Iterator[tuple[bytes, int]]:
-    """Yield topic id and partition of what is asked for, by name and partition, where that exists."""
+    """Yield topic id and partition of the existing partitions."""
     for name, partition in named:
         topic_id, count = (None, None) if name is None else (topics.topic_id(name), topics.partition_count(name))
         if topic_id is not None and count is not None and 0 <= partition < count:
@@ -189,8 +184,10 @@ def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView)
 
 
 def check_commit(groups: Groups, group_id: str, commit: Committing, missing: ErrorCode) -> Committer | None:
-    """Return the member that commits, or None for a commit from outside of the group. Raises ApiError if it may not:
-    ``missing`` where a member of a group commits that is not there."""
+    """Return the committing member; None for a client outside of the group.
+
+    Raises ApiError, ``missing`` for a member of an unknown group.
+    """
     consumer = groups.consumer.get(group_id)
     if consumer is not None:
         return check_commit_to_consumer(consumer, commit)
@@ -198,14 +195,13 @@ def check_commit(groups: Groups, group_id: str, commit: Committing, missing: Err
     if group is not None:
         return check_commit_to_classic(group, commit)
     if commit.epoch >= 0:
-        raise ApiError(missing, f"there is no group {group_id!r}")
+        raise ApiError(missing, f"group {group_id!r} does not exist")
     return None
 
 
 def note_refused(
     groups: Groups, group_id: str, request: GroupRequest, error: ApiError, ctx: Context, out: Outcome
 ) -> None:
-    """Journal the refused commit of a stale member, with its offsets."""
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
     tried = refused_offsets(request.message, groups.offsets.get(group_id), ctx.topics)
     if consumer is not None:
@@ -215,7 +211,7 @@ def note_refused(
 
 
 def check_fetch(groups: Groups, group_id: str, member_id: str | None, epoch: int) -> None:
-    """Raise ApiError if whoever says that it is a member is none, or not at its epoch; classic groups do not look."""
+    """Check the member and epoch of a fetch in a consumer group; classic groups accept any. Raises ApiError."""
     consumer = groups.consumer.get(group_id)
     if consumer is not None:
         check_fetch_from_consumer(consumer, member_id, epoch)

@@ -1,4 +1,4 @@
-"""OffsetDelete (47) v0, KIP-496; offsets of deleted topics; offsets that expire.
+"""OffsetDelete (47) v0, KIP-496; offsets of deleted topics; expiry of offsets.
 
 The rules: protocol/offsets.md#deletion, protocol/offsets.md#expiry.
 """
@@ -11,12 +11,11 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.consumer.fencing import group_tombstones
 from kohort.coordinator.consumer.group import ConsumerGroupState, ModernGroup
-from kohort.coordinator.consumer.sessions import regex_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
-from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TopicsView
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey, TopicsView
 from kohort.coordinator.records import GroupWritten, OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE
@@ -30,9 +29,8 @@ from kohort.wire.messages.offsets import (
 
 
 def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Write tombstones for offsets that nobody works on; deleting what is not there is no error."""
-    message = request.message
-    assert isinstance(message, OffsetDeleteRequest)
+    """Delete offsets of topics without subscribers; unknown offsets are no error."""
+    message = request.message_as(OffsetDeleteRequest)
     is_busy = _users_of(groups, message.group_id)
     offsets = groups.offsets.get(message.group_id)
     out = Outcome(round_changed=False)
@@ -57,8 +55,10 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
 
 
 def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
-    """Return what tells whether members of a group subscribe to a topic. Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP
-    where nobody can tell."""
+    """Return a function that is True for subscribed topics.
+
+    Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the subscriptions are unknown.
+    """
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
     if consumer is not None:
         return consumer.subscribes_to
@@ -67,7 +67,7 @@ def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
     if group.state is GroupState.EMPTY:
         return lambda _topic: False
     if group.round.protocol_type != PROTOCOL_TYPE:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "what its members work on is not known")
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "the members of this protocol type have unknown topics")
     return group.round.subscribes_to
 
 
@@ -76,8 +76,7 @@ def refuse_offset_delete(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:
-    """Write tombstones for every offset in the deleted topics, but not for those of a topic made anew under the
-    name."""
+    """Delete all offsets of deleted topics, except those of a recreated topic."""
     out = Outcome(round_changed=False)
     for topic, partition in offsets.deletable():
         if topic not in names:
@@ -89,8 +88,7 @@ def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collectio
 
 
 def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:
-    """Write tombstones for what has expired in a consumer group, and for the group itself if it is empty and nothing is
-    left."""
+    """Delete expired offsets of a consumer group, and the group if it is empty and has no offsets."""
     out = Outcome(round_changed=False)
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
     used: dict[str, bool] = {}
@@ -108,18 +106,18 @@ def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Co
             out.records.append(OffsetCommitted(group.group_id, topic, partition, None))
     if not kept and offsets.pending is None and group.state is ConsumerGroupState.EMPTY:
         out.records += group_tombstones(group)
-        out.timers.append(CancelTimer(regex_timer(group.group_id)))
+        out.timers.append(CancelTimer(TimerKey("regex", group.group_id)))
         out.journal.append(GroupDeleted(at_ms=ctx.now_ms, group=group.group_id, why="expired"))
     return out
 
 
 def expires_at_ms(value: OffsetCommitValue, since_ms: int, retention_ms: int) -> int:
-    """Return when an offset expires that nobody has needed since ``since_ms``; it may have a moment of its own."""
+    """Return the expiry time of an offset unused since ``since_ms``, or the commit's own."""
     return value.expire_timestamp if value.expire_timestamp != -1 else since_ms + retention_ms
 
 
 def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:
-    """Write tombstones for what has expired, and for the group itself if it is empty and nothing is left."""
+    """Delete expired offsets of a classic group, and the group if it is empty and has no offsets."""
     out = Outcome(round_changed=False)
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
     kept = 0
@@ -137,7 +135,7 @@ def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> O
 
 
 def has_expired(group: ClassicGroup, topic: str, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
-    """Tell whether nobody has needed the offset for the retention time; from when that counts depends on the group."""
+    """Return True if an offset was unused for the retention time, counted from the group's state."""
     if value.expire_timestamp != -1:
         return now_ms >= value.expire_timestamp
     rebalance = group.round

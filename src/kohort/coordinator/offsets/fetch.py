@@ -2,8 +2,8 @@
 
 The rules: protocol/offsets.md#offsetfetch.
 
-Reads what is written, which is on the log when its request ends. With ``require_stable`` a partition for which a
-transaction that is open has committed an offset is refused, so that nobody goes on from the offset before it.
+Reads persisted offsets. With ``require_stable``, a partition with an uncommitted transactional offset is refused, so
+that no consumer starts from the previous offset.
 """
 
 from __future__ import annotations
@@ -39,14 +39,12 @@ P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 NOTHING = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 
 Lookup = Callable[[str, str | None, int], GroupOffsets]
-"""The offsets of a group, none if there is no such group, for whoever asks: member id (None: nobody in particular) and
-epoch. Raises ApiError if this broker cannot say, or that member may not know."""
+"""Offsets of a group by group id, member id (or None) and epoch; empty for an unknown group. Raises ApiError."""
 
 
 def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Steps[Reply]:
-    """Answer with the committed offsets. An unknown group is no error: nothing is committed."""
-    message = request.message
-    assert isinstance(message, OffsetFetchRequest)
+    """Answer with the committed offsets; an unknown group has none."""
+    message = request.message_as(OffsetFetchRequest)
     pace = Pace()
     if request.api_version >= FIRST_WITH_GROUPS:
         reading = _Reading(topics, message.require_stable, pace)
@@ -70,8 +68,7 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
 
 
 def refuse_offset_fetch(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Answer an OffsetFetch with ``code``: from v8 with each group, from v2 at the top, before that with each partition
-    (protocol/offsets.md#offsetfetch)."""
+    """Refuse an OffsetFetch: per group from v8, at the top from v2, per partition before."""
     message, version = request.message, request.api_version
     assert isinstance(message, OffsetFetchRequest)
     if version >= FIRST_WITH_GROUPS:
@@ -108,9 +105,9 @@ def _group(
 def _requested_topics(
     group: OffsetFetchRequestGroup, offsets: GroupOffsets, topics: TopicsView, *, by_id: bool
 ) -> Iterator[tuple[bytes, str | None, Iterable[int]]]:
-    """Yield id, name and partitions of each topic that is asked for; the name is None of an unknown id.
+    """Yield id, name and partitions of each requested topic; the name of an unknown id is None.
 
-    Where all are asked for by id, a topic that does not exist is left out: it has no id.
+    If all topics are requested by id, deleted topics, which have none, are left out.
     """
     if group.topics is None:
         for name, partitions in all_of(offsets):
@@ -123,7 +120,7 @@ def _requested_topics(
 
 
 def all_of(offsets: GroupOffsets) -> Iterator[tuple[str, list[int]]]:
-    """Yield each topic with its committed partitions in order; the group may change meanwhile."""
+    """Yield each topic with its committed partitions in order; the group may change between steps."""
     for name in [*offsets.by_topic]:
         yield name, sorted(offsets.by_topic.get(name, ()))
 

@@ -1,4 +1,4 @@
-"""The groups of one partition of ``__consumer_offsets``, of both protocols, and what each has committed."""
+"""All groups of one partition of ``__consumer_offsets``, with their offsets."""
 
 from __future__ import annotations
 
@@ -7,28 +7,25 @@ from kohort.coordinator.offsets.state import GroupOffsets
 
 
 class Groups(ConsumerGroups):
-    """A group is here if it is written, has offsets, or has a round under way; ``maybe_forget`` takes others out.
-
-    It is either in ``by_id``, the classic groups with those that only hold offsets, or in ``consumer``.
-    """
+    """Groups with records, offsets or a running rebalance; ``maybe_forget`` drops others."""
 
     def __init__(self) -> None:
         super().__init__()
         self.offsets: dict[str, GroupOffsets] = {}
-        """Committed and pending offsets of each group that has some."""
+        """Committed and pending offsets by group."""
         self.open: dict[int, set[str]] = {}
-        """Groups with pending offsets, by the producer of the open transaction."""
+        """Groups with pending offsets, by producer of the open transaction."""
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self.by_id or group_id in self.consumer
 
     def ensure_any(self, group_id: str, now_ms: int) -> None:
-        """Ensure a group of either protocol; a new one only holds offsets."""
+        """Create a group that only holds offsets, unless the group exists."""
         if group_id not in self.consumer:
             self.ensure(group_id, now_ms)
 
     def ensure_consumer(self, group_id: str) -> ModernGroup:
-        """Return the consumer group; an unknown one begins now, in place of a classic one of that name."""
+        """Return the consumer group; a new one replaces a classic group of that name."""
         group = self.consumer.get(group_id)
         if group is None:
             self.by_id.pop(group_id, None)
@@ -36,13 +33,12 @@ class Groups(ConsumerGroups):
         return group
 
     def end_consumer(self, group_id: str, now_ms: int) -> None:
-        """Take a consumer group out; its offsets stay, as those of a group that only holds offsets."""
         del self.consumer[group_id]
         if group_id in self.offsets:
             self.ensure(group_id, now_ms)
 
     def maybe_forget(self, group_id: str) -> None:
-        """Drop a blank group: after a first join that failed, or a deletion."""
+        """Drop a group without state: after a failed first join, or a deletion."""
         group = self.by_id.get(group_id)
         if group is not None and group.is_blank and group_id not in self.offsets:
             del self.by_id[group_id]

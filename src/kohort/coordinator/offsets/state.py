@@ -1,4 +1,4 @@
-"""What a group has committed: the latest offset of each partition, and what is pending. Changed by replay alone."""
+"""Committed and pending offsets of a group; replay alone changes them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Final, NamedTuple
 from kohort.coordinator.records import read_plain_offset
 from kohort.wire.messages.group_records import OffsetCommitValue
 
+Kept = OffsetCommitValue | bytes
+"""Offset, or its plain record bytes (``is_plain_offset``), which take a third of the memory."""
+
 
 class Pending(NamedTuple):
-    """One offset. ``order``: its place among those of the group on the log; without a value it was overtaken."""
+    """Pending offset, numbered by ``order``; a later commit overtook it if ``value`` is None."""
 
     order: int
     value: OffsetCommitValue | None
@@ -45,36 +48,29 @@ class PendingOffsets:
         self._by_producer.setdefault(producer_id, {})[topic, partition] = Pending(self._written, value)
 
     def overtake(self, topic: str, partition: int, order: int | None = None) -> None:
-        """Let an offset count that stands behind those up to ``order`` (None: all of them) on the log."""
+        """Drop pending offsets that precede a commit on the log, up to ``order`` (None: all)."""
         for offsets in self._by_producer.values():
             pending = offsets.get((topic, partition))
             if pending is not None and (order is None or pending.order < order):
                 offsets[topic, partition] = Pending(pending.order, None)
 
     def remove(self, topic: str, partition: int) -> None:
-        """Forget what is pending of an offset that was deleted."""
         for producer_id, offsets in list(self._by_producer.items()):
             offsets.pop((topic, partition), None)
             if not offsets:
                 del self._by_producer[producer_id]
 
     def take(self, producer_id: int) -> dict[tuple[str, int], Pending]:
-        """Take out what the producer's transaction has committed: it has ended."""
         return self._by_producer.pop(producer_id, {})
 
 
-Kept = OffsetCommitValue | bytes
-"""An offset as a value, or as its record's bytes where these are plain (``is_plain_offset``): a third of the memory,
-and nothing for the garbage collector to visit. Many a group of a long log is never asked for."""
-
-
 class GroupOffsets:
-    """Offsets by topic and partition, as their records have them."""
+    """Offsets by topic and partition."""
 
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, Kept]] = {}
         self.pending: PendingOffsets | None = None
-        """Only during open transactions that commit offsets of the group."""
+        """None without open transactions that commit offsets of the group."""
 
     def __len__(self) -> int:
         return sum(map(len, self.by_topic.values()))
@@ -101,7 +97,7 @@ class GroupOffsets:
         return self.pending is not None or not self.by_topic.keys().isdisjoint(topics)
 
     def deletable(self) -> Iterator[tuple[str, int]]:
-        """Return every partition of which something is on the log that its tombstone must take away."""
+        """Yield every partition whose records need a tombstone."""
         for topic, partitions in self.by_topic.items():
             for partition in partitions:
                 yield topic, partition
@@ -109,13 +105,11 @@ class GroupOffsets:
         yield from sorted(place for place in held if place[1] not in self.by_topic.get(place[0], {}))
 
     def put(self, topic: str, partition: int, value: OffsetCommitValue, order: int | None = None) -> None:
-        """Set an offset. ``order``: the place of one that was pending; None for one that stands behind all of those."""
         self.by_topic.setdefault(topic, {})[partition] = value
         if self.pending is not None:
             self.pending.overtake(topic, partition, order)
 
     def remove(self, topic: str, partition: int) -> None:
-        """Forget an offset, and what is pending; nothing happens if there is none."""
         if self.pending is not None:
             self.pending.remove(topic, partition)
             self.pending = self.pending or None
@@ -125,7 +119,6 @@ class GroupOffsets:
 
 
 NO_OFFSETS: Final = GroupOffsets()
-"""Offsets of a group without any; never changed."""
 
 
 def _value(kept: Kept) -> OffsetCommitValue:

@@ -1,9 +1,8 @@
-"""What may happen to a transactional id next: the rules of Kafka's coordinator (KIP-98, KIP-360, KIP-890).
+"""Transitions of a transactional id: the rules of Kafka's coordinator (KIP-98, KIP-360, KIP-890).
 
-Nothing here changes anything. Each decision returns what is to be written next, or the very value that it was given
-where there is nothing to write; where the request is not allowed, ApiError is raised. A decision is true once it is
-written. A client of KIP-890 (``version`` 2) gets a new epoch with each end of a transaction, so that nothing that it
-sent before can be taken for a part of the next one.
+Each decision returns the next persisted value, the same object if nothing changes, or raises ApiError. It takes effect
+once persisted. A KIP-890 client (``version`` 2) gets a new epoch with each end of a transaction, so that late requests
+never count for the next transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from kohort.model import ProducerIdAndEpoch, TopicPartition
 
 EPOCH_MAX: Final = 0x7FFF
 LAST_EPOCH_OF_A_CLIENT: Final = EPOCH_MAX - 1
-"""One epoch is left to fence the producer that holds the last one."""
+"""Last epoch of a client: one more is left to fence the producer."""
 WITH_NEW_EPOCHS: Final = 2
 
 NewProducerId = Callable[[], int]
@@ -33,14 +32,17 @@ def decide_init(
     new_producer_id: NewProducerId,
     now_ms: int,
 ) -> Transaction:
-    """Let a producer begin, or go on after an error; then it names the id and epoch that it had (``expected``).
+    """Return the state after InitProducerId. ``expected``: producer's previous id and epoch, after an error.
 
-    If a transaction is open, its abort comes first: then that is what is returned, and the producer is to ask again.
+    An open transaction is aborted first: the result is its abort, and the producer must retry.
     """
     if known is None:
         return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)
     if expected is not None and not _owned_before(known, expected):
-        raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has producer id {known.producer_id} by now")
+        raise ApiError(
+            ErrorCode.PRODUCER_FENCED,
+            f"{transactional_id!r} has producer id {known.producer_id}, not {expected.producer_id}",
+        )
     if known.state in DECIDED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, f"a transaction of {transactional_id!r} is ending")
     if known.state is TransactionState.ONGOING:
@@ -59,12 +61,12 @@ def decide_init(
     if expected.epoch == known.epoch:
         return replace(fresh, epoch=known.epoch + 1, last_epoch=known.epoch)
     if expected.epoch == known.last_epoch:
-        return fresh  # it asks again, for it did not hear the answer
-    raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has epoch {known.epoch} by now")
+        return fresh  # a retry after a lost response
+    raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has epoch {known.epoch}, not {expected.epoch}")
 
 
 def _is_exhausted(known: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
-    """Tell whether the producer needs another producer id, as the epochs of this one are used up."""
+    """Return True if the producer id has no epoch left."""
     if expected is None or expected.epoch == known.epoch:
         return known.epoch >= LAST_EPOCH_OF_A_CLIENT
     return known.epoch > LAST_EPOCH_OF_A_CLIENT and expected.epoch == known.last_epoch
@@ -77,14 +79,12 @@ def _owned_before(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
 
 
 def fence(known: Transaction, now_ms: int) -> Transaction:
-    """Abort the open transaction for another producer, and fence the producer that opened it."""
     return replace(time_out(known, now_ms), last_epoch=NONE, client_version=0)
 
 
 def time_out(known: Transaction, now_ms: int) -> Transaction:
-    """Abort a transaction past its timeout. Its producer may go on with the next epoch (KIP-588): InitProducerId or
-    EndTxn with the epoch before is answered with that one."""
-    epoch = min(known.epoch + 1, EPOCH_MAX)  # no client is given the last epoch, but a log may hold it
+    """Abort a transaction past its timeout; its producer may continue with the next epoch (KIP-588)."""
+    epoch = min(known.epoch + 1, EPOCH_MAX)  # no client gets the last epoch, but a log may have it
     return _next(
         known,
         TransactionState.PREPARE_ABORT,
@@ -96,23 +96,23 @@ def time_out(known: Transaction, now_ms: int) -> Transaction:
 
 
 def check_producer(known: Transaction | None, producer: ProducerIdAndEpoch) -> Transaction:
-    """Return the transactional id of ``producer``. Raises ApiError unless it is the one that holds it now."""
     if known is None or known.producer_id != producer.producer_id:
         raise ApiError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no transactional id has producer {producer.producer_id}"
         )
     if known.epoch != producer.epoch:
-        raise ApiError(ErrorCode.PRODUCER_FENCED, f"epoch {producer.epoch}, but {known.epoch} was given out")
+        raise ApiError(
+            ErrorCode.PRODUCER_FENCED, f"producer epoch {producer.epoch} is stale; the current one is {known.epoch}"
+        )
     return known
 
 
 def check_part_of(known: Transaction | None, producer: ProducerIdAndEpoch, partition: TopicPartition) -> None:
-    """Raise ApiError unless ``partition`` is a part of the producer's open transaction."""
     known = check_producer(known, producer)
     if known.state in DECIDED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is ending")
     if partition not in known.partitions:
-        raise ApiError(ErrorCode.TRANSACTION_ABORTABLE, f"{partition} is no part of the transaction")
+        raise ApiError(ErrorCode.TRANSACTION_ABORTABLE, f"the transaction does not include {partition}")
 
 
 def decide_add(
@@ -122,10 +122,9 @@ def decide_add(
     version: int,
     now_ms: int,
 ) -> Transaction:
-    """Make these partitions part of the transaction, which is opened by the first."""
     known = check_producer(known, producer)
     if known.state in DECIDED:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is ending")
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the previous transaction is ending")
     if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
         return known
     begins = known.state in AT_REST
@@ -148,24 +147,30 @@ def decide_end(
     *,
     commit: bool,
 ) -> Transaction:
-    """Commit or abort. What has happened already is not done again: the answer to a repeated request is the same."""
+    """Commit or abort; a repeated request has the same result."""
     if known is None:
-        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "nothing is known of the transactional id")
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "unknown transactional id")
     by_epoch = version >= WITH_NEW_EPOCHS
     repeats = by_epoch and _repeats(known, producer)
     if known.producer_id != producer.producer_id and not repeats:
-        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"its producer id is {known.producer_id}")
+        raise ApiError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"the producer id is {known.producer_id}, not {producer.producer_id}"
+        )
     if known.epoch != producer.epoch and not (repeats and known.state is not TransactionState.ONGOING):
-        raise ApiError(ErrorCode.PRODUCER_FENCED, f"epoch {producer.epoch}, but {known.epoch} was given out")
+        raise ApiError(
+            ErrorCode.PRODUCER_FENCED, f"producer epoch {producer.epoch} is stale; the current one is {known.epoch}"
+        )
     wanted = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
     done = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
     if known.state is wanted:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "it is ending")
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is ending")
     if known.state is done and (repeats or not by_epoch):
         return known
     may_abort_nothing = by_epoch and not repeats and not commit and known.state in AT_REST
     if known.state is not TransactionState.ONGOING and not may_abort_nothing:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, f"a transaction in state {known.state.value} cannot be ended so")
+        raise ApiError(
+            ErrorCode.INVALID_TXN_STATE, f"cannot end a transaction in state {known.state.value} by this request"
+        )
     prepared = _next(known, wanted, now_ms, client_version=version)
     if known.state is not TransactionState.ONGOING:
         prepared = replace(prepared, started_ms=now_ms)
@@ -176,7 +181,7 @@ def decide_end(
 
 
 def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
-    """Tell whether a client of KIP-890 asks with the epoch that it had before its transaction ended."""
+    """Return True if a KIP-890 client repeats EndTxn with the epoch before it."""
     if known.client_version < WITH_NEW_EPOCHS:
         return False
     if known.producer_id == producer.producer_id:
@@ -198,7 +203,7 @@ def complete(known: Transaction, now_ms: int) -> Transaction:
 
 
 def next_producer(known: Transaction) -> ProducerIdAndEpoch:
-    """Return the id and epoch that the producer is to use from now on."""
+    """Return the producer id and epoch for the next transaction."""
     if known.next_producer_id != NONE:
         return ProducerIdAndEpoch(known.next_producer_id, 0)
     return ProducerIdAndEpoch(known.producer_id, known.epoch)

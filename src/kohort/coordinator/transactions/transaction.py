@@ -1,4 +1,4 @@
-"""What is written of a transactional id, and its record in ``__transaction_state``: Kafka's, byte for byte."""
+"""State of a transactional id, and its record in ``__transaction_state``: Kafka's bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INT16 = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transactional id as it stands. ``client_version`` is 2 where every end gives the producer a new epoch."""
+    """State of a transactional id. ``client_version`` 2: each end gives the producer a new epoch."""
 
     transactional_id: str
     producer_id: int
@@ -31,7 +31,7 @@ class Transaction:
     updated_ms: int = NONE
     started_ms: int = NONE
     last_epoch: int = NONE
-    """Previous epoch, for a producer that missed the answer with this one; not persisted, as in Kafka."""
+    """Previous epoch, for a producer that missed the response with the current one; not persisted, as in Kafka."""
     previous_producer_id: int = NONE
     next_producer_id: int = NONE
     client_version: int = 0
@@ -44,7 +44,7 @@ class Transaction:
         return found
 
     def moved(self, by_ms: int) -> Transaction:
-        """Return it with its times moved by ``by_ms``: between ``now_ms`` in memory and wall time in records."""
+        """Return it with its times moved by ``by_ms``, between ``now_ms`` in memory and wall time in records."""
         if not by_ms:
             return self
         updated, started = (at_ms if at_ms == NONE else at_ms + by_ms for at_ms in (self.updated_ms, self.started_ms))
@@ -52,12 +52,10 @@ class Transaction:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When it is aborted unless it has ended; None where no transaction is open."""
         return self.started_ms + self.timeout_ms if self.state is TransactionState.ONGOING else None
 
 
 def build_record(transactional_id: str, transaction: Transaction | None) -> tuple[bytes, bytes | None]:
-    """Return key and value; without a transaction the tombstone."""
     key = _INT16.pack(KEY_TYPE) + encode_bytes(TransactionLogKey(transactional_id=transactional_id), 0)
     if transaction is None:
         return key, None
@@ -78,7 +76,7 @@ def build_record(transactional_id: str, transaction: Transaction | None) -> tupl
 
 
 def parse_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | None]:
-    """Return the transactional id, and what is written of it. Raises CorruptLog for bytes that are no such record."""
+    """Return transactional id and state; None for a tombstone. Raises CorruptLog for invalid bytes."""
     try:
         (kind,) = _INT16.unpack_from(key)
         if kind != KEY_TYPE:

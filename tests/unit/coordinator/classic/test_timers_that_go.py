@@ -1,6 +1,6 @@
 """What nobody waits for any more has no timer."""
 
-from kohort.coordinator.classic.member import pending_timer, round_timer, session_timer, sync_timer
+from kohort.coordinator.outcome import TimerKey
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_admin import DeleteGroupsRequest
 from kohort.wire.messages.group_classic import MemberIdentity
@@ -13,7 +13,7 @@ def waits(stage):
 
 def test_an_id_that_is_given_back_is_not_waited_for(stage):
     pending = stage.answer(stage.join()).member_id
-    assert waits(stage) == {pending_timer(GROUP, pending)}
+    assert waits(stage) == {TimerKey("pending", GROUP, pending)}
 
     stage.leave(pending)
 
@@ -23,11 +23,11 @@ def test_an_id_that_is_given_back_is_not_waited_for(stage):
 def test_a_static_member_under_a_new_id_has_one_session(stage):
     first = stage.answer(stage.join(instance_id="i")).member_id
     stage.sync(first, 1, {}, instance_id="i")
-    assert waits(stage) == {session_timer(GROUP, first)}
+    assert waits(stage) == {TimerKey("session", GROUP, first)}
 
     again = stage.answer(stage.join(instance_id="i")).member_id
 
-    assert waits(stage) == {session_timer(GROUP, again)}
+    assert waits(stage) == {TimerKey("session", GROUP, again)}
 
 
 def test_a_round_that_opens_waits_for_no_sync_of_the_generation_before(stage):
@@ -36,17 +36,17 @@ def test_a_round_that_opens_waits_for_no_sync_of_the_generation_before(stage):
     stage.join(a, version=3)
     b = stage.answer(second).member_id
     stage.sync(a, 2, {})
-    sessions = {session_timer(GROUP, a), session_timer(GROUP, b)}
-    assert waits(stage) == sessions | {sync_timer(GROUP)}, "b has not asked"
+    sessions = {TimerKey("session", GROUP, a), TimerKey("session", GROUP, b)}
+    assert waits(stage) == sessions | {TimerKey("sync", GROUP)}, "b has not asked"
 
     stage.join(a)
 
-    assert waits(stage) == sessions | {round_timer(GROUP)}
+    assert waits(stage) == sessions | {TimerKey("round", GROUP)}
 
 
 def test_a_group_that_is_deleted_waits_for_nobody(stage):
     pending = stage.answer(stage.join(session_ms=1_000_000)).member_id
-    assert waits(stage) == {pending_timer(GROUP, pending)}
+    assert waits(stage) == {TimerKey("pending", GROUP, pending)}
 
     stage.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
 
@@ -68,7 +68,7 @@ def test_a_round_that_could_not_be_written_leaves_no_wait_for_whom_it_knew_alone
     a = stage.answer(stage.join(version=3)).member_id
     stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
     pending = stage.answer(stage.join()).member_id
-    assert pending_timer(GROUP, pending) in waits(stage)
+    assert TimerKey("pending", GROUP, pending) in waits(stage)
 
     stage.sync(a, 1, {})
 

@@ -273,7 +273,7 @@ def test_a_search_goes_on_where_a_step_of_it_could_not_be_written():
     come(stage, "t1.*", "b")
     stage.refuse_with = StorageError("the disk is full")
     stage.advance(5)
-    assert "what expressions match cannot be written" in stage.coordinator.take_notes()[0].text
+    assert "matches of subscription patterns cannot be persisted" in stage.coordinator.take_notes()[0].text
     stage.refuse_with = None
     stage.advance(NOT_WITHIN_MS)
 

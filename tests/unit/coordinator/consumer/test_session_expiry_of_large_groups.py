@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.coordinator.consumer.sessions import member_session_timer
 from kohort.coordinator.journal import EpochRaised
+from kohort.coordinator.outcome import TimerKey
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import StorageError
 from support.calls import calls_of
@@ -77,7 +77,7 @@ def test_cost_of_an_expired_session_is_the_same_in_a_group_ten_times_as_large(cl
         stage.clock.advance(SESSION_MS)
         (first, *_) = members_of(coordinator)
         for key in coordinator.timers_of(GROUP):
-            if key != member_session_timer(GROUP, first):
+            if key != TimerKey("member_session", GROUP, first):
                 coordinator._timers.cancel((coordinator.partition_of(GROUP), key))
         calls = calls_of(lambda: coordinator.tick(stage.now))
         assert first not in members_of(coordinator)

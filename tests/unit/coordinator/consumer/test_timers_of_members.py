@@ -11,13 +11,6 @@ from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.member import ConsumerPresence, new_member_id
 from kohort.coordinator.consumer.on_timer import on_timer
 from kohort.coordinator.consumer.replaying import replay_consumer_group
-from kohort.coordinator.consumer.sessions import (
-    member_session_timer,
-    regex_timer,
-    rejoin_timer,
-    resync_timer,
-    revocation_timer,
-)
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochRaised
 from kohort.coordinator.journal_evidence import JournalEvidence
@@ -50,15 +43,15 @@ def fired(key: TimerKey) -> Outcome:
 
 
 OVER = {
-    "the session of one that is gone": member_session_timer("g", "gone"),
-    "what one that is gone was to give up": revocation_timer("g", "gone"),
-    "what was given up": revocation_timer("g", "settled"),
-    "what a classic member gives up": revocation_timer("g", "classic"),
-    "the join of a member of the new protocol": rejoin_timer("g", "settled"),
-    "the sync of a member of the new protocol": resync_timer("g", "settled"),
-    "the join of one that is to give something up": rejoin_timer("g", "revoking"),
-    "the sync of one that is to give something up": resync_timer("g", "revoking"),
-    "expressions that nobody uses": regex_timer("g"),
+    "the session of one that is gone": TimerKey("member_session", "g", "gone"),
+    "what one that is gone was to give up": TimerKey("revocation", "g", "gone"),
+    "what was given up": TimerKey("revocation", "g", "settled"),
+    "what a classic member gives up": TimerKey("revocation", "g", "classic"),
+    "the join of a member of the new protocol": TimerKey("rejoin", "g", "settled"),
+    "the sync of a member of the new protocol": TimerKey("resync", "g", "settled"),
+    "the join of one that is to give something up": TimerKey("rejoin", "g", "revoking"),
+    "the sync of one that is to give something up": TimerKey("resync", "g", "revoking"),
+    "expressions that nobody uses": TimerKey("regex", "g"),
 }
 
 
@@ -70,7 +63,7 @@ def test_a_timer_of_what_is_over_does_nothing(key):
 
 
 def test_a_session_that_was_renewed_is_looked_at_when_it_would_end():
-    key = member_session_timer("g", "settled")
+    key = TimerKey("member_session", "g", "settled")
 
     out = fired(key)
 
@@ -80,9 +73,9 @@ def test_a_session_that_was_renewed_is_looked_at_when_it_would_end():
 @pytest.mark.parametrize(
     ("key", "event"),
     [
-        (revocation_timer("g", "revoking"), "revocation_timeout"),
-        (rejoin_timer("g", "classic"), "rejoin_timeout"),
-        (resync_timer("g", "classic"), "resync_timeout"),
+        (TimerKey("revocation", "g", "revoking"), "revocation_timeout"),
+        (TimerKey("rejoin", "g", "classic"), "rejoin_timeout"),
+        (TimerKey("resync", "g", "classic"), "resync_timeout"),
     ],
     ids=lambda value: getattr(value, "kind", value),
 )
@@ -137,7 +130,7 @@ def test_who_leaves_is_not_waited_for():
 
     stage.beat("m1", -1)
 
-    assert stage.coordinator.timers_of("g") == [member_session_timer("g", "m2")]
+    assert stage.coordinator.timers_of("g") == [TimerKey("member_session", "g", "m2")]
 
 
 def test_a_static_member_that_goes_for_a_while_is_waited_for_as_long_as_its_session_lasts():
@@ -149,8 +142,8 @@ def test_a_static_member_that_goes_for_a_while_is_waited_for_as_long_as_its_sess
     stage.beat("m1", -2, instance_id="i")
 
     assert sorted(stage.coordinator.timers_of("g")) == [
-        member_session_timer("g", "m1"),
-        member_session_timer("g", "m2"),
+        TimerKey("member_session", "g", "m1"),
+        TimerKey("member_session", "g", "m2"),
     ]
 
 
@@ -161,7 +154,7 @@ def test_a_static_member_under_a_new_id_is_waited_for_under_that_one():
 
     stage.come("m2", instance_id="i")
 
-    assert stage.coordinator.timers_of("g") == [member_session_timer("g", "m2")]
+    assert stage.coordinator.timers_of("g") == [TimerKey("member_session", "g", "m2")]
 
 
 def test_who_turns_to_the_new_protocol_is_not_waited_for_as_a_classic_member():

@@ -6,14 +6,13 @@ import pytest
 
 from kohort.config import BrokerConfig
 from kohort.coordinator.consumer.fencing import group_tombstones
-from kohort.coordinator.consumer.sessions import regex_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, RequestFenced
 from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.offsets.delete import decide_expiry_in_consumer
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import NO_OFFSETS
-from kohort.coordinator.outcome import CancelTimer
+from kohort.coordinator.outcome import CancelTimer, TimerKey
 from kohort.coordinator.records import EpochWritten, OffsetCommitted
 from kohort.coordinator.replay import replay
 from kohort.errors import ErrorCode
@@ -228,7 +227,7 @@ class TestAGroupThatIsEmpty:
         groups = replayed(*epochs(5), offset(T0, 0))
 
         assert expiry(groups, at_ms=7 * DAY_MS - 1).timers == []
-        assert expiry(groups, at_ms=7 * DAY_MS).timers == [CancelTimer(regex_timer(GROUP))]
+        assert expiry(groups, at_ms=7 * DAY_MS).timers == [CancelTimer(TimerKey("regex", GROUP))]
 
     def test_keeps_what_is_pending_and_stays_with_it(self):
         groups = replayed(*epochs(5))
