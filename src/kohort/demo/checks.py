@@ -53,9 +53,9 @@ def read_notes(paths: Iterable[Path]) -> list[OffsetRun]:
 def count_deliveries(runs: Iterable[OffsetRun], ends: Mapping[int, int]) -> Deliveries:
     """Compare delivered offsets with the log: each partition must be covered from 0 to its end."""
     runs = list(runs)
-    by_member: dict[str, int] = {}
+    by_member: Counter[str] = Counter()
     for run in runs:
-        by_member[run.member] = by_member.get(run.member, 0) + run.rows
+        by_member[run.member] += run.rows
     distinct = 0
     missing = {}
     for partition, end in ends.items():

@@ -75,10 +75,8 @@ def notes_of(table: pa.Table) -> bytes:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--topic", required=True)
-    parser.add_argument("--group", required=True)
-    parser.add_argument("--name", required=True)
+    for option in ("--bootstrap", "--topic", "--group", "--name"):
+        parser.add_argument(option, required=True)
     parser.add_argument("--notes", required=True, type=Path)
     parser.add_argument("--session-timeout-ms", required=True, type=int)
     args = parser.parse_args()

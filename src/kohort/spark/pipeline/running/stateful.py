@@ -57,7 +57,9 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
         again = f"_{REDELIVERED}"
         own = [*(RECORD_COLUMNS if keeps else ()), REDELIVERED]
         extra = [f"_{name}" for name in own]
-        options = {**decode_options(spark, source.decode), **_bad_records(pipeline)}
+        letters = pipeline.dead_letters
+        bad = {"badRecords": "dlq", "deadLetterTopic": letters.topic} if letters else {"badRecords": "fail"}
+        options = {**decode_options(spark, source.decode), **bad}
         frame = reader.options(**options).schema(decoded_schema(source.decode, own)).load()
         record = {name.removeprefix("_"): f.col(name) for name in extra}
     if keeps:
@@ -65,12 +67,6 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
     counts = [f.count(f.lit(1)).alias(_ROWS), f.count(ERROR).alias(_BAD), f.count_if(again).alias(_AGAIN)]
     good = frame.observe(_metric(source), *counts).where(f"{ERROR} is null").drop(ERROR, *extra)
     return good.withWatermark(*source.watermark) if source.watermark else good
-
-
-def _bad_records(pipeline: Pipeline) -> dict[str, str]:
-    if pipeline.dead_letters is None:
-        return {"badRecords": "fail"}
-    return {"badRecords": "dlq", "deadLetterTopic": pipeline.dead_letters.topic}
 
 
 def _metric(source: Source) -> str:
@@ -98,8 +94,8 @@ def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
             plan, mode.Update() if pipeline.mode == "update" else mode.Append()
         )
     except PySparkException as error:
-        said = str(error).partition(";\n")[0].strip()  # the rest is the plan
-        raise StepFailed(f"{pipeline.file}: Spark cannot run these steps on streams: {said}") from None
+        message = str(error).partition(";\n")[0].strip()  # the rest is the plan
+        raise StepFailed(f"{pipeline.file}: Spark cannot run these steps on streams: {message}") from None
 
 
 class StatefulRunner(BatchRunner):
@@ -111,8 +107,8 @@ class StatefulRunner(BatchRunner):
         entry = Entry(batch, marked=False, stateful=True)
         try:
             verdicts = counts_by(judged, FAILED)
-            entry.stepped = _unmarked(sum(verdicts.values(), start=Count()))
-            entry.passed = _unmarked(verdicts.pop("", Count()))
+            entry.stepped = Count(sum(count.rows for count in verdicts.values()))
+            entry.passed = Count(verdicts.pop("", Count()).rows)
             self._set_aside(judged, verdicts, entry)
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             for sink in self._pipeline.sinks:
@@ -145,11 +141,11 @@ class StatefulRunner(BatchRunner):
             everything, mine = self._store.entries(), {entry.batch for entry in self.entries}
             ledger.waited = rows_in_open_windows(entry for entry in everything if entry.batch not in mine)
             ledger.held = rows_in_open_windows(everything)
-        said = {sink.name for sink in pipeline.sinks if sink.counts}
+        with_counts = {sink.name for sink in pipeline.sinks if sink.counts}
         for name, held in list(ledger.held.items()):
             if held >= 0:
                 continue
-            if name in said:
+            if name in with_counts:
                 rows = ledger.stands_for.get(name, 0)
                 ledger.problems.append(f"sink {name} counts {rows:,} rows, {-held:,} more than were read")
             else:  # a step before the window makes several rows of one
@@ -186,10 +182,6 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
     for operator in progress.stateOperators:
         what = _STATE_NAMES.get(operator.operatorName, operator.operatorName)
         entry.state[what] = entry.state.get(what, 0) + operator.numRowsTotal
-
-
-def _unmarked(count: Count) -> Count:
-    return Count(count.rows)
 
 
 def check_dead_letters(pipeline: Pipeline) -> None:
