@@ -5,9 +5,9 @@ Each module of ``broker/apis`` ends with a ``BrokerApi`` for each request; ``dis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
@@ -28,20 +28,6 @@ Refuse = Callable[[Request, str], Message]
 """``refuse(request, message)``: response with the error ``TOO_LARGE`` in each entry."""
 
 
-class NameKind(Enum):
-    """Kinds of names in a request whose objects add to its cost."""
-
-    TOPIC = "topic"
-    TOPIC_ID = "topic id"
-    GROUP = "group"
-    TRANSACTIONAL_ID = "transactional id"
-    RESOURCE = "resource with options"
-    PATTERN = "regular expression"
-    ASSIGNMENT = "assignment of a classic member"
-    SUBSCRIPTION = "subscription of a classic member"
-    USER = "user"
-
-
 class AnswerBound(Enum):
     """Size limit of a response."""
 
@@ -54,9 +40,6 @@ class AnswerBound(Enum):
 
 
 PARTITIONS: Final = ("topics", "partitions")
-"""Path to the partitions in many requests and responses."""
-TOPICS: Final = {"topics.name": NameKind.TOPIC}
-TOPICS_OR_IDS: Final = {**TOPICS, "topics.topic_id": NameKind.TOPIC_ID}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +66,6 @@ class Cost:
     """
 
     answer: AnswerBound
-    names: Mapping[str, NameKind] = field(default_factory=dict)
-    """Paths of the request's fields that contain names."""
     once: tuple[str, Callable[[Any], Hashable | None]] | None = None
     """Outermost array and the key of its items: duplicate keys are dropped, None is kept."""
     parts: Parts | None = None
@@ -124,7 +105,6 @@ ONE_NAME: Final = Cost(AnswerBound.FIXED, one_step="one name")
 
 
 def identity(item: Any) -> Any:
-    """Return ``item``: the key function for arrays of names."""
     return item
 
 

@@ -33,7 +33,6 @@ DENIAL_TEXTS: Final = {
     ID_DENIED: "Transactional Id authorization failed.",
     CLUSTER_DENIED: "Cluster authorization failed.",
 }
-"""Kafka's messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +204,7 @@ class TopicsRule:
     operation: Operation
     response: type[Message]
     refuse: Callable[[Any], Message]
-    """Builds the error entry of a partition."""
     gather: Callable[[Any, list[Any]], Message]
-    """Builds the entry of a topic from those of its partitions."""
     name_of: Callable[[Any], str] = lambda topic: topic.name
     partitions_of: Callable[[Any], Iterable[Any]] = lambda topic: topic.partitions
 

@@ -141,11 +141,9 @@ class Broker:
         return earliest(self._state.wake_at_ms, self._connections.wake_at_ms)
 
     def in_flight(self) -> list[ReplyTo]:
-        """Return the requests of open connections that wait for a response."""
         return self._connections.in_flight()
 
     def take_notes(self) -> list[Note]:
-        """Return the new lines for the broker's log."""
         notes, self._notes = self._notes, []
         return [*notes, *self._throttling.take_notes(), *self._state.take_notes()]
 
@@ -385,7 +383,6 @@ class Broker:
                 self._throttling.settle(reply_to, answer, now_ms)
 
     def _answer_woken_fetch(self, parked: Parked, now_ms: int, out: list[Output]) -> None:
-        """Answer a fetch whose wait is over."""
         connection, request = self._connections.get(parked.reply_to.connection), parked.context.request
         if connection is None:
             return  # the connection was closed meanwhile

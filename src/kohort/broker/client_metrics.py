@@ -45,7 +45,6 @@ class ClientMetrics:
         self._notes: list[Note] = []
 
     def set_software(self, connection: int, name: str, version: str) -> None:
-        """Remember the software of a connection's client (KIP-511)."""
         self._software[connection] = name[:NAME_MOST], version[:NAME_MOST]
 
     def facts_of(self, connection: int, client_id: str, host: str, port: int | None) -> ClientFacts:

@@ -30,7 +30,6 @@ NAMES: Final = {
 REMEMBERED: Final = 100
 """Clients that are logged; later ones are not."""
 NAME_LENGTH: Final = 100
-"""Characters of a client id that are kept and logged."""
 
 
 class Audit:
@@ -70,7 +69,6 @@ class TrailingBytes:
         self._notes: list[Note] = []
 
     def seen(self, client_id: str, api: str, version: int, count: int) -> None:
-        """Log ``count`` bytes after the end of a client's request."""
         client = (client_id[:NAME_LENGTH], api, version)
         if len(self._known) == REMEMBERED or client in self._known:
             return

@@ -30,7 +30,6 @@ from kohort.wire.schema import Message
 NS_PER_PERCENT: Final = 10_000_000
 """1 % of a second of one thread, in nanoseconds."""
 EXEMPT: Final = frozenset(key for key, api in APIS.items() if api.request is WriteTxnMarkersRequest)
-"""API keys of requests between brokers."""
 BYTES_MAX: Final = 0x7FFFFFFF
 A = TypeVar("A", bound=Answer)
 
@@ -48,8 +47,6 @@ NO_THROTTLE: Final = Throttle()
 
 @dataclass(slots=True, eq=False)
 class RequestUsage:
-    """User, client id, size and processor time of a request in flight."""
-
     user: str
     client_id: str
     size: int
@@ -60,7 +57,6 @@ class RequestUsage:
 
 
 def no_time() -> int:
-    """Return 0: the clock of a broker without a measured time."""
     return 0
 
 
@@ -78,7 +74,6 @@ class ClientQuotas:
         self.thread_time_ns: Callable[[], int] = no_time
         """Processor time of the thread; set by the server."""
         self.throttled_ms: dict[Quota, int] = dict.fromkeys(Quota, 0)
-        """Total throttle time, by quota."""
 
     # ------------------------------------------------------------ requests in flight
 

@@ -31,7 +31,6 @@ CODE: Final = "error_code"
 
 
 def no_time() -> int:
-    """Return 0: the clock of a broker without a measured time."""
     return 0
 
 
@@ -71,7 +70,6 @@ class ApiCounts:
         self.took = Durations()
         """From receipt of a request to its response, with all waits."""
         self.errors: Counter[int] = Counter()
-        """Errors by code."""
         scope: dict[str, Any] = {"took": self.took, "by_size": self.took.by_size, "errors": self.errors}
         exec(_compiled(response), scope)
         self.answered: Callable[[int, Message | None], None] = scope["answered"]
@@ -129,12 +127,10 @@ class BrokerCounters:
         self.journal: Counter[type[JournalEntry]] = Counter()
         """Written journal entries by type."""
         self.keeps_entries = False
-        """True if a reader takes the journal entries."""
         self._entries: deque[tuple[JournalEntry, int]] = deque()
         self._entries_bytes = 0
         self.entries_forgotten = 0
         self.loads = 0
-        """Loaded partitions of ``__consumer_offsets``."""
         self.load_ms_total = 0
         self.load_ms_longest = 0
         self.late = LoopDelay()

@@ -189,7 +189,6 @@ def _refusing(api: Api, steps: AnswerInSteps) -> AnswerInSteps:
 
 
 def take_first_step(request: Request, steps: AnswerInSteps) -> Answer | Task:
-    """Take the first step of a request: return its answer, or the remaining steps."""
     try:
         next(steps)
     except StopIteration as end:

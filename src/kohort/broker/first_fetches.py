@@ -27,7 +27,6 @@ LAGS_MOST: Final = 1_000
 CHECKED_MOST: Final = 5_000
 CommittedOf = Callable[[str], GroupOffsets | None]
 FetchedPartition = tuple[str, int, int]
-"""Topic, partition, and fetch offset."""
 
 
 class AwaitedFetch(NamedTuple):

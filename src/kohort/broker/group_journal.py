@@ -27,9 +27,7 @@ RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 BATCH_BYTES: Final = 1 << 19
 MESSAGE_MAX_BYTES: Final = 1 << 24
 WAITING_MOST: Final = 1_000
-"""Quiet entries that are kept back."""
 WAITING_MOST_BYTES: Final = 1 << 20
-"""Approximate bytes of the entries that are kept back."""
 RETENTION_BYTES: Final = 1 << 30
 SEGMENT_BYTES: Final = 64 << 20
 
@@ -38,7 +36,6 @@ class GroupJournal:
     name = TOPIC
 
     def __init__(self, cluster: Cluster, committed: CommittedOf) -> None:
-        """Take ``committed``: the committed offsets of a group of this node."""
         self._cluster = cluster
         self._committed = committed
         self._waiting: list[JournalEntry] = []

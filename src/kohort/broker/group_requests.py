@@ -79,8 +79,6 @@ def group_refusal(rights: Rights, code: ErrorCode) -> Message:
 
 
 def guard_group(operation: Operation) -> Guard:
-    """Return a guard for an API about one group."""
-
     def guard(rights: Rights) -> GuardResult:
         if rights.may(operation, ResourceType.GROUP, rights.request.message.group_id):
             return PASSED

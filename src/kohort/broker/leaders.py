@@ -60,14 +60,12 @@ def leader_now(state: BrokerState, topic: Topic | None, index: int) -> tuple[int
 
 
 def endpoints_of(state: BrokerState, node_ids: set[int], listener: str) -> list[Node]:
-    """Return the addresses of nodes on a listener."""
     known = state.cluster.nodes
     nodes = (known[node_id].at.get(listener) for node_id in sorted(node_ids) if node_id in known)
     return [node for node in nodes if node is not None]
 
 
 def transaction_coordinator(state: BrokerState, transactional_id: str, now_ms: int) -> int:
-    """Return the coordinator of a transactional id, or NO_LEADER."""
     transactions = state.cluster.transactions
     return state.cluster.leader_of(transactions.ensure(now_ms), transactions.partition_of(transactional_id))
 
@@ -88,7 +86,6 @@ class TransactionalWrite:
     producer: ProducerIdAndEpoch
     partition: TopicPartition
     adds: bool
-    """True if the write adds the partition to the transaction."""
     knows_abortable: bool
     """True if the client knows the error TRANSACTION_ABORTABLE."""
 

@@ -38,11 +38,8 @@ class Offer(NamedTuple):
 
 
 class ListenerMechanisms(NamedTuple):
-    """Mechanisms of one listener, in the order of its options."""
-
     mechanisms: Mapping[str, Offer]
     max_frame_bytes: int
-    """Bytes of a frame before the login is complete."""
 
 
 class LoginMechanisms:
@@ -52,7 +49,6 @@ class LoginMechanisms:
         """Build the configured mechanisms. Raises ConfigError, or MissingExtra for a missing package."""
         self.by_listener: dict[str, ListenerMechanisms] = {}
         self.keys: dict[str, SigningKeys] = {}
-        """Keys by URL."""
         self.notes: list[Note] = []
         self.users = users
         self._chance = DerivedChance(rng) if any(one.protocol.uses_sasl for one in listeners_of(config)) else rng
@@ -72,7 +68,6 @@ class LoginMechanisms:
         return ListenerMechanisms(found, general.sasl_server_max_receive_size)
 
     def _begin(self, mechanism: str, said: ListenerConfig, listener: str) -> Callable[[], ServerExchange]:
-        """Return a factory of the mechanism's exchange."""
         prefix = f"listener.name.{listener.lower()}.{mechanism.lower()}."
         if mechanism == PLAIN:
             return partial(PlainServer, _plain_users(said, listener, prefix))

@@ -47,8 +47,6 @@ class Task:
 
 
 class LongWork:
-    """All long requests of a broker."""
-
     def __init__(self, quotas: ClientQuotas, throttling: Throttling, counters: BrokerCounters) -> None:
         self._quotas = quotas
         self._throttling = throttling
@@ -127,8 +125,6 @@ ServeOne = Callable[[BrokerState, Request], Answer | Task]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestSplitter:
-    """Division of a large request into parts."""
-
     state: BrokerState
     cost: Cost
     parts: Parts
@@ -283,7 +279,6 @@ def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[
 
 
 def _with(message: Any, name: str, value: list[Any]) -> Any:
-    """Return a copy of ``message`` with one changed field."""
     made = copy(message)
     setattr(made, name, value)
     return made

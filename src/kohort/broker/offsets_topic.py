@@ -46,7 +46,6 @@ class OffsetsTopic:
         """Leader epoch in which each partition was loaded: in a later epoch another node may have written."""
         self._loading: dict[int, tuple[Iterator[list[LogItem]], Skipped]] = {}
         self._began_ms: dict[int, int] = {}
-        """Start of loading, by partition."""
         self._unflushed: list[FlushTarget] = []
         self._notes: list[Note] = []
 
@@ -72,7 +71,6 @@ class OffsetsTopic:
         assert not replies, "nobody has asked anything yet"
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic, creating it if missing."""
         topic = self._cluster.topics.get(NAME)
         if topic is not None:
             return topic

@@ -36,7 +36,6 @@ DELETE: Final = 1
 APPEND: Final = 2
 SUBTRACT: Final = 3
 Change = tuple[str, int, str | None]
-"""Name, operation, value."""
 NO_DEFAULT: Final = "Default group resources are not allowed."
 OF_CLUSTER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER, ConfigResourceType.CLIENT_METRICS)
 

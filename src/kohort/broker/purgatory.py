@@ -20,7 +20,6 @@ from kohort.log.partition import PartitionLog
 from kohort.wire.schema import Message
 
 PartitionKey = tuple[bytes, int]
-"""Topic id and partition."""
 CHECK_EVERY_MS: Final = 1
 FlushTarget = tuple[PartitionLog, int]
 """A log and the last offset that must be flushed."""
@@ -48,7 +47,6 @@ class Purgatory:
         self._by_connection: dict[ConnectionId, int] = {}
         self._timers: Timers[int] = Timers()
         self.woken: dict[int, Parked] = {}
-        """Woken fetches that are not answered yet."""
         self._serial = 0
         self.parked = 0
         self.expired = 0
@@ -105,7 +103,6 @@ class Purgatory:
             self._wake(parked)
 
     def forget(self, connection: ConnectionId) -> None:
-        """Drop the fetch of a closed connection."""
         serial = self._by_connection.get(connection)
         if serial is not None:
             self._remove(self._parked[serial])

@@ -119,7 +119,6 @@ class Refusal(NamedTuple):
     code: ErrorCode
     message: str
     records: Sequence[tuple[int, str]] = ()
-    """Positions of rejected records in the batch, with the reasons."""
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name

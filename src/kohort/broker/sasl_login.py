@@ -30,7 +30,6 @@ from kohort.wire.schema import Message
 AUTHENTICATE: Final = 36
 HANDSHAKE_KEY: Final = HANDSHAKE.to_bytes(2, "big")
 LEAST_APART_MS: Final = 1_000
-"""Minimum time between two logins of a connection."""
 KEYS_WAIT_MS: Final = 10_000
 
 M = TypeVar("M", bound=Message)

@@ -15,7 +15,6 @@ from kohort.wire.apis import Api
 FIRST_WITH_FEATURES: Final = "3.3"
 FIRST_THAT_NAMES_ITS_VERSIONS: Final = "2.4"
 FEATURE_NEEDS: Final = {"group.version": 68, "share.version": 76, "streams.version": 88}
-"""API keys without which a feature is not advertised."""
 
 
 @dataclass(frozen=True, slots=True)

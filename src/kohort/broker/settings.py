@@ -33,10 +33,8 @@ IN_COARSER_UNITS: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.rol
 
 
 BROKER_OPTIONS: Final = {option.attribute: option for option in options_of(BrokerConfig)}
-"""Options of the broker, by attribute."""
 
 Synonym = tuple[str, str | None, int]
-"""Name, value, source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +146,5 @@ def subscription_settings(own: Mapping[str, str]) -> list[Setting]:
 
 
 def dynamic_settings(levels: BrokerLevels, options: Iterable[Option]) -> list[Setting]:
-    """Return the options that were set at run time."""
     found = [(option, levels.dynamic(option.name)) for option in options]
     return [_setting(option, synonyms[0][1], synonyms) for option, synonyms in found if synonyms]

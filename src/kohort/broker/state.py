@@ -33,8 +33,6 @@ from kohort.wire.schema import Message
 
 @dataclass(slots=True)
 class BrokerState:
-    """Parts of a broker, and answers to be sent."""
-
     started_with: BrokerConfig
     """Options at the start of the broker."""
     config: BrokerConfig
@@ -69,7 +67,6 @@ class BrokerState:
     counters: BrokerCounters = field(default_factory=BrokerCounters)
 
     def reconfigure(self) -> None:
-        """Apply options that changed at run time."""
         self.config = self.cluster.broker_options.in_force(self.started_with, str(self.node.node_id))
         self.coordinator.reconfigure(self.config)
         self.connections.reconfigure(self.config)
@@ -86,6 +83,5 @@ class BrokerState:
         )
 
     def take_notes(self) -> list[Note]:
-        """Return the new log lines of all parts."""
         parts = (self.trailing_bytes.take_notes(), self.topics.take_disk_errors(), self.audit.take_notes())
         return [*chain.from_iterable(parts), *self.client_metrics.take_notes()]

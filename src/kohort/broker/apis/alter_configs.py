@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import DENIAL_TEXTS, Denials, Guard, GuardResult, Rights, serve_allowed
 from kohort.broker.authorization import REFUSE_US as DENY_US
 from kohort.broker.option_changes import (
@@ -169,8 +169,6 @@ def _new_value(topic: Topic, option: Option | None, operation: int, value: str) 
 
 
 def guard_alter_configs(response: type[wire.AlterConfigsResponse | wire.IncrementalAlterConfigsResponse]) -> Guard:
-    """Return a guard that requires ALTER_CONFIGS on each topic and group, or on the cluster."""
-
     def guard(rights: Rights) -> Steps[GuardResult]:
         resources = rights.request.message.resources
         allowed, denied = yield from authorized_resources(rights, Operation.ALTER_CONFIGS, resources)
@@ -193,11 +191,11 @@ ALTER_CONFIGS = BrokerApi(
     wire.AlterConfigsRequest,
     alter_configs,
     guard_alter_configs(wire.AlterConfigsResponse),
-    Cost(AnswerBound.REQUEST, {"resources.resource_name": NameKind.RESOURCE}),
+    Cost(AnswerBound.REQUEST),
 )
 INCREMENTAL_ALTER_CONFIGS = BrokerApi(
     wire.IncrementalAlterConfigsRequest,
     incremental_alter_configs,
     guard_alter_configs(wire.IncrementalAlterConfigsResponse),
-    Cost(AnswerBound.REQUEST, {"resources.resource_name": NameKind.RESOURCE}),
+    Cost(AnswerBound.REQUEST),
 )

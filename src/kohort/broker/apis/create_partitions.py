@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from kohort.broker.api import TOPICS, AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
@@ -87,7 +87,6 @@ def _add(state: BrokerState, topic: Topic, asked: wire.CreatePartitionsTopic, no
 
 
 def guard_create_partitions(rights: Rights) -> Steps[GuardResult]:
-    """Require ALTER on each topic; the handler rejects duplicate topics."""
     message: wire.CreatePartitionsRequest = rights.request.message
     times = Counter(topic.name for topic in message.topics)
     allowed, denied = yield from rights.authorized(
@@ -103,5 +102,5 @@ def guard_create_partitions(rights: Rights) -> Steps[GuardResult]:
 
 
 CREATE_PARTITIONS = BrokerApi(
-    wire.CreatePartitionsRequest, create_partitions, guard_create_partitions, Cost(AnswerBound.REQUEST, TOPICS)
+    wire.CreatePartitionsRequest, create_partitions, guard_create_partitions, Cost(AnswerBound.REQUEST)
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from kohort.broker.api import TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import DENIAL_TEXTS, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.cluster.nodes import TopicsDeleted
 from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
@@ -156,5 +156,5 @@ DELETE_TOPICS = BrokerApi(
     wire.DeleteTopicsRequest,
     delete_topics,
     guard_delete_topics,
-    Cost(AnswerBound.REQUEST, {**TOPICS_OR_IDS, "topic_names": NameKind.TOPIC}),
+    Cost(AnswerBound.REQUEST),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts
 from kohort.broker.authorization import DENIAL_TEXTS, REFUSE_US, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.counters import BrokerCounters
 from kohort.broker.option_changes import (
@@ -50,7 +50,6 @@ MEASURES: Final = {
     LATE_MAX: "How late its loop was at most since it started.",
 }
 LONG: Final = 5
-"""Number of the type LONG in Kafka's protocol."""
 FEW_KEYS: Final = 10
 """Resources with more requested option names than this are not deduplicated: too costly."""
 
@@ -207,7 +206,6 @@ DESCRIBE_CONFIGS = BrokerApi(
     guard_describe_configs,
     Cost(
         AnswerBound.UNREAD,
-        {"resources.resource_name": NameKind.RESOURCE},
         once=("resources", _resource),
         parts=Parts(("resources",), ("results",), 15, refuse=refuse_configs),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts, identity
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts, identity
 from kohort.broker.authorization import GROUP_DENIED, TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.group_requests import group_request
 from kohort.broker.request import Request
@@ -88,7 +88,6 @@ def guard_describe_consumer_groups(rights: Rights) -> Steps[GuardResult]:
 def _shown(
     rights: Rights, group: wire.ConsumerGroupDescribeGroup, known: dict[str, bool]
 ) -> Steps[wire.ConsumerGroupDescribeGroup]:
-    """Return the group, or an error entry if it has a topic without DESCRIBE."""
     pace = Pace()
     for member in group.members:
         for assignment in (member.assignment, member.target_assignment):
@@ -127,7 +126,6 @@ def refuse_consumer_groups(request: Request, message: str) -> wire.ConsumerGroup
 
 
 def members_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the members, metadata and assignments of a classic group."""
     (group_id,) = chain
     groups = state.coordinator.groups_in_partition_of(group_id)
     group = None if groups is None else groups.by_id.get(group_id)
@@ -141,7 +139,6 @@ def members_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
 
 
 def members_of_consumer_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the members, owned partitions and subscribed topic names of a consumer group."""
     (group_id,) = chain
     groups = state.coordinator.groups_in_partition_of(group_id)
     group = None if groups is None else groups.consumer.get(group_id)
@@ -160,7 +157,6 @@ DESCRIBE_GROUPS = BrokerApi(
     guard_describe_groups,
     Cost(
         AnswerBound.UNREAD,
-        {"groups": NameKind.GROUP},
         once=("groups", identity),
         parts=Parts(("groups",), ("groups",), 500, extra_units=members_of_group, refuse=refuse_groups),
     ),
@@ -171,7 +167,6 @@ CONSUMER_GROUP_DESCRIBE = BrokerApi(
     guard_describe_consumer_groups,
     Cost(
         AnswerBound.UNREAD,
-        {"group_ids": NameKind.GROUP},
         once=("group_ids", identity),
         parts=Parts(
             ("group_ids",), ("groups",), 500, extra_units=members_of_consumer_group, refuse=refuse_consumer_groups

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.broker.api import PARTITIONS, TOO_LARGE, TOPICS, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import PARTITIONS, TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts
 from kohort.broker.authorization import DENIAL_TEXTS, TOPIC_DENIED, TopicsRule
 from kohort.broker.leaders import topic_with
 from kohort.broker.request import Answer, Request, refusal_of
@@ -99,7 +99,6 @@ DESCRIBE_PRODUCERS = BrokerApi(
     ),
     Cost(
         AnswerBound.UNREAD,
-        TOPICS,
         parts=Parts(
             ("topics", "partition_indexes"),
             PARTITIONS,

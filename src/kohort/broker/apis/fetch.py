@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import Rights, unguarded
 from kohort.broker.fetch_sessions import FetchPlan, SessionPartition, TopicKey
 from kohort.broker.first_fetches import CHECKED_MOST, FetchedPartition
@@ -48,12 +48,9 @@ ITEM_US: Final = 0.3
 
 @dataclass(slots=True, eq=False)
 class OpenFetch:
-    """A fetch in flight and the plan of its session."""
-
     request: Request
     plan: FetchPlan
     denied: frozenset[TopicKey] = frozenset()
-    """Topics without the right READ."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +63,7 @@ class ResponseBudget:
     """True until the first batch, which is returned whatever its size (KIP-74)."""
 
     def take(self, found: list[LogSlice]) -> list[Buffer]:
-        """RequestUsage the slices; return loaded slices as bytes, the others to be read when sent."""
+        """Charge the slices to the budget; return loaded slices as bytes, the others to be read when sent."""
         parts: list[Buffer] = []
         for one in found:
             self.bytes -= len(one)
@@ -368,5 +365,5 @@ FETCH = BrokerApi(
     wire.FetchRequest,
     fetch,
     unguarded,  # the handler checks each topic of its session
-    Cost(AnswerBound.FETCH, {"topics.topic": NameKind.TOPIC, "topics.topic_id": NameKind.TOPIC_ID}),
+    Cost(AnswerBound.FETCH),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind, Parts
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, Parts
 from kohort.broker.authorization import (
     CLUSTER_DENIED,
     DENIAL_TEXTS,
@@ -121,7 +121,6 @@ FIND_COORDINATOR = BrokerApi(
     guard_find_coordinator,
     Cost(
         AnswerBound.REQUEST,
-        {"key": NameKind.GROUP, "coordinator_keys": NameKind.GROUP},
         parts=Parts(("coordinator_keys",), ("coordinators",), 1_000),
     ),
 )

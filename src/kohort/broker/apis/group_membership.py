@@ -4,10 +4,9 @@ ConsumerGroupHeartbeat (68) 0-1 of consumer groups (KIP-848). As in Kafka, only 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
-from kohort.broker.api import ONE_NAME, AnswerBound, BrokerApi, Cost, NameKind, Parts
+from kohort.broker.api import ONE_NAME, AnswerBound, BrokerApi, Cost, Parts
 from kohort.broker.authorization import GROUP_DENIED, PASSED, TOPIC_DENIED, GuardResult, Rights
 from kohort.broker.group_requests import group_refusal, group_request, guard_member
 from kohort.security.acls import Operation, ResourceType
@@ -55,7 +54,6 @@ JOIN_GROUP = BrokerApi(
     guard_join,
     Cost(
         AnswerBound.STATE,
-        {"group_id": NameKind.GROUP, "protocols.metadata": NameKind.SUBSCRIPTION},
         one_step="10,000 protocols and 16 MiB of metadata at most",
     ),
 )
@@ -65,18 +63,15 @@ SYNC_GROUP = BrokerApi(
     guard_sync,
     Cost(
         AnswerBound.STATE,
-        {"group_id": NameKind.GROUP, "assignments.assignment": NameKind.ASSIGNMENT},
         one_step="100,000 assignments and 16 MiB of them at most; evidence is taken from 128 KiB at most",
     ),
 )
-HEARTBEAT = BrokerApi(
-    wire.HeartbeatRequest, group_request, guard_member, replace(ONE_NAME, names={"group_id": NameKind.GROUP})
-)
+HEARTBEAT = BrokerApi(wire.HeartbeatRequest, group_request, guard_member, ONE_NAME)
 LEAVE_GROUP = BrokerApi(
     wire.LeaveGroupRequest,
     group_request,
     guard_member,
-    Cost(AnswerBound.REQUEST, {"group_id": NameKind.GROUP}, parts=Parts(("members",), ("members",), 200, writes=True)),
+    Cost(AnswerBound.REQUEST, parts=Parts(("members",), ("members",), 200, writes=True)),
 )
 CONSUMER_GROUP_HEARTBEAT = BrokerApi(
     ConsumerGroupHeartbeatRequest,
@@ -84,12 +79,6 @@ CONSUMER_GROUP_HEARTBEAT = BrokerApi(
     guard_consumer_heartbeat,
     Cost(
         AnswerBound.STATE,
-        {
-            "group_id": NameKind.GROUP,
-            "subscribed_topic_names": NameKind.TOPIC,
-            "subscribed_topic_regex": NameKind.PATTERN,
-            "topic_partitions.topic_id": NameKind.TOPIC_ID,
-        },
         one_step="names, expression and owned partitions are bounded by the coordinator",
     ),
 )

@@ -6,10 +6,9 @@ stays and its epoch grows, which fences the previous producer; its open transact
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
-from kohort.broker.api import ONE_NAME, BrokerApi, NameKind
+from kohort.broker.api import ONE_NAME, BrokerApi
 from kohort.broker.authorization import CLUSTER_DENIED, ID_DENIED, PASSED, GuardResult, Rights
 from kohort.broker.leaders import check_coordinator
 from kohort.broker.request import Answer, Request, refusal_of
@@ -71,5 +70,5 @@ INIT_PRODUCER_ID = BrokerApi(
     InitProducerIdRequest,
     init_producer_id,
     guard_init_producer_id,
-    replace(ONE_NAME, names={"transactional_id": NameKind.TRANSACTIONAL_ID}),
+    ONE_NAME,
 )

@@ -12,7 +12,6 @@ from kohort.wire.schema import Message
 
 
 def guard_list_groups(rights: Rights) -> GuardResult:
-    """Require DESCRIBE on the cluster, or hide each group without DESCRIBE."""
     if rights.may_on_cluster(Operation.DESCRIBE, quietly=True):
         return PASSED
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from kohort.broker.api import TOPICS, AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import TOPIC_DENIED, TopicsRule
 from kohort.broker.leaders import led_log
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
@@ -31,7 +31,6 @@ FIRST_VERSION_WITH_EPOCHS: Final = 4
 TOPIC_US: Final = 2
 FIND_US: Final = 5
 LOOK_UP_US: Final = 300
-"""Cost of a lookup by time, in an index and a batch."""
 
 
 def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -104,5 +103,5 @@ LIST_OFFSETS = BrokerApi(
         lambda p: wire.ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=TOPIC_DENIED),
         lambda topic, made: wire.ListOffsetsTopicResponse(name=topic.name, partitions=made),
     ),
-    Cost(AnswerBound.REQUEST, TOPICS),
+    Cost(AnswerBound.REQUEST),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kohort.broker.api import TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import CHECK_US, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights
 from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
@@ -274,4 +274,4 @@ def _hidden(rights: Rights, topic: wire.MetadataRequestTopic) -> wire.MetadataRe
     )
 
 
-METADATA = BrokerApi(wire.MetadataRequest, metadata, guard_metadata, Cost(AnswerBound.STATE, TOPICS_OR_IDS))
+METADATA = BrokerApi(wire.MetadataRequest, metadata, guard_metadata, Cost(AnswerBound.STATE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from kohort.broker.api import PARTITIONS, TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, NameKind, Parts
+from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
 from kohort.broker.authorization import (
     GROUP_DENIED,
     TOPIC_DENIED,
@@ -38,7 +38,6 @@ def guard_commit(rights: Rights) -> Steps[GuardResult]:
 def guard_committed_topics(
     rights: Rights, not_committed: Refuse, response: type[Message], *, by_id: bool
 ) -> Steps[GuardResult]:
-    """Require READ on each topic of an OffsetCommit or TxnOffsetCommit."""
     allowed, denied = yield from rights.authorized(
         Operation.READ,
         ResourceType.TOPIC,
@@ -66,7 +65,6 @@ OFFSET_COMMIT = BrokerApi(
     guard_commit,
     Cost(
         AnswerBound.REQUEST,
-        {"group_id": NameKind.GROUP, **TOPICS_OR_IDS},
         parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True),
     ),
 )

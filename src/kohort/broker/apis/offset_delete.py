@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.broker.api import PARTITIONS, TOPICS, AnswerBound, BrokerApi, Cost, NameKind, Parts
+from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
 from kohort.broker.authorization import (
     GROUP_DENIED,
     TOPIC_DENIED,
@@ -40,7 +40,6 @@ OFFSET_DELETE = BrokerApi(
     guard_offset_delete,
     Cost(
         AnswerBound.REQUEST,
-        {"group_id": NameKind.GROUP, **TOPICS},
         parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.broker.api import PARTITIONS, TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts
+from kohort.broker.api import PARTITIONS, TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts
 from kohort.broker.authorization import (
     GROUP_DENIED,
     PASSED,
@@ -139,7 +139,6 @@ def _leave_out(rights: Rights, topics: list[Any]) -> Steps[None]:
 
 
 def offsets_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
-    """Weigh the committed offsets of a group if all of them are requested."""
     if len(chain) > 1 or chain[0].topics is not None:
         return 0
     offsets = state.coordinator.committed(chain[0].group_id)
@@ -199,13 +198,6 @@ OFFSET_FETCH = BrokerApi(
     guard_offset_fetch,
     Cost(
         AnswerBound.UNREAD,
-        {
-            "group_id": NameKind.GROUP,
-            "topics.name": NameKind.TOPIC,
-            "groups.group_id": NameKind.GROUP,
-            "groups.topics.name": NameKind.TOPIC,
-            "groups.topics.topic_id": NameKind.TOPIC_ID,
-        },
         once=("groups", _all_offsets),
         parts=Parts(
             ("groups", "topics", "partition_indexes"),

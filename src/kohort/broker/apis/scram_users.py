@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import chain
 from typing import Any, Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import REFUSE_US, guard_cluster
 from kohort.broker.cluster.security_store import ScramUsers, UserAndMechanism
 from kohort.broker.request import AnswerInSteps, Request
@@ -75,7 +75,6 @@ def _described(
 
 
 def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
-    """Check the entries in steps, then write all valid entries at once."""
     message: wire.AlterUserScramCredentialsRequest = request.message
     pace = Pace()
     named: list[wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion] = [
@@ -177,11 +176,11 @@ DESCRIBE_USER_SCRAM_CREDENTIALS = BrokerApi(
         Operation.DESCRIBE,
         lambda _message, code, text: wire.DescribeUserScramCredentialsResponse(error_code=code, error_message=text),
     ),
-    Cost(AnswerBound.STATE, {"users.name": NameKind.USER}),
+    Cost(AnswerBound.STATE),
 )
 ALTER_USER_SCRAM_CREDENTIALS = BrokerApi(
     wire.AlterUserScramCredentialsRequest,
     alter_scram_users,
     guard_cluster(Operation.ALTER, _no_users_altered),
-    Cost(AnswerBound.REQUEST, {"deletions.name": NameKind.USER, "upsertions.name": NameKind.USER}),
+    Cost(AnswerBound.REQUEST),
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts, identity
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts, identity
 from kohort.broker.authorization import (
     CLUSTER_DENIED,
     ID_DENIED,
@@ -199,8 +199,6 @@ def guard_describe_transactions(rights: Rights) -> Steps[GuardResult]:
 
 
 def guard_list_transactions(rights: Rights) -> GuardResult:
-    """Hide each transactional id without DESCRIBE."""
-
     def may_see(transactional_id: str) -> bool:
         return rights.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id, quietly=True)
 
@@ -233,7 +231,6 @@ WRITE_TXN_MARKERS = BrokerApi(
     guard_markers,
     Cost(
         AnswerBound.REQUEST,
-        {"markers.topics.name": NameKind.TOPIC},
         parts=Parts(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50, writes=True),
     ),
 )
@@ -243,7 +240,6 @@ DESCRIBE_TRANSACTIONS = BrokerApi(
     guard_describe_transactions,
     Cost(
         AnswerBound.UNREAD,
-        {"transactional_ids": NameKind.TRANSACTIONAL_ID},
         once=("transactional_ids", identity),
         parts=Parts(
             ("transactional_ids",),
@@ -258,5 +254,5 @@ LIST_TRANSACTIONS = BrokerApi(
     wire.ListTransactionsRequest,
     list_transactions,
     guard_list_transactions,
-    Cost(AnswerBound.STATE, {"transactional_id_pattern": NameKind.PATTERN}),
+    Cost(AnswerBound.STATE),
 )

@@ -4,10 +4,9 @@ KIP-98, KIP-447, KIP-890."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
-from kohort.broker.api import ONE_NAME, PARTITIONS, TOPICS_OR_IDS, AnswerBound, BrokerApi, Cost, NameKind, Parts
+from kohort.broker.api import ONE_NAME, PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
 from kohort.broker.apis.offset_commit import guard_committed_topics
 from kohort.broker.authorization import (
     CLUSTER_DENIED,
@@ -39,7 +38,6 @@ FIRST_COMMIT_THAT_ADDS: Final = 5
 FIRST_COMMIT_BY_TOPIC_ID: Final = 6
 OLD_CLIENT: Final = 0
 ITEM_US: Final = 2.5
-OF_TRANSACTION: Final = {"transactional_id": NameKind.TRANSACTIONAL_ID, "group_id": NameKind.GROUP}
 
 
 def _code(error: KohortError, version: int) -> ErrorCode:
@@ -278,28 +276,18 @@ ADD_PARTITIONS_TO_TXN = BrokerApi(
     guard_add_partitions,
     Cost(
         AnswerBound.REQUEST,
-        {
-            "v3_and_below_transactional_id": NameKind.TRANSACTIONAL_ID,
-            "v3_and_below_topics.name": NameKind.TOPIC,
-            "transactions.transactional_id": NameKind.TRANSACTIONAL_ID,
-            "transactions.topics.name": NameKind.TOPIC,
-        },
     ),
 )
-ADD_OFFSETS_TO_TXN = BrokerApi(
-    wire.AddOffsetsToTxnRequest, add_offsets_to_txn, guard_add_offsets, replace(ONE_NAME, names=OF_TRANSACTION)
-)
+ADD_OFFSETS_TO_TXN = BrokerApi(wire.AddOffsetsToTxnRequest, add_offsets_to_txn, guard_add_offsets, ONE_NAME)
 END_TXN = BrokerApi(
     wire.EndTxnRequest,
     end_txn,
     guard_end,
-    Cost(AnswerBound.FIXED, {"transactional_id": NameKind.TRANSACTIONAL_ID}, one_step="markers are written later"),
+    Cost(AnswerBound.FIXED, one_step="markers are written later"),
 )
 TXN_OFFSET_COMMIT = BrokerApi(
     wire.TxnOffsetCommitRequest,
     txn_offset_commit,
     guard_commit_in_transaction,
-    Cost(
-        AnswerBound.REQUEST, {**OF_TRANSACTION, **TOPICS_OR_IDS}, parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)
-    ),
+    Cost(AnswerBound.REQUEST, parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)),
 )

@@ -69,7 +69,6 @@ class AccessControl:
         return decided
 
     def change(self, add: Iterable[Acl] = (), remove: Iterable[Acl] = ()) -> None:
-        """Add and remove ACLs in one durable write. Raises ApiError."""
         gone = frozenset(remove)
         wanted = {acl: None for acl in self._acls if acl not in gone} | dict.fromkeys(add)
         if wanted == self._acls:

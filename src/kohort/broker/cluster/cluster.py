@@ -105,12 +105,10 @@ class Cluster:
         return min(self.live, default=NO_LEADER)
 
     def nodes_at(self, listener: str) -> list[Node]:
-        """Return the addresses of the live nodes on a listener."""
         nodes = (self.nodes[node_id].at.get(listener) for node_id in sorted(self.live))
         return [node for node in nodes if node is not None]
 
     def live_at(self, listener: str) -> set[int]:
-        """Return the live nodes with an address on a listener."""
         return {node_id for node_id in self.live if listener in self.nodes[node_id].at}
 
     def inbox(self, node_id: int) -> deque[NodeMessage]:
@@ -118,11 +116,9 @@ class Cluster:
 
     @property
     def has_messages(self) -> bool:
-        """True if a live node has messages."""
         return any(self._inboxes[node_id] for node_id in self.live)
 
     def tell(self, message: NodeMessage, *, but: int | None = None) -> None:
-        """Send a message to the live nodes."""
         for node_id in self.live:
             if node_id != but:
                 self._inboxes[node_id].append(message)
@@ -217,7 +213,6 @@ class Cluster:
         return factor
 
     def check_assignment(self, replicas: Sequence[int]) -> None:
-        """Raise INVALID_REPLICA_ASSIGNMENT for unknown or duplicate nodes."""
         if not replicas or len(set(replicas)) < len(replicas) or any(node not in self.nodes for node in replicas):
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -239,7 +234,6 @@ class Cluster:
         )
 
     def place_new(self, topics: Sequence[Topic]) -> None:
-        """Place topics with the default number of replicas."""
         self.place_all([(topic, self._usual_replicas(topic), ()) for topic in topics])
 
     def _placed(self, topic: Topic, factor: int, assignments: Sequence[Sequence[int]]) -> list[Placement]:
@@ -313,12 +307,9 @@ class Cluster:
         self._placements = kept
 
     def close(self) -> list[str]:
-        """Flush and close the logs; return the problems."""
         return self.topics.close()
 
 
 class ClusterNode(NamedTuple):
-    """A node of a recovered cluster."""
-
     cluster: Cluster
     node_id: int

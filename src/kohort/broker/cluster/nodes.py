@@ -19,12 +19,10 @@ class AdvertisedNode(NamedTuple):
 
     @property
     def first(self) -> Node:
-        """Address on the first listener."""
         return next(iter(self.at.values()))
 
 
 def node_of(config: BrokerConfig, node_id: int) -> AdvertisedNode:
-    """Return this broker with its advertised addresses. Raises ConfigError."""
     listeners = advertised_of(config)
     return AdvertisedNode(node_id, {one.name: Node(node_id, one.host, one.port, config.rack) for one in listeners})
 

@@ -60,7 +60,6 @@ class StoredQuotas:
     __slots__ = ("_store", "any_on_requests", "table")
 
     def __init__(self, store: SecurityStore) -> None:
-        """Read the quotas. Raises StorageError for invalid ones."""
         self._store = store
         try:
             self.table = QuotaTable(store.section(QUOTAS))
@@ -70,7 +69,6 @@ class StoredQuotas:
         self.any_on_requests = bool(self.table)
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
-        """Change quotas durably; None removes one. Raises ApiError."""
         table = self.table.altered(changes)
         if table.held_bytes > max(QUOTAS_MOST_BYTES, self.table.held_bytes):
             raise ApiError(ErrorCode.POLICY_VIOLATION, f"the quotas exceed {QUOTAS_MOST_BYTES} bytes")
@@ -91,7 +89,6 @@ class ScramUsers:
     """SCRAM credentials, parsed again after each change by any node."""
 
     def __init__(self, store: SecurityStore) -> None:
-        """Read the users. Raises StorageError for invalid ones."""
         self._store = store
         self._read: list[Any] = []
         self._credentials: Credentials = {}
@@ -118,7 +115,6 @@ class ScramUsers:
             self.change((), missing)
 
     def change(self, deleted: Iterable[UserAndMechanism], upserted: Mapping[UserAndMechanism, ScramCredential]) -> None:
-        """Delete, then upsert, durably. Raises ApiError."""
         gone = set(deleted)
         kept = {key: one for key, one in self.all().items() if key not in gone} | dict(upserted)
         self._store.replace(USERS, [_written(key, kept[key]) for key in sorted(kept)])

@@ -27,7 +27,6 @@ ALL: Final = ""
 """Resource name of the default of all brokers."""
 ADVICE: Final = "Repair the file, or remove it to use the options at the start of the brokers"
 OptionTexts = Mapping[str, str]
-"""Option values as text, by Kafka's names."""
 GROUP_OPTIONS_FILE: Final = "kohort-group-options.json"
 GROUPS_MOST_BYTES: Final = 2 << 20
 """Estimated limit of all groups' options: the file is rewritten with each change."""
@@ -45,7 +44,6 @@ class StoredBrokerOptions:
     __slots__ = ("_storage", "by_name")
 
     def __init__(self, storage: Storage) -> None:
-        """Read the file. Raises StorageError if it is invalid."""
         self._storage = storage
         self.by_name: Mapping[str, OptionTexts] = (
             load(storage, BROKER_OPTIONS_FILE, _parse_broker_options, ADVICE) or {}
@@ -87,7 +85,6 @@ class StoredGroupOptions:
     __slots__ = ("_held_bytes", "_storage", "by_group")
 
     def __init__(self, storage: Storage) -> None:
-        """Read the file. Raises StorageError if it is invalid."""
         self._storage = storage
         advice = "Repair the file, or remove it to start without group options"
         self.by_group: Mapping[str, GroupOptions] = (
@@ -134,7 +131,6 @@ class StoredSubscriptions:
     __slots__ = ("_storage", "by_name", "in_force")
 
     def __init__(self, config: BrokerConfig, storage: Storage) -> None:
-        """Read the file. Raises StorageError if it is invalid."""
         self._storage = storage
         self.by_name: Mapping[str, Mapping[str, str]] = (
             load(storage, SUBSCRIPTIONS_FILE, _parse_subscriptions, SUBSCRIPTIONS_ADVICE) or {}

@@ -84,7 +84,6 @@ class TransactionCoordinator:
         return partition_of(transactional_id, self.partition_count)
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic, creating it if missing."""
         topic = self._topics.get(NAME)
         if topic is None:
             overrides = {
@@ -223,7 +222,6 @@ class TransactionCoordinator:
         version: int,
         now_ms: int,
     ) -> None:
-        """Add partitions to a transaction. Raises ApiError."""
         known = self.get(transactional_id)
         made = decide.decide_add(known, producer, partitions, version, now_ms)
         if made is not known:
@@ -231,7 +229,6 @@ class TransactionCoordinator:
             self._write(transactional_id, made, now_ms)
 
     def verify(self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition) -> None:
-        """Raise ApiError unless the partition is part of the producer's open transaction."""
         decide.check_part_of(self.get(transactional_id), producer, partition)
 
     def end(
@@ -343,8 +340,6 @@ class TransactionCoordinator:
 
 
 class TransactionMemory:
-    """Memory used by the transactional ids."""
-
     def __init__(self, limit: int) -> None:
         self.limit = limit
         """Bytes; -1: no limit."""
@@ -375,7 +370,6 @@ class TransactionMemory:
 
 
 def size_of(known: Transaction | None) -> int:
-    """Return the approximate bytes of a transactional id."""
     if known is None:
         return 0
     return ID_BYTES + bytes_of_long_names(known.transactional_id) + PARTITION_BYTES * len(known.partitions)

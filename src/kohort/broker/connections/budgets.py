@@ -179,11 +179,9 @@ class UnreadAnswers:
         self._held: dict[ConnectionId, int] = {}
         """The connection with the oldest unread answer comes first."""
         self._growing: dict[ConnectionId, int] = {}
-        """Bytes of unfinished answers."""
         self.held_bytes = 0
         self.most_held_bytes = 0
         self.ended = 0
-        """Connections closed because they did not read."""
 
     def __len__(self) -> int:
         return len(self._held)

@@ -70,7 +70,6 @@ class Connection:
         self.refused: Note | None = None
         """Reason to close the connection, without serving it, at the end of the mute."""
         self.login: Login | None = None
-        """None without SASL."""
         self.active_ms = now_ms
 
     def begin_login(self, login: Login | None) -> None:
@@ -101,14 +100,12 @@ class Connection:
 
     @property
     def is_blocked(self) -> bool:
-        """True if the next request cannot be served yet."""
         return (
             self.in_flight is not None or self.congested or bool(self.outbox.parts) or self.muted_until_ms is not None
         )
 
     @property
     def can_serve(self) -> bool:
-        """True if the next frame may be served now."""
         return bool(self.frames) and not (self.closed or self.is_blocked)
 
     def next_frame(self) -> bytes | bytearray:
@@ -125,12 +122,8 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class LoginStep:
-    """Result of one frame of a login."""
-
     buffers: Sequence[Buffer] = ()
-    """Response to send now."""
     principal: Principal | None = None
-    """New principal of the connection."""
     closing: Note | None = None
     """Reason to close the connection after the response."""
     wait_ms: int = 0
@@ -143,9 +136,7 @@ class Login:
     __slots__ = ("awaits_keys", "max_frame_bytes")
 
     max_frame_bytes: int
-    """Limit of a frame before the login is complete."""
     awaits_keys: bool
-    """True while the login waits for keys."""
 
     def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
         """Return True if the login handles the frame: any frame until it is complete."""

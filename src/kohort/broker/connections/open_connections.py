@@ -64,7 +64,6 @@ class OpenConnections:
         return earliest(self._idle.wake_at_ms, self._muted.wake_at_ms, self.frame_budget.wake_at_ms)
 
     def in_flight(self) -> list[ReplyTo]:
-        """Return the requests that wait for a response."""
         return [c.in_flight for c in self._by_number.values() if c.in_flight is not None]
 
     def open(self, number: ConnectionId, caller: Caller, now_ms: int) -> Note | None:

@@ -22,9 +22,7 @@ class AnswerSender:
         self._unread = unread
         self._counters = counters
         self._handed: list[Connection] = []
-        """Connections that were sent bytes in this event."""
         self.later: dict[ConnectionId, Connection] = {}
-        """Connections that continue in the next event."""
 
     def next_event(self) -> list[Connection]:
         """Start an event; return the connections that continue. Not congested: all bytes were read."""
