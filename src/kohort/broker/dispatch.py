@@ -80,26 +80,24 @@ def dispatch(
         request = Request(None, version, reply_to, client_id or "", caller, now_ms)
         if len(frame) > LARGE_BYTES:
             return reply_to, take_first_step(request, _served_in_steps(state, api, request, frame, body_at))
-        request.message, end = decode(api.request, version, frame, body_at)
+        request.message, _ = decode(api.request, version, frame, body_at)
     except ProtocolError as error:
         raise CloseConnection(f"malformed {api.name} version {version}: {error}", "malformed") from None
-    return reply_to, _serve_decoded(state, api, request, len(frame) - end)
+    return reply_to, _serve_decoded(state, api, request)
 
 
 def _served_in_steps(
     state: BrokerState, api: Api, request: Request, frame: bytes | bytearray, body_at: int
 ) -> AnswerInSteps:
     try:
-        request.message, end = yield from decode_in_steps(api.request, request.version, frame, body_at)
+        request.message, _ = yield from decode_in_steps(api.request, request.version, frame, body_at)
     except ProtocolError as error:
         raise CloseConnection(f"malformed {api.name} version {request.version}: {error}", "malformed") from None
-    answer = _serve_decoded(state, api, request, len(frame) - end)
+    answer = _serve_decoded(state, api, request)
     return (yield from answer.steps) if isinstance(answer, Task) else answer
 
 
-def _serve_decoded(state: BrokerState, api: Api, request: Request, behind: int) -> Answer | Task:
-    if behind:
-        state.trailing_bytes.seen(request.client_id, api.name, request.version, behind)
+def _serve_decoded(state: BrokerState, api: Api, request: Request) -> Answer | Task:
     if state.intercept is not None and (answer := state.intercept(state.node.node_id, api, request)) is not None:
         return answer
     return serve(state, request)

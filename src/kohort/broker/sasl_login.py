@@ -255,14 +255,11 @@ class SaslLogin(Login):
         return build_response(reply_to.correlation_id, message, reply_to.version)
 
     def _decoded(self, message: type[M], frame: bytes | bytearray, version: int) -> M:
-        client_id, at = client_id_of(frame)
+        _, at = client_id_of(frame)
         assert message.API_KEY is not None
         if version >= APIS[message.API_KEY].flexible_from:
             at = skip_tags(frame, at, "RequestHeader")
-        found, end = decode(message, version, frame, at)
-        if behind := len(frame) - end:
-            self._state.trailing_bytes.seen(client_id or "", APIS[message.API_KEY].name, version, behind)
-        return found
+        return decode(message, version, frame, at)[0]
 
 
 def _dotted(principal: Principal) -> str:

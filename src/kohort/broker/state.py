@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 
+from kohort.broker.audit import Audit
 from kohort.broker.client_metrics import ClientMetrics
-from kohort.broker.client_notes import Audit, TrailingBytes
 from kohort.broker.client_quotas import ClientQuotas
 from kohort.broker.cluster.access_control import AccessControl
 from kohort.broker.cluster.cluster import Cluster
@@ -56,7 +55,6 @@ class BrokerState:
     connections: OpenConnections
     client_metrics: ClientMetrics
     flushes: FlushWaits = field(default_factory=FlushWaits)
-    trailing_bytes: TrailingBytes = field(default_factory=TrailingBytes)
     released: list[Reply] = field(default_factory=list)
     access: AccessControl | None = None
     """The authorizer; None gives each client all rights."""
@@ -83,5 +81,4 @@ class BrokerState:
         )
 
     def take_notes(self) -> list[Note]:
-        parts = (self.trailing_bytes.take_notes(), self.topics.take_disk_errors(), self.audit.take_notes())
-        return [*chain.from_iterable(parts), *self.client_metrics.take_notes()]
+        return [*self.topics.take_disk_errors(), *self.audit.take_notes(), *self.client_metrics.take_notes()]

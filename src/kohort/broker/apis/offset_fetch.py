@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from kohort.broker.api import PARTITIONS, TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts
@@ -18,8 +19,9 @@ from kohort.broker.group_requests import group_refusal, group_request
 from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
 from kohort.coordinator.offsets.fetch import FIRST_WITH_GROUPS
+from kohort.errors import ErrorCode
 from kohort.security.acls import Operation, ResourceType
-from kohort.steps import Pace, Steps, each
+from kohort.steps import Pace, Steps, at_once, each
 from kohort.wire.messages import offsets as wire
 from kohort.wire.schema import Message
 
@@ -82,14 +84,7 @@ def _authorized_topics(
         group.topics or [],
         (lambda topic: rights.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
     )
-    refused = yield from refused_by_topic(
-        denied,
-        lambda topic: topic.partition_indexes,
-        lambda p: wire.OffsetFetchResponsePartitions(
-            partition_index=p, committed_offset=-1, metadata="", error_code=TOPIC_DENIED
-        ),
-        lambda topic, made: wire.OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=made),
-    )
+    refused = yield from _refused_topics(denied, TOPIC_DENIED)
     if not denied:
         return group, refused
     one = wire.OffsetFetchRequestGroup(
@@ -114,14 +109,7 @@ def _guard_fetch_of_one(rights: Rights) -> Steps[GuardResult]:
     )
     if not denied:
         return PASSED
-    refused = yield from refused_by_topic(
-        denied,
-        lambda topic: topic.partition_indexes,
-        lambda p: wire.OffsetFetchResponsePartition(
-            partition_index=p, committed_offset=-1, metadata="", error_code=TOPIC_DENIED
-        ),
-        lambda topic, made: wire.OffsetFetchResponseTopic(name=topic.name, partitions=made),
-    )
+    refused = yield from _refused_topics(denied, TOPIC_DENIED, of_one_group=True)
     rights.replace_fields(topics=allowed)
 
     def amend(answer: wire.OffsetFetchResponse) -> Message:
@@ -145,47 +133,39 @@ def offsets_of_group(state: BrokerState, chain: tuple[Any, ...]) -> int:
     return 0 if offsets is None else len(offsets)
 
 
+def _refused_topics(topics: Iterable[Any], code: ErrorCode, *, of_one_group: bool = False) -> Steps[list[Any]]:
+    topic_type, partition_type = (
+        (wire.OffsetFetchResponseTopic, wire.OffsetFetchResponsePartition)
+        if of_one_group
+        else (wire.OffsetFetchResponseTopics, wire.OffsetFetchResponsePartitions)
+    )
+
+    def entry(topic: Any, partitions: list[Any]) -> Message:
+        made: Message = topic_type(name=topic.name, partitions=partitions)
+        if not of_one_group:
+            setattr(made, "topic_id", topic.topic_id)  # noqa: B010 - frozen for the type checker alone
+        return made
+
+    return refused_by_topic(
+        topics,
+        lambda topic: topic.partition_indexes,
+        lambda p: partition_type(partition_index=p, committed_offset=-1, metadata="", error_code=code),
+        entry,
+    )
+
+
 def refuse_offsets(request: Request, _message: str) -> wire.OffsetFetchResponse:
     """Build an error for each partition, or for each group that requests all topics."""
-    asked: wire.OffsetFetchRequest = request.message
+    message: wire.OffsetFetchRequest = request.message
     if request.version < FIRST_WITH_GROUPS:
-        return wire.OffsetFetchResponse(
-            topics=[
-                wire.OffsetFetchResponseTopic(
-                    name=topic.name,
-                    partitions=[
-                        wire.OffsetFetchResponsePartition(
-                            partition_index=p, committed_offset=-1, metadata="", error_code=TOO_LARGE
-                        )
-                        for p in topic.partition_indexes
-                    ],
-                )
-                for topic in asked.topics or ()
-            ]
-        )
-    return wire.OffsetFetchResponse(
-        groups=[
-            wire.OffsetFetchResponseGroup(group_id=group.group_id, error_code=TOO_LARGE)
-            if group.topics is None
-            else wire.OffsetFetchResponseGroup(
-                group_id=group.group_id,
-                topics=[
-                    wire.OffsetFetchResponseTopics(
-                        name=topic.name,
-                        topic_id=topic.topic_id,
-                        partitions=[
-                            wire.OffsetFetchResponsePartitions(
-                                partition_index=p, committed_offset=-1, metadata="", error_code=TOO_LARGE
-                            )
-                            for p in topic.partition_indexes
-                        ],
-                    )
-                    for topic in group.topics
-                ],
-            )
-            for group in asked.groups
-        ]
-    )
+        topics = at_once(_refused_topics(message.topics or (), TOO_LARGE, of_one_group=True))
+        return wire.OffsetFetchResponse(topics=topics)
+    groups = []
+    for group in message.groups:
+        code = TOO_LARGE if group.topics is None else ErrorCode.NONE
+        topics = at_once(_refused_topics(group.topics or (), TOO_LARGE))
+        groups.append(wire.OffsetFetchResponseGroup(group_id=group.group_id, error_code=code, topics=topics))
+    return wire.OffsetFetchResponse(groups=groups)
 
 
 def _all_offsets(group: Any) -> tuple[Any, ...] | None:
