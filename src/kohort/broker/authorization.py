@@ -93,27 +93,34 @@ class Rights:
         return self.operations_of(ResourceType.CLUSTER, CLUSTER_NAME)
 
     def authorized(
-        self, operation: Operation, resource_type: ResourceType, items: Iterable[T], name_of: Callable[[T], str | None]
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        items: Iterable[T],
+        name_of: Callable[[T], str | None] | None = None,
+        *,
+        by_id: bool = False,
     ) -> Steps[tuple[list[T], list[T]]]:
-        """Split the items into those on whose resource the caller may do ``operation``, and the others.
+        """Split the items by the right to do ``operation`` on their resource: allowed, denied.
 
-        Items without a name are allowed: the handler rejects them.
+        Items are names, or have a name; ``by_id``: topics by id. The handler rejects unknown topics, which are allowed.
         """
         pace = Pace()
         known: dict[str, bool] = {}
         allowed: list[T] = []
         denied: list[T] = []
+        name_of = name_of or (self._topic_name if by_id else _name)
         for item in items:
             name = name_of(item)
-            is_allowed = True
-            if name is not None:
-                if name not in known:
-                    known[name] = self.may(operation, resource_type, name)
-                is_allowed = known[name]
-            (allowed if is_allowed else denied).append(item)
+            if name is not None and name not in known:
+                known[name] = self.may(operation, resource_type, name)
+            (allowed if name is None or known[name] else denied).append(item)
             if pace.is_due(CHECK_US):
                 yield
         return allowed, denied
+
+    def _topic_name(self, item: Any) -> str | None:
+        return self.topic_name(item.topic_id)
 
     def cluster_message(self, operation: Operation) -> str:
         return f"{self.request.caller.principal} needs {operation.name} on Cluster:{CLUSTER_NAME}"
@@ -128,6 +135,11 @@ class Rights:
         for name, value in fields.items():
             setattr(made, name, value)
         self.request.message = made
+
+
+def _name(item: Any) -> str:
+    name: str = item if isinstance(item, str) else item.name
+    return name
 
 
 Guard = Callable[[Rights], GuardResult | Steps[GuardResult]]

@@ -12,9 +12,7 @@ from kohort.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsR
 
 def guard_delete_groups(rights: Rights) -> Steps[GuardResult]:
     message: DeleteGroupsRequest = rights.request.message
-    allowed, denied = yield from rights.authorized(
-        Operation.DELETE, ResourceType.GROUP, message.groups_names, lambda group_id: group_id
-    )
+    allowed, denied = yield from rights.authorized(Operation.DELETE, ResourceType.GROUP, message.groups_names)
     refused = [DeletableGroupResult(group_id=group_id, error_code=GROUP_DENIED) for group_id in dict.fromkeys(denied)]
     return serve_allowed(rights, allowed, Denials("groups_names", "results", refused), DeleteGroupsResponse)
 

@@ -30,9 +30,7 @@ UNITS_OF_A_CONSUMER_MEMBER: Final = 2
 def guard_describe_groups(rights: Rights) -> Steps[GuardResult]:
     """Require DESCRIBE on each group, and add authorized operations if requested (KIP-430)."""
     message: DescribeGroupsRequest = rights.request.message
-    allowed, denied = yield from rights.authorized(
-        Operation.DESCRIBE, ResourceType.GROUP, message.groups, lambda group_id: group_id
-    )
+    allowed, denied = yield from rights.authorized(Operation.DESCRIBE, ResourceType.GROUP, message.groups)
     refused = yield from each(
         denied, lambda group_id: DescribedGroup(error_code=GROUP_DENIED, group_id=group_id), ITEM_US
     )
@@ -62,9 +60,7 @@ def guard_describe_consumer_groups(rights: Rights) -> Steps[GuardResult]:
     Adds the authorized operations if requested (KIP-430).
     """
     message: wire.ConsumerGroupDescribeRequest = rights.request.message
-    allowed, denied = yield from rights.authorized(
-        Operation.DESCRIBE, ResourceType.GROUP, message.group_ids, lambda group_id: group_id
-    )
+    allowed, denied = yield from rights.authorized(Operation.DESCRIBE, ResourceType.GROUP, message.group_ids)
     refused = yield from each(
         denied, lambda group_id: wire.ConsumerGroupDescribeGroup(error_code=GROUP_DENIED, group_id=group_id), ITEM_US
     )

@@ -43,7 +43,7 @@ def guard_consumer_heartbeat(rights: Rights) -> Steps[GuardResult]:
     if not rights.may(Operation.READ, ResourceType.GROUP, message.group_id):
         return GuardResult(group_refusal(rights, GROUP_DENIED))
     _, denied = yield from rights.authorized(
-        Operation.DESCRIBE, ResourceType.TOPIC, message.subscribed_topic_names or [], lambda name: name
+        Operation.DESCRIBE, ResourceType.TOPIC, message.subscribed_topic_names or []
     )
     return GuardResult(group_refusal(rights, TOPIC_DENIED)) if denied else PASSED
 

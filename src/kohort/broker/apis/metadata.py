@@ -241,9 +241,7 @@ def _creatable(
     if not any(is_missing) or rights.may_on_cluster(Operation.CREATE, quietly=True):
         return topics, []
     missing = [topic for topic, is_one in zip(topics, is_missing, strict=True) if is_one]
-    made, not_made = yield from rights.authorized(
-        Operation.CREATE, ResourceType.TOPIC, missing, lambda topic: topic.name
-    )
+    made, not_made = yield from rights.authorized(Operation.CREATE, ResourceType.TOPIC, missing)
     there = [topic for topic, is_one in zip(topics, is_missing, strict=True) if not is_one]
     return there + made, not_made
 

@@ -39,10 +39,7 @@ def guard_committed_topics(
     rights: Rights, not_committed: Refuse, response: type[Message], *, by_id: bool
 ) -> Steps[GuardResult]:
     allowed, denied = yield from rights.authorized(
-        Operation.READ,
-        ResourceType.TOPIC,
-        rights.request.message.topics,
-        (lambda topic: rights.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
+        Operation.READ, ResourceType.TOPIC, rights.request.message.topics, by_id=by_id
     )
     refused = yield from not_committed(denied, TOPIC_DENIED)
     return serve_allowed(rights, allowed, Denials("topics", "topics", refused), response)

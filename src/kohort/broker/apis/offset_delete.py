@@ -22,9 +22,7 @@ def guard_offset_delete(rights: Rights) -> Steps[GuardResult]:
     message: wire.OffsetDeleteRequest = rights.request.message
     if not rights.may(Operation.DELETE, ResourceType.GROUP, message.group_id):
         return GuardResult(group_refusal(rights, GROUP_DENIED))
-    allowed, denied = yield from rights.authorized(
-        Operation.READ, ResourceType.TOPIC, message.topics, lambda topic: topic.name
-    )
+    allowed, denied = yield from rights.authorized(Operation.READ, ResourceType.TOPIC, message.topics)
     refused = yield from refused_by_topic(
         denied,
         lambda topic: topic.partitions,

@@ -79,10 +79,7 @@ def _authorized_topics(
 ) -> Steps[tuple[wire.OffsetFetchRequestGroup, list[wire.OffsetFetchResponseTopics]]]:
     by_id = rights.request.version >= FIRST_WITH_TOPIC_IDS
     allowed, denied = yield from rights.authorized(
-        Operation.DESCRIBE,
-        ResourceType.TOPIC,
-        group.topics or [],
-        (lambda topic: rights.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
+        Operation.DESCRIBE, ResourceType.TOPIC, group.topics or [], by_id=by_id
     )
     refused = yield from _refused_topics(denied, TOPIC_DENIED)
     if not denied:
@@ -104,9 +101,7 @@ def _guard_fetch_of_one(rights: Rights) -> Steps[GuardResult]:
             return answer
 
         return GuardResult(amend=leave_out)
-    allowed, denied = yield from rights.authorized(
-        Operation.DESCRIBE, ResourceType.TOPIC, message.topics, lambda topic: topic.name
-    )
+    allowed, denied = yield from rights.authorized(Operation.DESCRIBE, ResourceType.TOPIC, message.topics)
     if not denied:
         return PASSED
     refused = yield from _refused_topics(denied, TOPIC_DENIED, of_one_group=True)

@@ -222,12 +222,7 @@ def guard_produce(rights: Rights) -> Steps[GuardResult]:
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return _all_refused(message, (yield from _refused_topics(message.topic_data, code)))
     by_id = rights.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    allowed, denied = yield from rights.authorized(
-        Operation.WRITE,
-        ResourceType.TOPIC,
-        message.topic_data,
-        (lambda topic: rights.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
-    )
+    allowed, denied = yield from rights.authorized(Operation.WRITE, ResourceType.TOPIC, message.topic_data, by_id=by_id)
     if not denied:
         return PASSED
     refused = yield from _refused_topics(denied, TOPIC_DENIED)

@@ -174,7 +174,7 @@ def guard_describe_transactions(rights: Rights) -> Steps[GuardResult]:
     """Require DESCRIBE on each transactional id, and hide topics without DESCRIBE."""
     message: wire.DescribeTransactionsRequest = rights.request.message
     allowed, denied = yield from rights.authorized(
-        Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, message.transactional_ids, lambda name: name
+        Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, message.transactional_ids
     )
     refused = yield from each(
         denied, lambda name: wire.DescribedTransaction(error_code=ID_DENIED, transactional_id=name), REFUSE_US
