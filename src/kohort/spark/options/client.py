@@ -25,10 +25,8 @@ TOKENS: Final = "sasl.oauth.token.provider"
 
 def client_options(config: type[Any], given: Mapping[str, Any], profile: str = "") -> dict[str, Any]:
     """Check a client's options and translate their names; options given explicitly win over the profile.
-
     ``${KAFKA_PASSWORD}`` is replaced from the environment, on the driver. Raises ConfigError with the prefixed option
-    name for an unknown option and for a value that is not allowed.
-    """
+    name for an unknown option and for a value that is not allowed."""
     said: dict[str, Any] = {}
     for name, value in given.items():
         try:

@@ -18,10 +18,8 @@ PartitionOffsets = dict[TopicPartition, int]
 
 class Range(NamedTuple):
     """Offsets ``start`` to ``end`` (exclusive) of one partition, for one task.
-
     Records below ``redelivered_below`` may have been delivered before, in an earlier attempt at this micro-batch or to
-    the partition's previous owner.
-    """
+    the partition's previous owner."""
 
     topic: str
     partition: int
@@ -96,10 +94,8 @@ def share_limit(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int
 ) -> PartitionOffsets:
     """Return the end of a micro-batch of ``max_rows``, shared among partitions by their backlog.
-
-    Each partition with records gets at least one, as in the Kafka connector: with more partitions than ``max_rows``
-    the limit is exceeded. Partitions that rounding cost the most get the remainder.
-    """
+    Each partition with records gets at least one, as in the Kafka connector: with more partitions than ``max_rows`` the
+    limit is exceeded. Partitions that rounding cost the most get the remainder."""
     backlog = {tp: max(0, head - start.get(tp, head)) for tp, head in end.items()}
     total = sum(backlog.values())
     if total <= max_rows:
@@ -119,9 +115,7 @@ def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartit
 
 def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 1) -> list[list[Range]]:
     """Divide ranges into tasks of about equal size: each task costs Spark ~60 ms, however few its records.
-
-    Small partitions share a task, large ones are split. At least ``min_tasks``, given enough records.
-    """
+    Small partitions share a task, large ones are split. At least ``min_tasks``, given enough records."""
     total = sum(r.rows for r in ranges)
     if not total:
         return []

@@ -17,9 +17,7 @@ from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED,
 
 class ByTime(NamedTuple):
     """Start or end at a timestamp: one for all partitions, or one for each.
-
-    ``strict``: a partition without a record from that time on is an error; otherwise its end is taken.
-    """
+    ``strict``: a partition without a record from that time on is an error; otherwise its end is taken."""
 
     times: int | OffsetsByTopic
     strict: bool

@@ -133,10 +133,8 @@ def check_expression(text: str, columns: Columns) -> None:
 
 def columns_of_query(text: str, tables: Mapping[str, Columns], *, any_table: bool = False) -> Columns:
     """Return the columns of a query's result; None if only Spark can tell.
-
     ``tables``: columns of each table, by lower-case name; ``any_table``: other tables may exist. Raises SqlProblem for
-    invalid SQL, and for an unknown table or column.
-    """
+    invalid SQL, and for an unknown table or column."""
     tree = _parsed(text)
     if tree is None:
         return None

@@ -11,7 +11,6 @@ from kohort.spark.pipeline.sinks.registry import KINDS
 
 
 def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raise PipelineError if the sections of a pipeline contradict each other."""
     if not pipeline.streams:
         raise top.error("no source is a stream: remove read: table from one of them")
     if not pipeline.sinks:

@@ -36,9 +36,7 @@ AVAILABLE_NOW: Final = "available-now"
 @dataclass(frozen=True, slots=True)
 class Decode:
     """Decoding of values: ``json``, ``csv`` or ``avro`` into a schema, or ``raw``, the columns of the source.
-
-    ``avro_schema``: the writer's schema; ``framing``: bytes before each value; ``tombstones``: row, drop or bad.
-    """
+    ``avro_schema``: the writer's schema; ``framing``: bytes before each value; ``tombstones``: row, drop or bad."""
 
     format: str = "raw"
     schema: str = ""
@@ -58,10 +56,8 @@ class Decode:
 @dataclass(frozen=True, slots=True)
 class Source:
     """Topics under a name for steps. ``table``: read whole when a run begins; otherwise a stream.
-
     ``watermark``: a time column, and the maximum lateness of its rows. ``member``: the run joins the group, whose
-    members share the partitions; ``member_line``: line of that key in the file.
-    """
+    members share the partitions; ``member_line``: line of that key in the file."""
 
     name: str
     brokers: str
@@ -87,9 +83,7 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Window:
     """Aggregates ``agg`` (name: SQL) by windows of the column ``time`` and the columns ``by``.
-
-    ``late``: maximum lateness of rows; "" to use the source's watermark. Without ``slide`` windows do not overlap.
-    """
+    ``late``: maximum lateness of rows; "" to use the source's watermark. Without ``slide`` windows do not overlap."""
 
     time: str
     size: str
@@ -102,9 +96,7 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class Step:
     """SQL over the sources and ``input`` (the previous step's result), a function, or a ``window``.
-
-    ``python`` steps name a function in a file or module; ``function`` steps contain one, from the builder.
-    """
+    ``python`` steps name a function in a file or module; ``function`` steps contain one, from the builder."""
 
     kind: str
     text: str
@@ -126,9 +118,7 @@ class RowRule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
     """Output of rows; each kind is a subclass in ``sinks/``, registered in ``sinks/registry.py``.
-
-    ``counts``: column with the number of source rows that a row aggregates.
-    """
+    ``counts``: column with the number of source rows that a row aggregates."""
 
     kind: ClassVar[str] = ""
     has_keys: ClassVar[bool] = True
@@ -177,9 +167,7 @@ class SinkWriter:
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
         """Write the ``passed`` rows of a micro-batch. Return the rows written or acknowledged.
-
-        ``counts``: column whose sum, the number of source rows, is returned instead.
-        """
+        ``counts``: column whose sum, the number of source rows, is returned instead."""
         raise NotImplementedError
 
     def read(self, spark: SparkSession) -> DataFrame:

@@ -48,9 +48,7 @@ class TestOutcome:
 
 def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -> list[str]:
     """Return differences unless each expected row matches one found row, and none remains.
-
-    Columns that an expected row does not name may have any value.
-    """
+    Columns that an expected row does not name may have any value."""
     left = list(found)
     missing = []
     for row in expected:

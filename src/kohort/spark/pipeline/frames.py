@@ -67,7 +67,7 @@ def _counts(rows: Iterable[Row]) -> dict[str, Count]:
     return {row["k"] or "": Count(row["n"], row["mark"] or 0) for row in rows}
 
 
-def counted(rows: DataFrame, counts: str) -> int:
+def source_rows(rows: DataFrame, counts: str) -> int:
     """Return the source rows behind a DataFrame: its rows, or the sum of the column ``counts``."""
     if not counts:
         return int(rows.count())
@@ -78,9 +78,7 @@ def counted(rows: DataFrame, counts: str) -> int:
 
 def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     """Add ``_failed``: the numbers of the rules that a row fails, such as ``0,2``; NULL if it passes.
-
-    A condition that is NULL counts as failed.
-    """
+    A condition that is NULL counts as failed."""
     from pyspark.sql import functions as f
 
     if not rules:
@@ -97,26 +95,25 @@ RAW_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 _SOURCE_COLUMNS: Final = (*RECORD_COLUMNS, REDELIVERED)
 
 
-def load_decoded(reader: Any, spark: SparkSession, how: Decode) -> DataFrame:
-    """Load a source by Spark's reader as rows with ``_source`` and ``_problem``."""
-    if how.format == "raw":
+def load_decoded(reader: Any, spark: SparkSession, decode: Decode) -> DataFrame:
+    if decode.format == "raw":
         return _raw_rows(reader.schema(RAW_SCHEMA).load())
-    options = {**decode_options(spark, how), "badRecords": "null"}
-    return _rows(reader.options(**options).schema(decoded_schema(how, _SOURCE_COLUMNS)).load(), how)
+    options = {**decode_options(spark, decode), "badRecords": "null"}
+    return _rows(reader.options(**options).schema(decoded_schema(decode, _SOURCE_COLUMNS)).load(), decode)
 
 
-def decode_records(records: DataFrame, how: Decode) -> DataFrame:
-    if how.format == "raw":
+def decode_records(records: DataFrame, decode: Decode) -> DataFrame:
+    if decode.format == "raw":
         return _raw_rows(records)
-    schema = decoded_schema(how, _SOURCE_COLUMNS)
+    schema = decoded_schema(decode, _SOURCE_COLUMNS)
     options = SourceOptions(
         "",
-        value_format=how.format,
-        value_separator=how.separator,
+        value_format=decode.format,
+        value_separator=decode.separator,
         time_zone=records.sparkSession.conf.get(SESSION_ZONE),
-        tombstones=how.tombstones,
-        avro_schema=how.avro_schema,
-        avro_framing=how.framing,
+        tombstones=decode.tombstones,
+        avro_schema=decode.avro_schema,
+        avro_framing=decode.framing,
         bad_records="null",
     )
     builder = row_builder_of(schema, options)
@@ -125,21 +122,19 @@ def decode_records(records: DataFrame, how: Decode) -> DataFrame:
         for batch in batches:
             yield builder.build(batch)
 
-    return _rows(records.withColumnRenamed("timestampType", "timestamp_type").mapInArrow(decoded, schema), how)
+    return _rows(records.withColumnRenamed("timestampType", "timestamp_type").mapInArrow(decoded, schema), decode)
 
 
-def decode_options(spark: SparkSession, how: Decode) -> dict[str, str]:
-    return {**how.options, "value.timeZone": str(spark.conf.get(SESSION_ZONE))}
+def decode_options(spark: SparkSession, decode: Decode) -> dict[str, str]:
+    return {**decode.options, "value.timeZone": str(spark.conf.get(SESSION_ZONE))}
 
 
-def decoded_schema(how: Decode, record_columns: Sequence[str]) -> StructType:
+def decoded_schema(decode: Decode, record_columns: Sequence[str]) -> StructType:
     """Return the schema of the value, ``_error``, and these columns of the record (``_topic``, ...).
-
-    All columns of the value are nullable, as for ``from_json``: a value may lack any of them.
-    """
+    All columns of the value are nullable, as for ``from_json``: a value may lack any of them."""
     from pyspark.sql.types import StringType, StructField, StructType
 
-    columns = [StructField(f.name, _nullable(f.dataType)) for f in StructType.fromDDL(how.schema).fields]
+    columns = [StructField(f.name, _nullable(f.dataType)) for f in StructType.fromDDL(decode.schema).fields]
     names = {column.name for column in columns}
     own = StructType.fromDDL(", ".join(f"_{name} {TYPES[name]}" for name in record_columns))
     more = [StructField(ERROR, StringType()), *own.fields]
@@ -158,11 +153,11 @@ def _nullable(kind: Any) -> Any:
     return StringType() if isinstance(kind, CharType | VarcharType) else kind
 
 
-def _rows(decoded: DataFrame, how: Decode) -> DataFrame:
+def _rows(decoded: DataFrame, decode: Decode) -> DataFrame:
     from pyspark.sql import functions as f
     from pyspark.sql.types import StructType
 
-    values = StructType.fromDDL(how.schema).fieldNames()
+    values = StructType.fromDDL(decode.schema).fieldNames()
     source = f.struct(*(f.col(f"`_{name}`").alias(name) for name in _SOURCE_COLUMNS)).alias(SOURCE)
     return decoded.select(*(f"`{name}`" for name in values), source, f.col(ERROR).alias(PROBLEM))
 
@@ -185,10 +180,8 @@ class StepFailed(KohortError):
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     """Run all steps and return their rows; each step's result is the view ``input`` of the next.
-
     ``rows``: those of the first stream. The other sources must be views before the query starts: a micro-batch uses a
-    copy of the session made at that time.
-    """
+    copy of the session made at that time."""
     from pyspark.errors import AnalysisException
 
     rows.createOrReplaceTempView(pipeline.stream.name)
@@ -217,9 +210,7 @@ def run_step(pipeline: Pipeline, step: Step, rows: DataFrame) -> DataFrame:
 
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
     """Return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
-
-    Rows keep an existing watermark, of their source or of an earlier window: Spark rejects a second one.
-    """
+    Rows keep an existing watermark, of their source or of an earlier window: Spark rejects a second one."""
     from pyspark.sql import functions as f
 
     frame = rows

@@ -69,8 +69,6 @@ class Entry:
 
 @dataclass(slots=True)
 class Ledger:
-    """Sum over micro-batches, and the imbalances found."""
-
     rows_in: int = 0
     undecoded: int = 0
     filtered: int = 0
@@ -80,7 +78,6 @@ class Ledger:
     sinks: dict[str, int] = field(default_factory=dict)
     batches: int = 0
     redelivered: int = 0
-    """Input rows that may have been delivered before."""
     problems: list[str] = field(default_factory=list)
     late: int = 0
     """Rows that came after their watermark, and that Spark left out of a window or a join."""
@@ -155,9 +152,7 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
 
 def rows_in_open_windows(entries: Iterable[Entry]) -> dict[str, int]:
     """Return the rows in open windows after all micro-batches, by sink of windows with ``counts``.
-
-    Empty if the input of a micro-batch is unknown: its run was killed before Spark's progress event.
-    """
+    Empty if the input of a micro-batch is unknown: its run was killed before Spark's progress event."""
     found: dict[str, int] = {}
     read = 0
     for entry in entries:

@@ -35,9 +35,7 @@ _HELP: Final = {
 
 class Metrics:
     """Counts of one run, a collector of prometheus-client.
-
-    The package's own counters would each add a series ``_created``.
-    """
+    The package's own counters would each add a series ``_created``."""
 
     def __init__(self, pipeline: str, now: Callable[[], float] = time.time) -> None:
         self._pipeline = pipeline
@@ -57,7 +55,6 @@ class Metrics:
             self._values[("last_batch_timestamp_seconds", "")] = self._now()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric that has a value; prometheus-client calls this."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         with self._lock:
@@ -76,9 +73,7 @@ class Metrics:
 @contextmanager
 def serve_metrics(metrics: Metrics, address: str) -> Iterator[str]:
     """Serve ``/metrics`` on HOST:PORT while the block runs, and yield the URL.
-
-    Raises ConfigError if the port is taken, MissingExtra without prometheus-client.
-    """
+    Raises ConfigError if the port is taken, MissingExtra without prometheus-client."""
     with needs("pipeline", "metrics of a pipeline"):
         from prometheus_client import CollectorRegistry, make_wsgi_app, start_wsgi_server
 

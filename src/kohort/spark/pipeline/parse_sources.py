@@ -41,9 +41,7 @@ class SchemaProblem(ValueError):
 
 def parse_schema(text: str) -> list[str]:
     """Return the column names of a Spark schema. Raises SchemaProblem for an invalid schema.
-
-    NOT NULL, COMMENT, DEFAULT and COLLATE after a type are skipped.
-    """
+    NOT NULL, COMMENT, DEFAULT and COLLATE after a type are skipped."""
     reader = _SchemaParser([match[1] for match in _TOKEN.finditer(text.strip())])
     columns = reader.columns(end="")
     first: dict[str, str] = {}
@@ -136,7 +134,6 @@ _UNSUPPORTED: Final = ("protobuf", "msgpack", "thrift", "xml")
 
 
 def parse_decode(section: YamlSection | None, root: Path) -> Decode:
-    """Parse the section ``decode``; raw if it is missing. Raises PipelineError."""
     if section is None:
         return Decode()
     line, schema_line, avro_line = (section.line_of(key) for key in ("format", "schema", "avro_schema"))

@@ -17,7 +17,6 @@ _UNIT_MS: Final = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3
 
 
 def time_ms(text: str) -> int:
-    """Convert a checked time such as ``10 minutes`` into ms."""
     found = TIME.fullmatch(text)
     return int(found[1]) * _UNIT_MS[found[2].removesuffix("s")] if found else 0
 

@@ -47,7 +47,6 @@ class PipelineOwner(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The owner as one word without ``/`` and ``=``, for file names and commit metadata."""
         return f"{self.id}.{self.pipeline}.{self.group or '-'}.{self.checkpoint}"
 
     def __str__(self) -> str:
@@ -57,7 +56,6 @@ class PipelineOwner(NamedTuple):
         return (self.pipeline, self.checkpoint) == (other.pipeline, other.checkpoint)
 
     def shares_with(self, other: PipelineOwner) -> bool:
-        """Return True if both are members of one group, run by the same pipeline."""
         return bool(self.group) and (self.pipeline, self.group) == (other.pipeline, other.group)
 
 
@@ -73,10 +71,8 @@ def owner_of(pipeline: Pipeline) -> PipelineOwner:
 
 def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     """Return the checkpoint's owner, created by the first run.
-
     Raises KohortError if the checkpoint was made for other topics or another group, or if it belongs to another
-    existing pipeline file with other sinks: each of the two pipelines would write only a part of the rows.
-    """
+    existing pipeline file with other sinks: each of the two pipelines would write only a part of the rows."""
     _check_sources(pipeline)
     known, file = _read(pipeline), str(pipeline.file.absolute())
     sinks = sorted(f"{s.kind} {s.folder.absolute() if s.folder else s.place}".strip() for s in pipeline.sinks)

@@ -21,8 +21,6 @@ _KINDS: Final[dict[type, str]] = {str: "text", int: "a whole number", bool: "tru
 
 
 class PipelineError(ConfigError):
-    """Mistake in a pipeline file, with file and line."""
-
     def __init__(self, file: str, line: int, problem: str) -> None:
         super().__init__(f"{file}, line {line}: {problem}")
         self.file = file
@@ -45,7 +43,6 @@ class YamlSection:
         return key in self._entries
 
     def text_of(self, key: str) -> str:
-        """Return the text under ``key`` without taking it; "" if it is missing or not a text."""
         value = self._entries[key][0] if key in self._entries else ""
         return value if isinstance(value, str) else ""
 

@@ -75,7 +75,6 @@ class PartitionLag:
 
     @property
     def lag(self) -> int:
-        """Unread records of the group; the whole partition without a committed offset."""
         return self.latest - (self.earliest if self.committed is None else max(self.committed, self.earliest))
 
 
@@ -128,9 +127,7 @@ def refuse_other_owner(
     source: Source, commits: Mapping[TopicPartition, OffsetAndMetadata], owner: PipelineOwner
 ) -> None:
     """Raise KohortError if commits of the group name another owner.
-
-    A reset checkpoint has the name and path of the former one, and continues with its group.
-    """
+    A reset checkpoint has the name and path of the former one, and continues with its group."""
     for tp, offset in sorted(commits.items()):
         other = parse_owner(offset.metadata.rpartition(":")[2])
         if other is not None and other.id != owner.id and not other.same_place(owner):

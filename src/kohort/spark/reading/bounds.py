@@ -71,7 +71,6 @@ def _resolve_given(
 def _resolve_times(
     cluster: SourceCluster, partitions: list[TopicPartition], given: ByTime, option: str
 ) -> PartitionOffsets:
-    """Return the first offset at or after the timestamp; otherwise the log's end, or an error if strict."""
     if isinstance(given.times, int):
         times = dict.fromkeys(partitions, given.times)
     else:
@@ -115,7 +114,7 @@ class BatchLimits:
     ) -> PartitionOffsets:
         """Return the end of the next micro-batch. ``finite``: no records after ``heads`` count, so do not wait."""
         backlog = {tp: head - begin.get(tp, head) for tp, head in heads.items() if head > begin.get(tp, head)}
-        if not finite and self._too_few(sum(backlog.values())):
+        if not finite and self._wait_for_more(sum(backlog.values())):
             return {tp: begin[tp] for tp in heads if tp in begin}
         if backlog:
             self._last_batch = self._now()
@@ -125,8 +124,7 @@ class BatchLimits:
             most = fit if most is None else min(most, fit)
         return heads if most is None else share_limit(begin, heads, most)
 
-    def _too_few(self, rows: int) -> bool:
-        """Return True, after a short pause, while fewer records than minOffsetsPerTrigger are available."""
+    def _wait_for_more(self, rows: int) -> bool:
         least, delay_s = self._options.min_offsets_per_trigger, self._options.max_trigger_delay_ms / 1000
         if not least or not rows or rows >= least:
             return False

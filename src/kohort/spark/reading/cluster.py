@@ -65,8 +65,6 @@ Connect = Callable[["SourceOptions"], SourceCluster]
 
 
 class KohortCluster:
-    """Cluster accessed through kohort's blocking clients, each made on first use."""
-
     def __init__(self, options: SourceOptions) -> None:
         self._settings: dict[str, Any] = {"client.id": "kohort-spark", **options.client}
         self._settings["bootstrap.servers"] = options.bootstrap_servers
@@ -187,10 +185,8 @@ class KohortCluster:
 
     def _reader(self, wanted: Range) -> Consumer:
         """Return the consumer for a range: one with small fetches if the range is small.
-
         A fetch returns more than the range, which is discarded. For 100 rows of a long backlog that was half of the
-        work of the task and the broker.
-        """
+        work of the task and the broker."""
         settings: dict[str, Any] = {"auto.offset.reset": "none"}
         mean = self._mean_bytes.get(wanted.topic)
         if mean is None or mean * (wanted.end - wanted.start) > _LITTLE_BYTES / 2:

@@ -54,10 +54,8 @@ def parse_mark(metadata: str) -> CommitMark | None:
 
 def partition_start(committed: OffsetAndMetadata, query: int, done: int | None) -> PartitionStart:
     """Return where ``query`` starts a partition. ``committed``: of the group; ``done``: of its checkpoint.
-
     If the commit has the query's own mark, no other query owned the partition since: the checkpoint wins, which may be
-    one micro-batch ahead. Otherwise the group wins: another query read on, or a user reset the offset.
-    """
+    one micro-batch ahead. Otherwise the group wins: another query read on, or a user reset the offset."""
     mark = parse_mark(committed.metadata)
     start = committed.offset
     if mark is not None and mark.query == query and done is not None:
@@ -107,9 +105,7 @@ class GroupCommits:
 
     def commit_completed(self, offsets: Mapping[TopicPartition, int], *, planned: bool) -> None:
         """Commit the end of the last completed micro-batch; on failure, log it and retry at the next trigger.
-
-        ``planned``: a micro-batch was planned since the start was pinned, so the pin is no longer needed.
-        """
+        ``planned``: a micro-batch was planned since the start was pinned, so the pin is no longer needed."""
         if not self._options.commits:
             return
         same = offsets == {tp: o.offset for tp, o in self._last_commit.items()}

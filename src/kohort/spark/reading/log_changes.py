@@ -57,9 +57,7 @@ class LogChanges:
         self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets, before: TopicIds
     ) -> PartitionOffsets:
         """Return new starts of partitions that cannot continue at ``begin``.
-
-        ``before``: topic ids of the last micro-batch. Raises DataLost if failOnDataLoss is set.
-        """
+        ``before``: topic ids of the last micro-batch. Raises DataLost if failOnDataLoss is set."""
         self._check_gone(begin, heads)
         replaced = self.check_recreated(cluster, before)
         starts = cluster.earliest(tps) if (tps := [tp for tp in begin if tp.topic in replaced and tp in heads]) else {}

@@ -202,9 +202,7 @@ class MemberStreamReader(KohortStreamReader):
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
         """Return the start of new partitions that continue at the query's own offsets, and of those that enter.
-
-        A partition whose start differs from the query's offset leaves first, and enters one micro-batch later.
-        """
+        A partition whose start differs from the query's offset leaves first, and enters one micro-batch later."""
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():
             self._redelivered_below[tp] = found.redelivered_below
@@ -271,7 +269,7 @@ class MemberStreamReader(KohortStreamReader):
         begin |= self._starts_of_replaced(begin, start, end)
         both = begin.keys() & upto.keys()
         if end != self._planned_end:
-            both = self._still_owned(query_of(end), both & self._still_there(upto, end).keys())
+            both = self._still_owned(query_of(end), both & self._without_recreated(upto, end).keys())
             return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=upto)
         self._redelivered_below = {
             tp: offset for tp, offset in self._redelivered_below.items() if tp not in begin or offset > begin[tp]

@@ -66,7 +66,7 @@ def _read_range(
     while at < wanted.end:
         try:
             for batch in cluster.fetch(wanted._replace(start=at), columns):
-                inside = cut(batch, at, wanted.end)
+                inside = rows_between(batch, at, wanted.end)
                 if inside.num_rows:
                     at = inside.column("offset")[-1].as_py() + 1
                     failures = 0
@@ -82,7 +82,7 @@ def _read_range(
             time.sleep(_BACKOFF_S * 2 ** (failures - 1))
 
 
-def cut(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
+def rows_between(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
     """Return the rows with offsets in [start, end); offsets ascend within a batch and may have gaps."""
     offsets = batch.column("offset")
     if not len(offsets):
@@ -118,8 +118,6 @@ def _after_loss(cluster: SourceCluster, wanted: Range, deleted: RangeGone, *, fa
 
 
 class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Batch reader from startingOffsets to endingOffsets; it commits nothing."""
-
     def __init__(self, options: SourceOptions, builder: RowBuilder, connect: Connect = connect) -> None:
         self._options = options
         self._builder = builder

@@ -111,7 +111,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._available_now = True
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        begin = self._own(start)
+        begin = self._standalone_offsets(start)
         self._group.commit_completed(begin, planned=self._planned)
         heads = self._end_of_log(begin)
         begin |= self._starts_of_new(begin, heads)
@@ -129,7 +129,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return hex_ids(self._cluster.topic_ids({tp.topic for tp in partitions}))
 
     @staticmethod
-    def _own(offsets: Mapping[str, Any]) -> PartitionOffsets:
+    def _standalone_offsets(offsets: Mapping[str, Any]) -> PartitionOffsets:
         """Return the checkpoint's offsets. Raises KohortError for those of member mode, which lack partitions."""
         if query_of(offsets) is not None:
             raise KohortError(
@@ -182,13 +182,13 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return as_json(self._heads) if self._heads else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
-        begin, upto = self._own(start), partitions_of(end)
+        begin, upto = self._standalone_offsets(start), partitions_of(end)
         begin |= self._starts_of_new(begin, upto)
         begin |= self._starts_of_replaced(begin, start, end)
         if end == self._planned_end:
             return self._plan(begin, upto, again={})
         # Planned by an earlier process that did not complete it.
-        upto = self._still_there(upto, end)
+        upto = self._without_recreated(upto, end)
         return self._plan({tp: begin[tp] for tp in upto}, upto, again=upto)
 
     def _starts_of_replaced(
@@ -198,11 +198,9 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         partitions = [tp for tp in begin if tp.topic in replaced]
         return self._cluster.earliest(partitions) if partitions else {}
 
-    def _still_there(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
+    def _without_recreated(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
         """Return the ends of a repeated micro-batch without topics recreated since it was planned.
-
-        The next micro-batch reads those from their beginning. Raises DataLost if failOnDataLoss is set.
-        """
+        The next micro-batch reads those from their beginning. Raises DataLost if failOnDataLoss is set."""
         if not ids_of(end):
             return upto
         selected_partitions(self._cluster, self._options, absent_ok=True)

@@ -37,7 +37,6 @@ _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def write_script(target: Path, script: str) -> Path:
-    """Write an executable script atomically, so that no process runs half of it."""
     return write_whole(target, script, stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
 
 
@@ -154,7 +153,6 @@ def parse_version(text: str) -> int:
 
 
 def make_shim(java: Path, root: Path) -> Path:
-    """Create a JAVA_HOME with a ``bin/java`` script that drops the flag."""
     script = (
         "#!/usr/bin/env bash\n"
         "# Drops a module that SQL and streaming do not need, and that this Java lacks or warns about.\n"
@@ -213,10 +211,8 @@ def spark_environ(
     environ: Mapping[str, str] = os.environ, *, local: bool = True, quiet: bool = False
 ) -> dict[str, str]:
     """Return the variables to add to ``environ``; variables already set there win. Raises JavaNotFound.
-
     Workers on another Python fail with a misleading timeout; the loopback address avoids a lookup of the host name.
-    ``local``: workers run on this machine. ``quiet``: drop the module about which Java warns at each start.
-    """
+    ``local``: workers run on this machine. ``quiet``: drop the module about which Java warns at each start."""
     wanted = {
         "PYSPARK_PYTHON": worker_python() if local else sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

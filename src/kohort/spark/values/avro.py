@@ -47,9 +47,7 @@ _LOGICAL: Final = {
     ("fixed", "uuid"): "kohort-uuid",
 }
 """Supported logical types and their names for fastavro: its own, or a reader registered here.
-
-Other logical types are read as their plain type, as the specification requires.
-"""
+Other logical types are read as their plain type, as the specification requires."""
 
 
 class AvroError(ValueError):
@@ -59,9 +57,7 @@ class AvroError(ValueError):
 @lru_cache(maxsize=64)
 def compile_schema(text: str) -> Reader:
     """Compile an Avro schema, given as JSON, into a reader.
-
-    Raises ConfigError for an invalid schema and for lists of items without bytes, MissingExtra without fastavro.
-    """
+    Raises ConfigError for an invalid schema and for lists of items without bytes, MissingExtra without fastavro."""
     with needs("pipeline", "value.format=avro"):
         import fastavro
         from fastavro import _read_py as in_python  # private, but the only reader that survives deep nesting

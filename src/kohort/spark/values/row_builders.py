@@ -74,9 +74,7 @@ class BadRecords:
         self, batch: pa.RecordBatch, built: pa.RecordBatch, problems: Mapping[int, str], *, keep: bool
     ) -> pa.RecordBatch:
         """Apply the policy to bad rows. Raises BadRecord if it is to fail.
-
-        ``batch``: the original records; ``keep``: keep rows of dead letters, with their ``_error``.
-        """
+        ``batch``: the original records; ``keep``: keep rows of dead letters, with their ``_error``."""
         if not problems or self.policy == "null":
             return built
         row = min(problems)

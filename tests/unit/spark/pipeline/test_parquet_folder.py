@@ -187,7 +187,7 @@ def test_files_of_different_schemas_are_not_merged(tmp_path: Path) -> None:
 def test_concurrent_compaction_is_refused(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 2)
 
-    with out._alone() as mine:
+    with out._exclusive_lock() as mine:
         assert mine
         assert folder(tmp_path).compact(1) is None
         folder(tmp_path).recover()

@@ -88,9 +88,7 @@ class BatchRunner:
 
     def end(self, timeout_s: float) -> None:
         """Finish the micro-batch in flight and begin no other.
-
-        Wait up to ``timeout_s`` until Spark has noted that it is complete; otherwise the next run repeats it.
-        """
+        Wait up to ``timeout_s`` until Spark has noted that it is complete; otherwise the next run repeats it."""
         self._stopping = True
         with self._batch_lock:
             last = self.entries[-1].batch if self.entries else -1

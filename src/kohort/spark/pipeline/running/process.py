@@ -113,10 +113,8 @@ class StopRequest:
 @contextmanager
 def exit_on_signal(code: int) -> Iterator[Callable[[], None]]:
     """End this process, and Spark with it, at SIGINT or SIGTERM within the block.
-
     The next run repeats the micro-batch in flight, so nothing is lost. Yields a function to call after the session
-    starts, because pyspark replaces the handlers.
-    """
+    starts, because pyspark replaces the handlers."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         os.write(_STDERR, b"\n")

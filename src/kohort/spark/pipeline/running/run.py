@@ -131,9 +131,7 @@ class PipelineRun:
 
     def wait(self, stop: threading.Event | None = None) -> None:
         """Wait until the query ends, or ``stop`` is set.
-
-        Raises PipelineStopped for an error of Spark's, any other error as it was first raised.
-        """
+        Raises PipelineStopped for an error of Spark's, any other error as it was first raised."""
         if self.query is None or self._runner is None or self._writer is None:
             raise PipelineStopped("the run was not started")
         for attempt in range(1, STARTS_MOST + 1):
@@ -152,7 +150,6 @@ class PipelineRun:
                 return
 
     def stop(self) -> None:
-        """End a continuous run after the micro-batch in flight. Raises the error of that micro-batch."""
         if self.query is not None and self.query.isActive and self._runner is not None:
             self._runner.end(LAST_EVENT_S)
             with suppress(Exception):  # the next micro-batch, if begun, wrote nothing
@@ -202,7 +199,6 @@ class PipelineRun:
         return frame
 
     def _summarise(self, summary: Summary, ledger: Ledger, problems: list[str]) -> int:
-        """Compute a summary over all rows of the Parquet sinks; check its counted rows against theirs."""
         pipeline = self._pipeline
         stored = {s.name: s.open(pipeline) for s in pipeline.sinks if s.stores_rows}
         sinks = {name: sink for name, sink in stored.items() if sink.has_rows}
@@ -221,7 +217,6 @@ class PipelineRun:
         return rows_in(written)
 
     def _lag(self, source: Source) -> int:
-        """Return the group's lag; commit a table's offsets, as all its rows are written."""
         with source_cluster(source) as (cluster, partitions):
             if source.table:
                 upto = self._tables[source.name].upto
@@ -232,9 +227,7 @@ class PipelineRun:
 
 def claim(pipeline: Pipeline) -> PipelineOwner:
     """Claim checkpoint, groups and output folders for a pipeline, and create its topics; without Spark.
-
-    Raises KohortError if one of them belongs to another pipeline.
-    """
+    Raises KohortError if one of them belongs to another pipeline."""
     owner = claim_checkpoint(pipeline)
     check_groups(pipeline, owner)
     prepare_sinks(pipeline)

@@ -19,12 +19,12 @@ from kohort.spark.pipeline.frames import (
     RECORD_COLUMNS,
     SOURCE,
     StepFailed,
-    counted,
     counts_by,
     decode_options,
     decoded_schema,
     judge,
     run_steps,
+    source_rows,
 )
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, rows_in_open_windows, total
 from kohort.spark.pipeline.pipeline_owner import owner_of
@@ -81,9 +81,7 @@ def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
 
 def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
     """Raise StepFailed if Spark would reject the plan at the start of the query.
-
-    Spark checks streaming plans later than the steps, and has no public API for this check.
-    """
+    Spark checks streaming plans later than the steps, and has no public API for this check."""
     from pyspark.errors import PySparkException
 
     jvm = frame.sparkSession._jvm
@@ -115,7 +113,7 @@ class StatefulRunner(BatchRunner):
                 entry.sinks[sink.name] = self._write(replace(sink, counts=""), passed, entry)
                 counts = sink.counts or counting_column(self._pipeline)
                 if counts:
-                    entry.stands_for[sink.name] = counted(passed, counts)
+                    entry.stands_for[sink.name] = source_rows(passed, counts)
         finally:
             judged.unpersist()
         return entry
@@ -157,9 +155,7 @@ class StatefulRunner(BatchRunner):
 
 def counting_column(pipeline: Pipeline) -> str:
     """Return the column in which the last step, a window, counts its records; "" if not exact.
-
-    Overlapping windows count a record several times, and a rule that removes rows removes counted records.
-    """
+    Overlapping windows count a record several times, and a rule that removes rows removes counted records."""
     windows = [step.window for step in pipeline.steps if step.window is not None]
     last = pipeline.steps[-1].window if pipeline.steps else None
     if last is None or len(windows) > 1 or last.slide or len(pipeline.streams) > 1 or pipeline.mode != "append":

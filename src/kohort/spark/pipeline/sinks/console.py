@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from kohort.spark.pipeline.definition import Pipeline, Sink, SinkWriter
-from kohort.spark.pipeline.frames import counted
+from kohort.spark.pipeline.frames import source_rows
 from kohort.spark.pipeline.parse_sources import KafkaCluster
 from kohort.spark.pipeline.sections import YamlSection
 
@@ -47,10 +47,10 @@ class _ConsoleWriter(SinkWriter):
 
     def write(self, rows: DataFrame, _batch: int, *, passed: int, counts: str) -> int:  # noqa: ARG002 - of all writers
         rows.show(self._rows, truncate=False)
-        return counted(rows, counts)
+        return source_rows(rows, counts)
 
 
 class _NoopWriter(SinkWriter):
     def write(self, rows: DataFrame, _batch: int, *, passed: int, counts: str) -> int:  # noqa: ARG002 - of all writers
         rows.write.format("noop").mode("overwrite").save()
-        return counted(rows, counts)
+        return source_rows(rows, counts)

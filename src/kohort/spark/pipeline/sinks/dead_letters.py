@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
-    """Send rows that could not be decoded as dead letters; return the acknowledged number."""
     from pyspark.sql import functions as f
 
     letters = _letters_of(pipeline)

@@ -21,9 +21,7 @@ _MARK: Final = "_kohort."
 
 def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
     """Claim the folder of a Parquet sink for this pipeline, and complete an interrupted compaction.
-
-    Raises SinkRefused if the folder belongs to another pipeline or to a former checkpoint.
-    """
+    Raises SinkRefused if the folder belongs to another pipeline or to a former checkpoint."""
     folder, name = folder_of(pipeline, sink), f"sink {sink.name}"
     _claim(folder, name)
     folder.recover()
@@ -32,9 +30,7 @@ def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
 
 def claim_summary(pipeline: Pipeline, summary: Summary) -> ParquetFolder:
     """Claim the folder of a summary for this pipeline; remove the summary of a former checkpoint.
-
-    Raises SinkRefused if the folder has other files.
-    """
+    Raises SinkRefused if the folder has other files."""
     folder = folder_of(pipeline, summary)
     former = _owned_ids(folder) - {folder.owner.id}
     stale = [file.path for file in folder.all_files() if file.owner in former]
@@ -50,14 +46,12 @@ class OwnedFiles:
     files: list[Path]
 
     def remove(self) -> None:
-        """Remove the files, and the pipeline's ownership of the folder."""
         self.folder.remove(self.files)
         for number in _owned_ids(self.folder):
             _remove_marks(self.folder.path, number)
 
 
 def owned_files(pipeline: Pipeline, output: FolderOutput) -> OwnedFiles:
-    """Return the files of a sink or a summary by this checkpoint and by former ones."""
     folder = folder_of(pipeline, output)
     ids = _owned_ids(folder)
     return OwnedFiles(folder, [file.path for file in folder.all_files() if file.owner in ids])

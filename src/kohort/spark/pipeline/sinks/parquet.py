@@ -64,7 +64,7 @@ class FolderTypes:
             found[field.name] = known.type.simpleString()
         return found
 
-    def fitted(self, rows: DataFrame) -> DataFrame:
+    def cast_to_folder(self, rows: DataFrame) -> DataFrame:
         """Cast rows to the folder's types, and note the types of new columns. Raises SinkRefused."""
         casts = self.casts(rows.schema)
         if casts:
@@ -194,7 +194,9 @@ class _ParquetWriter(SinkWriter):
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
         if not passed:
             return 0
-        return rows_in(write_files(self._types.fitted(rows), self._folder, batch, self._sink.partition_by), counts)
+        return rows_in(
+            write_files(self._types.cast_to_folder(rows), self._folder, batch, self._sink.partition_by), counts
+        )
 
     def read(self, spark: SparkSession) -> DataFrame:
         files = spark.read.option("pathGlobFilter", f"*-{self._folder.owner.id}.parquet")

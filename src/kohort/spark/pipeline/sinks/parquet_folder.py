@@ -136,7 +136,6 @@ class ParquetFolder:
         return self._work / "staging"
 
     def data_files(self) -> list[DataFile]:
-        """Return the owner's data files, of all partitions, oldest first."""
         return [file for file in self.all_files() if file.owner == self.owner.id]
 
     def all_files(self) -> list[DataFile]:
@@ -162,9 +161,8 @@ class ParquetFolder:
 
     def begin(self, batch: int) -> None:
         """Remove files of this micro-batch and later ones before Spark writes or repeats them.
-
-        Lists the folder only when a run begins or repeats a micro-batch. Raises SinkRefused if such rows were merged.
-        """
+        Lists the folder only when a run begins or repeats a micro-batch. Raises SinkRefused if such rows were
+        merged."""
         before, self._begun = self._begun, batch
         if before is not None and batch == before + 1:
             return
@@ -197,17 +195,14 @@ class ParquetFolder:
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def recover(self) -> None:
-        """Complete an interrupted compaction, unless another process is compacting."""
-        with self._alone() as mine:
+        with self._exclusive_lock() as mine:
             if mine:
                 self._complete_compaction()
 
     def compact(self, upto: int, *, large: int = LARGE_BYTES) -> Compacted | None:
         """Merge small files of complete micro-batches up to ``upto`` into files of about ``large`` bytes.
-
-        Returns None if another process is compacting.
-        """
-        with self._alone() as mine:
+        Returns None if another process is compacting."""
+        with self._exclusive_lock() as mine:
             if not mine:
                 return None
             self._complete_compaction()
@@ -262,7 +257,7 @@ class ParquetFolder:
         return str(path.relative_to(self.path))
 
     @contextmanager
-    def _alone(self) -> Iterator[bool]:
+    def _exclusive_lock(self) -> Iterator[bool]:
         self._work.mkdir(parents=True, exist_ok=True)
         with (self._work / "lock").open("a") as pending:
             try:
@@ -292,9 +287,7 @@ def committed_upto(pipeline: Pipeline) -> int:
 
 def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
     """Group small files of one folder, oldest first, into groups of up to about ``large`` bytes.
-
-    Files of at least half that size, and single files, are left out.
-    """
+    Files of at least half that size, and single files, are left out."""
     folders: dict[Path, list[DataFile]] = {}
     for file in files:
         folders.setdefault(file.path.parent, []).append(file)

@@ -26,7 +26,6 @@ KINDS: Final[dict[str, SinkKind]] = {kind.kind: kind for kind in (ParquetSink, T
 
 
 def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
-    """Parse an entry of ``sinks``: its kind with its own keys, and ``name`` and ``counts``."""
     kind = section.one_of(*KINDS)
     line = section.line_of(kind)
     common = Sink(name=section.take("name", str, kind), counts=section.take("counts", str, ""))

@@ -12,7 +12,7 @@ from kohort.config.security_names import translated
 from kohort.errors import ApiError, ErrorCode
 from kohort.spark.options.client import connecting
 from kohort.spark.pipeline.definition import ClientSettings, Pipeline, Sink, SinkWriter
-from kohort.spark.pipeline.frames import counted
+from kohort.spark.pipeline.frames import source_rows
 from kohort.spark.pipeline.parse_sources import KafkaCluster, cluster_of
 from kohort.spark.pipeline.sections import YamlSection
 from kohort.spark.records_frame import json_bytes
@@ -62,7 +62,7 @@ class _TopicWriter(SinkWriter):
         self._sink = sink
 
     def write(self, rows: DataFrame, _batch: int, *, passed: int, counts: str) -> int:  # noqa: ARG002 - of all writers
-        expected = counted(rows, counts) if counts else 0
+        expected = source_rows(rows, counts) if counts else 0
         sent = deliver(self._as_records(rows), self._sink.client)
         return expected if counts else sent
 
@@ -80,10 +80,8 @@ class _TopicWriter(SinkWriter):
 
 def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = False) -> int:
     """Send rows of (topic, key, value, headers); return the acknowledged number, or raise if any failed.
-
     At least once: Spark may repeat a task. ``letters``: dead letters; one above the size limit is sent without its
-    value.
-    """
+    value."""
     settings = {"client.id": _CLIENT_ID, "compression.type": "lz4", **client}
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
