@@ -11,7 +11,7 @@ import click
 
 from kohort.cli.main import main as kohort
 from kohort.cli.terminal.output import OutputOption
-from kohort.results.console import TOLD as TOLD_BY_THE_CONSOLE
+from kohort.results.console import CONSOLE_RESULTS
 from kohort.results.result import Result, schema_name, schema_of
 
 TARGET = Path(__file__).parents[1] / "docs" / "schemas"
@@ -34,7 +34,7 @@ def schemas() -> dict[str, str]:
         name = schema_name(result).removeprefix("kohort/v1/")
         if found.setdefault(name, result) is not result:
             raise ValueError(f"{path}: {found[name].__name__} has the schema {name}, too")
-    for told in TOLD_BY_THE_CONSOLE:
+    for told in CONSOLE_RESULTS:
         found[schema_name(told).removeprefix("kohort/v1/")] = told
     return {f"{name}.json": json.dumps(schema_of(result), indent=2) + "\n" for name, result in sorted(found.items())}
 

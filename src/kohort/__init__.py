@@ -1,6 +1,6 @@
-"""kohort: Kafka consumer groups, in Python, whole.
+"""kohort: Kafka consumer groups for Python.
 
-What a public call takes, returns or raises can be imported from here.
+All types of public calls can be imported from here.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class WallTime:
 
 
 class Rng(Protocol):
-    """Chance and identity. ``random.Random`` satisfies it; so does a seeded one."""
+    """Source of random numbers and ids, such as a (seeded) ``random.Random``."""
 
     def random(self) -> float: ...
     def randrange(self, start: int, stop: int) -> int: ...
@@ -47,7 +47,7 @@ class Rng(Protocol):
 
 
 class ManualClock:
-    """A clock that moves when told: for tests and for the simulator."""
+    """A clock for tests and the simulator that moves only by calls."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -64,7 +64,7 @@ class ManualClock:
         self._ahead_ms = ahead_ms
 
     def advance(self, delta_ms: int) -> int:
-        """Move on by ``delta_ms`` (never back) and return the new time."""
+        """Move forward by ``delta_ms`` and return the new time."""
         assert delta_ms >= 0, "time does not go back"
         self._now_ms += delta_ms
         return self._now_ms
@@ -86,12 +86,10 @@ def earliest(*times_ms: int | None) -> int | None:
 
 
 class Timers(Generic[K]):
-    """Timers by key: one deadline per key, fired in order of deadline, then of setting.
+    """Timers by key: one deadline per key, fired by deadline, then in the order of setting.
 
-    A wheel with a slot for every millisecond that has a deadline: to set, to move and to cancel is a matter of two
-    dictionaries, however many timers there are. Only the times of the slots are on a heap, plain numbers, one for all
-    the timers of a millisecond; a time whose slot is gone is skipped when it comes up, and the heap is rebuilt when
-    most of it is such times.
+    A slot for each millisecond with a deadline makes setting, moving and cancelling two dictionary operations. The heap
+    has only the times of the slots; times without a slot are skipped, and the heap is rebuilt when most are.
     """
 
     def __init__(self) -> None:
@@ -140,9 +138,9 @@ class Timers(Generic[K]):
         return None
 
     def pop_due(self, now_ms: int) -> Iterator[K]:
-        """Yield the keys whose time has come, earliest first; each is removed before it is yielded."""
+        """Yield the keys that are due, earliest first; each is removed before it is yielded."""
         while (at_ms := self.wake_at_ms) is not None and at_ms <= now_ms:
-            for key in list(self._slots[at_ms]):  # who takes the keys may set and cancel others meanwhile
+            for key in list(self._slots[at_ms]):  # the caller may set and cancel timers meanwhile
                 if self._deadlines.get(key) == at_ms:
                     self.cancel(key)
                     yield key

@@ -177,7 +177,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may repeat the same request, unchanged."""
+        """True if a client may repeat the same request unchanged."""
         return self in RETRIABLE
 
 
@@ -197,7 +197,7 @@ RETRIABLE: Final = frozenset({
 
 
 def error_code(value: int) -> ErrorCode:
-    """Return the code of a number off the wire; for one that this table lacks, UNKNOWN_SERVER_ERROR."""
+    """Return the code of a number from the wire; UNKNOWN_SERVER_ERROR for an unknown number."""
     return _CODES.get(value, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -205,15 +205,15 @@ _CODES: Final = {code.value: code for code in ErrorCode}
 
 
 class KohortError(Exception):
-    """The root of every error that kohort raises on purpose."""
+    """Base class of all errors of kohort."""
 
     retriable: bool = False
 
 
 class ApiError(KohortError):
-    """A broker's answer: ``code`` is Kafka's, ``message`` what the broker adds, ``retriable`` whether a retry can help.
+    """Error response of a broker: ``code`` is Kafka's, ``message`` the broker's; ``retriable``: a retry can succeed.
 
-    The machines of the broker raise it too; there it becomes the error field of a response.
+    The broker's own code raises it too; it becomes the error field of a response.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
@@ -224,19 +224,19 @@ class ApiError(KohortError):
 
 
 class RecordsRefused(ApiError):
-    """Records of a batch that a broker does not take, and with them their batch (KIP-467).
+    """A batch that a broker refused because of some of its records (KIP-467).
 
-    ``refused`` are the places in the batch of the first of them, each with why; ``count`` is how many there are in all.
+    ``refused``: index and reason of the first refused records; ``count``: number of all refused records.
     """
 
     def __init__(self, code: ErrorCode, refused: Sequence[tuple[int, str]], count: int) -> None:
-        super().__init__(code, f"{count} of the batch's records are refused: {refused[0][1]}")
+        super().__init__(code, f"{count} records of the batch were refused: {refused[0][1]}")
         self.refused = refused
         self.count = count
 
 
 class ProtocolError(KohortError):
-    """Bytes that do not follow the protocol. ``path`` is the field, as in ``topics[3].partitions``."""
+    """Bytes that violate the protocol. ``path`` is the field, as in ``topics[3].partitions``."""
 
     def __init__(self, problem: str, path: str = "") -> None:
         super().__init__(f"{path}: {problem}" if path else problem)
@@ -261,48 +261,50 @@ class CorruptRecord(KohortError):
 
 
 class UndecodableValue(CorruptRecord):
-    """A record's value is not what the consumer asked it to be; ``seek`` behind ``offset`` to go on without it."""
+    """A value that does not match the requested format; ``seek`` behind ``offset`` to skip it."""
 
 
 class StorageError(KohortError):
-    """The disk refused, or holds something that cannot be used."""
+    """A failed disk operation, or unusable data on the disk."""
 
 
 class DataDirInUse(StorageError):
-    """Another running broker owns the data folder."""
+    """The data folder is used by another running broker."""
 
 
 class CorruptLog(StorageError):
-    """A segment that cannot be mended by cutting its tail."""
+    """A segment that recovery cannot repair by truncation."""
 
 
 class ConfigError(KohortError):
-    """A user's option: which one, the value given, and what is allowed."""
+    """An invalid option: its name, the value, and the allowed values."""
 
 
 class UsageError(KohortError):
-    """A call that the object's state forbids."""
+    """A call that is not allowed in the object's state."""
 
 
 class MissingExtra(KohortError, ImportError):
-    """A package that this use needs is not installed; ``name`` is the package, the message has the extra."""
+    """A required package is not installed; ``name`` is the package, the message has the extra."""
 
 
 class ConnectionFailed(KohortError):
-    """Nobody answers at the address, or the connection ended while requests were under way."""
+    """No broker answers at the address, or the connection closed with requests in flight."""
 
     retriable = True
 
 
 class NotKafka(ConnectionFailed):
-    """What answers at every address that there is speaks another protocol; no further try mends that."""
+    """All addresses answer with another protocol than Kafka's; retries cannot succeed."""
 
     retriable = False
 
 
 class AuthenticationFailed(KohortError):
-    """The brokers that can be reached do not let this client in, or it does not trust them: a password, a token, a
-    mechanism, a certificate. The call that waits ends with it; the next one tries again."""
+    """The reachable brokers reject the client's login, or the client does not trust their certificate.
+
+    The waiting call raises it; the next call tries again.
+    """
 
 
 class ApiTimeout(KohortError):
@@ -312,26 +314,26 @@ class ApiTimeout(KohortError):
 
 
 class CommitFailed(KohortError):
-    """The member no longer belongs to the generation that its commit names."""
+    """The member does not belong to the commit's generation any more."""
 
 
 class TransactionFailed(KohortError):
-    """Something of the transaction is lost, so it can only be aborted; ``__cause__`` is what was lost, and why."""
+    """Records of the transaction are lost, so it must be aborted; ``__cause__`` is the first error."""
 
 
 class ProducerFenced(KohortError):
-    """Another producer with the same ``transactional.id`` has begun, or the coordinator ended this one's transaction.
+    """Another producer uses the same ``transactional.id``, or the coordinator aborted this one's transaction.
 
-    Nothing can be sent any more; close this producer, and make a new one if it was not replaced on purpose.
+    This producer cannot send any more. Close it, and create a new one unless it was replaced intentionally.
     """
 
 
 class NoOffsetForPartition(KohortError):
-    """Nothing is committed for the partition and ``auto.offset.reset`` is ``none``."""
+    """The partition has no committed offset, and ``auto.offset.reset`` is ``none``."""
 
 
 class HandlerFailed(KohortError):
-    """``consume_claim`` of a consumer group's handler raised; ``__cause__`` is what it raised. Its session ended."""
+    """``consume_claim`` of a consumer group's handler raised ``__cause__``; its session has ended."""
 
     def __init__(self, partition: str, error: BaseException) -> None:
         super().__init__(f"consume_claim of {partition} failed: {type(error).__name__}: {error}")
@@ -339,18 +341,20 @@ class HandlerFailed(KohortError):
 
 
 class LogTruncated(KohortError):
-    """The log was cut off before the position: ``divergent_offset`` is the first that differs, None if not known."""
+    """The log was truncated before the position; ``divergent_offset`` is the first different offset, None if
+    unknown.
+    """
 
     def __init__(
         self, partition: str, position: int, divergent_offset: int | None, *, is_recreated: bool = False
     ) -> None:
-        where = "an offset unknown" if divergent_offset is None else f"offset {divergent_offset}"
-        problem = "the topic was deleted and created again" if is_recreated else f"the log was cut off at {where}"
-        super().__init__(f"{partition}: read up to {position}, but {problem}; seek() somewhere")
+        where = "an unknown offset" if divergent_offset is None else f"offset {divergent_offset}"
+        problem = "the topic was deleted and created again" if is_recreated else f"the log was truncated at {where}"
+        super().__init__(f"{partition}: read up to {position}, but {problem}; seek() to a new position")
         self.partition = partition
         self.position = position
         self.divergent_offset = divergent_offset
 
 
 class Wakeup(KohortError):
-    """A call of a consumer was interrupted by wakeup() from another thread."""
+    """A waiting call of a consumer was interrupted by wakeup() from another thread."""

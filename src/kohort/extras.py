@@ -9,10 +9,10 @@ from kohort.errors import MissingExtra
 
 
 @contextmanager
-def needs(extra: str, what: str) -> Iterator[None]:
-    """Around the imports of the packages that ``kohort[extra]`` brings, and that ``what`` cannot do without.
+def needs(extra: str, feature: str) -> Iterator[None]:
+    """Import optional packages of ``kohort[extra]``, which ``feature`` needs.
 
-    Raises MissingExtra, which is an ImportError too, for one that is not installed.
+    Raises MissingExtra, which is an ImportError too, for a missing package.
     """
     try:
         yield
@@ -20,4 +20,6 @@ def needs(extra: str, what: str) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package == "kohort":
             raise
-        raise MissingExtra(f"{what} needs the package {package}: pip install 'kohort[{extra}]'", name=package) from None
+        raise MissingExtra(
+            f"{feature} needs the package {package}: pip install 'kohort[{extra}]'", name=package
+        ) from None

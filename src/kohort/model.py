@@ -1,4 +1,4 @@
-"""The shared nouns: partitions, offsets, records, nodes, ids."""
+"""Shared value types: partitions, offsets, records, nodes, ids."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ Header = tuple[str, bytes | None]
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic."""
-
     topic: str
     partition: int
 
@@ -27,10 +25,10 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What a group commits for a partition.
+    """A committed offset of a partition.
 
-    ``offset`` is the next offset to read, ``metadata`` a text of the committer's own (up to
-    ``offset.metadata.max.bytes``), ``leader_epoch`` that of the last record read, or -1 if not known (KIP-320).
+    ``offset`` is the next offset to read, ``metadata`` any text (up to ``offset.metadata.max.bytes``), ``leader_epoch``
+    that of the last read record, or -1 if unknown (KIP-320).
     """
 
     offset: int
@@ -39,7 +37,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """A member of a group at one moment: what a coordinator checks when offsets are committed for it (KIP-447)."""
+    """Identity of a member, which coordinators check when a transaction commits offsets (KIP-447)."""
 
     group_id: str
     generation_id: int = -1
@@ -49,15 +47,16 @@ class GroupMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPattern:
-    """A regular expression in RE2's syntax that the cluster matches against the whole name of each of its topics
-    (KIP-848): what ``subscribe`` takes with the group protocol consumer. The cluster says which patterns it can read.
+    """A regular expression in RE2 syntax for ``subscribe`` with the group protocol consumer (KIP-848).
+
+    The cluster matches it against whole topic names, and decides which patterns are valid.
     """
 
     pattern: str
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """A producer's id and the epoch of it: together they say who wrote a batch. Both are -1 while there is no id."""
+    """Producer id and epoch of a batch; both are -1 without an id."""
 
     producer_id: int
     epoch: int
@@ -67,7 +66,7 @@ NO_PRODUCER_ID_AND_EPOCH: Final = ProducerIdAndEpoch(-1, -1)
 
 
 class Node(NamedTuple):
-    """A broker, as metadata names it."""
+    """A broker, as in metadata responses."""
 
     node_id: int
     host: str
@@ -75,11 +74,11 @@ class Node(NamedTuple):
     rack: str | None = None
 
 
-# A struct is made in a quarter of the time that a dataclass takes (ADR 9). gc=False: a record holds nothing that could
-# hold it in turn, so the cyclic collector need not look at it.
+# A struct is created in a quarter of the time of a dataclass (ADR 9). gc=False: a record cannot be part of a cycle.
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record as a consumer sees it; it cannot be changed. ``timestamp_ms`` is -1 where the batch carries none,
-    ``headers`` are pairs of a name and bytes or None."""
+    """A consumed, immutable record. ``timestamp_ms`` is -1 without a timestamp; ``headers``: pairs (name, bytes or
+    None).
+    """
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""The nearest known name, for the hint in each error about an unknown one."""
+"""The nearest known name, for error messages about unknown names."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Final
 
 LONGEST: Final = 300
-"""Characters of a name for which a near one is looked for: strangers choose it, and a long one takes long."""
+"""Longest name that is compared, in characters: clients choose names, and comparing takes long."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``"; did you mean X?"`` with X the nearest of ``known``, or nothing where none is near."""
+    """Return ``"; did you mean X?"`` with the nearest of ``known``, or an empty string."""
     near = difflib.get_close_matches(name, list(known), n=1) if len(name) <= LONGEST else []
     return f"; did you mean {near[0]}?" if near else ""

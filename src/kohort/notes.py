@@ -26,33 +26,32 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing to tell."""
+    """A log message."""
 
     level: Level
     text: str
     kind: Hashable = None
-    """The first of a kind is told at once, and what follows within a minute is counted. None: always told."""
+    """Notes of a kind are logged once a minute with their count; None: each is logged."""
 
     def __str__(self) -> str:
         return self.text
 
     def about(self, what: object) -> Note:
-        """Return the same note, of ``what``: "orders-0: ...". So is its kind."""
+        """Prefix the note and its kind: "orders-0: ..."."""
         return replace(self, text=f"{what}: {self.text}", kind=None if self.kind is None else (str(what), self.kind))
 
 
 def debug(text: str, kind: Hashable = None) -> Note:
-    """Note what only who looks for a fault wants to know."""
+    """Make a DEBUG note, for diagnosis."""
     return Note(Level.DEBUG, text, kind)
 
 
 def info(text: str, kind: Hashable = None) -> Note:
-    """Make an INFO note."""
     return Note(Level.INFO, text, kind)
 
 
 def warning(text: str, kind: Hashable = None) -> Note:
-    """Note what was lost, refused, or done without."""
+    """Make a WARNING note: something was lost or rejected."""
     return Note(Level.WARNING, text, kind)
 
 
@@ -62,10 +61,10 @@ def failure(text: str, kind: Hashable = None) -> Note:
 
 
 def one_line(text: str, limit: int = LINE_MAX_CHARS) -> str:
-    """Make ``text`` one line of a log that says what it seems to say, of ``limit`` characters at most.
+    """Return ``text`` as one safe log line of at most ``limit`` characters.
 
-    What does not print is written as Python writes it (``\\n``, ``\\x1b``, ``\\u202e``): line ends, control characters
-    of both sets, marks that turn the direction of writing, halves of surrogate pairs.
+    Non-printable characters are escaped as in Python (``\\n``, ``\\x1b``, ``\\u202e``): line ends, control characters,
+    bidirectional marks, surrogates.
     """
     head = text[:limit]
     shown = head if head.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in head)
@@ -75,7 +74,7 @@ def one_line(text: str, limit: int = LINE_MAX_CHARS) -> str:
 
 
 def printable(text: str) -> str:
-    """Make ``text`` safe to show to people: what moves a cursor, breaks a line or changes colours becomes ``?``."""
+    """Replace non-printable characters by ``?``, so that text cannot move a cursor, break a line or change colours."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -1,7 +1,7 @@
-"""Regular expressions from clients: RE2, which takes time linear in the text, as Kafka takes RE2J.
+"""Regular expressions of clients, run by RE2 in linear time, as Kafka uses RE2J.
 
-Python's ``re`` backtracks: a pattern of eight letters can block a broker's thread for days. RE2 has no back-references
-and no look-around; the length of a pattern, the memory of its machine and its work are bounded here (KIP-1152).
+Python's ``re`` backtracks: a pattern of eight characters can block the broker for days. RE2 has no back-references and
+no look-around. Length, memory and work of a pattern are bounded here (KIP-1152).
 """
 
 from __future__ import annotations
@@ -16,26 +16,30 @@ from kohort.errors import ApiError, ErrorCode
 
 LENGTH_MAX: Final = 10_000
 MACHINE_BYTES: Final = 1 << 18
-"""For the machine of one pattern: some 20,000 steps. re2 keeps the machines of the last 128 patterns."""
+"""Memory of a pattern's program: some 20,000 steps. re2 caches the last 128 patterns."""
 WORK_MAX: Final = 50_000_000
-"""Steps of the machine times bytes of text, for all texts of one pattern. RE2 falls back to trying every step at every
-byte where a pattern is made for that; this many take less than half a second. A usual pattern has twenty steps."""
+"""Maximum of program steps times bytes of text, summed over all texts of a pattern.
+
+Hostile patterns make RE2 try every step at every byte; this much takes less than half a second. A usual pattern has
+twenty steps.
+"""
 UNICODE_CLASSES_MAX: Final = 150
-"""Most classes like \\pL in one pattern: RE2 reads each into hundreds of ranges (0.1 ms, 30 KB) before it limits
-the size of its machine, which is too large with twenty outside of brackets."""
+r"""Maximum of classes like \pL in a pattern: RE2 expands each into hundreds of ranges (0.1 ms, 30 KB) before it limits
+the program.
+"""
 REPEATS_MAX: Final = 25_000
-"""Sum of all repeat counts in one pattern. RE2 unrolls each before it looks at the size of the machine."""
+"""Maximum sum of repeat counts in a pattern: RE2 unrolls them before it limits the program."""
 TOO_LARGE: Final = "pattern too large"
 SHOWN_MAX: Final = 80
 
 _COUNT_TOO_LARGE: Final = re.compile(r"(?<!\\)\{(?:\d{9,}(?:,\d*)?|\d+,\d{9,})\}", re.ASCII)
-"""RE2 takes such a count for letters to be matched; RE2J says that it is too large."""
+"""RE2 matches such a count literally; RE2J rejects it as too large."""
 _COSTLY: Final = re.compile(r"\\(?:([pP])|.)|\{(\d{1,8})(?:,(\d{0,8}))?\}", re.ASCII | re.DOTALL)
 """An escape, with group 1 for a Unicode class; or a repeat count."""
 
 
 class PatternRefused(ApiError):
-    """INVALID_REGULAR_EXPRESSION; ``why`` is the reason alone, without the pattern."""
+    """INVALID_REGULAR_EXPRESSION; ``why`` is the reason without the pattern."""
 
     def __init__(self, shown: str, why: str) -> None:
         super().__init__(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern {shown!r}: {why}")
@@ -43,15 +47,15 @@ class PatternRefused(ApiError):
 
 
 class Pattern:
-    """A pattern for the texts of one request. Raises PatternRefused for one that is none."""
+    """A pattern for the texts of one request. Raises PatternRefused if it is invalid."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._work_left = WORK_MAX
         if len(text) > LENGTH_MAX:
-            raise self._refused(f"{len(text)} characters; at most {LENGTH_MAX} are taken")
+            raise self._refused(f"{len(text)} characters; expected at most {LENGTH_MAX}")
         if _COUNT_TOO_LARGE.search(text):
-            raise self._refused("a repeat count that is too large")
+            raise self._refused("repeat count too large")
         if _is_too_large(text):
             raise self._refused(TOO_LARGE)
         options = re2.Options()
@@ -63,18 +67,18 @@ class Pattern:
         except re2.error as error:
             raise self._refused(_why(error)) from None
         self.size: int = self._regexp.programsize
-        """Steps of its machine: the bound of attempts per byte of text."""
+        """Program steps: upper bound of attempts per byte of text."""
 
     def begin(self) -> None:
         """Reset the work budget for another request."""
         self._work_left = WORK_MAX
 
     def fullmatch(self, text: str) -> bool:
-        """Tell whether the pattern matches all of ``text``. Raises PatternRefused once that has been too much work."""
+        """Return True if the pattern matches all of ``text``. Raises PatternRefused when the work budget is used up."""
         self._work_left -= self.size * len(text)
         if self._work_left < 0:
-            raise self._refused(f"its machine of {self.size} steps is too large for what it is to match")
-        # Bytes take half the time: re2 does not look for where their letters begin.
+            raise self._refused(f"its program of {self.size} steps is too large for the texts to match")
+        # twice as fast with bytes: re2 need not find character boundaries
         return self._regexp.fullmatch(text.encode() if text.isascii() else text) is not None
 
     def _refused(self, why: str) -> PatternRefused:
@@ -82,10 +86,10 @@ class Pattern:
 
 
 class Rewrite:
-    """Whole texts that match a pattern, rewritten as Java's ``replaceAll`` does: ``$1`` is what a group matched, ``\\``
-    takes the next character as it is, and a group that the pattern does not have stands for itself.
+    """Rewrites texts that match a pattern, as Java's ``replaceAll``.
 
-    Raises ValueError for a pattern or a replacement that is none.
+    ``$1`` inserts a group, a backslash quotes the next character, and an unknown group number stays as it is. Raises
+    ValueError for an invalid pattern or replacement.
     """
 
     def __init__(self, pattern: str, replacement: str) -> None:
@@ -116,7 +120,7 @@ def _parts(replacement: str, groups: int, names: dict[str, int]) -> Iterator[str
         character, after = replacement[at], replacement[at + 1 : at + 2]
         if character == "\\":
             if not after:
-                raise ValueError("nothing follows the last backslash")
+                raise ValueError("no character after the last backslash")
             yield after
             at += 2
         elif character != "$":
@@ -132,13 +136,13 @@ def _parts(replacement: str, groups: int, names: dict[str, int]) -> Iterator[str
         else:
             name, closed, _ = replacement[at + 2 :].partition("}")
             if after != "{" or not closed or name not in names:
-                raise ValueError("$ is followed by no group of the pattern")
+                raise ValueError("$ without a group of the pattern")
             yield names[name]
             at += len(name) + 3
 
 
 def _is_too_large(text: str) -> bool:
-    """True for a pattern that RE2 would take long to read."""
+    """Return True for a pattern that RE2 would compile slowly."""
     classes = repeats = 0
     for unicode_class, least, most in _COSTLY.findall(text):
         classes += bool(unicode_class)

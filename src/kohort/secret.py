@@ -10,7 +10,7 @@ HIDDEN: Final = "[hidden]"
 
 
 class Secret:
-    """A text that shows itself to nobody but ``reveal()``: its ``str``, ``repr`` and format are ``[hidden]``."""
+    """A text that only ``reveal()`` returns: ``str``, ``repr`` and format give ``[hidden]``."""
 
     __slots__ = ("_text",)
 
@@ -18,7 +18,6 @@ class Secret:
         self._text: str = text.reveal() if isinstance(text, Secret) else text
 
     def reveal(self) -> str:
-        """Return the text itself."""
         return self._text
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Long work in steps, which yields to other work in between.
 
-A machine has no clock, so steps are not measured: the code states about how many microseconds each piece costs, and a
-``Pace`` adds them up. ``Steps`` are a generator that yields wherever other work may run, and returns the result.
+Machines have no clock, so steps are not measured: code estimates the microseconds of each piece, and a ``Pace`` adds
+them up. ``Steps`` are a generator that yields where other work may run, and returns the result.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ T = TypeVar("T")
 Steps = Generator[None, None, R]
 
 STEP_US: Final = 5_000
-"""About how long one step takes: short beside the 50 ms that one request may hold up others."""
+"""Length of a step: a request may delay others by 50 ms at most."""
 FIRST_US: Final = 15_000
-"""The first step may take longer: most requests need no second one."""
+"""Length of the first step, which is longer because most requests need only one."""
 
 COUNT_US: Final = 0.8
 FREE_US: Final = 0.3
@@ -30,8 +30,7 @@ SORTED_AT_ONCE: Final = 4_000
 
 
 class Pace:
-    """Says when enough was done for one step. What ``goes_on`` with a request that has had its first step has none of
-    its own, which would be longer."""
+    """Tells when a step is long enough. ``goes_on``: the request has had its longer first step already."""
 
     __slots__ = ("_left_us",)
 
@@ -39,7 +38,7 @@ class Pace:
         self._left_us = _lengths[-1][1 if goes_on else 0]
 
     def is_due(self, us: float) -> bool:
-        """Count ``us`` microseconds of work that were just done; whether it is time to yield."""
+        """Count ``us`` microseconds of finished work; return True if it is time to yield."""
         self._left_us -= us
         if self._left_us > 0:
             return False
@@ -52,7 +51,7 @@ _lengths: list[tuple[float, float]] = [(FIRST_US, STEP_US)]
 
 @contextmanager
 def shortest_steps() -> Iterator[None]:
-    """Within this block every piece of work is a step, to test interleavings."""
+    """Make every piece of work in this block a step, to test interleavings."""
     _lengths.append((0, 0))
     try:
         yield
@@ -61,7 +60,7 @@ def shortest_steps() -> Iterator[None]:
 
 
 def each(items: Iterable[T], make: Callable[[T], R], us: float) -> Steps[list[R]]:
-    """Return what ``make`` makes of each item, at about ``us`` microseconds apiece."""
+    """Apply ``make`` to each item, at about ``us`` microseconds each."""
     pace = Pace()
     made = []
     for item in items:
@@ -79,8 +78,7 @@ def emptied(held: list[Any], pace: Pace) -> Steps[None]:
 
 
 def in_order(names: Iterable[str]) -> Steps[Iterator[str]]:
-    """Return the names in order, each once. What is left of the work is done as they are taken, at about 3 us
-    apiece."""
+    """Return the names in order without duplicates. The rest of the work takes about 3 us per name."""
     pace = Pace()
     runs: list[list[str]] = []
     rest = iter(names)
@@ -101,7 +99,7 @@ def _once(names: Iterator[str]) -> Iterator[str]:
 
 
 def at_once(steps: Steps[R]) -> R:
-    """Take all steps, one after the other."""
+    """Run all steps without a pause."""
     while True:
         try:
             next(steps)

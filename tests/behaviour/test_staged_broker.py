@@ -178,10 +178,10 @@ def test_on_the_loop_of_the_caller_arrivals_are_awaited():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda broker: broker.fail("Comit", 1), "there is no API 'Comit'"),
+        (lambda broker: broker.fail("Comit", 1), "unknown API 'Comit'"),
         (lambda broker: broker.fail("OffsetComit", 1), "did you mean OffsetCommit?"),
         (lambda broker: broker.fail("Fetch", "NOT_CORDINATOR"), "did you mean NOT_COORDINATOR?"),
-        (lambda broker: broker.fail("Fetch", 9999), "there is no error code 9999"),
+        (lambda broker: broker.fail("Fetch", 9999), "unknown error code 9999"),
         (lambda broker: broker.advance(-1), "advance: ms must be a number of milliseconds from 0 to"),
     ],
 )

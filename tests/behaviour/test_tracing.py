@@ -286,7 +286,7 @@ def test_it_ends_when_it_is_told_to_and_holds_nobody(bootstrap: str, topic: str,
 
 
 def test_what_is_no_client_is_refused_and_a_missing_package_is_named(bootstrap: str, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(UsageError, match="is no consumer, group or producer"):
+    with pytest.raises(UsageError, match="expected a consumer, group or producer"):
         kohort.instrument("localhost:9092")  # type: ignore[arg-type]
     for name in [name for name in sys.modules if name.startswith(("opentelemetry", "kohort.instruments."))]:
         monkeypatch.delitem(sys.modules, name)

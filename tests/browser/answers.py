@@ -33,7 +33,7 @@ from kohort.insight.snapshot import GroupSnapshot
 from kohort.insight.what_if.predict import what_if
 from kohort.insight.what_if.scenario import Scenario
 from kohort.telemetry.report import ClientReport
-from kohort.verbs.client_reports import clients_told, offending_software
+from kohort.verbs.client_reports import client_rows, software_of_triggers
 
 Params = Mapping[str, str]
 POINTS = 90
@@ -138,7 +138,7 @@ def _of_group(method: str, parts: list[str], moment: Moment, body: Mapping[str, 
         return told("group.fenced", group=group, fenced=find_fenced(recent))
     if what == "clients":
         who = [member.who for member in moment.status(group).members]
-        return dict(msgspec.to_builtins(clients_told(group, who, entries, None, "a recording has no metrics")))
+        return dict(msgspec.to_builtins(client_rows(group, who, entries, None, "a recording has no metrics")))
     if what == "causes":
         return _causes(moment, group) if len(parts) < 4 else _software(moment, group)
     if what == "lag-history":
@@ -299,7 +299,7 @@ def _software(moment: Moment, group: str | None = None) -> dict[str, Any]:
             ("checkout-3", "apache-kafka-java", "2.8.0"), ("checkout-4", "<b>librdkafka</b>", "2.6.0\u202e"),
         )
     ]  # fmt: skip
-    return dict(msgspec.to_builtins(offending_software(found, {}, reports, "")))
+    return dict(msgspec.to_builtins(software_of_triggers(found, {}, reports, "")))
 
 
 def _explained(code: str) -> dict[str, Any]:

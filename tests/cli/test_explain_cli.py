@@ -38,7 +38,7 @@ def test_an_unknown_word_gets_the_nearest_and_no_traceback():
     result = explain("MAX_POL_EXCEDED")
 
     assert result.exit_code == 3
-    assert result.stderr.startswith("kohort explain: no cause and no error of Kafka's is called 'MAX_POL_EXCEDED'")
+    assert result.stderr.startswith("kohort explain: unknown cause or Kafka error 'MAX_POL_EXCEDED'")
     assert result.stderr.endswith("; did you mean MAX_POLL_EXCEEDED?\n")
 
 

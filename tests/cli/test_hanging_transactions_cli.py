@@ -143,7 +143,7 @@ def test_it_is_asked_whether_that_one_is_meant_and_what_is_not_there_is_not_ende
     unknown = hanging.run("transactions", "find-hanging", "--topic", "nowhere", code=3).stderr
 
     assert "No coordinator knows of the transaction in bookings-0 from offset 1 on (producer id " in question
-    assert "no transaction of bookings-0 begins at offset 7: open is what begins at 1 (producer id " in missing
+    assert "no transaction of bookings-0 starts at offset 7: open transactions start at 1 (producer id " in missing
     assert "UNKNOWN_TOPIC_OR_PARTITION: bookings-9" in nowhere
     assert "UNKNOWN_TOPIC_OR_PARTITION: nowhere" in unknown
     assert len(found(hanging.run, "--open-for", "0")) == 2, "nothing was ended"
@@ -193,7 +193,7 @@ class TestWhatACoordinatorKnows:
             assert "kohort transactions abort importer-2 ends it whole" in question
             assert admin.describe_producers([place])[place] == [known]
             run("transactions", "abort", *at, "--yes")
-            assert "none is open there" in run("transactions", "abort", *at, "--yes", code=3).stderr
+            assert "none is open" in run("transactions", "abort", *at, "--yes", code=3).stderr
 
     @pytest.mark.parametrize("hanging", ["behind"], indirect=True)
     def test_hangs_where_its_partition_is_not_part_of_that_transaction(self, hanging):

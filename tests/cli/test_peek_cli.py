@@ -62,8 +62,8 @@ def test_at_the_ends_of_the_log(run, ask, broker, orders):
 
 
 def test_what_is_not_there_is_said(run, orders):
-    assert "committed nothing for orders-1" in run("group", "peek", "g", "orders:1", code=3).stderr
-    assert "no such partition" in run("group", "peek", "g", "orders:7", code=3).stderr
+    assert "no committed offset for orders-1" in run("group", "peek", "g", "orders:1", code=3).stderr
+    assert "the partition does not exist" in run("group", "peek", "g", "orders:7", code=3).stderr
     assert "does not exist" in run("group", "peek", "nobody", "orders:0", code=3).stderr
     assert "expected TOPIC:NUMBER" in run("group", "peek", "g", "orders", code=2).stderr
     assert "expected TOPIC:NUMBER" in run("group", "peek", "g", "orders:-1", code=2).stderr

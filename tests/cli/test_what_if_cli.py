@@ -45,7 +45,7 @@ def test_a_prediction_says_that_nothing_is_executed(run, group):
         (("--assume", "session=10s"), 2, "with one of session.timeout.ms, heartbeat.interval.ms"),
         (("--assume", "session.timeout.ms=soon"), 2, "'soon' is no duration"),
         (("--assume", "restart=30s..5s"), 2, "expected restart=5s..30s"),
-        (("--static",), 2, "--static goes with --add or --rolling-restart"),
+        (("--static",), 2, "--static needs --add or --rolling-restart"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(run, group, options, code, words):

@@ -11,7 +11,7 @@ import pytest
 import kohort
 from kohort.console.app import ConsoleOptions
 from kohort.console.serving import ConsolePlace, _listening
-from kohort.results.console import TOLD
+from kohort.results.console import CONSOLE_RESULTS
 from kohort.results.result import schema_name
 from kohort.results.result import schema_of as made_schema
 from support.console_client import console, in_path, live
@@ -54,7 +54,7 @@ def test_every_answer_is_a_result_of_its_schema(orders, client):
 
 
 def test_the_schemas_of_the_console_are_those_of_its_structs():
-    for kind in TOLD:
+    for kind in CONSOLE_RESULTS:
         name = schema_name(kind).removeprefix("kohort/v1/")
         assert json.loads((SCHEMAS / f"{name}.json").read_text()) == json.loads(json.dumps(made_schema(kind)))
 

@@ -221,7 +221,7 @@ def test_what_cannot_be_reset_is_refused_by_both(either, admin, topic):
     theirs_said = kafka("consumer-groups", *tool, *uncommitted, fails=True)
     _, ours_said = reset_by_us(either, topic, *uncommitted, code=5)
     assert "Cannot shift offset" in theirs_said
-    assert "cannot be shifted" in ours_said
+    assert "cannot shift" in ours_said
     new, _ = reset_by_tool(either, f"{topic}-new", "--topic", topic, "--to-latest")
     found, said = reset_by_us(either, f"{topic}-new", "--topic", topic, "--to-latest")
     assert found == new == {(topic, 0): 10, (topic, 1): 4, (topic, 2): 0}

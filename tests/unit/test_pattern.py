@@ -29,10 +29,10 @@ def test_a_pattern_matches_the_whole_text(pattern, text, matches):
         ("[z-a]", "invalid character class range: z-a"),
         (r"(a)\1", r"invalid escape sequence: \1"),
         ("(?=a)", "invalid perl operator: (?="),
-        ("a{99999999999999}", "a repeat count that is too large"),
-        ("a{1,99999999999999}", "a repeat count that is too large"),
+        ("a{99999999999999}", "repeat count too large"),
+        ("a{1,99999999999999}", "repeat count too large"),
         ("((a{1000}){1000}){1000}", "invalid repetition size"),
-        ("(" * 5_000 + "a" + ")" * 5_000, f"10001 characters; at most {LENGTH_MAX} are taken"),
+        ("(" * 5_000 + "a" + ")" * 5_000, f"10001 characters; expected at most {LENGTH_MAX}"),
         (r"\p{L}{50}", "pattern too large"),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_pattern_that_backtracks_for_days_elsewhere_is_tried_at_once():
 def test_work_that_grows_with_the_pattern_and_the_texts_ends_in_a_refusal():
     pattern = Pattern("(a|b)*a(a|b){500}")
 
-    with pytest.raises(ApiError, match=r"its machine of 506 steps is too large for what it is to match"):
+    with pytest.raises(ApiError, match=r"its program of 506 steps is too large for the texts to match"):
         any(pattern.fullmatch("ab" * 16_000) for _ in range(1_000))
 
 

@@ -18,7 +18,7 @@ from kohort.insight.findings.timeline import find_timeline
 from kohort.insight.names import printable
 from kohort.insight.patterns import find_patterns
 from kohort.nearest import did_you_mean
-from kohort.results.console import CauseBucket, CausesTold, ConsoleGroups, LagHistoryTold, Offender
+from kohort.results.console import CauseBucket, CausesReport, ConsoleGroups, LagHistoryReport, Offender
 from kohort.results.groups import (
     DoctorReport,
     GroupEvents,
@@ -108,7 +108,7 @@ class ConsoleAnswers:
         found = [this for this in find_fenced(entries) if this.last_at_ms >= (span.from_ms or 0)]
         return GroupFenced(group=group, fenced=found, from_outside=is_from_outside(entries))
 
-    def lag_history(self, group: str, span: AskedSpan) -> LagHistoryTold:
+    def lag_history(self, group: str, span: AskedSpan) -> LagHistoryReport:
         """Return at most 1,000 points."""
         kept = self._source.lag_points(group)
         if not kept:
@@ -119,7 +119,7 @@ class ConsoleAnswers:
             for topic, lag in point.topics.items():
                 most[topic] = max(most[topic], lag or 0)
         topics = sorted(topic for topic, _ in most.most_common(MOST_TOPICS))
-        return LagHistoryTold(
+        return LagHistoryReport(
             group=group,
             times_ms=[point.at_ms for point in points],
             lag=[point.lag for point in points],
@@ -137,11 +137,11 @@ class ConsoleAnswers:
         without_health = sum(this.health is None for this in groups)
         return DoctorReport(examined=len(groups), findings=found, unknown=without_health + len(unknown))
 
-    def causes(self, since_ms: int | None, group: str | None, span: AskedSpan) -> CausesTold:
+    def causes(self, since_ms: int | None, group: str | None, span: AskedSpan) -> CausesReport:
         """Return causes over time, their triggers, and the share of stable time."""
         within = span_of_causes(self._source, since_ms, group, span)
         wide = max(1, within.end_ms - within.since_ms)
-        return CausesTold(
+        return CausesReport(
             buckets=_buckets(within.every, within.since_ms, within.end_ms),
             offenders=_offenders(within.every),
             stable_share={

@@ -17,20 +17,20 @@ from kohort.model import TopicPartition, uuid_to_text
 from kohort.results.cluster import TopicRow, TopicsDescribed, TopicsListed
 from kohort.results.console import CausesSoftware, ConsoleClients, ConsoleNodes, ConsolePipelines
 from kohort.results.groups import GroupDescribed, GroupPeek, GroupWhatIf
-from kohort.results.pipelines import PipelineStands
+from kohort.results.pipelines import PipelineStatus
 from kohort.verbs.client_reports import (
     BACK_MS,
-    clients_told,
+    client_rows,
+    journaled_software,
     lacks_software,
-    offending_software,
     read_reports,
-    software_told,
+    software_of_triggers,
 )
-from kohort.verbs.cluster import nodes_of, topic_about
+from kohort.verbs.cluster import describe_topic, node_rows
 from kohort.verbs.describing import coordinators, described
 from kohort.verbs.groups import ends_of, is_missing, no_such_group
-from kohort.verbs.peeking import Ends, peek, where_it_is
-from kohort.verbs.pipelines import pipeline_stands
+from kohort.verbs.peeking import Ends, peek, position_of
+from kohort.verbs.pipelines import pipeline_status
 from kohort.verbs.predicting import check_scenario, predict
 from kohort.verbs.refusals import NothingThere
 from kohort.watch.asking import ADMIN_MS
@@ -85,7 +85,7 @@ class ChangesAtCluster:
             raise NothingThere(f"there is no group {printable(group)!r}")
         entries = self._source.entries(group, None)
         reports, why = _reports(clients, BACK_MS)
-        return clients_told(group, [member.who for member in found.members], entries, reports, why)
+        return client_rows(group, [member.who for member in found.members], entries, reports, why)
 
     def software(
         self, clients: WatchClients | None, since_ms: int | None, group: str | None, span: AskedSpan
@@ -94,10 +94,10 @@ class ChangesAtCluster:
         pushed it within the hour before now."""
         found = span_of_causes(self._source, since_ms, group, span).every
         groups = {this.group for this in found if this.trigger is not None}
-        journal = {name: software_told(self._source.entries(name, span.end_ms)) for name in groups}
+        journal = {name: journaled_software(self._source.entries(name, span.end_ms)) for name in groups}
         asks = any(lacks_software(this, journal) for this in found)
         reports, why = _reports(clients, CAUSES_BACK_MS) if asks else ([], "")
-        return offending_software(found, journal, reports, why)
+        return software_of_triggers(found, journal, reports, why)
 
     def nodes(self, clients: WatchClients) -> ConsoleNodes:
         """Return the nodes, and which groups each coordinates."""
@@ -106,7 +106,7 @@ class ChangesAtCluster:
             if found.coordinator_id is not None:
                 groups.setdefault(str(found.coordinator_id), []).append(name)
         with clients.admin() as admin:
-            return ConsoleNodes(nodes=nodes_of(admin)[0], groups=groups)
+            return ConsoleNodes(nodes=node_rows(admin)[0], groups=groups)
 
     def topics(self, clients: WatchClients) -> TopicsListed:
         """Return all topics, the brokers' own, too."""
@@ -129,13 +129,13 @@ class ChangesAtCluster:
         """Return one topic."""
         with clients.admin() as admin:
             return TopicsDescribed(
-                topics=[topic_about(admin, admin.describe_topics([name], timeout_ms=ADMIN_MS)[name])]
+                topics=[describe_topic(admin, admin.describe_topics([name], timeout_ms=ADMIN_MS)[name])]
             )
 
     def peek(self, clients: WatchClients, group: str, place: TopicPartition, around: tuple[int, int]) -> GroupPeek:
         """Return the records around what a group has committed: so many before it, and from it on."""
         with clients.admin() as admin:
-            ends = where_it_is(admin, group, place)
+            ends = position_of(admin, group, place)
         before, after = (min(MOST_RECORDS, max(0, n)) for n in around)
         return peek(clients.consumer, group, place, ends, range(-before, after))
 
@@ -179,12 +179,12 @@ class ChangesAtCluster:
         """Return the pipelines whose files were given; of one that cannot be read, why."""
         return ConsolePipelines(pipelines=[self._visible(_pipeline_or_why(path)) for path in self._pipelines])
 
-    def _visible(self, found: PipelineStands) -> PipelineStands:
+    def _visible(self, found: PipelineStatus) -> PipelineStatus:
         places = [(source.group, {name.rpartition("-")[0] for name in source.partitions}) for source in found.sources]
         if self._is_whole or (places and all(self._source.sees(group, topics) for group, topics in places)):
             return found
         why = "you may not describe all groups and topics of its sources, or they could not be read"
-        return PipelineStands(name=found.name, sources=[], last_run=None, running=None, batches=[], problem=why)
+        return PipelineStatus(name=found.name, sources=[], last_run=None, running=None, batches=[], problem=why)
 
 
 def _reports(clients: WatchClients | None, back_ms: int) -> tuple[list[ClientReport] | None, str]:
@@ -197,11 +197,11 @@ def _reports(clients: WatchClients | None, back_ms: int) -> tuple[list[ClientRep
         return None, f"metrics of clients could not be read: {error}"
 
 
-def _pipeline_or_why(path: Path) -> PipelineStands:
+def _pipeline_or_why(path: Path) -> PipelineStatus:
     try:
-        return pipeline_stands(path)
+        return pipeline_status(path)
     except (KohortError, OSError) as error:
-        return PipelineStands(name=path.name, sources=[], last_run=None, running=None, batches=[], problem=str(error))
+        return PipelineStatus(name=path.name, sources=[], last_run=None, running=None, batches=[], problem=str(error))
 
 
 def _as_options(asked: WhatIfAsked) -> Mapping[str, Any]:

@@ -26,10 +26,11 @@ from kohort.results.groups import (
     OffsetsReset,
 )
 from kohort.results.result import Result
-from kohort.verbs.groups import check_inactive, describe, described_or_none, members_named, remove_members, removed_rows
+from kohort.verbs.durations import LONGEST_MS, parse_duration_ms
+from kohort.verbs.groups import check_inactive, describe, described_or_none, find_members, remove_members, removed_rows
 from kohort.verbs.offsets import (
     Moved,
-    Way,
+    OffsetTarget,
     clone_offsets,
     committed_of,
     deleted_rows,
@@ -38,7 +39,6 @@ from kohort.verbs.offsets import (
     parse_time,
     read_plan,
 )
-from kohort.verbs.spans import LONGEST_MS, milliseconds_of
 from kohort.watch.asking import ADMIN_MS
 
 if TYPE_CHECKING:
@@ -141,23 +141,23 @@ class Changes:
             rows = deleted_rows(wanted, committed)
             return OffsetsDeleted(group=group, deleted=rows), committed, dict.fromkeys(wanted, 0)
         if kind == "members:remove":
-            return MembersRemoved(group=group, removed=removed_rows(members_named(about, asked.members))), {}, {}
+            return MembersRemoved(group=group, removed=removed_rows(find_members(about, asked.members))), {}, {}
         check_inactive(about, "deleted")
         return GroupsDeleted(deleted=[group]), committed, {}
 
-    def _way(self, asked: ChangeAsked) -> Way:
+    def _way(self, asked: ChangeAsked) -> OffsetTarget:
         name = TO.get(asked.to or "")
         if not name:
             raise UsageError(f"to: expected one of {', '.join(TO)}")
         if name in ("to-offset", "shift-by"):
-            return Way(name, _whole(asked.value, least=0 if name == "to-offset" else -(2**63)))
+            return OffsetTarget(name, _whole(asked.value, least=0 if name == "to-offset" else -(2**63)))
         if name == "to-datetime":
-            return Way(name, parse_time(str(asked.value)))
+            return OffsetTarget(name, parse_time(str(asked.value)))
         if name == "by-duration":
-            return Way(name, max(0, self._now_ms() - _span_ms(asked.value)))
+            return OffsetTarget(name, max(0, self._now_ms() - _span_ms(asked.value)))
         if name == "from-file":
-            return Way(name, plan=read_plan(str(asked.value or ""), one_group=True))
-        return Way(name)
+            return OffsetTarget(name, plan=read_plan(str(asked.value or ""), one_group=True))
+        return OffsetTarget(name)
 
     def apply(self, clients: WatchClients, kind: Kind, group: str, asked: ChangeAsked, user: str | None) -> Result:
         """Do what was planned. Raises Rejected (409) without the token of a plan that is this one, or where the group
@@ -233,7 +233,7 @@ def _said(name: str, value: str | int | None) -> str:
 
 
 def _span_ms(value: str | int | None) -> int:
-    found = value if isinstance(value, int) else milliseconds_of(str(value).strip().lower())
+    found = value if isinstance(value, int) else parse_duration_ms(str(value).strip().lower())
     if found is None or not 0 <= found <= LONGEST_MS:
         raise UsageError(f"value: {str(value)[:40]!r} is no duration such as 30m or PT2H")
     return found
@@ -284,7 +284,7 @@ def _done(admin: Admin, plan: PlannedChange, about: GroupDescription | None) -> 
         admin.delete_groups([group], timeout_ms=ADMIN_MS)
         return GroupsDeleted(deleted=[group])
     assert about is not None
-    chosen = members_named(about, plan.asked.members)
+    chosen = find_members(about, plan.asked.members)
     removed, left = remove_members(admin, group, chosen, plan.asked.reason)
     _raise_first(left.errors, len(chosen))
     return MembersRemoved(group=group, removed=removed_rows(removed))

@@ -22,7 +22,7 @@ from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.findings.timeline import find_timeline
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
 from kohort.model import TopicPartition
-from kohort.results.console import JournalTold
+from kohort.results.console import JournalReport
 from kohort.watch.background import BackgroundWatch
 from kohort.watch.journal_source import JournalAccess, is_stale, open_journal
 from kohort.watch.opening import WatchClients, WatchSettings
@@ -221,15 +221,15 @@ class JournalThread:
         self._ending = threading.Event()
         self._consumer: Consumer | None = None
         self._watch: BackgroundWatch | None = None
-        self._told = JournalTold(kind=None, why_not="it is being looked for")
+        self._told = JournalReport(kind=None, why_not="it is being looked for")
         self.was_read = threading.Event()
         """Set once there is nothing more to wait for: what there is was read, or there is none."""
         self._thread = threading.Thread(target=self._run, name="kohort-console-journal", daemon=True)
 
     @property
-    def about(self) -> JournalTold:
+    def about(self) -> JournalReport:
         told = self._told
-        return JournalTold(
+        return JournalReport(
             kind=told.kind,
             since_ms=self._kept.since_ms,
             until_ms=told.until_ms if told.until_ms is not None else self._kept.until_ms,
@@ -273,7 +273,7 @@ class JournalThread:
             except Wakeup:
                 return  # only the end wakes
             except Exception as error:  # noqa: BLE001 - a dead thread would leave an old journal in place of the present
-                self._told = JournalTold(kind=None, why_not=f"the journal cannot be read: {foreseen(error)}")
+                self._told = JournalReport(kind=None, why_not=f"the journal cannot be read: {foreseen(error)}")
                 self.was_read.set()
                 again_s = min(LONGEST_AGAIN_S, again_s * 2)
             self._ending.wait(again_s)
@@ -291,7 +291,7 @@ class JournalThread:
                 self._kept.add(entries)
             kind = "journal topic" if source.until_ms is None else "watcher" if self._watch is None else "own watcher"
             stale = is_stale(source, time.time() * 1000)
-            self._told = JournalTold(kind=kind, until_ms=source.until_ms, stale=stale)  # type: ignore[arg-type]
+            self._told = JournalReport(kind=kind, until_ms=source.until_ms, stale=stale)  # type: ignore[arg-type]
             if entries and self.was_read.is_set():
                 self._tell(entries)
             self.was_read.set()
@@ -300,9 +300,9 @@ class JournalThread:
     def _watch_ourselves(self, access: JournalAccess) -> None:
         """Start a watcher; the next attempt finds its file."""
         if not self._may_watch:
-            self._told = JournalTold(kind=None, why_not="the cluster keeps none; `kohort watch` would")
+            self._told = JournalReport(kind=None, why_not="the cluster keeps none; `kohort watch` would")
         elif self._watch is None:
-            self._told = JournalTold(kind=None, why_not="the cluster keeps none; the console begins to watch")
+            self._told = JournalReport(kind=None, why_not="the cluster keeps none; the console begins to watch")
             address = ",".join(access.admin.config.bootstrap_servers)
             self._watch = BackgroundWatch(self._clients, address, WatchSettings(), tell=self._warned)
             self._watch.begin()
@@ -310,7 +310,7 @@ class JournalThread:
 
     def _warned(self, text: str) -> None:
         if self._told.kind is None:
-            self._told = JournalTold(kind=None, why_not=text)
+            self._told = JournalReport(kind=None, why_not=text)
 
 
 def _now_ms() -> int:

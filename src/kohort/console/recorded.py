@@ -16,7 +16,7 @@ from kohort.console.sources import GroupsKnown, SourceAbout, SourceNews
 from kohort.coordinator.journal import SCHEMA, JournalEntry, parse_entry
 from kohort.errors import UsageError
 from kohort.insight.observed.generation_records import BASELINE_MS
-from kohort.results.console import JournalTold
+from kohort.results.console import JournalReport
 from kohort.watch.store import StoreReader
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class RecordedSource:
         self._known: GroupsKnown | None = None
 
     def about(self) -> SourceAbout:
-        told = JournalTold(kind="recording", since_ms=self._kept.since_ms, until_ms=self._until_ms)
+        told = JournalReport(kind="recording", since_ms=self._kept.since_ms, until_ms=self._until_ms)
         return SourceAbout("recorded", self._title, journal=told)
 
     def now_ms(self) -> int:

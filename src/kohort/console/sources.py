@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from kohort.results.console import JournalTold, UnreachableCluster
+from kohort.results.console import JournalReport, UnreachableCluster
 
 if TYPE_CHECKING:
     from kohort.console.lag_history import LagPoint
@@ -45,7 +45,7 @@ class SourceAbout:
     title: str
     cluster_id: str | None = None
     address: str | None = None
-    journal: JournalTold = field(default_factory=lambda: JournalTold(kind=None))
+    journal: JournalReport = field(default_factory=lambda: JournalReport(kind=None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What an application hangs on its clients to see them from the outside: Prometheus, OpenTelemetry."""
+"""Instrumentation of an application's clients: Prometheus, OpenTelemetry."""

@@ -1,7 +1,7 @@
-"""``kohort.instrument(client)``: one call after which a client is traced and measured by OpenTelemetry.
+"""``kohort.instrument(client)``: trace and measure a client with OpenTelemetry.
 
-Calls are put in the place of the client's own, on this one object: whoever is not instrumented runs the methods of the
-class, and nothing in them asks whether somebody looks. OpenTelemetry is imported when this is called first.
+Wrappers replace the client's methods on this one object, so other clients have no overhead. OpenTelemetry is imported
+by the first call.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from kohort.extras import needs
 from kohort.model import Record
 
 if TYPE_CHECKING:
-    from kohort.instruments.spans import ClientTelling
+    from kohort.instruments.spans import ClientTelemetry
 
 InstrumentedClient = Consumer | AsyncConsumer | ConsumerGroup | AsyncConsumerGroup | Producer | AsyncProducer
 _instrumented: Final[weakref.WeakKeyDictionary[Any, Instrumentation]] = weakref.WeakKeyDictionary()
 
 
 class Instrumentation:
-    """What ``instrument`` returns: a client's spans and metrics, until ``stop``."""
+    """Spans and metrics of a client, until ``stop``. Returned by ``instrument``."""
 
-    def __init__(self, client: InstrumentedClient, telling: Any) -> None:
+    def __init__(self, client: InstrumentedClient, telemetry: Any) -> None:
         self._client = weakref.ref(client)
-        self._telling: ClientTelling = telling
+        self._telemetry: ClientTelemetry = telemetry
         self._places: list[tuple[weakref.ref[Any], list[str]]] = []
 
     def replace(self, client: object, calls: dict[str, Callable[..., Any]]) -> None:
-        """Put ``calls`` in the place of the methods of these names. For who makes this."""
+        """Replace the methods of these names on an object. Internal."""
         for name, call in calls.items():
             setattr(client, name, call)
         self._places.append((weakref.ref(client), list(calls)))
 
     @contextmanager
     def process(self, records: Record | Sequence[Record]) -> Iterator[None]:
-        """Be in a ``process`` span: ``with instrumentation.process(record): ...``, where records come from ``poll``.
+        """Run a block in a ``process`` span: ``with instrumentation.process(record): ...``, for records of ``poll``.
 
-        The span is the child of the one that the record was sent in, if there is no current one; of several records it
-        has links to those. An error that is raised within is the span's, too. Raises UsageError for no records.
+        The span's parent is the current span, or else the span that sent the record; for several records it has links
+        to those. An error of the block is recorded. Raises UsageError without records.
         """
         given = [records] if isinstance(records, Record) else list(records)
         if not given or not all(isinstance(record, Record) for record in given):
-            raise UsageError(f"process: expected a record, or several, not {records!r:.100}")
-        span = self._telling.process(given)
+            raise UsageError(f"process: expected a record or records, not {records!r:.100}")
+        span = self._telemetry.process(given)
         try:
             yield
         except BaseException as error:
@@ -61,7 +61,7 @@ class Instrumentation:
         span.end()
 
     def stop(self) -> None:
-        """Let the client's own methods be called again. What was begun is told to its end."""
+        """Restore the client's own methods. Open spans still end normally."""
         for place, names in self._places:
             client = place()
             for name in names:
@@ -75,42 +75,41 @@ class Instrumentation:
 def instrument(
     client: InstrumentedClient, *, tracer_provider: Any = None, meter_provider: Any = None
 ) -> Instrumentation:
-    """Have OpenTelemetry told of what ``client`` sends, polls and processes, by the conventions for messaging.
+    """Trace and measure what ``client`` sends, polls and processes, by OpenTelemetry's messaging conventions.
 
-    ``tracer_provider`` and ``meter_provider`` are those of OpenTelemetry that the application has set, unless others
-    are given. Records that are sent carry the context of the trace in their headers. A client that is instrumented
-    already is returned as it is. Raises UsageError for what is no consumer, group or producer. Needs ``kohort[otel]``,
-    or raises MissingExtra.
+    ``tracer_provider`` and ``meter_provider`` default to the application's. Sent records carry the trace context in
+    their headers. An instrumented client keeps its instrumentation, which is returned. Raises UsageError for other
+    objects than consumers, groups and producers. Needs ``kohort[otel]``, else raises MissingExtra.
 
-    Its guide is docs/guides/tracing.md.
+    Guide: docs/guides/tracing.md.
     """
     if not isinstance(client, InstrumentedClient):
-        raise UsageError(f"instrument: {client!r} is no consumer, group or producer")
+        raise UsageError(f"instrument: expected a consumer, group or producer, not {client!r}")
     with needs("otel", "instrument"):
         from kohort.instruments import wrapped_calls
-        from kohort.instruments.spans import ClientTelling
-    already = _instrumented.get(client)
-    if already is not None:
-        return already
-    machine = client._machine  # of the same project
+        from kohort.instruments.spans import ClientTelemetry
+    existing = _instrumented.get(client)
+    if existing is not None:
+        return existing
+    machine = client._machine  # private, but of this project
     group_id = getattr(client.config, "group_id", None)
-    telling = ClientTelling(client.config.client_id, group_id, machine.metadata, tracer_provider, meter_provider)
-    made = Instrumentation(client, telling)
-    plain = wrapped_calls.PlainCalls(client)
+    telemetry = ClientTelemetry(client.config.client_id, group_id, machine.metadata, tracer_provider, meter_provider)
+    made = Instrumentation(client, telemetry)
+    plain = wrapped_calls.OriginalCalls(client)
     match client:
         case Producer():
-            made.replace(client, wrapped_calls.producer_calls(plain, telling))
+            made.replace(client, wrapped_calls.producer_calls(plain, telemetry))
         case AsyncProducer():
-            made.replace(client, wrapped_calls.async_producer_calls(plain, telling))
+            made.replace(client, wrapped_calls.async_producer_calls(plain, telemetry))
         case Consumer():
-            made.replace(client, wrapped_calls.consumer_calls(plain, telling))
-            made.replace(client._reader, wrapped_calls.reader_calls(client._reader, telling))
+            made.replace(client, wrapped_calls.consumer_calls(plain, telemetry))
+            made.replace(client._reader, wrapped_calls.reader_calls(client._reader, telemetry))
         case AsyncConsumer():
-            made.replace(client, wrapped_calls.async_consumer_calls(plain, telling))
-            made.replace(client._reader, wrapped_calls.reader_calls(client._reader, telling))
+            made.replace(client, wrapped_calls.async_consumer_calls(plain, telemetry))
+            made.replace(client._reader, wrapped_calls.reader_calls(client._reader, telemetry))
         case ConsumerGroup():
-            made.replace(client, wrapped_calls.group_calls(plain, telling))
+            made.replace(client, wrapped_calls.group_calls(plain, telemetry))
         case AsyncConsumerGroup():
-            made.replace(client, wrapped_calls.async_group_calls(plain, telling))
+            made.replace(client, wrapped_calls.async_group_calls(plain, telemetry))
     _instrumented[client] = made
     return made

@@ -1,7 +1,7 @@
-"""The metrics of an application's clients for Prometheus, on the registry that the application has already.
+"""Metrics of an application's clients on its own Prometheus registry.
 
-Names are those that the JMX exporter makes of Kafka's Java clients, such as
-``kafka_consumer_consumer_fetch_manager_metrics_records_lag_max``, so that dashboards for these work.
+Names are those of the JMX exporter for Kafka's Java clients, such as
+``kafka_consumer_consumer_fetch_manager_metrics_records_lag_max``, so that existing dashboards work.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 PARTITIONS_MOST: Final = 1_000
-"""How many partitions of a client have series, unless told otherwise."""
+"""Default maximum of partitions of a client with own series."""
 CLIENTS_MOST: Final = 1_000
 KINDS: Final = {"consumer": "consumer", "producer": "producer", "admin": "admin_client"}
-"""Kafka's domains of beans, by the kind of client."""
+"""Part of the metric name, by kind of client."""
 
 
 class MeasuredClient(Protocol):
     """Any client: ``Consumer``, ``ConsumerGroup``, ``Producer``, ``Admin``, and those of asyncio."""
 
     def metrics(self) -> MetricsSnapshot:
-        """Return what the client knows of itself."""
+        """Return the client's metrics."""
 
 
 class MetricsCollector:
-    """Shows clients on a registry of ``prometheus_client``: ``MetricsCollector(REGISTRY).add(consumer)``.
+    """Exports clients to a ``prometheus_client`` registry: ``MetricsCollector(REGISTRY).add(consumer)``.
 
-    Clients are looked at when somebody scrapes, in the thread that does. One that is gone is gone from the next page.
-    Of a client at most ``most_partitions`` partitions have series of their own; what is known of a client as a whole is
-    always there. Needs ``kohort[metrics]``, or raises MissingExtra.
+    Each scrape reads the clients, in its own thread; a garbage-collected client disappears. At most ``most_partitions``
+    partitions of a client have own series; totals of the client are always exported. Needs ``kohort[metrics]``, else
+    raises MissingExtra.
     """
 
     def __init__(self, registry: Any, *, most_partitions: int = PARTITIONS_MOST) -> None:
@@ -50,30 +50,30 @@ class MetricsCollector:
         registry.register(self)
 
     def add(self, *clients: MeasuredClient) -> MetricsCollector:
-        """Show these clients too; returns the collector.
+        """Add clients; return the collector.
 
-        The label ``client_id`` is the client's; a second client of its kind with the same is ``NAME-2``, as no two
-        series may have the same labels. Raises UsageError for what is no client, and for more than 1,000 clients.
+        The label ``client_id`` is the client's id; a second client of its kind with the same id is ``NAME-2``. Raises
+        UsageError for other objects, and beyond 1,000 clients.
         """
         for client in clients:
             if not callable(getattr(client, "metrics", None)):
-                raise UsageError(f"add: {client!r} is no client: it has no metrics()")
+                raise UsageError(f"add: {client!r} is not a client: it has no metrics()")
             found = client.metrics()
             with self._guard:
                 if client in self._clients:
                     continue
                 if len(self._clients) >= CLIENTS_MOST:
-                    raise UsageError(f"add: there are {CLIENTS_MOST} clients here already; take another collector")
+                    raise UsageError(f"add: the collector has {CLIENTS_MOST} clients already; use another collector")
                 taken = {label for kind, label in self._clients.values() if kind == found.kind}
                 self._clients[client] = (found.kind, _free_label(found.client_id, taken))
         return self
 
     def describe(self) -> Iterable[Any]:
-        """Return nothing: what there is depends on the clients at the time."""
+        """Return nothing, because the metrics depend on the clients at scrape time."""
         return []
 
     def collect(self) -> Iterator[Any]:
-        """Yield families with the series of all clients."""
+        """Yield metric families with the series of all clients."""
         with self._guard:
             clients = list(self._clients.items())
         families: dict[str, Metric] = {}
@@ -89,7 +89,7 @@ class MetricsCollector:
         yield from families.values()
 
     def _numbers(self, found: MetricsSnapshot) -> Iterator[tuple[MetricName, float]]:
-        """Yield what is known: texts and what is NaN have no series, nor have partitions beyond so many."""
+        """Yield numeric values: no strings, no NaN, and no partitions beyond the maximum."""
         partitions: set[tuple[str | None, str]] = set()
         for name, value in found.items():
             if isinstance(value, str) or math.isnan(value):
@@ -112,12 +112,12 @@ def _free_label(client_id: str, taken: set[str]) -> str:
 
 
 def _page_name(kind: str, name: MetricName) -> str:
-    # as with the JMX exporter, series of a client and of its topics share a family: the latter have the label topic
+    # as in the JMX exporter, client and topic series share a family; topic series have the label topic
     group = name.group.replace("-", "_")
-    whose, ours = "kafka", group.removeprefix("kohort_")
-    if ours != group:
-        whose, group = "kohort", ours
-    return f"{whose}_{KINDS[kind]}_{group}_{name.name.replace('-', '_')}"
+    prefix, own_group = "kafka", group.removeprefix("kohort_")
+    if own_group != group:
+        prefix, group = "kohort", own_group
+    return f"{prefix}_{KINDS[kind]}_{group}_{name.name.replace('-', '_')}"
 
 
 def _family(text: str, name: MetricName) -> Metric:

@@ -1,8 +1,7 @@
-"""The words of OpenTelemetry for messaging (semantic conventions 1.44): attributes of spans and metrics.
+"""OpenTelemetry's semantic conventions for messaging (1.44): attributes of spans and metrics.
 
-``OTEL_SEMCONV_STABILITY_OPT_IN=messaging/dup`` adds the older ones (1.24), which dashboards of other instrumentations
-of Kafka in Python stand on. Without it, and with ``messaging``, there are the new ones alone: there never were others
-here.
+``OTEL_SEMCONV_STABILITY_OPT_IN=messaging/dup`` adds the attributes of 1.24, which dashboards of other Kafka
+instrumentations for Python use. Otherwise, also with ``messaging``, only the new ones are set.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 
 OPT_IN: Final = "OTEL_SEMCONV_STABILITY_OPT_IN"
 BOTH: Final = "messaging/dup"
 OF_METRICS: Final = frozenset({SYSTEM, OPERATION, OPERATION_TYPE, DESTINATION, PARTITION, GROUP, ADDRESS, PORT, ERROR})
-"""Attributes of metrics; others have too many values."""
+"""Attributes of metrics; the others have too many values."""
 _OLD: Final = {
     PARTITION: "messaging.kafka.destination.partition",
     OFFSET: "messaging.kafka.message.offset",
@@ -47,13 +46,13 @@ _OLD: Final = {
 _OLD_OPERATIONS: Final = {"send": "publish", "receive": "receive", "process": "process"}
 
 
-def wants_both(environment: Mapping[str, str]) -> bool:
-    """Tell whether the older attributes are wanted too."""
+def requests_old_names(environment: Mapping[str, str]) -> bool:
+    """Return True if the environment requests the old attributes too."""
     return BOTH in {word.strip() for word in environment.get(OPT_IN, "").split(",")}
 
 
-def with_older(attributes: Attributes) -> Attributes:
-    """Return attributes with the same by their older names."""
+def with_old_names(attributes: Attributes) -> Attributes:
+    """Add old names of attributes."""
     found = dict(attributes)
     for new, old in _OLD.items():
         if new in attributes:
@@ -63,7 +62,7 @@ def with_older(attributes: Attributes) -> Attributes:
 
 
 def of_metrics(attributes: Attributes) -> Attributes:
-    """Return those attributes that a metric may have."""
+    """Return the attributes that metrics may have."""
     return {name: value for name, value in attributes.items() if name in OF_METRICS}
 
 
@@ -72,6 +71,6 @@ def error_type(error: BaseException) -> str:
     return error.code.name if isinstance(error, ApiError) else type(error).__qualname__
 
 
-def shared(values: Sequence[Any]) -> Any:
-    """Return the value that all have; None where they differ, or there are none."""
+def common_value(values: Sequence[Any]) -> Any:
+    """Return the value that all elements have; None if they differ or are missing."""
     return values[0] if values and all(value == values[0] for value in values) else None

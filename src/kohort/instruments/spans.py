@@ -1,5 +1,4 @@
-"""Spans and metrics of what one client does, by the conventions for messaging. Its clock is that of the spans: in
-nanoseconds."""
+"""Spans and metrics of a client's operations, by OpenTelemetry's messaging conventions. Times are in nanoseconds."""
 
 from __future__ import annotations
 
@@ -21,12 +20,12 @@ from kohort.instruments.semconv import Attributes
 from kohort.model import Header, Record, TopicPartition
 from kohort.version import VERSION
 
-LONGEST: Final = 8192
-"""Bytes of a header that is looked at: a stranger may have written it."""
+HEADER_MOST_BYTES: Final = 8192
+"""Maximum size of a parsed header, in bytes: other producers are untrusted."""
 
 
 def inject(headers: Any, context: Context) -> list[Header]:
-    """Return headers with ``context``, in place of another one that they have. Raises UsageError for no headers."""
+    """Return headers with the trace context, replacing an existing one. Raises UsageError for invalid headers."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier, context)
     kept = [header for header in (to_headers(headers) if headers else ()) if header[0] not in carrier]
@@ -34,20 +33,20 @@ def inject(headers: Any, context: Context) -> list[Header]:
 
 
 def extract(record: Record) -> Context:
-    """Return the context that a record brings; the empty one where it brings none, or what makes no sense."""
+    """Return the trace context of a record; empty if missing or malformed."""
     if not record.headers:
         return Context()
     fields = propagate.get_global_textmap().fields
     carrier = {
         name: value.decode(errors="replace")
         for name, value in record.headers
-        if name in fields and value is not None and len(value) <= LONGEST
+        if name in fields and value is not None and len(value) <= HEADER_MOST_BYTES
     }
     return propagate.extract(carrier, Context()) if carrier else Context()
 
 
 def links(records: Iterable[Record], most: int) -> Sequence[trace.Link]:
-    """Return links to the spans that records were sent in, each once, up to ``most``."""
+    """Return links to the spans that sent the records, without duplicates, at most ``most``."""
     found: dict[tuple[int, int], trace.Link] = {}
     for record in records:
         if not record.headers:
@@ -61,13 +60,13 @@ def links(records: Iterable[Record], most: int) -> Sequence[trace.Link]:
 
 
 LINKS_MOST: Final = 128
-"""As many as a span keeps by default."""
-KEY_LONGEST: Final = 256
+"""Maximum of links, as in OpenTelemetry by default."""
+KEY_MOST_BYTES: Final = 256
 SECOND_NS: Final = 1_000_000_000
 
 
 class OpenSpan:
-    """A span under way. It ends once; a second end does nothing."""
+    """An open span. Ending it again has no effect."""
 
     __slots__ = ("_began_ns", "_context", "_duration", "_span", "_token", "attributes")
 
@@ -81,20 +80,20 @@ class OpenSpan:
 
     @property
     def context(self) -> contexts.Context:
-        """The context of what happens within."""
+        """Context with this span."""
         return self._context
 
     def enter(self) -> None:
-        """Make it the current span of this thread or task."""
+        """Make the span current in this thread or task."""
         self._context = trace.set_span_in_context(trace.get_current_span(self._context))
         self._token = contexts.attach(self._context)
 
     def end(self, error: BaseException | None = None, later: Mapping[str, Any] | None = None) -> Attributes | None:
-        """End it; returns the attributes of its metrics, None where it has ended before."""
+        """End the span; return the attributes of its metrics, None if it has ended already."""
         span, self._span = self._span, None
         if span is None:
             return None
-        # Where another task ends it, as the collector does, this one's context is not the one that was changed.
+        # another task, such as the garbage collector's, has not changed its context
         if self._token is not None and contexts.get_current() is self._context:
             contexts.detach(self._token)
         self._token = None
@@ -110,8 +109,8 @@ class OpenSpan:
         return of_metrics
 
 
-class ClientTelling:
-    """What is told of one client. ``metadata`` says where partitions are."""
+class ClientTelemetry:
+    """Spans and metrics of a client. ``metadata`` has the addresses of leaders."""
 
     def __init__(
         self, client_id: str, group_id: str | None, metadata: Metadata, tracer_provider: Any, meter_provider: Any
@@ -120,23 +119,23 @@ class ClientTelling:
         self._always: Attributes = {semconv.SYSTEM: "kafka", semconv.CLIENT: client_id}
         if group_id is not None:
             self._always[semconv.GROUP] = group_id
-        self._both = semconv.wants_both(os.environ)
+        self._with_old_names = semconv.requests_old_names(os.environ)
         self._tracer = trace.get_tracer("kohort", VERSION, tracer_provider)
         meter = metrics.get_meter("kohort", VERSION, meter_provider)
         self._duration = meter.create_histogram(
             semconv.OPERATION_DURATION,
             "s",
-            "How long an operation of a client took.",
+            "Duration of a client operation.",
             explicit_bucket_boundaries_advisory=semconv.BUCKETS_S,
         )
         self._process_duration = meter.create_histogram(
             semconv.PROCESS_DURATION,
             "s",
-            "How long it took to process what was received.",
+            "Duration of processing received records.",
             explicit_bucket_boundaries_advisory=semconv.BUCKETS_S,
         )
-        self._sent = meter.create_counter(semconv.SENT, "{message}", "Records that were handed over to be sent.")
-        self._consumed = meter.create_counter(semconv.CONSUMED, "{message}", "Records that were given to the user.")
+        self._sent = meter.create_counter(semconv.SENT, "{message}", "Records that were sent.")
+        self._consumed = meter.create_counter(semconv.CONSUMED, "{message}", "Records that were returned to the user.")
 
     # Sending
 
@@ -144,13 +143,13 @@ class ClientTelling:
         return self._begin("send", "send", topic, SpanKind.PRODUCER, self._duration)
 
     def sent(self, span: OpenSpan, count: int, error: BaseException | None, later: Mapping[str, Any]) -> None:
-        """End it, with what became of ``count`` records."""
+        """End the span of sending ``count`` records."""
         of_metrics = span.end(error, self._shown(span.attributes | dict(later)))
         if of_metrics is not None:
             self._sent.add(count, of_metrics)
 
     def place(self, topic: str, partition: int) -> Attributes:
-        """Return what is known of a partition: its number and its leader's address."""
+        """Return the attributes of a partition: its number and its leader's address."""
         leader = self._metadata.leader(TopicPartition(topic, partition))
         node = None if leader is None else self._metadata.node(leader.node_id)
         found: Attributes = {semconv.PARTITION: str(partition)}
@@ -164,24 +163,24 @@ class ClientTelling:
             self.consumed("poll", "receive", topic, count)
 
     def polled_rows(self, count: int, began_ns: int) -> None:
-        """Tell of a poll that found so many rows, of which no more is known."""
+        """Record a poll of Arrow rows, without details of the records."""
         self._received((), count, began_ns)
 
     def consumed(self, operation: str, kind: str, topic: str, count: int) -> None:
-        """Count records that the user was given."""
+        """Count records that were returned to the user."""
         found = {semconv.OPERATION: operation, semconv.OPERATION_TYPE: kind, semconv.DESTINATION: topic}
         self._consumed.add(count, semconv.of_metrics(self._always | found))
 
     def poll_failed(self, error: BaseException, began_ns: int) -> None:
-        """Tell of a poll that raised."""
+        """Record a failed poll."""
         self._begin("poll", "receive", None, SpanKind.CLIENT, self._duration, began_ns=began_ns).end(error)
 
     def _received(self, records: Sequence[Record], count: int, began_ns: int) -> None:
-        topic = semconv.shared([record.topic for record in records])
+        topic = semconv.common_value([record.topic for record in records])
         found = links(records, LINKS_MOST)
         span = self._begin("poll", "receive", topic, SpanKind.CLIENT, self._duration, links=found, began_ns=began_ns)
         later: Attributes = {semconv.COUNT: count}
-        partition = semconv.shared([record.partition for record in records])
+        partition = semconv.common_value([record.partition for record in records])
         if topic is not None and partition is not None:
             later |= self.place(topic, partition)
         span.end(None, self._shown(span.attributes | later))
@@ -189,14 +188,14 @@ class ClientTelling:
     # Processing
 
     def process(self, records: Sequence[Record]) -> OpenSpan:
-        """Begin to process records: as the child of the span that one was sent in, or with links to those of many."""
+        """Start a processing span: child of the span that sent the record; for several records with links."""
         one = records[0] if len(records) == 1 else None
-        topic = semconv.shared([record.topic for record in records])
+        topic = semconv.common_value([record.topic for record in records])
         parent = None if one is None else self._parent(one)
         found = links(records, LINKS_MOST)
         kind, duration = SpanKind.CONSUMER, self._process_duration
         span = self._begin("process", "process", topic, kind, duration, links=found, parent=parent)
-        partition = semconv.shared([record.partition for record in records])
+        partition = semconv.common_value([record.partition for record in records])
         if topic is not None and partition is not None:
             span.attributes |= self.place(topic, partition)
         if one is None:
@@ -211,7 +210,7 @@ class ClientTelling:
         return span
 
     def _parent(self, record: Record) -> contexts.Context | None:
-        """Return the context to go on with: the user's own where there is a span already, or the record's."""
+        """Return the parent context: None if the user has a current span, else the record's."""
         if trace.get_current_span().get_span_context().is_valid:
             return None
         brought = extract(record)
@@ -241,12 +240,12 @@ class ClientTelling:
         return OpenSpan(span, attributes, duration, began_ns)
 
     def _shown(self, attributes: Attributes) -> Attributes:
-        return semconv.with_older(attributes) if self._both else attributes
+        return semconv.with_old_names(attributes) if self._with_old_names else attributes
 
 
 def key_of(key: bytes | str | None) -> Attributes:
-    """Return a record's key as an attribute, where it is a short text."""
-    if key is None or len(key) > KEY_LONGEST:
+    """Return the attribute of a record's key if it is a short text."""
+    if key is None or len(key) > KEY_MOST_BYTES:
         return {}
     try:
         return {semconv.KEY: key if isinstance(key, str) else key.decode()}

@@ -1,8 +1,8 @@
-"""Calls that take the place of a client's own on an instrumented client, with spans around what users do with records.
+"""Wrappers of the methods of an instrumented client, with spans around the processing of records.
 
-They call the client's own methods, and hold the client only weakly: one that is dropped goes at once, as before. A span
-of processing begins when a record, or a list of records, is handed out. It ends when the next one is requested, or when
-the iteration is given up, and is current meanwhile in the thread or the task that iterates.
+They call the client's own methods and hold only a weak reference to the client. A processing span starts when a record,
+or a list of records, is returned. It ends with the request of the next one, or with the iteration, and is current in
+the iterating thread or task.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from kohort.aio.group.consumer_group import Claim
 from kohort.aio.producing.delivery import Delivery
 from kohort.client.reading.fetched import Fetched
 from kohort.instruments.semconv import COUNT, OFFSET
-from kohort.instruments.spans import ClientTelling, OpenSpan, inject
+from kohort.instruments.spans import ClientTelemetry, OpenSpan, inject
 from kohort.model import Record
 
 T = TypeVar("T")
 
 
 class _Spans(Generic[T]):
-    """The span of what was handed out last."""
+    """The span of the last returned item."""
 
-    def __init__(self, telling: ClientTelling) -> None:
-        self._telling = telling
+    def __init__(self, telemetry: ClientTelemetry) -> None:
+        self._telemetry = telemetry
         self._open: OpenSpan | None = None
 
     def begin(self, item: Any) -> Any:
         records: Sequence[Record] = item if isinstance(item, list) else (item,)
-        self._telling.consumed("process", "process", records[0].topic, len(records))
-        self._open = self._telling.process(records)
+        self._telemetry.consumed("process", "process", records[0].topic, len(records))
+        self._open = self._telemetry.process(records)
         return item
 
     def end(self, error: BaseException | None = None) -> None:
@@ -45,10 +45,10 @@ class _Spans(Generic[T]):
 
 
 class ProcessedItems(_Spans[T], Iterator[T]):
-    """An iteration in a thread: of records, or of lists of them."""
+    """Iterator over records, or lists of records, in a thread."""
 
-    def __init__(self, items: Iterator[T], telling: ClientTelling) -> None:
-        super().__init__(telling)
+    def __init__(self, items: Iterator[T], telemetry: ClientTelemetry) -> None:
+        super().__init__(telemetry)
         self._items = items
 
     def __next__(self) -> T:
@@ -57,7 +57,7 @@ class ProcessedItems(_Spans[T], Iterator[T]):
         return item
 
     def close(self) -> None:
-        """End: the iteration was given up."""
+        """End the span when the iteration is abandoned."""
         self.end()
 
     def __del__(self) -> None:
@@ -65,10 +65,10 @@ class ProcessedItems(_Spans[T], Iterator[T]):
 
 
 class AsyncProcessedItems(_Spans[T], AsyncIterator[T]):
-    """An iteration in a task."""
+    """Asynchronous iterator over records, or lists of records."""
 
-    def __init__(self, items: AsyncIterator[T], telling: ClientTelling) -> None:
-        super().__init__(telling)
+    def __init__(self, items: AsyncIterator[T], telemetry: ClientTelemetry) -> None:
+        super().__init__(telemetry)
         self._items = items
 
     async def __anext__(self) -> T:
@@ -80,14 +80,14 @@ class AsyncProcessedItems(_Spans[T], AsyncIterator[T]):
         self.end()
 
 
-class _Handling:
-    """The part of a processed claim that threads and tasks share."""
+class _ClaimSpans:
+    """Common part of processed claims."""
 
     _items: ProcessedItems[Any] | AsyncProcessedItems[Any] | None = None
 
     @contextmanager
     def handling(self) -> Iterator[None]:
-        """End the open span when the handler returns, or raises."""
+        """End the open span when the handler returns or raises."""
         try:
             yield
         except BaseException as error:
@@ -100,62 +100,62 @@ class _Handling:
             self._items.end(error)
 
 
-class ProcessedClaim(_Handling, Claim):
-    """A claim that is iterated with a span around each record, or each list."""
+class ProcessedClaim(_ClaimSpans, Claim):
+    """A claim with a span around each record or list of records."""
 
-    def __init__(self, claim: Claim, telling: ClientTelling) -> None:
+    def __init__(self, claim: Claim, telemetry: ClientTelemetry) -> None:
         self.__dict__.update(claim.__dict__)
         self._claim = claim
-        self._telling = telling
+        self._telemetry = telemetry
 
     def __iter__(self) -> Iterator[Record]:
-        items = self._items = ProcessedItems(iter(self._claim), self._telling)
+        items = self._items = ProcessedItems(iter(self._claim), self._telemetry)
         return items
 
     def batches(self) -> Iterator[list[Record]]:
-        items = self._items = ProcessedItems(self._claim.batches(), self._telling)
+        items = self._items = ProcessedItems(self._claim.batches(), self._telemetry)
         return items
 
 
-class AsyncProcessedClaim(_Handling, AsyncClaim):
-    """The same in a task."""
+class AsyncProcessedClaim(_ClaimSpans, AsyncClaim):
+    """A claim of asyncio with a span around each record or list of records."""
 
-    def __init__(self, claim: AsyncClaim, telling: ClientTelling) -> None:
+    def __init__(self, claim: AsyncClaim, telemetry: ClientTelemetry) -> None:
         self.__dict__.update(claim.__dict__)
         self._claim = claim
-        self._telling = telling
+        self._telemetry = telemetry
 
     def __aiter__(self) -> AsyncIterator[Record]:
-        items = self._items = AsyncProcessedItems(aiter(self._claim), self._telling)
+        items = self._items = AsyncProcessedItems(aiter(self._claim), self._telemetry)
         return items
 
     def batches(self) -> AsyncIterator[list[Record]]:
-        items = self._items = AsyncProcessedItems(self._claim.batches(), self._telling)
+        items = self._items = AsyncProcessedItems(self._claim.batches(), self._telemetry)
         return items
 
 
 class _PlainHandler:
-    def __init__(self, handler: Any, telling: ClientTelling) -> None:
+    def __init__(self, handler: Any, telemetry: ClientTelemetry) -> None:
         self.setup = handler.setup
         self.cleanup = handler.cleanup
         self._handler = handler
-        self._telling = telling
+        self._telemetry = telemetry
 
 
 class ProcessedHandler(_PlainHandler):
-    """A user's handler that gets claims with spans."""
+    """Handler whose claims have spans."""
 
     def consume_claim(self, session: Any, claim: Claim) -> None:
-        processed = ProcessedClaim(claim, self._telling)
+        processed = ProcessedClaim(claim, self._telemetry)
         with processed.handling():
             self._handler.consume_claim(session, processed)
 
 
 class AsyncProcessedHandler(_PlainHandler):
-    """The same of a handler in tasks."""
+    """Handler for asyncio whose claims have spans."""
 
     async def consume_claim(self, session: Any, claim: AsyncClaim) -> None:
-        processed = AsyncProcessedClaim(claim, self._telling)
+        processed = AsyncProcessedClaim(claim, self._telemetry)
         with processed.handling():
             await self._handler.consume_claim(session, processed)
 
@@ -163,8 +163,8 @@ class AsyncProcessedHandler(_PlainHandler):
 Calls = dict[str, Callable[..., Any]]
 
 
-class PlainCalls:
-    """A client's own methods, as its class has them."""
+class OriginalCalls:
+    """The original methods of a client."""
 
     def __init__(self, client: object) -> None:
         self._client = weakref.ref(client)
@@ -177,35 +177,35 @@ class PlainCalls:
 
 
 class SentRecords:
-    """A send until its deliveries are done."""
+    """A send span, until its deliveries are done."""
 
-    def __init__(self, telling: ClientTelling, topic: str) -> None:
-        self._telling = telling
+    def __init__(self, telemetry: ClientTelemetry, topic: str) -> None:
+        self._telemetry = telemetry
         self._topic = topic
         self._waiting = 0
         self._error: BaseException | None = None
-        self.span: OpenSpan = telling.send(topic)
+        self.span: OpenSpan = telemetry.send(topic)
         self.count = 0
-        """Records that were handed over."""
+        """Number of buffered records."""
 
     @contextmanager
-    def handing_over(self) -> Iterator[None]:
-        """End the span where an error is raised: nothing more was handed over."""
+    def sending(self) -> Iterator[None]:
+        """End the span if sending fails."""
         try:
             yield
         except BaseException as error:
-            self._telling.sent(self.span, max(self.count, 1), error, {})
+            self._telemetry.sent(self.span, max(self.count, 1), error, {})
             raise
 
     def one(self, delivery: Delivery) -> Delivery:
         self.count = 1
-        self.handed_over([delivery])
+        self.wait_for([delivery])
         return delivery
 
-    def handed_over(self, deliveries: list[Delivery]) -> None:
-        """Wait for these: the one of each batch that tells of all of it."""
+    def wait_for(self, deliveries: list[Delivery]) -> None:
+        """End the span after these deliveries, one per batch."""
         if not deliveries:
-            self._telling.sent(self.span, self.count, None, {})
+            self._telemetry.sent(self.span, self.count, None, {})
             return
         self._waiting = len(deliveries)
         for delivery in deliveries:
@@ -216,15 +216,15 @@ class SentRecords:
         self._waiting -= 1
         if self._waiting:
             return
-        later = self._telling.place(self._topic, delivery.partition)
+        later = self._telemetry.place(self._topic, delivery.partition)
         if self.count == 1 and self._error is None:
             later[OFFSET] = delivery.result(0).offset
         elif self.count > 1:
             later[COUNT] = self.count
-        self._telling.sent(self.span, self.count, self._error, later)
+        self._telemetry.sent(self.span, self.count, self._error, later)
 
-    def with_context(self, records: Iterable[Any]) -> Iterator[Any]:
-        """Yield records with the context in their headers; what is no record is left to who finds so."""
+    def with_trace_context(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Yield records with the trace context in their headers; pass invalid records on for the error."""
         for record in records:
             self.count += 1
             if not isinstance(record, tuple):
@@ -236,114 +236,114 @@ class SentRecords:
                 yield record
 
 
-def producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
+def producer_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
     def send(topic: str, value: Any = None, key: Any = None, *, headers: Any = (), **options: Any) -> Delivery:
-        sent = SentRecords(telling, topic)
-        with sent.handing_over():
+        sent = SentRecords(telemetry, topic)
+        with sent.sending():
             with_context = inject(headers, sent.span.context)
             delivery: Delivery = plain.send(topic, value, key, headers=with_context, **options)
         return sent.one(delivery)
 
     def send_batch(topic: str, partition: int, records: Iterable[Any]) -> list[Delivery]:
-        sent = SentRecords(telling, topic)
-        with sent.handing_over():
-            deliveries: list[Delivery] = plain.send_batch(topic, partition, sent.with_context(records))
-        sent.handed_over(deliveries)
+        sent = SentRecords(telemetry, topic)
+        with sent.sending():
+            deliveries: list[Delivery] = plain.send_batch(topic, partition, sent.with_trace_context(records))
+        sent.wait_for(deliveries)
         return deliveries
 
     return {"send": send, "send_batch": send_batch}
 
 
-def async_producer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
+def async_producer_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
     async def send(topic: str, value: Any = None, key: Any = None, *, headers: Any = (), **options: Any) -> Delivery:
-        sent = SentRecords(telling, topic)
-        with sent.handing_over():
+        sent = SentRecords(telemetry, topic)
+        with sent.sending():
             with_context = inject(headers, sent.span.context)
             delivery: Delivery = await plain.send(topic, value, key, headers=with_context, **options)
         return sent.one(delivery)
 
     async def send_batch(topic: str, partition: int, records: Iterable[Any]) -> list[Delivery]:
-        sent = SentRecords(telling, topic)
-        with sent.handing_over():
-            deliveries: list[Delivery] = await plain.send_batch(topic, partition, sent.with_context(records))
-        sent.handed_over(deliveries)
+        sent = SentRecords(telemetry, topic)
+        with sent.sending():
+            deliveries: list[Delivery] = await plain.send_batch(topic, partition, sent.with_trace_context(records))
+        sent.wait_for(deliveries)
         return deliveries
 
     return {"send": send, "send_batch": send_batch}
 
 
 @contextmanager
-def _polling(telling: ClientTelling) -> Iterator[int]:
-    """Yield the time at which a poll begins; an error ends it."""
+def _polling(telemetry: ClientTelemetry) -> Iterator[int]:
+    """Yield the start time of a poll; record an error."""
     began_ns = time.time_ns()
     try:
         yield began_ns
     except Exception as error:
-        telling.poll_failed(error, began_ns)
+        telemetry.poll_failed(error, began_ns)
         raise
 
 
-def consumer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
+def consumer_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
     def poll(timeout_ms: int = 0, *, max_records: int | None = None) -> Any:
-        with _polling(telling) as began_ns:
+        with _polling(telemetry) as began_ns:
             records = plain.poll(timeout_ms, max_records=max_records)
         if records:
-            telling.polled(records, began_ns)
+            telemetry.polled(records, began_ns)
         return records
 
     def poll_arrow(timeout_ms: int = 0, **options: Any) -> Any:
-        with _polling(telling) as began_ns:
+        with _polling(telemetry) as began_ns:
             table = plain.poll_arrow(timeout_ms, **options)
         if table.num_rows:
-            telling.polled_rows(table.num_rows, began_ns)
+            telemetry.polled_rows(table.num_rows, began_ns)
         return table
 
     return {"poll": poll, "poll_arrow": poll_arrow}
 
 
-def async_consumer_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
-    """Return the calls of a consumer of asyncio; its other ways to read records are made of ``poll``."""
+def async_consumer_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
+    """Wrap an asyncio consumer's polls; its other methods use ``poll``."""
 
     async def poll(timeout_ms: int = 0, *, max_records: int | None = None) -> Any:
-        with _polling(telling) as began_ns:
+        with _polling(telemetry) as began_ns:
             records = await plain.poll(timeout_ms, max_records=max_records)
         if records:
-            telling.polled(records, began_ns)
+            telemetry.polled(records, began_ns)
         return records
 
     async def poll_arrow(timeout_ms: int = 0, **options: Any) -> Any:
-        with _polling(telling) as began_ns:
+        with _polling(telemetry) as began_ns:
             table = await plain.poll_arrow(timeout_ms, **options)
         if table.num_rows:
-            telling.polled_rows(table.num_rows, began_ns)
+            telemetry.polled_rows(table.num_rows, began_ns)
         return table
 
     return {"poll": poll, "poll_arrow": poll_arrow}
 
 
-def reader_calls(reader: RecordReader, telling: ClientTelling) -> Calls:
-    """Return what a consumer iterates by: a span around each record."""
-    plain = PlainCalls(reader)
+def reader_calls(reader: RecordReader, telemetry: ClientTelemetry) -> Calls:
+    """Wrap a consumer's iterator: a span around each record."""
+    plain = OriginalCalls(reader)
 
     def one_by_one(fetched: Fetched, most: int) -> Any:
-        return ProcessedItems(plain.one_by_one(fetched, most), telling)
+        return ProcessedItems(plain.one_by_one(fetched, most), telemetry)
 
     return {"one_by_one": one_by_one}
 
 
-def group_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
-    """Return the calls of a group of handlers in threads; ``run`` is made of ``consume``."""
+def group_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
+    """Wrap a group with handlers in threads; ``run`` uses ``consume``."""
 
     def consume(topics: Any, handler: Any) -> None:
-        plain.consume(topics, ProcessedHandler(handler, telling))
+        plain.consume(topics, ProcessedHandler(handler, telemetry))
 
     return {"consume": consume}
 
 
-def async_group_calls(plain: PlainCalls, telling: ClientTelling) -> Calls:
-    """Return the calls of a group of handlers in tasks."""
+def async_group_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
+    """Wrap a group with handlers in asyncio tasks."""
 
     async def consume(topics: Any, handler: Any) -> None:
-        await plain.consume(topics, AsyncProcessedHandler(handler, telling))
+        await plain.consume(topics, AsyncProcessedHandler(handler, telemetry))
 
     return {"consume": consume}

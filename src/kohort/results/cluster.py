@@ -10,7 +10,7 @@ from kohort.results.result import Result
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node: partitions that it leads, and how many of these hold groups; null is unknown."""
+    """A node, with the number of partitions that it leads; null is unknown."""
 
     node: int
     address: str | None
@@ -19,15 +19,15 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     group_partitions: int
     controller: bool
     loads: int | None = None
-    """Partitions of groups that it has loaded since its start."""
+    """Partitions of ``__consumer_offsets`` that the node has loaded since its start."""
     load_avg_ms: int | None = None
     load_max_ms: int | None = None
     late_ms: int | None = None
-    """Greatest delay of its event loop in the last one or two minutes."""
+    """Longest delay of its event loop in the last one or two minutes, in ms."""
     late_max_ms: int | None = None
-    """Since its start."""
+    """Longest delay since its start, in ms."""
     unknown: str | None = None
-    """Reason why the figures are missing."""
+    """Reason why the statistics are missing."""
 
 
 class NodesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.list"):
@@ -37,7 +37,7 @@ class NodesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.list")
 
 
 class TransactionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A transactional id; ``seconds`` since its transaction began, null without one."""
+    """A transactional id; ``seconds`` since the start of its transaction, null without one."""
 
     transactional_id: str
     state: str
@@ -69,9 +69,11 @@ class TransactionDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/tra
 
 
 class HangingTransactionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An open transaction of a partition that no coordinator will end. ``coordinator_epoch``: of the producer's
-    last marker, null before the first; ``silent_seconds``: age of its last batch, null if unknown;
-    ``transactional_id``: null if no id has the producer id."""
+    """A hanging transaction of a partition.
+
+    ``coordinator_epoch`` is that of the producer's last marker, null before the first. ``silent_seconds`` is the age of
+    its last batch, null if unknown. ``transactional_id`` is null if none has the producer id.
+    """
 
     topic: str
     partition: int
@@ -129,12 +131,12 @@ class TopicPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def records(self) -> int:
-        """Return how many offsets lie between its beginning and its end."""
+        """Number of offsets between log start and log end."""
         return self.log_end_offset - self.log_start_offset
 
 
 class TopicAbout(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic with its partitions, and its options that differ from the defaults; null is a secret."""
+    """A topic with its partitions and its non-default options; secret values are null."""
 
     name: str
     topic_id: str
@@ -154,12 +156,12 @@ class TopicsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/topics.del
 
 
 class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscription to client metrics."""
+    """A subscription to client metrics (KIP-714)."""
 
     name: str
     interval_ms: int
     metrics: list[str]
-    """Prefixes of names; ``*`` is everything."""
+    """Name prefixes; ``*`` means all."""
     match: list[str]
     """Conditions such as ``client_id=REGEX``; a client must match all."""
 
@@ -185,7 +187,7 @@ class PushedValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PushingClient(msgspec.Struct, frozen=True, kw_only=True):
-    """Last metrics of a client; null is unknown."""
+    """Last metrics that a client pushed; null is unknown."""
 
     client_instance_id: str
     client_id: str
@@ -198,9 +200,9 @@ class PushingClient(msgspec.Struct, frozen=True, kw_only=True):
     pushed_at_ms: int
     interval_ms: int
     is_last: bool
-    """The client was closing."""
+    """True if the client was closing."""
     is_cut: bool
-    """Values above the limit were dropped."""
+    """True if values above the limit were dropped."""
     labels: dict[str, str]
     values: list[PushedValue]
 
@@ -212,7 +214,7 @@ class ClientsShown(Result, frozen=True, kw_only=True, tag="kohort/v1/client-metr
 
 
 class AclRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An ACL, in lower-case terms of Kafka's tools."""
+    """An ACL, in lower-case words of Kafka's tools."""
 
     principal: str
     permission: str
@@ -276,7 +278,7 @@ class UsersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/users.remov
 
 
 class QuotaRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Quotas of an entity: names by type, null for the default."""
+    """Quotas of an entity: names by entity type, null for the default."""
 
     entity: dict[str, str | None]
     values: dict[str, float]

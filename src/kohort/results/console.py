@@ -1,4 +1,4 @@
-"""What the console tells that no command does: the cluster it looks at, trends, lag over time, causes over time."""
+"""Results that only the console has: cluster, trends, lag over time, causes over time."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import msgspec
 
 from kohort.results.cluster import NodeRow
 from kohort.results.groups import GroupRow, GroupStatus
-from kohort.results.pipelines import PipelineStands
+from kohort.results.pipelines import PipelineStatus
 from kohort.results.result import Result
 
 
-class JournalTold(msgspec.Struct, frozen=True, kw_only=True):
-    """Source and range of the journal of rebalances; ``kind`` is null without one, for the reason ``why_not``."""
+class JournalReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Source and time range of the rebalance journal; ``kind`` is null without one, with the reason in ``why_not``."""
 
     kind: Literal["journal topic", "watcher", "own watcher", "recording"] | None
     since_ms: int | None = None
     until_ms: int | None = None
     stale: bool = False
-    """The watcher has stopped."""
+    """True if the watcher has stopped."""
     why_not: str | None = None
 
 
 class UnreachableCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """An outage of the cluster: time of its last answer, and the error since."""
+    """An outage of the cluster: time of its last answer in ms, and the error since."""
 
     since_ms: int
     error: str
@@ -36,20 +36,20 @@ class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
     cluster_id: str | None
     address: str | None
     version: str
-    """Of kohort."""
+    """Version of kohort."""
     now_ms: int
     kind: Literal["live", "recorded"]
     title: str
     allow_changes: bool
-    journal: JournalTold
+    journal: JournalReport
     unseen: list[str]
-    """Failed samples, a sentence each."""
+    """Errors of failed samples, a sentence each."""
     unreachable: UnreachableCluster | None = None
-    """Null while the cluster answers. Otherwise health, lag and members of all groups are unknown."""
+    """Null while the cluster answers; otherwise health, lag and members of all groups are unknown."""
     user: str | None
     """Null without a login."""
     token: str | None
-    """Value of ``X-Kohort-Token`` that every POST must carry."""
+    """Required header ``X-Kohort-Token`` of every POST."""
 
 
 class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.groups"):
@@ -61,11 +61,11 @@ class ConsoleGroups(Result, frozen=True, kw_only=True, tag="kohort/v1/console.gr
     groups: list[GroupRow]
     trends: dict[str, list[int | None]]
     unreachable: UnreachableCluster | None = None
-    """Null while the cluster answers. Otherwise the rows name the groups of the last sample, all values unknown."""
+    """Null while the cluster answers; otherwise the rows have only the names of the last sample."""
 
 
-class LagHistoryTold(Result, frozen=True, kw_only=True, tag="kohort/v1/console.lag-history"):
-    """The lag of a group over time; the lists are as long as ``times_ms``. Topics are the ten with the most lag."""
+class LagHistoryReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console.lag-history"):
+    """Lag of a group over time; all lists are as long as ``times_ms``. ``topics``: the ten with the largest lag."""
 
     group: str
     times_ms: list[int]
@@ -75,7 +75,7 @@ class LagHistoryTold(Result, frozen=True, kw_only=True, tag="kohort/v1/console.l
 
 
 class CauseBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of rebalances by cause in a span of time."""
+    """Number of rebalances by cause in a time range."""
 
     from_ms: int
     until_ms: int
@@ -83,7 +83,7 @@ class CauseBucket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offender(msgspec.Struct, frozen=True, kw_only=True):
-    """A host, client, topic or group behind several rebalances, and their most frequent cause."""
+    """A host, client, topic or group with several rebalances, and their most frequent cause."""
 
     kind: Literal["host", "client", "topic", "group"]
     name: str
@@ -91,8 +91,8 @@ class Offender(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
 
 
-class CausesTold(Result, frozen=True, kw_only=True, tag="kohort/v1/console.causes"):
-    """Causes of rebalances over time; ``stable_share`` is the part of the time in which a group did not rebalance."""
+class CausesReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console.causes"):
+    """Causes of rebalances over time; ``stable_share``: share of the time without a rebalance, by group."""
 
     LINES: ClassVar[str] = "buckets"
 
@@ -102,7 +102,7 @@ class CausesTold(Result, frozen=True, kw_only=True, tag="kohort/v1/console.cause
 
 
 class SoftwareOffender(msgspec.Struct, frozen=True, kw_only=True):
-    """Software of clients, and the rebalances that its members triggered."""
+    """Client software, and the rebalances that its members triggered."""
 
     software: str
     rebalances: int
@@ -127,16 +127,16 @@ class ConsoleNodes(Result, frozen=True, kw_only=True, tag="kohort/v1/console.nod
     groups: dict[str, list[str]]
 
 
-class ClientTold(msgspec.Struct, frozen=True, kw_only=True):
-    """The client of a member; ``unknown``: reasons for ``software``, ``limits`` and ``polls``."""
+class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The client of a member; ``unknown``: why ``software``, ``limits`` or ``polls`` are missing."""
 
     member_id: str
     software: str | None
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
-    """``max.poll.interval.ms`` of Java's clients and of librdkafka's."""
+    """``max.poll.interval.ms`` in Java clients and librdkafka."""
     last_poll_ms_ago: int | None
-    """At ``said_at_ms``."""
+    """Time since the last poll, as of ``said_at_ms``."""
     longest_poll_gap_ms: int | None
     said_at_ms: int | None
     unknown: dict[str, str]
@@ -147,15 +147,15 @@ class ConsoleClients(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
 
     group: str
-    clients: list[ClientTold]
+    clients: list[ClientRow]
 
 
 class ConsolePipelines(Result, frozen=True, kw_only=True, tag="kohort/v1/console.pipelines"):
-    pipelines: list[PipelineStands]
+    pipelines: list[PipelineStatus]
 
 
 class ConsoleFailure(Result, frozen=True, kw_only=True, tag="kohort/v1/console.error"):
-    """Error of a request; ``members`` names those that prevent a change."""
+    """Error of a request; ``members`` prevent the requested change."""
 
     error: str
     what_to_do: str
@@ -169,16 +169,16 @@ class ConsoleReady(Result, frozen=True, kw_only=True, tag="kohort/v1/console"):
     kind: Literal["live", "recorded"]
 
 
-TOLD = (
+CONSOLE_RESULTS = (
     GroupStatus,
     ConsoleCluster,
     ConsoleGroups,
-    LagHistoryTold,
-    CausesTold,
+    LagHistoryReport,
+    CausesReport,
     CausesSoftware,
     ConsoleNodes,
     ConsoleClients,
     ConsolePipelines,
     ConsoleFailure,
 )
-"""Answers of the console alone: their schemas are in docs/schemas, too."""
+"""Results without a command; docs/schemas has their schemas too."""

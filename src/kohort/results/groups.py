@@ -22,12 +22,12 @@ class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     leader_epoch: int | None = None
-    """Of the record before the committed offset, if the commit names it."""
+    """Leader epoch of the last record before the committed offset, if the commit has it."""
     current_offset: int | None
     log_start_offset: int | None
     log_end_offset: int | None
     lag: int | None
-    """Below 0 for a commit beyond the end of the log."""
+    """Negative if the committed offset is beyond the log end."""
     member_id: str | None
     client_id: str | None
     host: str | None
@@ -35,7 +35,7 @@ class GroupPartitionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupMemberRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A member; target and epoch are null in a classic group. Partitions are named as ``orders-3``."""
+    """A member; target and epoch are null in a classic group. Partitions look like ``orders-3``."""
 
     member_id: str
     group_instance_id: str | None
@@ -68,25 +68,24 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
     assignor: str
     coordinator_id: int
     coordinator: str | None = None
-    """Address."""
+    """Address of the coordinator."""
     lag: int | None
     members: list[GroupMemberRow]
     partitions: list[GroupPartitionRow]
     unowned: list[str]
     """Subscribed partitions that no member owns."""
     status: GroupFinding | None = None
-    """Health, lag in time, rates; null in answers of the console."""
+    """Health, lag in time, rates; null in the console."""
     topics: list[TopicLagRow] = []
     """Lag by topic, the largest first."""
 
 
 class GroupsDescribed(SeveralResults, frozen=True, kw_only=True, tag="kohort/v1/group.describe.several"):
-    """Several groups, by name, without those that could not be described."""
+    """Several groups by name, without those that could not be described."""
 
     groups: list[GroupDescribed]
 
     def each(self) -> list[GroupDescribed]:
-        """Return the groups."""
         return self.groups
 
 
@@ -98,7 +97,7 @@ class GroupsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/group.dele
 
 
 class GroupRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/group.why"):
-    """Rebalances of a group, oldest first; ``known``: their number in the journal."""
+    """Rebalances of a group, oldest first; ``known``: number of all in the journal."""
 
     LINES: ClassVar[str] = "rebalances"
 
@@ -110,7 +109,7 @@ class GroupRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wh
 
 
 class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition and its new offset; ``prior_offset`` is null without a commit."""
+    """A partition with its new offset; ``prior_offset`` is null without a commit."""
 
     group: str
     topic: str
@@ -118,11 +117,11 @@ class MovedPartition(msgspec.Struct, frozen=True, kw_only=True):
     prior_offset: int | None
     new_offset: int
     skipped: int | None
-    """Offsets that the group will not read."""
+    """Records that the group will skip, in offsets."""
     read_again: int | None
-    """Offsets that the group will read again."""
+    """Records that the group will read again, in offsets."""
     error: str | None = None
-    """Reason why the coordinator rejected the offset."""
+    """Error of the coordinator."""
 
 
 class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +171,7 @@ class MembersRemoved(Result, frozen=True, kw_only=True, tag="kohort/v1/group.rem
 
 
 class PeekedHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """A header; bytes that are not UTF-8 are ``{"base64": ...}``."""
+    """A header; bytes that are not UTF-8 become ``{"base64": ...}``."""
 
     name: str
     value: str | dict[str, str] | None
@@ -203,7 +202,7 @@ class GroupPeek(Result, frozen=True, kw_only=True, tag="kohort/v1/group.peek"):
 
 
 class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A group in a row. Lag is in records; null is unknown."""
+    """A row of the group list. Lag is in records; null is unknown."""
 
     group: str
     state: str
@@ -218,20 +217,20 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     idle_members: int | None = 0
     lag_ms: int | None = None
-    """Age of the next record, the oldest of its partitions."""
+    """Age of the oldest unread record, in ms."""
     lag_ms_complete: bool = True
-    """False if not all partitions were looked up: the age may be greater."""
+    """False if some partitions were not looked up: the age may be greater."""
     eta_ms: int | None = None
     draining: str = "unknown"
     blame: str = "none"
     rebalances_1h: int | None = None
     last_rebalance: LastRebalance | None = None
     stuck_members: int | None = 0
-    """Members without progress that have a lag."""
+    """Members with lag but without progress."""
     stable_share_1h: float | None = None
     """Share of the last hour without a rebalance; null without a journal."""
     topics: list[str] = []
-    """At most 100 names of read or committed topics."""
+    """Names of up to 100 subscribed or committed topics."""
 
 
 class GroupsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/groups"):
@@ -253,7 +252,7 @@ class TopicLagRow(msgspec.Struct, frozen=True, kw_only=True):
     stable_lag: int | None
     lag_ms: int | None
     lead: int | None
-    """Least distance to the start of the log."""
+    """Smallest distance of a committed offset to the log start, in offsets."""
     written_per_s: float | None
     read_per_s: float | None
     eta_ms: int | None
@@ -267,11 +266,11 @@ class DoctorReport(Result, frozen=True, kw_only=True, tag="kohort/v1/doctor"):
     examined: int
     findings: list[DoctorFinding]
     unknown: int = 0
-    """Groups of unknown health: after one sample, at a time in the past, or without an answer of the coordinator."""
+    """Groups of unknown health: only one sample, a past time, or no answer of the coordinator."""
 
 
 class WaitedFor(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wait"):
-    """A group that fulfils the conditions of a wait."""
+    """A group that meets the conditions of a wait."""
 
     group: str
     waited_ms: int
@@ -297,7 +296,7 @@ class GroupFenced(Result, frozen=True, kw_only=True, tag="kohort/v1/group.fenced
     group: str
     fenced: list[FencedFinding]
     from_outside: bool = False
-    """True if only a watcher observed the group: it does not see rejected requests."""
+    """True if only a watcher observed the group: it cannot see rejected requests."""
 
 
 class GroupTimeline(Result, frozen=True, kw_only=True, tag="kohort/v1/group.timeline"):
@@ -305,7 +304,7 @@ class GroupTimeline(Result, frozen=True, kw_only=True, tag="kohort/v1/group.time
 
 
 class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
-    """The scenario with one assignor."""
+    """The prediction with one assignor."""
 
     protocol: str
     assignor: str
@@ -313,7 +312,7 @@ class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
     moved: int
     moved_in_all: int
     pause_from_s: float
-    """Partition-seconds."""
+    """Unowned time, in partition-seconds."""
     pause_to_s: float
     idle: int
     most_partitions: int
@@ -321,7 +320,7 @@ class ComparedAssignor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/group.what-if"):
-    """A prediction; nothing is executed."""
+    """A prediction; nothing was changed."""
 
     LINES: ClassVar[str] = "compare"
     ON_LINES: ClassVar[tuple[str, ...]] = ("group",)
@@ -330,7 +329,7 @@ class GroupWhatIf(Result, frozen=True, kw_only=True, tag="kohort/v1/group.what-i
     executed: bool = False
     prediction: WhatIfFinding
     compare: list[ComparedAssignor] = []
-    """With ``--compare``: all assignors."""
+    """Predictions with all assignors (``--compare``)."""
 
 
 class WatchedRebalances(Result, frozen=True, kw_only=True, tag="kohort/v1/watch"):

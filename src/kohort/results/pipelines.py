@@ -1,4 +1,4 @@
-"""What the commands of ``kohort pipeline`` print."""
+"""Results of ``kohort pipeline``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kohort.results.result import Result
 
 
 class PipelineValid(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.validate"):
-    """A valid pipeline file: sources and sinks with their kinds."""
+    """A valid pipeline file: kinds of its sources and sinks."""
 
     name: str
     valid: bool
@@ -40,7 +40,7 @@ class SourcePartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A source and the lag of its group; partitions are named as ``orders-3``."""
+    """A source and the lag of its group; partitions look like ``orders-3``."""
 
     name: str
     group: str
@@ -63,7 +63,7 @@ class RunningPipeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished micro-batch (ISO 8601); ``redelivered``: rows that may be repeated."""
+    """A finished micro-batch (``done`` in ISO 8601); ``redelivered``: rows that may be repeated."""
 
     batch: int
     done: str
@@ -74,20 +74,20 @@ class PipelineBatch(msgspec.Struct, frozen=True, kw_only=True):
     sinks: dict[str, int]
 
 
-class PipelineStands(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.status"):
+class PipelineStatus(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.status"):
     """State of a pipeline; ``problem``: why its sources are missing."""
 
     name: str
     sources: list[PipelineSource]
     last_run: dict[str, Any] | None
-    """Result of ``pipeline run``."""
+    """Result of the last ``pipeline run``."""
     running: RunningPipeline | None
     batches: list[PipelineBatch]
     problem: str | None = None
 
 
-class LedgerTold(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows over all micro-batches of a run, by origin and outcome; ``problems``: what does not add up."""
+class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Row counts of all micro-batches of a run, by origin and outcome; ``problems``: mismatches."""
 
     rows_in: int
     undecoded: int
@@ -108,8 +108,8 @@ class LedgerTold(msgspec.Struct, frozen=True, kw_only=True):
     balanced: bool
 
 
-class TableTold(msgspec.Struct, frozen=True, kw_only=True):
-    """A table source: rows, and end offsets by topic and partition."""
+class TableReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A table source: row counts, and end offsets by topic and partition."""
 
     rows: int
     undecoded: int
@@ -123,8 +123,8 @@ class PipelineRan(Result, frozen=True, kw_only=True, tag="kohort/v1/pipeline.run
     name: str
     balanced: bool
     seconds: float
-    ledger: LedgerTold
-    tables: dict[str, TableTold]
+    ledger: LedgerReport
+    tables: dict[str, TableReport]
     summaries: dict[str, int]
     lag: dict[str, int]
     problems: list[str]

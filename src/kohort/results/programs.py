@@ -1,4 +1,4 @@
-"""Output of ``kohort serve`` and ``kohort explain``."""
+"""Results of ``kohort serve`` and ``kohort explain``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BrokerReady(Result, frozen=True, kw_only=True, tag="kohort/v1/serve"):
     listeners: dict[str, str]
     cluster_id: str
     data: str | None
-    """Folder; null in memory."""
+    """Data folder; null for a broker in memory."""
     as_version: str
     metrics: str | None
     console: str | None = None
@@ -30,7 +30,7 @@ class LookAlike(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CauseExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause, an event or a pattern; ``kafka_log``: the log line of Apache Kafka's broker, if any."""
+    """A cause, an event or a pattern; ``kafka_log``: the matching log line of Apache Kafka, if any."""
 
     code: str
     sentence: str
@@ -42,7 +42,7 @@ class CauseExplained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorExplained(msgspec.Struct, frozen=True, kw_only=True):
-    """An error code of Kafka; ``causes``: rebalances that it accompanies."""
+    """An error code of Kafka; ``causes``: causes of rebalances that it comes with."""
 
     name: str
     code: int
@@ -59,7 +59,7 @@ class CausesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/explain.lis
 
 
 class Explained(Result, frozen=True, kw_only=True, tag="kohort/v1/explain"):
-    """A cause or an error code; the other is null."""
+    """A cause or an error code; the other field is null."""
 
     SEVERAL: ClassVar[type[Result] | None] = CausesListed
 

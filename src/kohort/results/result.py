@@ -1,7 +1,7 @@
-"""What a command found or did, as a value: its JSON, its lines, and the JSON schema of it.
+"""Base class of command results: JSON, lines of ndjson, JSON schema.
 
-A result is a struct whose tag names the schema. From it follow the JSON, the lines of ``ndjson`` (one for each entry of
-the list that ``LINES`` names) and what ``--output schema`` prints, which ``docs/schemas`` holds for every command.
+A result is a struct whose tag names its schema. ``ndjson`` has a line for each entry of the list ``LINES``; ``--output
+schema`` prints the schema, which ``docs/schemas`` has too.
 """
 
 from __future__ import annotations
@@ -15,26 +15,25 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema"):
-    """Result of a command. A field may be added, with a default; none may be renamed."""
+    """Result of a command. Fields may be added with a default, never renamed."""
 
     LINES: ClassVar[str] = ""
-    """Field whose entries are the lines of ``ndjson``; empty: all is one line."""
+    """Field whose entries are the lines of ``ndjson``; empty: the result is one line."""
     ON_LINES: ClassVar[tuple[str, ...]] = ()
     """Fields that are repeated on every line."""
     SEVERAL: ClassVar[type[Result] | None] = None
-    """Result for several objects; its first field is the list of these."""
+    """Result for several objects; its first field is their list."""
 
 
 class SeveralResults(Result, frozen=True, kw_only=True):
-    """Results of one kind; the lines of ``ndjson`` are those of each."""
+    """Several results of one kind; their ``ndjson`` lines follow each other."""
 
     def each(self) -> Iterable[Result]:
-        """Return them."""
         raise NotImplementedError
 
 
 def lines_of_result(result: Result) -> Iterator[dict[str, Any]]:
-    """Return the lines of ``ndjson``: the entries of the list, each with its schema and what stands on every line."""
+    """Return the lines of ``ndjson``: the entries of the list, each with its schema and the repeated fields."""
     if isinstance(result, SeveralResults):
         for one in result.each():
             yield from lines_of_result(one)
@@ -49,22 +48,21 @@ def lines_of_result(result: Result) -> Iterator[dict[str, Any]]:
 
 
 def line_of(result: type[Result], entry: msgspec.Struct, **common: Any) -> dict[str, Any]:
-    """Return one line of ``ndjson`` by itself, for commands that go on."""
+    """Return a single line of ``ndjson``, for commands that print as they run."""
     return {"schema": line_schema_name(result), **common, **msgspec.to_builtins(entry)}
 
 
 def schema_name(result: type[Result]) -> str:
-    """Return the name that the JSON of a result carries, such as ``kohort/v1/group.describe``."""
+    """Return the schema name in the JSON of a result, such as ``kohort/v1/group.describe``."""
     return str(result.__struct_config__.tag)
 
 
 def line_schema_name(result: type[Result]) -> str:
-    """Return the name that a line of it carries."""
     return f"{schema_name(result)}.line"
 
 
 def schema_of(result: type[Result]) -> dict[str, Any]:
-    """Return the JSON schema of a result; of its lines and of several such, if there are any: one of them holds."""
+    """Return the JSON schema of a result, of its lines, and of several results, as alternatives."""
     row = _row_of(result)
     kinds = [kind for kind in (result, row, result.SEVERAL) if kind is not None]
     (whole, *others), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
@@ -90,11 +88,11 @@ def schema_of(result: type[Result]) -> dict[str, Any]:
 
 
 def _row_of(result: type[Result]) -> type[msgspec.Struct] | None:
-    """Return the struct that the entries of the lines are of."""
+    """Return the struct of the entries of ``LINES``."""
     if not result.LINES:
         return None
     hint = get_type_hints(result)[result.LINES]
     if get_origin(hint) not in (list, tuple):
-        raise TypeError(f"{result.__name__}.{result.LINES} is no list")
+        raise TypeError(f"{result.__name__}.{result.LINES} is not a list")
     row: type[msgspec.Struct] = get_args(hint)[0]
     return row

@@ -1,10 +1,10 @@
-"""Which client is which, and whether it may push now: the rules of Apache Kafka 4.4's ClientMetricsManager (KIP-714).
+"""Client instances and the checks of their pushes, by the rules of Apache Kafka 4.4's ClientMetricsManager (KIP-714).
 
-A client is given an id and a subscription, and pushes under both. Too early, under another subscription, too much or
-in an unknown codec it is refused; after a push that it said was its last there is no other.
+A client gets an instance id and a subscription, and pushes under both. The broker rejects a push that is too early, too
+large, under another subscription, in an unknown codec, or after a terminating push.
 
-What is kept of a client is forgotten with its connection, or when it has been silent for three intervals. On another
-connection, or another node, it is known again by its id at once.
+A client is forgotten with its connection, or after three intervals of silence. On another connection or node its id
+registers it again.
 """
 
 from __future__ import annotations
@@ -21,53 +21,56 @@ from kohort.telemetry.subscriptions import ClientFacts, MetricsSubscriptions, Re
 
 NO_ID: Final = bytes(16)
 RESERVED: Final = frozenset({NO_ID, bytes(15) + b"\x01"})
-"""Ids that no client has."""
+"""Ids that no client may have."""
 FORGOTTEN_MS: Final = 60_000
-LETTERS_OF_VALUE: Final = 500
-"""Of its name and labels; a value with more takes the room of several."""
+CHARS_OF_VALUE: Final = 500
+"""Characters of name and labels per unit of memory; longer values count several times."""
 INTERVALS: Final = 3
-"""So many, or ``FORGOTTEN_MS`` if that is longer, a client is remembered without a sign of life."""
-ASKS_AT_ONCE: Final = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
-"""After these errors a client asks anew without waiting."""
+"""Intervals of silence after which a client is forgotten; at least ``FORGOTTEN_MS``."""
+IMMEDIATE_RETRY_ERRORS: Final = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
+"""Errors after which a client requests its subscription again immediately."""
 
 
 @dataclass(slots=True, eq=False)
 class ClientInstance:
-    """One client: what it was given, and when it came last."""
+    """A client, its subscription, and the times of its last requests."""
 
     instance_id: bytes
     facts: ClientFacts
     requested: RequestedMetrics
     version: int
-    """Of the subscriptions that ``requested`` is of."""
-    asked_ms: int | None = None
+    """Version of the subscriptions behind ``requested``."""
+    requested_ms: int | None = None
     pushed_ms: int | None = None
     is_terminating: bool = False
     last_error: ErrorCode = ErrorCode.NONE
     report: ClientReport | None = None
-    """What it pushed last, where there was room for it."""
+    """Last pushed report, if memory allows."""
     held_values: int = 0
-    """The room that this takes."""
+    """Units of memory of the report."""
 
     @property
     def text(self) -> str:
-        """Its id as Kafka writes it."""
+        """Instance id in Kafka's notation."""
         return uuid_to_text(self.instance_id)
 
-    def may_ask(self, now_ms: int) -> bool:
-        """Take that it asks for its subscription; whether it is time to."""
-        came_ms = max((at_ms for at_ms in (self.asked_ms, self.pushed_ms) if at_ms is not None), default=None)
-        if came_ms is not None and now_ms - came_ms < self.requested.interval_ms:
+    def may_request(self, now_ms: int) -> bool:
+        """Note a request for the subscription; return False if it is too early."""
+        last_ms = max((at_ms for at_ms in (self.requested_ms, self.pushed_ms) if at_ms is not None), default=None)
+        if last_ms is not None and now_ms - last_ms < self.requested.interval_ms:
             return False
-        self.asked_ms = now_ms
+        self.requested_ms = now_ms
         return True
 
     def may_push(self, now_ms: int) -> bool:
-        """Take that it pushes; whether it is time to. The first push after it has asked may come at once: clients come
-        at random between half an interval and one and a half."""
+        """Note a push; return False if it is too early.
+
+        The first push after a subscription request is never too early: clients start at a random time between 0.5 and
+        1.5 intervals.
+        """
         pushed_ms = self.pushed_ms
-        has_asked = self.asked_ms is not None and (pushed_ms is None or self.asked_ms > pushed_ms)
-        if not has_asked and pushed_ms is not None and now_ms - pushed_ms < self.requested.interval_ms:
+        has_requested = self.requested_ms is not None and (pushed_ms is None or self.requested_ms > pushed_ms)
+        if not has_requested and pushed_ms is not None and now_ms - pushed_ms < self.requested.interval_ms:
             return False
         self.pushed_ms = now_ms
         return True
@@ -75,21 +78,22 @@ class ClientInstance:
 
 @dataclass(slots=True)
 class PushCounts:
-    """What became of pushes since the start."""
+    """Number of pushes since the start, by result."""
 
     taken: int = 0
     early: int = 0
     unknown_subscription: int = 0
     refused: int = 0
-    """For another reason: too large, no OTLP, an unknown codec, after the last."""
+    """Other reasons: too large, not OTLP, unknown codec, after a terminating push."""
 
 
 class ClientInstances:
-    """The clients of one node."""
+    """The client instances of a node."""
 
     def __init__(self, subscriptions: MetricsSubscriptions, rng: Rng, most: int, values_most: int) -> None:
-        """Remember ``most`` at once, and so many values of theirs; then the client that came the longest ago is
-        forgotten, or its values."""
+        """Keep at most ``most`` clients and ``values_most`` values; the client with the oldest request is dropped
+        first.
+        """
         self._subscriptions = subscriptions
         self._rng = rng
         self._most = most
@@ -105,49 +109,56 @@ class ClientInstances:
         return len(self._by_id)
 
     def ask(self, instance_id: bytes, connection: int, facts: ClientFacts, now_ms: int) -> ClientInstance:
-        """Return the client that asks for its subscription, with an id where it has none. Raises ApiError
-        THROTTLING_QUOTA_EXCEEDED where it comes too early."""
+        """Return the client that requests its subscription; create an id if it has none.
+
+        Raises ApiError THROTTLING_QUOTA_EXCEEDED if the request is too early.
+        """
         client = self._known(self._new_id() if instance_id == NO_ID else instance_id, connection, facts, now_ms)
-        if not client.may_ask(now_ms) and client.last_error not in ASKS_AT_ONCE:
+        if not client.may_request(now_ms) and client.last_error not in IMMEDIATE_RETRY_ERRORS:
             self.counts.early += 1
-            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{client.text} asks before its interval is over")
+            raise ApiError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                f"{client.text} requests its subscription before its interval has passed",
+            )
         client.last_error = ErrorCode.NONE
         return client
 
     def push(self, instance_id: bytes, connection: int, facts: ClientFacts, now_ms: int) -> ClientInstance:
-        """Return the client that pushes. Raises ApiError INVALID_REQUEST for an id that no client has."""
+        """Return the client that pushes. Raises ApiError INVALID_REQUEST for a reserved id."""
         if instance_id in RESERVED:
             self.counts.refused += 1
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{uuid_to_text(instance_id)} is no id of a client")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{uuid_to_text(instance_id)} is a reserved id")
         return self._known(instance_id, connection, facts, now_ms)
 
     def check_push(self, client: ClientInstance, subscription_id: int, now_ms: int, *, terminating: bool) -> None:
-        """Raise ApiError unless the client may push now, under this subscription."""
+        """Raise ApiError unless the client may push now under this subscription."""
         try:
             if client.is_terminating:
                 self.counts.refused += 1
-                raise self._refused(client, ErrorCode.INVALID_REQUEST, "has said that its last push was the last")
+                raise self._refused(client, ErrorCode.INVALID_REQUEST, "has announced its last push already")
             if not client.may_push(now_ms) and not terminating:
                 self.counts.early += 1
-                raise self._refused(client, ErrorCode.THROTTLING_QUOTA_EXCEEDED, "pushes before its interval is over")
+                raise self._refused(
+                    client, ErrorCode.THROTTLING_QUOTA_EXCEEDED, "pushes before its interval has passed"
+                )
             if subscription_id != client.requested.subscription_id:
                 self.counts.unknown_subscription += 1
-                told = f"pushes under subscription {subscription_id}, and has {client.requested.subscription_id}"
-                raise self._refused(client, ErrorCode.UNKNOWN_SUBSCRIPTION_ID, told)
+                problem = f"pushes under subscription {subscription_id}, but has {client.requested.subscription_id}"
+                raise self._refused(client, ErrorCode.UNKNOWN_SUBSCRIPTION_ID, problem)
         finally:
             client.is_terminating = terminating
 
-    def refuse(self, client: ClientInstance, code: ErrorCode, what: str) -> ApiError:
-        """Return the error for a push that may come now, and cannot be taken for what it holds."""
+    def refuse(self, client: ClientInstance, code: ErrorCode, problem: str) -> ApiError:
+        """Return the error for a push with invalid content."""
         self.counts.refused += 1
-        return self._refused(client, code, what)
+        return self._refused(client, code, problem)
 
     def take(self, client: ClientInstance, report: ClientReport | None) -> None:
-        """Take that a push was good; keep what it said, if anything, in place of what was said before."""
+        """Count a valid push, and keep its report in place of the previous one."""
         self.counts.taken += 1
         client.last_error = ErrorCode.NONE
         if report is None or self._by_id.get(client.instance_id) is not client:
-            return  # or it is gone, or was asked for something else, while the push was read
+            return  # dropped or resubscribed while the push was parsed
         self._drop_report(client)
         client.report, client.held_values = report, _room_for(report)
         self._values += client.held_values
@@ -157,7 +168,7 @@ class ClientInstances:
             self._drop_report(oldest)
 
     def reports(self, now_ms: int) -> Iterator[ClientReport]:
-        """Yield what clients said last that are there, as far as is known."""
+        """Yield the last reports of clients that are not silent for too long."""
         for instance_id, client in self._by_id.items():
             if client.report is not None and (self._silent.deadline_ms(instance_id) or 0) > now_ms:
                 yield client.report
@@ -167,9 +178,9 @@ class ClientInstances:
             self._values -= client.held_values
             client.report, client.held_values = None, 0
 
-    def _refused(self, client: ClientInstance, code: ErrorCode, what: str) -> ApiError:
+    def _refused(self, client: ClientInstance, code: ErrorCode, problem: str) -> ApiError:
         client.last_error = code
-        return ApiError(code, f"{client.text} {what}")
+        return ApiError(code, f"{client.text} {problem}")
 
     def forget_connection(self, connection: int) -> None:
         instance_id = self._of_connection.get(connection)
@@ -183,19 +194,19 @@ class ClientInstances:
         if client is None or client.version < self._subscriptions.version:
             facts = facts if client is None else client.facts
             requested = self._subscriptions.requested_of(instance_id, uuid_to_text(instance_id), facts)
-            made = ClientInstance(instance_id, facts, requested, self._subscriptions.version)
+            created = ClientInstance(instance_id, facts, requested, self._subscriptions.version)
             if client is not None:
-                made.report, made.held_values = client.report, client.held_values
-            client = made
+                created.report, created.held_values = client.report, client.held_values
+            client = created
             self._bind(instance_id, connection)
-        self._by_id[instance_id] = client  # the last is the one that came last
+        self._by_id[instance_id] = client  # order of the last request
         if len(self._by_id) > self._most:
             self._forget(next(iter(self._by_id)))
         self._silent.set(instance_id, now_ms + max(FORGOTTEN_MS, INTERVALS * client.requested.interval_ms))
         return client
 
     def _bind(self, instance_id: bytes, connection: int) -> None:
-        """Have it forgotten with the connection, and with no other; of several on one connection the last."""
+        """Bind a client to its connection, to forget it on disconnect; the last client of a connection counts."""
         self._unbind(instance_id)
         before = self._of_connection.pop(connection, None)
         if before is not None:
@@ -217,15 +228,15 @@ class ClientInstances:
 
     def _new_id(self) -> bytes:
         while True:
-            made = bytes.fromhex(uuid_text(self._rng).replace("-", ""))
-            if made not in self._by_id and not uuid_to_text(made).startswith("-"):
-                return made  # one that begins with a dash would be taken for an option by tools
+            created = bytes.fromhex(uuid_text(self._rng).replace("-", ""))
+            if created not in self._by_id and not uuid_to_text(created).startswith("-"):
+                return created  # tools take a leading dash for an option
 
 
 def _room_for(report: ClientReport) -> int:
-    own = _letters(report.labels) // LETTERS_OF_VALUE
-    return own + sum(1 + (len(one.name) + _letters(one.labels)) // LETTERS_OF_VALUE for one in report.values)
+    own = _length(report.labels) // CHARS_OF_VALUE
+    return own + sum(1 + (len(one.name) + _length(one.labels)) // CHARS_OF_VALUE for one in report.values)
 
 
-def _letters(labels: dict[str, str]) -> int:
+def _length(labels: dict[str, str]) -> int:
     return sum(map(len, labels)) + sum(map(len, labels.values()))

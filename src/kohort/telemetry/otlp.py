@@ -1,11 +1,10 @@
-"""Numbers out of a ``MetricsData`` of OpenTelemetry's protocol (OTLP), which is what clients push (KIP-714).
+"""Parse the numbers of an OpenTelemetry ``MetricsData`` message (OTLP), which clients push (KIP-714).
 
-A small reader of our own: the packages that exist parse a whole message at once, hold all of it as objects, and cannot
-be told where to stop. Here work is done in steps, and what is kept is bounded while it is read: a stranger's mebibyte
-of data points costs no more than its scan.
+Existing parsers decode a whole message at once and without limits. This one works in steps and bounds the kept values
+while parsing, so a hostile message of a megabyte costs no more than its scan.
 
-Gauges and sums are kept, the kinds that clients push; histograms and summaries are passed over. The numbers of fields
-are those of ``opentelemetry/proto/metrics/v1/metrics.proto``, version 1.
+It keeps gauges and sums, which clients push, and skips histograms and summaries. Field numbers are those of
+``opentelemetry/proto/metrics/v1/metrics.proto``, version 1.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from kohort.steps import Pace, Steps
 from kohort.telemetry.report import MetricValue
 
 VALUES_MOST: Final = 2_000
-"""Kept of one push."""
+"""Maximum of values kept of a push."""
 LABELS_MOST: Final = 16
-"""Kept of one data point, and of the client."""
+"""Maximum of labels kept of a data point, and of a client."""
 TEXT_MOST: Final = 256
-"""Characters of a name or a label that are kept."""
+"""Maximum length of a name or label, in characters."""
 FIELDS_MOST: Final = 1_000
-"""Of a message without messages in it that this version reads: what has more is rubbish."""
+"""Maximum of fields in a message without submessages; more is malformed."""
 FIELD_US: Final = 0.8
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -46,16 +45,16 @@ KEY, VALUE = 1, 2  # of KeyValue
 STRING, BOOL, INT, DOUBLE = 1, 2, 3, 4  # of AnyValue
 
 Field = tuple[int, int, int, int]
-"""Number, type on the wire, and where its content begins and ends; of a number its value instead of both."""
+"""(field number, wire type, start, end); for a varint its value in place of start and end."""
 
 
 class BadTelemetry(ProtocolError):
-    """A push that is no message of OpenTelemetry's protocol."""
+    """A push that is not a valid OTLP message."""
 
 
 @dataclass(slots=True)
 class PushedMetrics:
-    """What one push says. ``is_cut``: it had more values than are kept."""
+    """Content of a push. ``is_cut``: values beyond the maximum were dropped."""
 
     labels: dict[str, str] = field(default_factory=dict)
     values: list[MetricValue] = field(default_factory=list)
@@ -63,7 +62,7 @@ class PushedMetrics:
 
 
 def parse_metrics(data: bytes) -> Steps[PushedMetrics]:
-    """Read the numbers of a push, in steps. Raises BadTelemetry for what is no ``MetricsData``."""
+    """Parse a push in steps. Raises BadTelemetry for an invalid ``MetricsData``."""
     pushed, pace = PushedMetrics(), Pace()
     for number, kind, begin, stop in _fields(data, 0, len(data)):
         if number == RESOURCE_METRICS and kind == BYTES:
@@ -118,7 +117,7 @@ def _metric(data: bytes, at: int, end: int, pushed: PushedMetrics, pace: Pace) -
 
 
 def _scan_us(at: int, end: int) -> float:
-    """Return about how long it takes at most to read a message, or a number: no field has less than two bytes."""
+    """Estimate the time to parse a message, in microseconds: a field has at least two bytes."""
     return FIELD_US * (1 + max(end - at, 0) / 2)
 
 
@@ -130,7 +129,7 @@ def _keep(data: bytes, at: int, end: int, name: str, pushed: PushedMetrics) -> N
         elif kind == FIXED64 and number == AS_INT:
             value = float(_int64.unpack_from(data, begin)[0])
     if value is None or not math.isfinite(value) or not name:
-        return  # said to have no value, as Kafka's clients have it of an average of nothing
+        return  # Kafka's clients push NaN for the average of nothing
     if len(pushed.values) >= VALUES_MOST:
         pushed.is_cut = True
         return
@@ -159,7 +158,7 @@ def _label(data: bytes, at: int, end: int) -> tuple[str, str]:
 
 
 def _any_value(data: bytes, at: int, end: int) -> str:
-    """Return a value as text; nothing for lists and the like."""
+    """Return a value as text; empty for lists and maps."""
     text = ""
     for number, kind, begin, stop in _leaf(data, at, end):
         if number == STRING and kind == BYTES:
@@ -177,13 +176,13 @@ def _text(data: bytes, at: int, end: int) -> str:
     try:
         return data[at:end].decode()[:TEXT_MOST]
     except UnicodeDecodeError:
-        raise BadTelemetry(f"text at byte {at} that is not UTF-8") from None
+        raise BadTelemetry(f"invalid UTF-8 at byte {at}") from None
 
 
 def _leaf(data: bytes, at: int, end: int) -> Iterator[Field]:
     for count, found in enumerate(_fields(data, at, end)):
         if count >= FIELDS_MOST:
-            raise BadTelemetry(f"a message at byte {at} of more than {FIELDS_MOST} fields")
+            raise BadTelemetry(f"message at byte {at} has more than {FIELDS_MOST} fields")
         yield found
 
 
@@ -192,7 +191,7 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[Field]:
         key, at = _varint(data, at, end)
         number, kind = key >> 3, key & 7
         if not 0 < number < 1 << 29:
-            raise BadTelemetry(f"field number {number} at byte {at}")
+            raise BadTelemetry(f"invalid field number {number} at byte {at}")
         if kind == VARINT:
             value, at = _varint(data, at, end)
             yield number, kind, value, value
@@ -202,9 +201,9 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[Field]:
         else:
             size = _SIZES.get(kind, -1)
             if size < 0:
-                raise BadTelemetry(f"wire type {kind} at byte {at}")
+                raise BadTelemetry(f"invalid wire type {kind} at byte {at}")
         if size > end - at:
-            raise BadTelemetry(f"a field of {size} bytes with {end - at} left, at byte {at}")
+            raise BadTelemetry(f"field at byte {at} has {size} bytes, but {end - at} are left")
         yield number, kind, at, at + size
         at += size
 
@@ -219,5 +218,5 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
             return value & (1 << 64) - 1, at
         shift += 7
         if shift > 63:
-            raise BadTelemetry(f"a number of more than ten bytes, before byte {at}")
-    raise BadTelemetry(f"a number that ends with its message, at byte {end}")
+            raise BadTelemetry(f"varint of more than ten bytes before byte {at}")
+    raise BadTelemetry(f"incomplete varint at byte {end}")

@@ -1,7 +1,7 @@
-"""Which metrics are asked of which client, and how often (KIP-714).
+"""Subscriptions: which metrics each client pushes, and how often (KIP-714).
 
-Every subscription that matches a client counts: it pushes what any of them asks for, as often as the one that wants it
-most often. A client that none matches has the broker's own default subscription, if there is one.
+All matching subscriptions apply: a client pushes the union of their metrics at the shortest interval. A client without
+a match gets the broker's default subscription, if any.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kohort.pattern import Pattern
 
 SUBSCRIPTIONS_MOST: Final = 1_000
 RDKAFKA: Final = "rdkafka"
-"""Part of the name or version that clients on librdkafka give as their software."""
+"""Part of the software name or version of clients that use librdkafka."""
 STEPS_MOST: Final = 200_000
-"""Of the machines of all patterns together: some ten megabytes."""
+"""Maximum of RE2 program steps of all patterns: some ten megabytes."""
 
 
 class ClientFacts(NamedTuple):
-    """What is known of a client, by which subscriptions choose theirs; None for what it did not say."""
+    """Properties of a client that subscriptions match; None if unknown."""
 
     client_id: str
     address: str
@@ -32,9 +32,9 @@ class ClientFacts(NamedTuple):
 
 
 class RequestedMetrics(NamedTuple):
-    """What is asked of one client. Without ``metrics`` it pushes nothing, and asks again after ``interval_ms``.
+    """Subscription of a client. Without ``metrics`` it pushes nothing, and asks again after ``interval_ms``.
 
-    ``subscription_id`` is another one whenever something else is asked, and the same on all nodes.
+    ``subscription_id`` changes with the metrics or the interval; it is the same on all nodes.
     """
 
     metrics: tuple[str, ...]
@@ -43,7 +43,7 @@ class RequestedMetrics(NamedTuple):
 
 
 class MetricsSubscription:
-    """One subscription, its patterns compiled. Raises ConfigError for a pattern that is none."""
+    """A subscription with compiled patterns. Raises ConfigError for an invalid pattern."""
 
     __slots__ = ("config", "patterns")
 
@@ -58,11 +58,11 @@ class MetricsSubscription:
 
     @property
     def steps(self) -> int:
-        """Of the machines of its patterns."""
+        """RE2 program steps of its patterns."""
         return sum(pattern.size for pattern in self.patterns.values())
 
     def matches(self, attributes: Mapping[str, str | None]) -> bool:
-        """Tell whether all its patterns match the whole of what they are about; one without patterns matches all."""
+        """Return True if all patterns fully match their attributes; without patterns always."""
         return all(_fullmatch(pattern, attributes[name]) for name, pattern in self.patterns.items())
 
 
@@ -77,37 +77,37 @@ def _fullmatch(pattern: Pattern, text: str | None) -> bool:
 
 
 class MetricsSubscriptions:
-    """The subscriptions of a cluster. ``version`` is raised with every change."""
+    """The subscriptions of a cluster. ``version`` increases with every change."""
 
     def __init__(self, given: Mapping[str, SubscriptionConfig], default: SubscriptionConfig | None) -> None:
-        """``default`` is for clients that none of ``given`` matches. Raises ConfigError for a pattern that is none."""
+        """``default`` is for clients without a match. Raises ConfigError for an invalid pattern."""
         self._default = default
         self._by_name = {name: MetricsSubscription(config) for name, config in given.items()}
         self.version = 0
 
-    def are_for(self, software: str) -> bool:
-        """Tell whether clients of this software, name and version, are asked for metrics.
+    def apply_to(self, software: str) -> bool:
+        """Return True if clients of this software (name and version) are asked for metrics.
 
-        librdkafka prints a line to stderr for each client that is asked: the default alone does not ask it.
+        librdkafka prints a line to stderr for each client that is asked, so the default subscription skips it.
         """
         return bool(self._by_name) or (self._default is not None and RDKAFKA not in software.lower())
 
     @property
     def names(self) -> Sequence[str]:
-        """Of all, in order."""
+        """Names in alphabetical order."""
         return sorted(self._by_name)
 
     def checked(self, name: str, config: SubscriptionConfig) -> MetricsSubscription:
-        """Return a subscription for ``replace``. Raises ConfigError for a pattern that is none, ApiError where there
-        is no room for it."""
+        """Check a subscription for ``replace``. Raises ConfigError for an invalid pattern, ApiError beyond a limit."""
         made = MetricsSubscription(config)
-        others = [held for other, held in self._by_name.items() if other != name]
+        others = [other for other_name, other in self._by_name.items() if other_name != name]
         if len(others) >= SUBSCRIPTIONS_MOST:
-            told = f"there can be {SUBSCRIPTIONS_MOST} subscriptions to metrics of clients"
-            raise ApiError(ErrorCode.POLICY_VIOLATION, told)
-        if made.patterns and made.steps + sum(held.steps for held in others) > STEPS_MOST:
+            problem = f"cannot add a subscription: the maximum is {SUBSCRIPTIONS_MOST}"
+            raise ApiError(ErrorCode.POLICY_VIOLATION, problem)
+        if made.patterns and made.steps + sum(other.steps for other in others) > STEPS_MOST:
             raise ApiError(
-                ErrorCode.POLICY_VIOLATION, f"match: its patterns, with those of others, are too large: {made.steps}"
+                ErrorCode.POLICY_VIOLATION,
+                f"match: the patterns of all subscriptions are too large; these have {made.steps} steps",
             )
         return made
 
@@ -119,9 +119,9 @@ class MetricsSubscriptions:
         self.version += 1
 
     def requested_of(self, client_instance_id: bytes, text: str, client: ClientFacts) -> RequestedMetrics:
-        """Return what is asked of a client, whose id is ``text`` where a pattern is about it."""
+        """Return the subscription of a client, whose instance id is ``text``."""
         attributes = _attributes(text, client)
-        matching = [held.config for held in self._by_name.values() if held.matches(attributes)]
+        matching = [other.config for other in self._by_name.values() if other.matches(attributes)]
         if not matching and self._default is not None:
             matching = [self._default]
         metrics = sorted({metric for config in matching for metric in config.metrics})

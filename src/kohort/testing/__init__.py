@@ -1,6 +1,6 @@
-"""For the tests of programs that use Kafka: a broker per test, time that can be moved, faults that can be scripted.
+"""Tools for testing programs that use Kafka: a broker per test, a movable clock, scripted faults.
 
-``StagedBroker`` is the broker, and the pytest plugin hands one to each test.
+``StagedBroker`` is the broker; the pytest plugin provides one per test.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["HeldRequests", "Rule", "SeenRequest", "StagedBroker"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when first used: pytest loads this package at every start, and most tests need no broker."""
+    """Import names lazily: pytest loads this package at every start, and most tests need no broker."""
     if name not in __all__:
         raise AttributeError(f"module 'kohort.testing' has no attribute {name!r}")
     from kohort.testing import script, staged

@@ -1,11 +1,11 @@
-"""The pytest plugin: installed with kohort, it gives tests a broker of their own.
+"""Pytest plugin of kohort, which gives tests brokers.
 
-- ``kafka_broker``: a ``StagedBroker``, in memory, made anew for each test; some milliseconds. Options are the marker's:
+- ``kafka_broker``: a ``StagedBroker`` in memory, new for each test (some milliseconds). Options:
   ``@pytest.mark.kafka_broker(nodes=3, num_partitions=6)``.
-- ``kafka_bootstrap``: its address, for any client's ``bootstrap.servers``.
-- ``kafka_session_broker``: one for all tests of the session; of each worker, where pytest-xdist runs several. Override
-  ``kafka_session_options`` in a ``conftest.py`` to give it options.
-- ``kafka_topic``: the name of a topic on it that no other test has; ``@pytest.mark.kafka_topic(partitions=3)``.
+- ``kafka_bootstrap``: its address for ``bootstrap.servers``.
+- ``kafka_session_broker``: one broker for all tests of the session (with pytest-xdist: of each worker). For options
+  override ``kafka_session_options`` in a ``conftest.py``.
+- ``kafka_topic``: the name of a topic on it, unique per test; ``@pytest.mark.kafka_topic(partitions=3)``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MARKERS = (
     "kafka_topic(partitions=1, configs=None): what the topic of the fixture kafka_topic is made with",
 )
 NAME_MAX_LENGTH = 200
-"""Of a topic, without the number behind it; Kafka's limit is 249."""
+"""Maximum length of a topic name without the number; Kafka's limit is 249."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[StagedBroker]:
-    """Give the test a broker of its own, whose time can be moved and whose answers can be made to fail."""
+    """Provide a new broker with a movable clock and scripted faults."""
     from kohort.testing.staged import StagedBroker
 
     options: dict[str, Any] = {}
@@ -48,21 +48,21 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[StagedBroker]:
 
 @pytest.fixture
 def kafka_bootstrap(kafka_broker: StagedBroker) -> str:
-    """Give the address of the test's broker: ``HOST:PORT``."""
+    """Provide the address of the test's broker: ``HOST:PORT``."""
     return kafka_broker.bootstrap
 
 
 @pytest.fixture(scope="session")
 def kafka_session_options() -> dict[str, Any]:
-    """Give the options that ``kafka_session_broker`` is made with; to be overridden."""
+    """Provide the options of ``kafka_session_broker``; override it in a ``conftest.py``."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_session_broker(kafka_session_options: dict[str, Any]) -> Iterator[StagedBroker]:
-    """Give a broker for all tests.
+    """Provide one broker for all tests.
 
-    What one test scripts or sets ahead all others see: such a test takes ``kafka_broker``.
+    All tests share its scripted faults and its clock: tests that change these use ``kafka_broker``.
     """
     from kohort.testing.staged import StagedBroker
 
@@ -73,7 +73,7 @@ def kafka_session_broker(kafka_session_options: dict[str, Any]) -> Iterator[Stag
 
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, kafka_session_broker: StagedBroker) -> str:
-    """Create a topic on ``kafka_session_broker`` and give its name, which is made from the test's."""
+    """Create a topic on ``kafka_session_broker`` and return its name, which contains the test's name."""
     from kohort import Admin, NewTopic
 
     options: dict[str, Any] = {"partitions": 1, "configs": None}

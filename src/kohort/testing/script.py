@@ -25,14 +25,14 @@ NAMES: Final = ("name", "topic", "topic_name", "group_id", "key", "resource_name
 NUMBERS: Final = ("partition_index", "partition", "index", "partition_id")
 
 
-def refused(api: Api, request: Message, version: int, code: ErrorCode) -> Message | None:
+def error_response(api: Api, request: Message, version: int, code: ErrorCode) -> Message | None:
     """Return the error response; None if this version has no field for an error."""
     top = not (api.key == METADATA or (api.key == FETCH and code not in OF_SESSIONS))
     given = _filled(api.response, request, version, code, top=top)
     return api.response(**given) if given else None
 
 
-def _filled(kind: type[Message], asked: Message, version: int, code: ErrorCode, *, top: bool) -> dict[str, Any]:
+def _filled(kind: type[Message], request: Message, version: int, code: ErrorCode, *, top: bool) -> dict[str, Any]:
     specs = {f.name: f for f in kind.FIELDS if version in f.versions}
     if CODE in specs and top:
         return {CODE: int(code)}
@@ -40,37 +40,41 @@ def _filled(kind: type[Message], asked: Message, version: int, code: ErrorCode, 
     for spec in specs.values():
         element = _element(spec)
         if element is not None:
-            elements = [_repeated(element, one, version, code) for one in _things(asked, version)]
+            elements = [_error_element(element, one, version, code) for one in _elements_of(request, version)]
             if any(elements):
                 found[spec.name] = [element(**one) for one in elements]
                 break
     return found
 
 
-def _repeated(kind: type[Message], thing: Any, version: int, code: ErrorCode) -> dict[str, Any]:
+def _error_element(kind: type[Message], element_of_request: Any, version: int, code: ErrorCode) -> dict[str, Any]:
     names = [f.name for f in kind.FIELDS if version in f.versions]
     found: dict[str, Any] = {name: int(code) for name in CODES if name in names}
-    if isinstance(thing, Message):
+    if isinstance(element_of_request, Message):
         if not found:
-            found = _filled(kind, thing, version, code, top=True)
-        said = {f.name: getattr(thing, f.name) for f in thing.FIELDS if _element(f) is None and f.kind != "array"}
+            found = _filled(kind, element_of_request, version, code, top=True)
+        values = {
+            f.name: getattr(element_of_request, f.name)
+            for f in element_of_request.FIELDS
+            if _element(f) is None and f.kind != "array"
+        }
     else:
-        said = dict.fromkeys(NUMBERS if isinstance(thing, int) else NAMES, thing)
+        values = dict.fromkeys(NUMBERS if isinstance(element_of_request, int) else NAMES, element_of_request)
     for alike in (NAMES, NUMBERS):
-        value = next((said[name] for name in alike if name in said), None)
+        value = next((values[name] for name in alike if name in values), None)
         target = next((name for name in alike if name in names), None)
         if found and value is not None and target is not None:
             found[target] = value
-    if found and "topic_id" in names and "topic_id" in said:
-        found["topic_id"] = said["topic_id"]
-    if found and "resource_type" in names and "resource_type" in said:
-        found["resource_type"] = said["resource_type"]
+    if found and "topic_id" in names and "topic_id" in values:
+        found["topic_id"] = values["topic_id"]
+    if found and "resource_type" in names and "resource_type" in values:
+        found["resource_type"] = values["resource_type"]
     return found
 
 
-def _things(asked: Message, version: int) -> Iterable[Any]:
-    for spec in asked.FIELDS:
-        value = getattr(asked, spec.name)
+def _elements_of(request: Message, version: int) -> Iterable[Any]:
+    for spec in request.FIELDS:
+        value = getattr(request, spec.name)
         if spec.kind == "array" and value and version in spec.versions:
             return list(value)
     return ()
@@ -87,9 +91,9 @@ API_NAMES: Final = frozenset(api.name for api in APIS.values())
 
 @dataclass(frozen=True, slots=True)
 class SeenRequest:
-    """A request as it arrived: the API's name (``"Fetch"``), its version, who asked, and the decoded message.
+    """A received request: API name (``"Fetch"``), version, client id, node id, decoded message.
 
-    ``message`` has the protocol's fields by their names with underscores. ``node_id`` is the node that was asked.
+    ``message`` has the protocol's fields, with underscores.
     """
 
     api: str
@@ -100,14 +104,16 @@ class SeenRequest:
     connection: ConnectionId
 
     def matches(self, api: str | None, client_id: str | None) -> bool:
-        """True for a request of this API and client; None matches any."""
+        """Return True for a request of this API and client; None matches any."""
         return api in (None, self.api) and client_id in (None, self.client_id)
 
 
 @dataclass(slots=True, eq=False)
 class Rule:
-    """What was asked of the next requests of one API. ``left``: to how many it will still happen (None: to all);
-    ``struck``: to how many it has."""
+    """A scripted effect on the next requests of an API.
+
+    ``left``: number of further requests (None: unlimited). ``struck``: number of affected requests.
+    """
 
     api: str
     client_id: str | None
@@ -115,11 +121,10 @@ class Rule:
     struck: int = 0
 
     def takes(self, seen: SeenRequest) -> bool:
-        """True if the rule applies to this request and is not used up."""
+        """Return True if the rule applies to this request and is not used up."""
         return self.left != 0 and seen.matches(self.api, self.client_id)
 
     def count(self) -> None:
-        """Count one more affected request."""
         self.struck += 1
         if self.left is not None:
             self.left -= 1
@@ -155,7 +160,7 @@ class Script:
         self._lose_answer = lose_answer
 
     def intercept(self, node_id: int, api: Api, request: Request) -> Answer | None:
-        """Return what a rule answers instead of the broker, None for the broker to serve it; see ``Intercept``."""
+        """Return the response of a rule in place of the broker's; None: the broker serves the request."""
         to = request.reply_to
         seen = SeenRequest(api.name, request.version, request.client_id, request.message, node_id, to.connection)
         self.seen.append(seen)
@@ -165,31 +170,31 @@ class Script:
                 rule.count()
                 answer = effect(seen, api, request)
                 break
-        self._tell()
+        self._notify()
         return answer
 
     # ------------------------------------------------------------ what can happen
 
     def fail(self, api: str, code: ErrorCode, times: int | None, client_id: str | None) -> Rule:
         def effect(_seen: SeenRequest, kind: Api, request: Request) -> Answer:
-            answer = refused(kind, request.message, request.version, code)
+            answer = error_response(kind, request.message, request.version, code)
             if answer is None:
-                raise CloseConnection(f"{api} version {request.version} has no place for {code.name}")
+                raise CloseConnection(f"{api} version {request.version} has no field for {code.name}")
             return answer
 
-        return self._add(Rule(known(api), client_id, times), effect)
+        return self._add(Rule(checked_api(api), client_id, times), effect)
 
     def hang_up(self, api: str, times: int | None, client_id: str | None) -> Rule:
         def effect(seen: SeenRequest, _kind: Api, _request: Request) -> Answer:
-            raise CloseConnection(f"{seen.api}: as the test wants it")
+            raise CloseConnection(f"{seen.api}: closed by a rule of the test")
 
-        return self._add(Rule(known(api), client_id, times), effect)
+        return self._add(Rule(checked_api(api), client_id, times), effect)
 
     def lose(self, api: str, times: int | None, client_id: str | None) -> Rule:
         def effect(seen: SeenRequest, _kind: Api, _request: Request) -> None:
             self._lose_answer(seen.node_id, seen.connection)
 
-        return self._add(Rule(known(api), client_id, times), effect)
+        return self._add(Rule(checked_api(api), client_id, times), effect)
 
     def hold(self, api: str, times: int | None, client_id: str | None) -> Hold:
         hold = Hold()
@@ -198,7 +203,7 @@ class Script:
             hold.kept.append((seen.node_id, request))
             return Unanswered.LATER
 
-        hold.rule = self._add(Rule(known(api), client_id, times), effect)
+        hold.rule = self._add(Rule(checked_api(api), client_id, times), effect)
         return hold
 
     def _add(self, rule: Rule, effect: Effect) -> Rule:
@@ -212,17 +217,17 @@ class Script:
 
     def requests(self, api: str | None, client_id: str | None) -> list[SeenRequest]:
         if api is not None:
-            known(api)
+            checked_api(api)
         return [seen for seen in self.seen if seen.matches(api, client_id)]
 
     def await_requests(self, api: str, count: int, client_id: str | None) -> Future[list[SeenRequest]]:
-        """Return a future that is done once ``count`` have arrived since the start, or since they were forgotten."""
-        awaited = Awaited(known(api), client_id, count, Future())
+        """Return a future that is done once ``count`` requests have arrived since the start or ``forget_requests``."""
+        awaited = Awaited(checked_api(api), client_id, count, Future())
         self._awaited.append(awaited)
-        self._tell()
+        self._notify()
         return awaited.done
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for awaited in list(self._awaited):
             found = self.requests(awaited.api, awaited.client_id)
             if len(found) >= awaited.count or awaited.done.cancelled():
@@ -231,10 +236,10 @@ class Script:
                     awaited.done.set_result(found)
 
 
-def known(api: str) -> str:
-    """Return the name of an API. Raises UsageError with the nearest one."""
+def checked_api(api: str) -> str:
+    """Return the name of an API. Raises UsageError with the nearest name."""
     if api not in API_NAMES:
-        raise UsageError(f"there is no API {api!r}{did_you_mean(api, API_NAMES)}")
+        raise UsageError(f"unknown API {api!r}{did_you_mean(api, API_NAMES)}")
     return api
 
 
@@ -243,4 +248,4 @@ def code_of(error: ErrorCode | str | int) -> ErrorCode:
     try:
         return ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
     except (KeyError, ValueError):
-        raise UsageError(f"there is no error code {error!r}{did_you_mean(str(error), ErrorCode.__members__)}") from None
+        raise UsageError(f"unknown error code {error!r}{did_you_mean(str(error), ErrorCode.__members__)}") from None

@@ -1,4 +1,4 @@
-"""A broker for tests: a real one, whose time can be moved and whose answers can be made to fail.
+"""A real broker for tests, with a movable clock and scripted faults.
 
 ::
 
@@ -7,8 +7,8 @@
         ...
         broker.advance(46_000)  # every session times out
 
-Any Kafka client can be under test. APIs have Kafka's names (``JoinGroup``), error codes too. Calls block, shortly, and
-may come from any thread; within ``async with`` they come from the loop.
+It works with any Kafka client. APIs and error codes have Kafka's names (``JoinGroup``). Calls block briefly and may
+come from any thread; inside ``async with`` they come from the event loop.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kohort.testing.script import Hold, Rule, Script, SeenRequest, code_of
 
 
 class MovableClock:
-    """Milliseconds since the epoch, never going back. A ``frozen`` one moves only when told."""
+    """Milliseconds since 1970 that never go back. A ``frozen`` clock moves only with ``advance``."""
 
     def __init__(self, *, frozen: bool = False) -> None:
         self._system = SystemClock()
@@ -47,21 +47,21 @@ class MovableClock:
         return since + self._ahead_ms
 
     def ahead_ms(self) -> int:
-        """Return how far the system's wall clock was set since the start, 0 if frozen."""
+        """Return the change of the wall clock since the start; 0 if frozen."""
         return self._system.ahead_ms() if self._frozen_at_ms is None else 0
 
     def advance(self, ms: int) -> None:
-        """Set it ahead by ``ms``. Raises UsageError for a negative number."""
+        """Move the clock forward by ``ms``. Raises UsageError for a negative number."""
         self._ahead_ms += checked_ms("advance: ms", ms)
 
 
 WAIT_MS: Final = 30_000
 LONG_POLL_S: Final = 0.1
-"""How long a fetch waits at most for data, by the wall, in a broker whose time stands still."""
+"""Longest real time of a waiting fetch on a broker with a frozen clock, in seconds."""
 
 
 class HeldRequests:
-    """The requests that ``StagedBroker.hold`` keeps. As a context manager it lets them go at its end."""
+    """Requests that ``StagedBroker.hold`` keeps. As a context manager it releases them at the end."""
 
     def __init__(self, broker: StagedBroker, hold: Hold) -> None:
         self._broker = broker
@@ -69,12 +69,12 @@ class HeldRequests:
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait."""
+        """Number of waiting requests."""
         return len(self._hold.kept)
 
     def release(self) -> int:
-        """Serve those that wait, in the order of their arrival, and keep no more. Returns how many there were."""
-        return self._broker._release(self._hold)  # the two are one
+        """Serve the waiting requests in order, and keep no more. Return their number."""
+        return self._broker._release(self._hold)  # both classes belong together
 
     def __enter__(self) -> HeldRequests:
         return self
@@ -86,15 +86,15 @@ class HeldRequests:
 
 
 class StagedBroker(Broker):
-    """A ``kohort.Broker`` for tests, whose time can be moved and whose answers can be scripted.
+    """A ``kohort.Broker`` for tests, with a movable clock and scripted faults.
 
-    It takes everything that ``kohort.Broker`` does, and ``frozen``: then its time stands still but for ``advance``, so
-    that no session ends and nothing expires unless a test wants it.
+    It takes the arguments of ``kohort.Broker``, and ``frozen``: then time moves only with ``advance``, so no session
+    expires unexpectedly.
 
-    ``fail``, ``hang_up``, ``lose_answer`` and ``hold`` take the name of an API (``"OffsetCommit"``), ``times``, which
-    is how many requests it happens to (None: all of them, until ``heal``), and ``client_id``, which spares those of
-    other clients. The first that takes a request decides. They return a ``Rule``, which counts (``hold``: what it
-    holds), and raise UsageError for an API that does not exist.
+    ``fail``, ``hang_up``, ``lose_answer`` and ``hold`` take an API name (``"OffsetCommit"``); ``times``, the number of
+    affected requests (None: unlimited, until ``heal``); and ``client_id``, to affect only that client. The first
+    matching rule decides. They return a ``Rule`` with counters (``hold``: ``HeldRequests``), and raise UsageError for
+    an unknown API.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None, *, frozen: bool = False, **given: Any) -> None:
@@ -127,18 +127,18 @@ class StagedBroker(Broker):
     # ------------------------------------------------------------ time
 
     def advance(self, ms: int) -> None:
-        """Set the broker's clock ahead by ``ms``: what is due then (sessions, rebalances, retention, expiry) happens at
-        once.
+        """Move the broker's clock forward by ``ms``; due timers (sessions, rebalances, retention, expiry) fire
+        immediately.
 
-        The clients' clocks stay: to the broker they all were silent for so long. Raises UsageError for a negative
-        number or a fraction.
+        The clients' clocks do not move: for the broker all clients were silent for that time. Raises UsageError for a
+        negative number or a fraction.
         """
         self._clock.advance(ms)
         for server in self._servers.values():
             self._on_loop(server.clock_moved)
 
     def now_ms(self) -> int:
-        """Return the broker's time, in milliseconds since 1970."""
+        """Return the broker's time, in ms since 1970."""
         return self._clock.now_ms()
 
     # ------------------------------------------------------------ faults
@@ -146,58 +146,58 @@ class StagedBroker(Broker):
     def fail(
         self, api: str, error: ErrorCode | str | int, *, times: int | None = 1, client_id: str | None = None
     ) -> Rule:
-        """Answer the next requests with an error code, and do nothing else about them.
+        """Answer the next requests with an error code, without processing them.
 
-        ``error`` is a code, its name or its number. Metadata of all topics has no place for an error before version 13:
-        its connection is closed. Raises UsageError for an API or a code that does not exist.
+        ``error`` is a code, its name or its number. Metadata requests of all topics have no error field before version
+        13: their connection is closed. Raises UsageError for an unknown API or code.
         """
         return self._on_loop(self._script.fail, api, code_of(error), times, client_id)
 
     def hang_up(self, api: str, *, times: int | None = 1, client_id: str | None = None) -> Rule:
-        """Close the connection instead of serving the next requests. Raises UsageError, as all of these."""
+        """Close the connection instead of processing the next requests. Raises UsageError for an unknown API."""
         return self._on_loop(self._script.hang_up, api, times, client_id)
 
     def lose_answer(self, api: str, *, times: int | None = 1, client_id: str | None = None) -> Rule:
-        """Serve the next requests, and close the connection before their answers are sent.
+        """Process the next requests, and close the connection before sending the responses.
 
-        Every client that retries must reckon with that. Raises UsageError for an API that does not exist.
+        Raises UsageError for an unknown API.
         """
         return self._on_loop(self._script.lose, api, times, client_id)
 
     def hold(self, api: str, *, times: int | None = None, client_id: str | None = None) -> HeldRequests:
-        """Keep the next requests waiting until ``release`` of what is returned.
+        """Keep the next requests waiting until ``release`` of the returned object.
 
-        Raises UsageError for an API that does not exist.
+        Raises UsageError for an unknown API.
         """
         return HeldRequests(self, self._on_loop(self._script.hold, api, times, client_id))
 
     def heal(self) -> None:
-        """Undo ``fail``, ``hang_up`` and ``lose_answer``, and keep no more; what is held stays held."""
+        """Remove all rules of ``fail``, ``hang_up``, ``lose_answer`` and ``hold``; waiting requests keep waiting."""
         self._on_loop(self._script.drop)
 
     def disconnect(self, client_id: str | None = None) -> int:
-        """Cut the connections of a client, or of all that have asked something. Returns how many there were."""
-        return self._on_loop(self._cut, client_id)
+        """Close the connections of a client, or of all clients with requests. Return their number."""
+        return self._on_loop(self._close_connections, client_id)
 
     # ------------------------------------------------------------ what was seen
 
     def requests(self, api: str | None = None, *, client_id: str | None = None) -> list[SeenRequest]:
-        """Return the requests that arrived, in order: the last ten thousand at most, of one API or of all.
+        """Return the received requests in order, of one API or of all; the last ten thousand.
 
-        Raises UsageError for an API that does not exist.
+        Raises UsageError for an unknown API.
         """
         return self._on_loop(self._script.requests, api, client_id)
 
     def wait_for(
         self, api: str, *, count: int = 1, client_id: str | None = None, timeout_ms: int = WAIT_MS
     ) -> list[SeenRequest]:
-        """Wait until ``count`` requests have arrived since the broker started, or since ``forget_requests``.
+        """Wait until ``count`` requests have arrived since the start or ``forget_requests``, and return them.
 
-        Returns them. Raises ApiTimeout after ``timeout_ms``, and UsageError for an API that does not exist, and within
-        ``async with``: use ``arrived`` there.
+        Raises ApiTimeout after ``timeout_ms``, and UsageError for an unknown API, and inside ``async with``: use
+        ``arrived`` there.
         """
         if self._loop is None:
-            raise UsageError("wait_for() would stop the loop that the broker runs on: await arrived()")
+            raise UsageError("wait_for() would block the broker's event loop: await arrived()")
         limit_ms = checked_ms("timeout_ms", timeout_ms)
         done = self._on_loop(self._script.await_requests, api, count, client_id)
         try:
@@ -208,7 +208,7 @@ class StagedBroker(Broker):
     async def arrived(
         self, api: str, *, count: int = 1, client_id: str | None = None, timeout_ms: int = WAIT_MS
     ) -> list[SeenRequest]:
-        """Wait as ``wait_for``, within ``async with``. Raises ApiTimeout after ``timeout_ms``, and UsageError."""
+        """Wait as ``wait_for``, inside ``async with``. Raises ApiTimeout after ``timeout_ms``, and UsageError."""
         limit_ms = checked_ms("timeout_ms", timeout_ms)
         done = self._script.await_requests(api, count, client_id)
         try:
@@ -217,7 +217,7 @@ class StagedBroker(Broker):
             raise self._too_late(done, api, count, limit_ms) from None
 
     def forget_requests(self) -> None:
-        """Forget the requests that arrived: ``requests`` and ``wait_for`` begin anew."""
+        """Clear the list of received requests, for ``requests`` and ``wait_for``."""
         self._on_loop(self._script.seen.clear)
 
     # ------------------------------------------------------------ where the broker lives
@@ -229,15 +229,17 @@ class StagedBroker(Broker):
     def _lose_answer(self, node_id: int, connection: ConnectionId) -> None:
         self._servers[node_id].lose_answer(connection)
 
-    def _cut(self, client_id: str | None) -> int:
-        asked = {(one.node_id, one.connection) for one in self._script.requests(None, client_id)}
+    def _close_connections(self, client_id: str | None) -> int:
+        connections = {(one.node_id, one.connection) for one in self._script.requests(None, client_id)}
         servers = self._servers
-        return sum(servers[node_id].abort_connection(connection) for node_id, connection in asked if node_id in servers)
+        return sum(
+            servers[node_id].abort_connection(connection) for node_id, connection in connections if node_id in servers
+        )
 
     def _release(self, hold: Hold) -> int:
-        return self._on_loop(self._let_go, hold)
+        return self._on_loop(self._serve_held, hold)
 
-    def _let_go(self, hold: Hold) -> int:
+    def _serve_held(self, hold: Hold) -> int:
         self._script.drop(hold.rule)
         kept, hold.kept = hold.kept, []
         for node_id, request in kept:

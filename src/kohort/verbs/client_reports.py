@@ -1,4 +1,4 @@
-"""Reports that clients pushed (KIP-714), and their software, limits and polls."""
+"""Metrics reports that clients pushed (KIP-714), and the clients' software, limits and polls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kohort.coordinator.journal import (
 )
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.model import TopicPartition
-from kohort.results.console import CausesSoftware, ClientTold, ConsoleClients, SoftwareOffender
+from kohort.results.console import CausesSoftware, ClientRow, ConsoleClients, SoftwareOffender
 from kohort.watch.asking import ADMIN_MS
 
 if TYPE_CHECKING:
@@ -32,14 +32,17 @@ if TYPE_CHECKING:
 POLL_MS: Final = 200
 READ_S: Final = 10.0
 BACK_MS: Final = 900_000
-"""What clients of members pushed is looked for so far back."""
+"""Age up to which client metrics of members are read, in ms."""
 
 
 def read_reports(
     consumer_with: Callable[[Mapping[str, Any]], Consumer], admin: Admin, back_ms: int
 ) -> list[ClientReport] | None:
-    """Return the last report of each client within ``back_ms``, the latest first; None if the cluster keeps none.
-    Raises ApiError, ApiTimeout."""
+    """Return the last report of each client within ``back_ms``, the newest first; None if the cluster has no such
+    topic.
+
+    Raises ApiError, ApiTimeout.
+    """
     from kohort.telemetry.report import REPORT_OPTIONS, TOPIC, ReportReader
 
     described = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)
@@ -57,7 +60,7 @@ def read_reports(
             consumer.seek(tp, ends[tp] if at is None else at.offset)
         while any(consumer.position(tp, timeout_ms=ADMIN_MS) < ends[tp] for tp in partitions):
             if time.monotonic() > deadline:
-                raise ApiTimeout(f"what clients pushed could not be read within {READ_S:.0f} s: ask for a shorter time")
+                raise ApiTimeout(f"cannot read the client metrics within {READ_S:.0f} s: request a shorter time")
             for record in consumer.poll(POLL_MS):
                 reader.add(record.value)
     return sorted(reader.by_instance.values(), key=lambda report: -report.at_ms)
@@ -69,8 +72,8 @@ def software_of(report: ClientReport) -> str | None:
 
 LAST_POLL_S: Final = "org.apache.kafka.consumer.last.poll.seconds.ago"
 LONGEST_POLL_GAP: Final = "org.apache.kafka.consumer.time.between.poll.max"
-PUSHES_NOTHING: Final = "its client pushes no metrics (KIP-714): kohort client-metrics set asks for them"
-NO_LIMITS: Final = "the journal does not have what it said when it joined"
+PUSHES_NOTHING: Final = "its client pushes no metrics (KIP-714): request them with kohort client-metrics set"
+NO_LIMITS: Final = "the journal does not have its join"
 
 
 class ClientLimits(NamedTuple):
@@ -78,31 +81,31 @@ class ClientLimits(NamedTuple):
     rebalance_timeout_ms: int | None
 
 
-class ToldByJournal(NamedTuple):
-    """Last journaled limits, vitals and software, by member id."""
+class JournaledClients(NamedTuple):
+    """Last journaled limits, metrics and software, by member id."""
 
     limits: dict[str, ClientLimits]
     said: dict[str, MemberMetrics]
     software: dict[str, str]
 
 
-def clients_told(
+def client_rows(
     group: str,
     members: Iterable[MemberRef],
     entries: Sequence[JournalEntry],
     reports: Sequence[ClientReport] | None,
     why_no_reports: str,
 ) -> ConsoleClients:
-    """Describe the client of each member. ``reports`` is None if there are none."""
-    known = told_by_journal(entries)
+    """Describe the client of each member. ``reports`` is None without the topic of reports."""
+    known = journaled_clients(entries)
     rows = [_client(group, member, known, reports, why_no_reports) for member in members]
     return ConsoleClients(group=group, clients=rows)
 
 
-def told_by_journal(entries: Sequence[JournalEntry]) -> ToldByJournal:
-    found = ToldByJournal({}, {}, software_told(entries))
+def journaled_clients(entries: Sequence[JournalEntry]) -> JournaledClients:
+    found = JournaledClients({}, {}, journaled_software(entries))
     for entry in entries:
-        for member_id, limits, vitals in _told(entry):
+        for member_id, limits, vitals in _journaled(entry):
             if limits is not None:
                 found.limits[member_id] = limits
             if vitals is not None and vitals.client_metrics is not None:
@@ -110,8 +113,8 @@ def told_by_journal(entries: Sequence[JournalEntry]) -> ToldByJournal:
     return found
 
 
-def software_told(entries: Iterable[JournalEntry]) -> dict[str, str]:
-    """Return the software of members (KIP-511), by member id."""
+def journaled_software(entries: Iterable[JournalEntry]) -> dict[str, str]:
+    """Return the client software of members (KIP-511), by member id."""
     found = {}
     for entry in entries:
         about = entry.cause if isinstance(entry, EpochRaised) else entry
@@ -122,7 +125,7 @@ def software_told(entries: Iterable[JournalEntry]) -> dict[str, str]:
     return found
 
 
-def _told(entry: JournalEntry) -> Iterator[tuple[str, ClientLimits | None, Vitals | None]]:
+def _journaled(entry: JournalEntry) -> Iterator[tuple[str, ClientLimits | None, Vitals | None]]:
     if isinstance(entry, GenerationSeen):
         for seen in entry.members:
             yield seen.who.member_id, ClientLimits(seen.session_timeout_ms, seen.rebalance_timeout_ms), None
@@ -142,8 +145,8 @@ def _told(entry: JournalEntry) -> Iterator[tuple[str, ClientLimits | None, Vital
 
 
 def _client(
-    group: str, member: MemberRef, known: ToldByJournal, reports: Sequence[ClientReport] | None, why_no_reports: str
-) -> ClientTold:
+    group: str, member: MemberRef, known: JournaledClients, reports: Sequence[ClientReport] | None, why_no_reports: str
+) -> ClientRow:
     from kohort.telemetry.report import report_of_member
 
     report = report_of_member(reports or (), group, member.member_id, member.client_id, member.host)
@@ -162,7 +165,7 @@ def _client(
         "limits": None if limits is not None else NO_LIMITS,
         "polls": None if polled_ms is not None else (why if at_ms is None else "its library does not measure it"),
     }
-    return ClientTold(
+    return ClientRow(
         member_id=member.member_id,
         software=software,
         session_timeout_ms=None if limits is None else limits.session_timeout_ms,
@@ -175,35 +178,39 @@ def _client(
 
 
 MOST: Final = 20
-"""Of them are told."""
-NOBODY: Final = "it began with no member in particular"
-NO_PUSH: Final = "its client pushed no metrics within the last hour (KIP-714): kohort client-metrics set asks for them"
-NOT_SAID: Final = f"the journal does not have it, and {NO_PUSH}"
+"""Maximum of reported client software."""
+NO_TRIGGER: Final = "no single member triggered it"
+NO_PUSH: Final = (
+    "its client pushed no metrics within the last hour (KIP-714): request them with kohort client-metrics set"
+)
+NOT_JOURNALED: Final = f"the journal does not have it, and {NO_PUSH}"
 NOT_NAMED: Final = "its client did not name its software"
 
 
-def offending_software(
+def software_of_triggers(
     rebalances: Iterable[RebalanceFinding],
     journal: Mapping[str, Mapping[str, str]],
     reports: Sequence[ClientReport] | None,
     why_no_reports: str,
 ) -> CausesSoftware:
-    """Count the rebalances by software of the triggering member: from the journal, else from client metrics.
-    ``reports`` is None if there are none."""
+    """Count rebalances by the software of the triggering member, from the journal, else from client metrics.
+
+    ``reports`` is None without the topic of reports.
+    """
     causes: Mapping[str, Counter[str]] = defaultdict(Counter)
     unknown: Counter[str] = Counter()
     by_group: Mapping[str | None, list[ClientReport]] = defaultdict(list)
     for report in reports or ():
         by_group[report.group].append(report)
-    for this in rebalances:
-        of_group = None if reports is None else by_group.get(this.group, [])
-        software, why = _told_by_journal(this, journal), ""
+    for rebalance in rebalances:
+        of_group = None if reports is None else by_group.get(rebalance.group, [])
+        software, why = _software_in_journal(rebalance, journal), ""
         if software is None:
-            software, why = _pushed(this, of_group, why_no_reports)
+            software, why = _pushed(rebalance, of_group, why_no_reports)
         if software is None:
             unknown[why] += 1
         else:
-            causes[software][this.cause] += 1
+            causes[software][rebalance.cause] += 1
     worst = sorted(causes, key=lambda software: (-causes[software].total(), software))[:MOST]
     return CausesSoftware(
         software=[
@@ -216,25 +223,25 @@ def offending_software(
     )
 
 
-def lacks_software(this: RebalanceFinding, journal: Mapping[str, Mapping[str, str]]) -> bool:
-    return this.trigger is not None and _told_by_journal(this, journal) is None
+def lacks_software(rebalance: RebalanceFinding, journal: Mapping[str, Mapping[str, str]]) -> bool:
+    return rebalance.trigger is not None and _software_in_journal(rebalance, journal) is None
 
 
-def _told_by_journal(this: RebalanceFinding, journal: Mapping[str, Mapping[str, str]]) -> str | None:
-    return None if this.trigger is None else journal.get(this.group, {}).get(this.trigger.member_id)
+def _software_in_journal(rebalance: RebalanceFinding, journal: Mapping[str, Mapping[str, str]]) -> str | None:
+    return None if rebalance.trigger is None else journal.get(rebalance.group, {}).get(rebalance.trigger.member_id)
 
 
 def _pushed(
-    this: RebalanceFinding, reports: Sequence[ClientReport] | None, why_no_reports: str
+    rebalance: RebalanceFinding, reports: Sequence[ClientReport] | None, why_no_reports: str
 ) -> tuple[str | None, str]:
     from kohort.telemetry.report import report_of_member
 
-    who = this.trigger
+    who = rebalance.trigger
     if who is None:
-        return None, NOBODY
+        return None, NO_TRIGGER
     if reports is None:
         return None, why_no_reports
-    report = report_of_member(reports, this.group, who.member_id, who.client_id, who.host)
+    report = report_of_member(reports, rebalance.group, who.member_id, who.client_id, who.host)
     if report is None:
-        return None, NO_PUSH if this.origin == "inferred" else NOT_SAID
+        return None, NO_PUSH if rebalance.origin == "inferred" else NOT_JOURNALED
     return software_of(report), NOT_NAMED

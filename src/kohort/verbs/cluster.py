@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 STOPPED: Final = "kohort.stopped.nodes"
-NOBODY: Final = -1
-FACTS: Final = {
+NO_LEADER: Final = -1
+STATISTICS: Final = {
     "loads": "kohort.node.group.loads",
     "load_avg_ms": "kohort.node.group.load.avg.ms",
     "load_max_ms": "kohort.node.group.load.max.ms",
     "late_ms": "kohort.node.late.ms",
     "late_max_ms": "kohort.node.late.max.ms",
 }
-"""What a node of ours says of itself, by the field that has it."""
+"""Configuration options in which a kohort node reports its statistics, by field of NodeRow."""
 
 
-def nodes_of(admin: Admin) -> tuple[list[NodeRow], int]:
-    """Return the nodes, stopped ones too, and the number of partitions without a leader."""
+def node_rows(admin: Admin) -> tuple[list[NodeRow], int]:
+    """Return all nodes, also stopped ones, and the number of partitions without a leader."""
     described = admin.describe_cluster(timeout_ms=ADMIN_MS)
     topics = all_topics(admin)
     stopped = stopped_nodes(admin) or []
     leads = Counter(p.leader_id for topic in topics for p in topic.partitions)
     groups = Counter(p.leader_id for topic in topics if topic.name == OFFSETS_TOPIC for p in topic.partitions)
-    facts = {node.node_id: _facts(admin, node.node_id) for node in described.nodes}
+    statistics = {node.node_id: _statistics(admin, node.node_id) for node in described.nodes}
     found = [
         NodeRow(
-            **facts[node.node_id],
+            **statistics[node.node_id],
             node=node.node_id,
             address=f"{node.host}:{node.port}",
             state="up",
@@ -59,21 +59,21 @@ def nodes_of(admin: Admin) -> tuple[list[NodeRow], int]:
         )
         for n in stopped
     ]
-    return found, leads[NOBODY]
+    return found, leads[NO_LEADER]
 
 
-def _facts(admin: Admin, node_id: int) -> dict[str, Any]:
-    """Return the figures of a node, or why they are unknown."""
+def _statistics(admin: Admin, node_id: int) -> dict[str, Any]:
+    """Return the statistics of a node, or the reason why they are unknown."""
     from kohort.client.admin.model import ConfigResource
 
     node = ConfigResource("broker", str(node_id))
     try:
-        told = admin.describe_configs([node], names=FACTS.values(), timeout_ms=ADMIN_MS)[node]
+        options = admin.describe_configs([node], names=STATISTICS.values(), timeout_ms=ADMIN_MS)[node]
     except KohortError as error:
-        return {"unknown": f"it could not be asked: {error}"}
-    if not told.keys() & set(FACTS.values()):
-        return {"unknown": "it is no kohort broker, or an older one: Apache Kafka tells that by JMX alone"}
-    return {field: _number(told[name].value) if name in told else None for field, name in FACTS.items()}
+        return {"unknown": f"it did not answer: {error}"}
+    if not options.keys() & set(STATISTICS.values()):
+        return {"unknown": "not a kohort broker, or an old one: Apache Kafka reports this by JMX only"}
+    return {field: _number(options[name].value) if name in options else None for field, name in STATISTICS.items()}
 
 
 def _number(text: str | None) -> int | None:
@@ -87,17 +87,17 @@ def all_topics(admin: Admin) -> list[TopicDescription]:
 
 
 def stopped_nodes(admin: Admin) -> list[int] | None:
-    """Return the stopped nodes; None if the cluster has no such option."""
+    """Return the stopped nodes; None if the brokers have no option ``kohort.stopped.nodes``."""
     from kohort.client.admin.model import ConfigResource
 
-    everyone = ConfigResource("broker", "")
-    entries = admin.describe_configs([everyone], timeout_ms=ADMIN_MS)
-    if everyone in entries.errors or STOPPED not in entries[everyone]:
+    all_brokers = ConfigResource("broker", "")
+    entries = admin.describe_configs([all_brokers], timeout_ms=ADMIN_MS)
+    if all_brokers in entries.errors or STOPPED not in entries[all_brokers]:
         return None
-    return [int(text) for text in (entries[everyone][STOPPED].value or "").split(",") if text]
+    return [int(text) for text in (entries[all_brokers][STOPPED].value or "").split(",") if text]
 
 
-def topic_about(admin: Admin, topic: TopicDescription) -> TopicAbout:
+def describe_topic(admin: Admin, topic: TopicDescription) -> TopicAbout:
     from kohort.client.admin.model import ConfigResource
 
     partitions = [TopicPartition(topic.name, p.partition) for p in topic.partitions]

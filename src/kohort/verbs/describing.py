@@ -1,4 +1,4 @@
-"""Groups as values: whole, for ``kohort group describe``, and in a row each, for ``kohort groups``."""
+"""Results of ``kohort group describe`` and ``kohort groups``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def described(
     coordinator: str | None,
     status: GroupFinding | None = None,
 ) -> GroupDescribed:
-    """Return a group whose members ``about`` has, and whose offsets ``snapshot`` has."""
+    """Describe a group: members from ``about``, offsets from ``snapshot``."""
     owners = {tp: member for member in about.members for tp in member.assignment}
     partitions = [
         _partition_row(p, owners.get(p.partition))
@@ -119,7 +119,7 @@ def _sum(values: Iterable[N | None]) -> N | None:
 def _unowned(
     about: GroupDescription, snapshot: GroupSnapshot, owners: Mapping[TopicPartition, object]
 ) -> list[TopicPartition]:
-    """Return the partitions that members of a stable group subscribe to, and that none owns."""
+    """Return the subscribed partitions of a stable group that no member owns."""
     if about.state != "Stable":
         return []
     topics = {topic for member in about.members for topic in member.topics}
@@ -128,7 +128,7 @@ def _unowned(
 
 
 def topic_rows(found: GroupFinding) -> list[TopicLagRow]:
-    """Return the lag by topic, the largest first, of the topics that members subscribe to."""
+    """Return the lag of each subscribed topic, the largest first."""
     by_topic: dict[str, list[PartitionFinding]] = {}
     for one in found.partitions:
         if one.blame != "not_subscribed":

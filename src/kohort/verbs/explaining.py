@@ -1,4 +1,4 @@
-"""What a cause of rebalances, a pattern, or an error code of Kafka's means."""
+"""Explanations of causes of rebalances, patterns, and Kafka's error codes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def explained(word: str) -> Explained:
     from kohort.insight.catalogue import find_cause_entry, find_error, suggestion
 
     if (entry := find_cause_entry(word)) is not None:
-        return Explained(cause=cause_told(entry))
+        return Explained(cause=cause_explained(entry))
     if (code := find_error(word)) is not None:
-        return Explained(error=error_told(code))
-    raise NothingThere(f"no cause and no error of Kafka's is called {printable(word, 60)!r}{suggestion(word)}")
+        return Explained(error=error_explained(code))
+    raise NothingThere(f"unknown cause or Kafka error {printable(word, 60)!r}{suggestion(word)}")
 
 
-def cause_told(entry: CauseEntry) -> CauseExplained:
+def cause_explained(entry: CauseEntry) -> CauseExplained:
     about = asdict(entry)
     about["look_alikes"] = [{"cause": code, "difference": difference} for code, difference in entry.look_alikes]
     return msgspec.convert(about, CauseExplained)
 
 
-def error_told(code: ErrorCode) -> ErrorExplained:
+def error_explained(code: ErrorCode) -> ErrorExplained:
     from kohort.insight.catalogue import explain_error
 
     about = {"name": code.name, "code": int(code), "retriable": code.retriable, **asdict(explain_error(code))}

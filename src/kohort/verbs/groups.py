@@ -1,4 +1,4 @@
-"""Groups as commands need them: descriptions, members to remove, offsets to delete, rows of a listing."""
+"""Group functions of commands: describe, remove members, find log ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def describe(admin: Admin, group_id: str) -> GroupDescription:
-    """Return the group. Raises NothingThere, with the nearest name."""
+    """Return a group. Raises NothingThere, with the nearest name."""
     found = described_or_none(admin, group_id)
     if found is None:
         raise no_such_group(admin, group_id)
@@ -37,7 +37,7 @@ def is_missing(error: KohortError | None) -> bool:
 
 
 def no_such_group(admin: Admin, group_id: str) -> KohortError:
-    """Return the error of a missing group, with the nearest name. Raises KohortError for another type of group."""
+    """Return the error for a missing group, with the nearest name. Raises KohortError for another group type."""
     listed = {g.group_id: g.group_type for g in admin.list_groups(timeout_ms=ADMIN_MS)}
     names = list(listed)
     check_described(group_id, listed.get(group_id, ""))
@@ -46,13 +46,12 @@ def no_such_group(admin: Admin, group_id: str) -> KohortError:
 
 
 def check_described(group_id: str, group_type: str) -> None:
-    """Raise KohortError for a type such as share groups (KIP-932)."""
+    """Raise KohortError for an unsupported group type, such as share groups (KIP-932)."""
     if group_type not in ("", "classic", "consumer"):
         raise KohortError(f"group {group_id!r} is a {group_type} group; only classic and consumer groups are described")
 
 
 def check_inactive(group: GroupDescription, verb: str) -> None:
-    """Raise RefusedByState if the group has members."""
     if group.members:
         raise RefusedByState(
             f"group {group.group_id!r} is {group.state} and cannot be {verb} while it has members: "
@@ -66,7 +65,7 @@ def names_of_members(group: GroupDescription, *, most: int = 3) -> str:
 
 
 def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
-    """Return the first or last offsets of existing partitions. Raises other errors."""
+    """Return the first or last offsets of existing partitions. Raises errors other than missing partitions."""
     results = admin.list_offsets(dict.fromkeys(partitions, which), timeout_ms=ADMIN_MS)
     for error in results.errors.values():
         if not isinstance(error, ApiError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -74,8 +73,8 @@ def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> d
     return {tp: results[tp].offset for tp in results if tp not in results.errors}
 
 
-def members_named(about: GroupDescription, names: Sequence[str]) -> list[MemberDescription]:
-    """Return members by member id or instance id. Raises NothingThere."""
+def find_members(about: GroupDescription, names: Sequence[str]) -> list[MemberDescription]:
+    """Find members by member id or instance id. Raises NothingThere."""
     by_id = {m.member_id: m for m in about.members}
     by_instance = {m.group_instance_id: m for m in about.members if m.group_instance_id is not None}
     known = {**by_id, **by_instance}
@@ -89,7 +88,7 @@ def members_named(about: GroupDescription, names: Sequence[str]) -> list[MemberD
 def remove_members(
     admin: Admin, group_id: str, chosen: Sequence[MemberDescription], reason: str
 ) -> tuple[list[MemberDescription], Results[str, None]]:
-    """Remove members; return those that left, and the results with the errors of the others."""
+    """Remove members; return the removed ones, and the results with errors."""
     static = [m.group_instance_id for m in chosen if m.group_instance_id is not None]
     dynamic = [m.member_id for m in chosen if m.group_instance_id is None]
     results = admin.remove_group_members(

@@ -1,4 +1,4 @@
-"""Offsets of a group: targets by the rules of Kafka's own tool, plans in files, reset and clone."""
+"""Offsets of a group: reset by the rules of Kafka's own tool, plans in CSV files, clone."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 Offsets = Mapping[TopicPartition, int]
 FilePlan = Mapping[str, dict[TopicPartition, int]]
-"""By group; under the empty name what is for the one group that is reset."""
+"""Offsets by group; the empty name stands for the only group of a reset."""
 INT64_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A target: the option's name without dashes, its value (a time in ms), or the plan of a file."""
+class OffsetTarget:
+    """A target of a reset: an option's name without dashes, its value (or time in ms), or the plan of a file."""
 
     name: str
     value: int = 0
@@ -36,9 +36,9 @@ class Way:
 
 
 def offsets_for(
-    admin: Admin, way: Way, group_id: str, committed: Offsets, partitions: Sequence[TopicPartition]
+    admin: Admin, way: OffsetTarget, group_id: str, committed: Offsets, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the new offsets, sorted. Raises NothingThere, RefusedByState."""
+    """Return the new offsets, sorted by partition. Raises NothingThere, RefusedByState."""
     if way.name == "from-file":
         return within(admin, way.plan.get(group_id) or way.plan.get("", {}))
     if way.name in ("to-earliest", "to-latest"):
@@ -51,21 +51,21 @@ def offsets_for(
     if way.name == "shift-by":
         for tp in partitions:
             if tp not in committed:
-                raise RefusedByState(f"{tp} cannot be shifted: group {group_id!r} has committed nothing for it")
+                raise RefusedByState(f"cannot shift {tp}: group {group_id!r} has no committed offset for it")
         shifted = {tp: min(max(committed[tp] + way.value, 0), INT64_MAX) for tp in partitions}
         return within(admin, shifted)
     return first_after(admin, partitions, way.value)
 
 
 def within(admin: Admin, targets: Offsets) -> dict[TopicPartition, int]:
-    """Move targets to the nearest offset of the log."""
+    """Limit offsets to the range of the log."""
     starts, ends = ends_of(admin, targets, "earliest"), ends_of(admin, targets, "latest")
     existing(targets, ends)
     return {tp: min(max(targets[tp], starts[tp]), ends[tp]) for tp in sorted(targets)}
 
 
 def first_after(admin: Admin, partitions: Sequence[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
-    """Return the first record of that time or later, else the log end."""
+    """Return the offset of the first record at or after a time, else the log end."""
     ends = existing(partitions, ends_of(admin, partitions, "latest"))
     found = admin.list_offsets(dict.fromkeys(partitions, at_ms), timeout_ms=ADMIN_MS).check()
     return {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp] for tp in ends}
@@ -76,11 +76,11 @@ def existing(wanted: Iterable[TopicPartition], found: Offsets) -> dict[TopicPart
     missing = sorted(set(wanted) - set(found))
     if missing:
         names = ", ".join(str(tp) for tp in missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise NothingThere(f"{names}: no such partition")
+        raise NothingThere(f"{names}: the partition does not exist")
     return {tp: found[tp] for tp in sorted(found)}
 
 
-def partitions_named(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
+def parse_partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
     """Parse ``TOPIC`` and ``TOPIC:0,3``. Raises NothingThere, UsageError."""
     wanted: dict[TopicPartition, None] = {}
     for text in topics:
@@ -104,7 +104,7 @@ def parse_numbers(text: str, numbers: str) -> list[int]:
 
 
 def parse_time(text: str) -> int:
-    """Return an ISO 8601 time in milliseconds, by default in UTC. Raises UsageError."""
+    """Parse an ISO 8601 time, by default UTC; return ms. Raises UsageError."""
     try:
         at = dt.datetime.fromisoformat(text)
         at = at.replace(tzinfo=dt.UTC) if at.tzinfo is None else at
@@ -112,16 +112,16 @@ def parse_time(text: str) -> int:
     except (ValueError, OverflowError):
         at_ms = -1
     if at_ms < 0:
-        raise UsageError(f"{text!r} is no time such as 2026-11-20T08:00:00")
+        raise UsageError(f"{text!r}: expected a time such as 2026-11-20T08:00:00")
     return at_ms
 
 
 SHOWN: Final = 80
-"""Characters of a line of a file that an error repeats."""
+"""Maximum of characters of a CSV line in an error."""
 
 
 def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, int]]:
-    """Parse lines of ``[group,]topic,partition,offset``. Raises UsageError with the number of a malformed line."""
+    """Parse CSV lines ``[group,]topic,partition,offset``. Raises UsageError with the line number."""
     plan: dict[str, dict[TopicPartition, int]] = {}
     for number, row in enumerate(_rows_of(text), 1):
         if not row:
@@ -129,12 +129,12 @@ def read_plan(text: str, *, one_group: bool) -> dict[str, dict[TopicPartition, i
         cells = ["", *row] if len(row) == 3 and one_group else row
         figures = [cell.strip() for cell in cells[2:]]
         if len(cells) != 4 or not all(f.isascii() and f.isdecimal() and len(f) < 19 for f in figures):
-            what = (
+            expected = (
                 "topic,partition,offset or group,topic,partition,offset"
                 if one_group
                 else ("group,topic,partition,offset")
             )
-            raise UsageError(f"line {number}: {','.join(row)[:SHOWN]!r}: expected {what}")
+            raise UsageError(f"line {number}: {','.join(row)[:SHOWN]!r}: expected {expected}")
         plan.setdefault(cells[0], {})[TopicPartition(cells[1], int(figures[0]))] = int(figures[1])
     return plan
 
@@ -143,7 +143,7 @@ def _rows_of(text: str) -> list[list[str]]:
     try:
         return list(csv.reader(io.StringIO(text)))
     except csv.Error as error:  # a field of 128 KiB, a NUL
-        raise UsageError(f"no CSV: {error}") from None
+        raise UsageError(f"invalid CSV: {error}") from None
 
 
 def export_text(offsets: Mapping[str, Offsets], *, one_group: bool) -> str:
@@ -157,25 +157,25 @@ def export_text(offsets: Mapping[str, Offsets], *, one_group: bool) -> str:
 
 @dataclass(slots=True)
 class Moved:
-    """Offsets of a group before and after; ``about`` is None for a group that does not exist."""
+    """Offsets of a group before and after; ``about`` is None if the group does not exist."""
 
     before: Mapping[TopicPartition, int]
     after: dict[TopicPartition, int]
     about: GroupDescription | None
     failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
-    """Partitions that stay where they are, since the coordinator refused them."""
+    """Errors of partitions that the coordinator refused to change."""
     gone: Sequence[TopicPartition] = ()
-    """Partitions that stay where they are, since they do not exist any more."""
+    """Committed partitions that do not exist any more."""
     with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """``after`` with the metadata of the group that offsets are cloned from."""
+    """``after`` with the metadata of the source group of a clone."""
 
     @property
     def written(self) -> Mapping[TopicPartition, int | OffsetAndMetadata]:
         return self.with_metadata or self.after
 
 
-def move(admin: Admin, group_id: str, topics: Sequence[str], way: Way, *, execute: bool) -> Moved:
-    """Plan the offsets of a group, or commit them with ``execute``. Raises NothingThere, RefusedByState."""
+def move(admin: Admin, group_id: str, topics: Sequence[str], way: OffsetTarget, *, execute: bool) -> Moved:
+    """Plan new offsets of a group; commit them with ``execute``. Raises NothingThere, RefusedByState."""
     about = described_or_none(admin, group_id)
     if about is None and not topics and way.name != "from-file":
         raise no_such_group(admin, group_id)
@@ -190,15 +190,15 @@ def move(admin: Admin, group_id: str, topics: Sequence[str], way: Way, *, execut
         committed = {tp: at.offset for tp in found if (at := found[tp]) is not None}
     gone: list[TopicPartition] = []
     if topics:
-        partitions = partitions_named(admin, topics)
+        partitions = parse_partitions(admin, topics)
     else:
         partitions = sorted(ends_of(admin, committed, "latest"))
         gone = sorted(set(committed) - set(partitions))
         if not partitions and way.name != "from-file":
-            raise NothingThere(f"group {group_id!r} has committed nothing: name a --topic")
+            raise NothingThere(f"group {group_id!r} has no committed offsets: set --topic")
     after = offsets_for(admin, way, group_id, committed, partitions)
     if not after:
-        raise NothingThere(f"the file says nothing of group {group_id!r}")
+        raise NothingThere(f"the file has no offsets for group {group_id!r}")
     failed = admin.alter_group_offsets(group_id, after, check=False, timeout_ms=ADMIN_MS).errors if execute else {}
     return Moved(committed, after, about, failed, gone)
 
@@ -222,15 +222,17 @@ def moved_rows(moved: Mapping[str, Moved]) -> list[MovedPartition]:
 
 
 def clone_offsets(admin: Admin, source: str, target: str, *, execute: bool) -> Moved:
-    """Plan to copy the offsets of ``source`` with their metadata, or commit them with ``execute``. Raises
-    UsageError, NothingThere, RefusedByState."""
+    """Plan to copy the offsets and metadata of ``source``; commit them with ``execute``.
+
+    Raises UsageError, NothingThere, RefusedByState.
+    """
     if source == target:
         raise UsageError(f"{source!r} and {target!r} are the same group")
     describe(admin, source)
     found = admin.list_group_offsets(source, timeout_ms=ADMIN_MS).check()
     given = {tp: at for tp in sorted(found) if (at := found[tp]) is not None}
     if not given:
-        raise NothingThere(f"group {source!r} has committed nothing")
+        raise NothingThere(f"group {source!r} has no committed offsets")
     about = described_or_none(admin, target)
     before = admin.list_group_offsets(target, timeout_ms=ADMIN_MS).check() if about is not None else {}
     if execute and about is not None and about.members:
@@ -248,7 +250,7 @@ def deleted_rows(partitions: Iterable[TopicPartition], committed: Mapping[TopicP
 
 
 def committed_of(committed: Iterable[TopicPartition], topics: Sequence[str]) -> list[TopicPartition]:
-    """Return the committed partitions that ``--topic`` names. Raises UsageError."""
+    """Return the committed partitions that ``--topic`` selects. Raises UsageError."""
     chosen: set[TopicPartition] = set()
     for text in topics:
         name, _, numbers = text.partition(":")

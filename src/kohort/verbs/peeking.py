@@ -1,4 +1,4 @@
-"""The records around an offset: what a stuck partition is stuck at. Nothing is committed and nobody is disturbed."""
+"""Read the records around a committed offset, without joining the group and without commits."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ PEEK_OPTIONS: Final = {
     "auto.offset.reset": "earliest",
     "isolation.level": "read_uncommitted",
 }
-"""Whatever a file of options says: what an open transaction holds back is what people look for."""
+"""Override the user's options: records of open transactions must be visible."""
 
 
-def where_it_is(admin: Admin, group_id: str, partition: TopicPartition) -> Ends:
+def position_of(admin: Admin, group_id: str, partition: TopicPartition) -> Ends:
     """Return the committed offset and both ends of the log. Raises NothingThere."""
     describe(admin, group_id)
     starts, ends = ends_of(admin, [partition], "earliest"), ends_of(admin, [partition], "latest")
     if partition not in ends:
-        raise NothingThere(f"{partition}: no such partition")
+        raise NothingThere(f"{partition}: the partition does not exist")
     at = admin.list_group_offsets(group_id, [partition], timeout_ms=ADMIN_MS)[partition]
     if at is None:
-        raise NothingThere(f"group {group_id!r} has committed nothing for {partition}")
+        raise NothingThere(f"group {group_id!r} has no committed offset for {partition}")
     return Ends(at.offset, starts[partition], ends[partition])
 
 
 def read_between(consumer: Consumer, partition: TopicPartition, first: int, behind: int) -> list[Record]:
-    """Return the records of a range; compaction may have removed some."""
+    """Return the records of an offset range, without compacted ones."""
     consumer.assign([partition])
     consumer.seek(partition, first)
     found: list[Record] = []
@@ -49,7 +49,7 @@ def read_between(consumer: Consumer, partition: TopicPartition, first: int, behi
     while consumer.position(partition, timeout_ms=ADMIN_MS) < behind:
         found += [r for r in consumer.poll(POLL_MS, max_records=behind - first) if r.offset < behind]
         if time.monotonic() > deadline:
-            raise ApiTimeout(f"{partition} could not be read up to {behind} within {ADMIN_MS // 1000} s")
+            raise ApiTimeout(f"cannot read {partition} up to {behind} within {ADMIN_MS // 1000} s")
     return found
 
 
@@ -62,7 +62,7 @@ class Ends(NamedTuple):
 
 
 def peek(consumer_with: ConsumerWith, group: str, partition: TopicPartition, ends: Ends, around: range) -> GroupPeek:
-    """Read the records ``around`` the committed offset: from its start before it to its stop after it."""
+    """Read the records ``around`` the committed offset: from ``start`` before it to ``stop`` after it."""
     first, behind = max(ends.start, ends.committed + around.start), min(ends.end, ends.committed + around.stop)
     with consumer_with(PEEK_OPTIONS) as consumer:
         records = read_between(consumer, partition, first, behind) if first < behind else []
@@ -77,13 +77,13 @@ def peek(consumer_with: ConsumerWith, group: str, partition: TopicPartition, end
     )
 
 
-def read_word(offset: int, committed: int) -> str:
+def read_state(offset: int, committed: int) -> str:
     return "yes" if offset < committed else ("next" if offset == committed else "no")
 
 
 def peeked(record: Record, committed: int) -> PeekedRecord:
     return PeekedRecord(
-        read=read_word(record.offset, committed),
+        read=read_state(record.offset, committed),
         offset=record.offset,
         timestamp_ms=None if record.timestamp_ms < 0 else record.timestamp_ms,
         key=text_of(record.key),

@@ -1,4 +1,4 @@
-"""Where a declared pipeline stands: lag of its sources, its last micro-batches, its last run."""
+"""State of a declared pipeline: lag of its sources, last micro-batches, last run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from kohort.errors import KohortError
-from kohort.results.pipelines import PipelineBatch, PipelineSource, PipelineStands, RunningPipeline
+from kohort.results.pipelines import PipelineBatch, PipelineSource, PipelineStatus, RunningPipeline
 
 if TYPE_CHECKING:
     from kohort.spark.pipeline.definition import Pipeline
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 5
 
 
-def pipeline_stands(file: Path) -> PipelineStands:
+def pipeline_status(file: Path) -> PipelineStatus:
     from kohort.spark.pipeline.ledger import last_run
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import current_run
@@ -30,7 +30,7 @@ def pipeline_stands(file: Path) -> PipelineStands:
         sources = [source_lag(source).as_json() for source in found.sources]
     except KohortError as error:
         problem = str(error)
-    return PipelineStands(
+    return PipelineStatus(
         name=found.name,
         sources=msgspec.convert(sources, list[PipelineSource]),
         last_run=last_run(found),
@@ -41,7 +41,7 @@ def pipeline_stands(file: Path) -> PipelineStands:
 
 
 def batches_of(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """Return the last micro-batches, the newest last."""
+    """Return the last micro-batches, oldest first."""
     from kohort.spark.pipeline.ledger import Entry
 
     files = sorted((pipeline.state / "ledger").glob("*.json"))[-_SHOWN:]

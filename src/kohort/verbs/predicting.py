@@ -1,4 +1,4 @@
-"""What a change would do to a group, as it is asked for in words: members by their names, topics with their counts."""
+"""Predict the effect of a change of a group: parse the options of ``kohort group what-if``, run the prediction."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ if TYPE_CHECKING:
     from kohort.insight.what_if.scenario import Assumptions, Scenario
 
 MOST_PARTITIONS: Final = 100_000
-MOST_NEWCOMERS: Final = 1_000
+MOST_NEW_MEMBERS: Final = 1_000
 MOST_NAMES: Final = 100
-"""Of members that go, or of topics that grow."""
+"""Maximum of removed or killed members, or of grown topics."""
 
 
 def predict(
     snapshots: Sequence[GroupSnapshot],
     racks: Racks,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
     assume: Assumptions,
     *,
     compare: bool = False,
 ) -> GroupWhatIf:
-    """Predict a change of the sampled group; ``asked``: options of ``kohort group what-if`` by name. Raises
-    UsageError."""
+    """Predict a change of the sampled group; ``options`` are those of ``kohort group what-if`` by name.
+
+    Raises UsageError.
+    """
     from kohort.insight.lag import lag_of
     from kohort.insight.what_if.draining import flow_of
     from kohort.insight.what_if.predict import Surroundings, what_if
 
-    check_scenario(asked)
+    check_scenario(options)
     snapshot = snapshots[-1]
-    rates = partial(flow_of, lag_of(snapshots), in_per_s=asked["in_rate"], drain_per_s=asked["drain_rate"])
-    scenario, around = scenario_of(snapshot, asked), Surroundings(racks, rates)
+    rates = partial(flow_of, lag_of(snapshots), in_per_s=options["in_rate"], drain_per_s=options["drain_rate"])
+    scenario, around = scenario_of(snapshot, options), Surroundings(racks, rates)
     return GroupWhatIf(
         group=snapshot.group,
         prediction=what_if(snapshot, scenario, assume, around),
@@ -48,37 +50,37 @@ def predict(
     )
 
 
-def check_scenario(asked: Mapping[str, Any]) -> None:
-    if asked["static"] and not (asked["add"] or asked["rolling_restart"]):
-        raise UsageError("--static goes with --add or --rolling-restart")
-    if asked["rolling_restart"] and (asked["add"] or asked["remove"] or asked["kill"]):
-        raise UsageError("--rolling-restart does not go with --add, --remove or --kill")
-    if asked["add"] is not None and not 1 <= asked["add"] <= MOST_NEWCOMERS:
-        raise UsageError(f"--add: expected 1 to {MOST_NEWCOMERS}")
-    if max(len(asked[name]) for name in ("remove", "kill", "partitions")) > MOST_NAMES:
-        raise UsageError(f"--remove, --kill, --partitions: at most {MOST_NAMES} of each")
-    if asked["in_rate"] is not None and not asked["in_rate"] >= 0:
-        raise UsageError("--in-rate: expected records a second")
-    if asked["drain_rate"] is not None and not asked["drain_rate"] > 0:
-        raise UsageError("--drain-rate: expected records a second")
+def check_scenario(options: Mapping[str, Any]) -> None:
+    if options["static"] and not (options["add"] or options["rolling_restart"]):
+        raise UsageError("--static needs --add or --rolling-restart")
+    if options["rolling_restart"] and (options["add"] or options["remove"] or options["kill"]):
+        raise UsageError("--rolling-restart excludes --add, --remove and --kill")
+    if options["add"] is not None and not 1 <= options["add"] <= MOST_NEW_MEMBERS:
+        raise UsageError(f"--add: expected 1 to {MOST_NEW_MEMBERS}")
+    if max(len(options[name]) for name in ("remove", "kill", "partitions")) > MOST_NAMES:
+        raise UsageError(f"--remove, --kill, --partitions: expected at most {MOST_NAMES} of each")
+    if options["in_rate"] is not None and not options["in_rate"] >= 0:
+        raise UsageError("--in-rate: expected records per second")
+    if options["drain_rate"] is not None and not options["drain_rate"] > 0:
+        raise UsageError("--drain-rate: expected records per second")
 
 
-def scenario_of(snapshot: GroupSnapshot, asked: Mapping[str, Any]) -> Scenario:
+def scenario_of(snapshot: GroupSnapshot, options: Mapping[str, Any]) -> Scenario:
     from kohort.insight.what_if.scenario import Scenario
 
     ids = {member.member_id for member in snapshot.members}
     ids |= {m.instance_id for m in snapshot.members if m.instance_id is not None}
     names = (name for n in range(1, 10**9) if (name := f"new-{n}") not in ids)
-    newcomers = [next(names) for _ in range(asked["add"] or 0)]
+    newcomers = [next(names) for _ in range(options["add"] or 0)]
     return Scenario(
-        newcomers=tuple((name, name if asked["static"] else None) for name in newcomers),
-        remove=tuple(dict.fromkeys(_member_id(snapshot, name) for name in asked["remove"])),
-        kill=tuple(_killed(snapshot, text) for text in asked["kill"]),
-        assignor=asked["assignor"],
-        partitions=dict(_count(text) for text in asked["partitions"]),
-        rolling_restart=asked["rolling_restart"],
-        all_static=asked["static"] and asked["rolling_restart"],
-        to_consumer=asked["to_consumer"],
+        newcomers=tuple((name, name if options["static"] else None) for name in newcomers),
+        remove=tuple(dict.fromkeys(_member_id(snapshot, name) for name in options["remove"])),
+        kill=tuple(_killed(snapshot, text) for text in options["kill"]),
+        assignor=options["assignor"],
+        partitions=dict(_count(text) for text in options["partitions"]),
+        rolling_restart=options["rolling_restart"],
+        all_static=options["static"] and options["rolling_restart"],
+        to_consumer=options["to_consumer"],
     )
 
 

@@ -1,4 +1,4 @@
-"""Why something that was asked for cannot be: it is not there, the state of things forbids it, it is not so."""
+"""Errors of commands that have exit codes of their own."""
 
 from __future__ import annotations
 

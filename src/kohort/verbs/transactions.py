@@ -1,8 +1,8 @@
-"""Hanging transactions: partitions have them open, and no coordinator will end them (KIP-664).
+"""Find hanging transactions: open ones that no coordinator will end (KIP-664).
 
-A transaction hangs where its producer has been silent for long, and no transactional id has that producer id, or the
-transaction of that id does not contain the partition. Whoever may not describe a transactional id is not told of it, so
-to him what goes on under it looks as if it hung.
+A transaction hangs if its producer is silent for long, and no transactional id has its producer id, or the transaction
+of that id does not contain the partition. Without the right to describe a transactional id its open transactions look
+like hanging ones.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ class OpenTransaction(NamedTuple):
 
 
 @dataclass(slots=True)
-class HangingFound:
-    """Hanging transactions in ``partitions`` partitions; ``errors``: brokers and coordinators that failed."""
+class HangingTransactions:
+    """Hanging transactions found in ``partitions`` partitions, and errors of brokers and coordinators."""
 
     partitions: int = 0
     transactions: list[HangingTransactionRow] = field(default_factory=list)
     errors: list[KohortError] = field(default_factory=list)
 
 
-def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_ms: float) -> HangingFound:
-    """Return the hanging transactions of these topics, or of all, whose producers are silent for ``silent_ms``.
-    Raises ApiError."""
-    wanted = _partitions_of(admin, topics)
-    found = HangingFound(len(wanted))
+def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_ms: float) -> HangingTransactions:
+    """Return hanging transactions of these topics, or of all, with producers silent for ``silent_ms``. Raises
+    ApiError.
+    """
+    partitions = _partitions_of(admin, topics)
+    found = HangingTransactions(len(partitions))
     suspects = [
         suspect
-        for suspect in _open_in(admin, wanted, found.errors)
+        for suspect in _open_in(admin, partitions, found.errors)
         if now_ms - suspect.producer.last_timestamp_ms > silent_ms
     ]
     if not suspects:
@@ -61,7 +62,7 @@ def find_hanging(admin: Admin, topics: Sequence[str], *, silent_ms: float, now_m
 
 
 def _hangs(partition: TopicPartition, name: str | None, described: Results[str, TransactionDescription]) -> bool:
-    """Return whether no coordinator has the partition in a transaction of this id; False if it failed."""
+    """Return True if no coordinator has the partition in a transaction of this id; False after an error."""
     if name is None:
         return True
     if name in described.errors:
@@ -70,19 +71,19 @@ def _hangs(partition: TopicPartition, name: str | None, described: Results[str, 
 
 
 def open_at(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenTransaction:
-    """Return the transaction that begins at this offset. Raises NothingThere, which names the open ones."""
+    """Return the transaction that starts at this offset. Raises NothingThere, with the open ones."""
     known = admin.describe_producers([partition], timeout_ms=ADMIN_MS)[partition]
-    there = [producer for producer in known if producer.transaction_start_offset is not None]
-    for producer in there:
+    present = [producer for producer in known if producer.transaction_start_offset is not None]
+    for producer in present:
         if producer.transaction_start_offset == start_offset:
             return OpenTransaction(partition, producer)
-    starts = ", ".join(f"{p.transaction_start_offset} (producer id {p.producer_id})" for p in there)
-    what = f"open is what begins at {starts}" if there else "none is open there"
-    raise NothingThere(f"no transaction of {partition} begins at offset {start_offset}: {what}")
+    starts = ", ".join(f"{p.transaction_start_offset} (producer id {p.producer_id})" for p in present)
+    hint = f"open transactions start at {starts}" if present else "none is open"
+    raise NothingThere(f"no transaction of {partition} starts at offset {start_offset}: {hint}")
 
 
 def known_to_coordinator(admin: Admin, transaction: OpenTransaction) -> TransactionDescription | None:
-    """Return the transaction if its coordinator has the partition in it; then it does not hang."""
+    """Return the transaction if its coordinator still knows the partition, so that it does not hang."""
     name = _names_of(admin, [transaction]).get(transaction.producer.producer_id)
     if name is None:
         return None
@@ -113,24 +114,24 @@ def _open_in(admin: Admin, partitions: Sequence[TopicPartition], errors: list[Ko
 
 
 def _open_still(admin: Admin, left: Sequence[OpenTransaction], errors: list[KohortError]) -> list[OpenTransaction]:
-    """Return those that are still open, since some ended during the search."""
+    """Return the transactions that are still open: some may have ended during the search."""
     if not left:
         return []
-    there = {
+    present = {
         (partition, producer.producer_id, producer.transaction_start_offset)
         for partition, producer in _open_in(admin, sorted({partition for partition, _ in left}), errors)
     }
     return [
         suspect
         for suspect in left
-        if (suspect.partition, suspect.producer.producer_id, suspect.producer.transaction_start_offset) in there
+        if (suspect.partition, suspect.producer.producer_id, suspect.producer.transaction_start_offset) in present
     ]
 
 
 def _names_of(admin: Admin, transactions: Sequence[OpenTransaction]) -> dict[int, str]:
-    """Return the transactional ids by producer id, as coordinators know them."""
-    wanted = sorted({transaction.producer.producer_id for transaction in transactions})
-    listed = admin.list_transactions(producer_ids=wanted, timeout_ms=ADMIN_MS)
+    """Return the transactional ids by producer id."""
+    producer_ids = sorted({transaction.producer.producer_id for transaction in transactions})
+    listed = admin.list_transactions(producer_ids=producer_ids, timeout_ms=ADMIN_MS)
     return {listing.producer_id: listing.transactional_id for listing in listed}
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.coordinator.journal import EpochRaised, MemberArrived, parse_entry
-from kohort.verbs.client_reports import software_told
+from kohort.verbs.client_reports import journaled_software
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
 from kohort.wire.record_batch import read_batch, split_batches
@@ -44,7 +44,7 @@ def test_a_member_of_the_classic_protocol(stage, wire):
 
     (came,) = (entry for entry in journal(stage) if isinstance(entry, MemberArrived))
     assert came.software == "librdkafka 2.6.1"
-    assert software_told(journal(stage)) == {member_id: "librdkafka 2.6.1"}
+    assert journaled_software(journal(stage)) == {member_id: "librdkafka 2.6.1"}
 
 
 def test_a_modern_member(stage, wire):
@@ -58,7 +58,7 @@ def test_a_modern_member(stage, wire):
 
     raised = [entry for entry in journal(stage) if isinstance(entry, EpochRaised)]
     assert [entry.cause.software for entry in raised] == ["librdkafka 2.6.1"]
-    assert software_told(raised) == {"m": "librdkafka 2.6.1"}
+    assert journaled_software(raised) == {"m": "librdkafka 2.6.1"}
 
 
 def test_of_one_that_does_not_say_nothing_is_told(stage, wire):
@@ -75,4 +75,4 @@ def test_a_long_name_is_cut(stage, wire):
 
     member_id = join(stage, wire)
 
-    assert software_told(journal(stage)) == {member_id: "n" * 256}
+    assert journaled_software(journal(stage)) == {member_id: "n" * 256}

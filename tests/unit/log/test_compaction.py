@@ -221,7 +221,7 @@ def test_a_record_without_a_key_is_refused():
 def test_all_records_without_a_key_are_named_up_to_a_limit():
     stage = stage_of(segment_bytes="1000000")
 
-    with pytest.raises(RecordsRefused, match="1999 of the batch's records are refused: record 1 has") as error:
+    with pytest.raises(RecordsRefused, match="1999 records of the batch were refused: record 1 has") as error:
         put(stage, ("a", "1"), *[(None, "2")] * 1999)
 
     assert [index for index, _ in error.value.refused] == list(range(1, 1001))

@@ -88,13 +88,13 @@ def test_long_names_and_many_labels_are_cut_off():
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"\x0a\x05abc", "a field of 5 bytes with 3 left"),
-        (b"\x0a", "a number that ends with its message"),
-        (b"\x80" * 11, "a number of more than ten bytes"),
+        (b"\x0a\x05abc", "field at byte 2 has 5 bytes, but 3 are left"),
+        (b"\x0a", "incomplete varint"),
+        (b"\x80" * 11, "varint of more than ten bytes"),
         (b"\x0b", "wire type 3"),
         (b"\x00\x01", "field number 0"),
-        (b"\x09\x01", "a field of 8 bytes with 1 left"),
-        (metrics_data(field(1, b"\xff")), "text at byte 10 that is not UTF-8"),
+        (b"\x09\x01", "field at byte 1 has 8 bytes, but 1 are left"),
+        (metrics_data(field(1, b"\xff")), "invalid UTF-8 at byte 10"),
         (metrics_data(b"\x18\x01" * 1001), "more than 1000 fields"),
         (metrics_data(label("a", "b")[:-1]), "left"),
     ],

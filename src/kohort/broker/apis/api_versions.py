@@ -39,7 +39,7 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
         )
     _check_is_meant(state, message)
     software = f"{message.client_software_name} {message.client_software_version}"
-    asks_for_metrics = state.cluster.subscriptions.in_force.are_for(software)
+    asks_for_metrics = state.cluster.subscriptions.in_force.apply_to(software)
     return wire.ApiVersionsResponse(
         api_keys=[_range(api) for key, api in state.apis.by_key.items() if asks_for_metrics or key not in TELEMETRY],
         # Clients reject a feature with minimum version 0 before ApiVersions version 4 (KAFKA-17011).

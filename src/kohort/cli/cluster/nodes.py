@@ -13,7 +13,7 @@ from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import TopicPartition
 from kohort.notes import printable
 from kohort.results.cluster import NodesListed
-from kohort.verbs.cluster import OFFSETS_TOPIC, STOPPED, all_topics, nodes_of, stopped_nodes
+from kohort.verbs.cluster import OFFSETS_TOPIC, STOPPED, all_topics, node_rows, stopped_nodes
 from kohort.verbs.refusals import NothingThere, RefusedByState
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def nodes() -> None:
 def list_nodes(cluster: ClusterAccess, output: str) -> None:
     """List the nodes with their address, and the partitions that they lead."""
     with cluster.admin() as admin:
-        found, without = nodes_of(admin)
+        found, without = node_rows(admin)
     fields = ("node", "address", "state", "leads", "group_partitions", "load_max_ms", "late_ms")
     report(output, NodesListed(nodes=found), {field.replace("_", " "): field for field in fields})
     if without and output == "table":

@@ -27,7 +27,7 @@ from kohort.results.cluster import (
     TopicsDescribed,
     TopicsListed,
 )
-from kohort.verbs.cluster import topic_about
+from kohort.verbs.cluster import describe_topic
 
 
 @click.group(short_help="Create, list, describe and delete topics.")
@@ -113,7 +113,7 @@ def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> Non
     with cluster.admin() as admin:
         results = admin.describe_topics(dict.fromkeys(names), timeout_ms=ADMIN_MS)
         raise_all(results.errors)
-        about = [topic_about(admin, results[name]) for name in results]
+        about = [describe_topic(admin, results[name]) for name in results]
     if output != "table":
         print_result(TopicsDescribed(topics=about), output)
         return

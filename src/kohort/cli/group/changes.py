@@ -24,14 +24,14 @@ from kohort.errors import KohortError, UsageError
 from kohort.results.groups import MembersRemoved, OffsetsDeleted, OffsetsReset, RefusedGroup
 from kohort.verbs.groups import (
     describe,
-    members_named,
+    find_members,
     names_of_members,
     remove_members,
     removed_rows,
 )
 from kohort.verbs.offsets import (
     Moved,
-    Way,
+    OffsetTarget,
     clone_offsets,
     committed_of,
     deleted_rows,
@@ -120,22 +120,22 @@ def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bo
     raise_last([*refused.values(), *(error for each in moved.values() for error in each.failed.values())])
 
 
-def way_of(given: Mapping[str, Any], *, one_group: bool) -> Way:
+def way_of(given: Mapping[str, Any], *, one_group: bool) -> OffsetTarget:
     values = {name: given[name.replace("-", "_")] for name in TARGETS}
     chosen = [name for name, value in values.items() if value is not None and value is not False]
     if len(chosen) != 1:
         raise click.UsageError(f"say where to, once: {', '.join(f'--{name}' for name in TARGETS)}")
     name, value = chosen[0], values[chosen[0]]
     if name == "to-datetime":
-        return Way(name, parse_time(value))
+        return OffsetTarget(name, parse_time(value))
     if name == "by-duration":
-        return Way(name, max(0, int(time.time() * 1000) - value))
+        return OffsetTarget(name, max(0, int(time.time() * 1000) - value))
     if name == "from-file":
         try:
-            return Way(name, plan=read_plan(text_of_file(value), one_group=one_group))
+            return OffsetTarget(name, plan=read_plan(text_of_file(value), one_group=one_group))
         except UsageError as error:
             raise click.BadParameter(str(error), param_hint="--from-file") from None
-    return Way(name, 0 if value is True else value)
+    return OffsetTarget(name, 0 if value is True else value)
 
 
 def text_of_file(file: IO[str]) -> str:
@@ -273,7 +273,7 @@ def remove_member(
         raise click.UsageError("say whom: MEMBER, or --all")
     with cluster.admin() as admin:
         about = describe(admin, group_id)
-        chosen = list(about.members) if everybody else members_named(about, list(dict.fromkeys(names)))
+        chosen = list(about.members) if everybody else find_members(about, list(dict.fromkeys(names)))
         if not chosen:
             raise NothingThere(f"group {group_id!r} has no members")
         told = ", ".join(cell(f"{m.group_instance_id or m.member_id} at {m.client_host}") for m in chosen)

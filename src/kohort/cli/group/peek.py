@@ -15,7 +15,7 @@ from kohort.model import TopicPartition
 from kohort.notes import one_line
 from kohort.results.groups import GroupPeek, PeekedRecord
 from kohort.verbs.peeking import peek as read_around
-from kohort.verbs.peeking import where_it_is
+from kohort.verbs.peeking import position_of
 
 PEEK_HELP = """Show the records of a partition around the committed offset of GROUP. Nothing is committed.
 
@@ -40,7 +40,7 @@ MOST: Final = 1000
 def peek(group_id: str, place: str, before: int, after: int, cluster: ClusterAccess, output: str) -> None:
     partition = partition_in(place, given_as="TOPIC:PARTITION")
     with cluster.admin() as admin:
-        ends = where_it_is(admin, group_id, partition)
+        ends = position_of(admin, group_id, partition)
     result = read_around(cluster.consumer, group_id, partition, ends, range(-before, after))
     if output != "table":
         print_result(result, output)

@@ -15,7 +15,7 @@ from kohort.cli.terminal.show import print_prose, print_table
 from kohort.errors import UsageError
 from kohort.results.groups import GroupWhatIf
 from kohort.verbs.groups import is_missing, no_such_group
-from kohort.verbs.predicting import MOST_NEWCOMERS, check_scenario, most_and_least, predict
+from kohort.verbs.predicting import MOST_NEW_MEMBERS, check_scenario, most_and_least, predict
 
 if TYPE_CHECKING:
     from kohort.insight.findings.what_if import DrainFinding, WhatIfFinding
@@ -52,7 +52,7 @@ Examples:
 
 @click.command("what-if", help=HELP, short_help="Say what a change would do to a group.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option("--add", type=click.IntRange(1, MOST_NEWCOMERS), metavar="N", help="Number of new members.")
+@click.option("--add", type=click.IntRange(1, MOST_NEW_MEMBERS), metavar="N", help="Number of new members.")
 @click.option("--remove", multiple=True, metavar="MEMBER", help="A member that leaves.")
 @click.option(
     "--kill", multiple=True, metavar="MEMBER[:HOW]", help="A member that ends by poll, sigkill (default), close."

@@ -10,7 +10,7 @@ from kohort.cli.terminal.output import output_of, print_result
 from kohort.cli.terminal.show import print_prose, print_table
 from kohort.cli.terminal.wording import print_fact
 from kohort.results.programs import CausesListed, Explained
-from kohort.verbs.explaining import cause_told, error_told, explained
+from kohort.verbs.explaining import cause_explained, error_explained, explained
 
 if TYPE_CHECKING:
     from kohort.errors import ErrorCode
@@ -53,14 +53,14 @@ def explain(word: str | None, output: str) -> None:
 
 def _list(entries: list[CauseEntry], output: str) -> None:
     if output != "table":
-        print_result(CausesListed(causes=[cause_told(entry) for entry in entries]), output)
+        print_result(CausesListed(causes=[cause_explained(entry) for entry in entries]), output)
     else:
         print_table(("CAUSE", "WHAT HAPPENED"), [(entry.code, entry.sentence) for entry in entries])
 
 
 def _show_cause(entry: CauseEntry, output: str) -> None:
     if output != "table":
-        print_result(Explained(cause=cause_told(entry)), output)
+        print_result(Explained(cause=cause_explained(entry)), output)
         return
     print_prose(f"{entry.code}: {entry.sentence}")
     print_fact("PROOF", entry.proof)
@@ -76,7 +76,7 @@ def _show_error(code: ErrorCode, output: str) -> None:
 
     entry = explain_error(code)
     if output != "table":
-        print_result(Explained(error=error_told(code)), output)
+        print_result(Explained(error=error_explained(code)), output)
         return
     again = "the same request may be repeated" if code.retriable else "the same request would fail again"
     print_prose(f"{code.name} ({int(code)}): {entry.meaning}")

@@ -16,7 +16,7 @@ from kohort.cli.pipeline.run import dry_run, run, test
 from kohort.cli.terminal.options import confirm, yes_option
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.errors import KohortError
-from kohort.results.pipelines import PipelineBatch, PipelineSource, PipelineStands, PipelineValid, RunningPipeline
+from kohort.results.pipelines import PipelineBatch, PipelineSource, PipelineStatus, PipelineValid, RunningPipeline
 from kohort.verbs.pipelines import batches_of
 from kohort.verbs.refusals import RefusedByState
 
@@ -30,7 +30,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command(short_help="Show lag by partition, the last micro-batches, and the last run's ledger.")
 @click.argument("file", type=_FILE)
-@output_of(PipelineStands)
+@output_of(PipelineStatus)
 def status(file: Path, output: str) -> None:
     """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
     from kohort.spark.pipeline.ledger import last_run
@@ -47,7 +47,7 @@ def status(file: Path, output: str) -> None:
     except KohortError as error:
         problem = str(error)
     if output != "table":
-        told = PipelineStands(
+        told = PipelineStatus(
             name=found.name,
             sources=msgspec.convert([source.as_json() for source in sources], list[PipelineSource]),
             last_run=last,

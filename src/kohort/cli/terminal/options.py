@@ -10,7 +10,7 @@ import click
 
 from kohort.model import TopicPartition
 from kohort.notes import printable
-from kohort.verbs.spans import LONGEST_MS, milliseconds_of
+from kohort.verbs.durations import LONGEST_MS, parse_duration_ms
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,7 +70,7 @@ class Duration(click.ParamType[int]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        total_ms = milliseconds_of(str(value).strip().lower())
+        total_ms = parse_duration_ms(str(value).strip().lower())
         if total_ms is None or not self.least_ms <= total_ms <= LONGEST_MS:
             shown = str(value)[:40]
             self.fail(f"{shown!r} is no duration: give a number and s, m, h or d, as in 30m, or PT30M", param, ctx)

@@ -178,7 +178,7 @@ def test_a_reason_that_has_no_other_words_is_told_as_it_is():
 
     answer = come(stage_of(t=1), regex)
 
-    why = "10001 characters; at most 10000 are taken"
+    why = "10001 characters; expected at most 10000"
     assert answer.error_message == f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
 
 

@@ -1,4 +1,4 @@
-"""Spans of time as people type them, ``90s``, ``30m``, ``1h30m``, ``1.5h``, and as Kafka's tools take them."""
+"""Parse durations: ``90s``, ``30m``, ``1h30m``, ``1.5h``, and ISO 8601 as in Kafka's tools."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _ISO: Final = re.compile(
 )
 
 
-def milliseconds_of(text: str) -> int | None:
-    """Parse a duration in lower case; None if it is malformed."""
+def parse_duration_ms(text: str) -> int | None:
+    """Parse a lower-case duration, in ms; None if it is malformed."""
     iso = _ISO.fullmatch(text)
     if iso is not None and any(iso.groups()):
         return int(sum(float(n or 0) * UNIT_MS[unit] for n, unit in zip(iso.groups(), "dhms", strict=True)))

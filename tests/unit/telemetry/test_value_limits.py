@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kohort.telemetry.instances import LETTERS_OF_VALUE, ClientInstances
+from kohort.telemetry.instances import CHARS_OF_VALUE, ClientInstances
 from kohort.telemetry.report import ClientReport, MetricValue
 from kohort.telemetry.subscriptions import ClientFacts, MetricsSubscriptions
 
@@ -36,7 +36,7 @@ def test_values_of_usual_labels_count_as_one(instances):
 
 
 def test_long_labels_take_the_room_of_several(instances):
-    wordy = MetricValue("m", 1.0, {"label": "x" * LETTERS_OF_VALUE * 9})
+    wordy = MetricValue("m", 1.0, {"label": "x" * CHARS_OF_VALUE * 9})
     for number in range(2, 7):
         push(instances, number, *[wordy] * 4)
 

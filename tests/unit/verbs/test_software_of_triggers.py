@@ -2,7 +2,7 @@
 
 from kohort.insight.findings.model import MemberRef, RebalanceFinding
 from kohort.telemetry.report import ClientReport
-from kohort.verbs.client_reports import NO_PUSH, NOBODY, NOT_NAMED, NOT_SAID, offending_software
+from kohort.verbs.client_reports import NO_PUSH, NO_TRIGGER, NOT_JOURNALED, NOT_NAMED, software_of_triggers
 
 
 def member(name):
@@ -30,7 +30,7 @@ def test_the_version_behind_most_rebalances_comes_first_with_its_most_frequent_c
     ]
     found = [rebalance(member("old"), cause) for cause in ("MAX_POLL_EXCEEDED", "MAX_POLL_EXCEEDED", "NEW_MEMBER")]
 
-    told = offending_software([*found, rebalance(member("new"), "NEW_MEMBER")], {}, reports, "")
+    told = software_of_triggers([*found, rebalance(member("new"), "NEW_MEMBER")], {}, reports, "")
 
     assert [(one.software, one.rebalances, one.cause) for one in told.software] == [
         ("apache-kafka-java 2.8.0", 3, "MAX_POLL_EXCEEDED"), ("librdkafka 2.6.0", 1, "NEW_MEMBER"),
@@ -42,18 +42,18 @@ def test_what_is_not_known_says_why_and_of_how_many():
     reports = [report("shy", None, None), report("other", "x", "1", group="another")]
     found = [rebalance(None, "GROUP_FORMING"), rebalance(member("shy"), "A"), rebalance(member("other"), "A")]
 
-    told = offending_software([*found, rebalance(member("silent"), "A")], {}, reports, "")
+    told = software_of_triggers([*found, rebalance(member("silent"), "A")], {}, reports, "")
 
     assert told.software == []
-    assert told.unknown == {NOT_SAID: 2, NOBODY: 1, NOT_NAMED: 1}
-    assert offending_software(found[1:2], {}, None, "nobody keeps them").unknown == {"nobody keeps them": 1}
+    assert told.unknown == {NOT_JOURNALED: 2, NO_TRIGGER: 1, NOT_NAMED: 1}
+    assert software_of_triggers(found[1:2], {}, None, "nobody keeps them").unknown == {"nobody keeps them": 1}
 
 
 def test_what_the_journal_has_of_a_member_comes_before_what_its_client_pushed():
     reports = [report("a", "librdkafka", "2.6.0", group_member_id="a-1"), report("b", "librdkafka", "2.6.0")]
     journal = {"g": {"a-1": "apache-kafka-java 3.9.1"}, "another": {"b-1": "franz 1"}}
 
-    told = offending_software([rebalance(member("a"), "A"), rebalance(member("b"), "B")], journal, reports, "")
+    told = software_of_triggers([rebalance(member("a"), "A"), rebalance(member("b"), "B")], journal, reports, "")
 
     assert [(one.software, one.cause) for one in told.software] == [
         ("apache-kafka-java 3.9.1", "A"), ("librdkafka 2.6.0", "B"),
@@ -63,4 +63,4 @@ def test_what_the_journal_has_of_a_member_comes_before_what_its_client_pushed():
 def test_of_a_cluster_watched_from_outside_only_pushes_could_tell_it():
     seen = rebalance(member("silent"), "A", origin="inferred")
 
-    assert offending_software([seen], {}, [], "").unknown == {NO_PUSH: 1}
+    assert software_of_triggers([seen], {}, [], "").unknown == {NO_PUSH: 1}

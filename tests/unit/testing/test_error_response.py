@@ -8,7 +8,7 @@ import pytest
 
 from kohort.broker.dispatch import SERVED
 from kohort.errors import ErrorCode
-from kohort.testing.script import refused
+from kohort.testing.script import error_response
 from kohort.wire.apis import APIS
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -53,7 +53,7 @@ def about_one_thing(kind: type[Message]) -> Message:
 @pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)
 def test_every_version_of_every_api_has_a_refusal_that_says_the_code_and_nothing_else(api):
     for version in range(api.low, api.high + 1):
-        answer = refused(api, about_one_thing(api.request), version, CODE)
+        answer = error_response(api, about_one_thing(api.request), version, CODE)
 
         assert answer is not None, version
         read = decode(api.response, version, encode_bytes(answer, version))[0]
@@ -62,7 +62,7 @@ def test_every_version_of_every_api_has_a_refusal_that_says_the_code_and_nothing
 
 def refusal(request: Message, version: int, code: ErrorCode = CODE) -> Any:
     api = APIS[request.API_KEY]
-    return refused(api, request, version, code)
+    return error_response(api, request, version, code)
 
 
 def test_a_commit_is_refused_partition_by_partition():
