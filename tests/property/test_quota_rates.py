@@ -89,7 +89,7 @@ def test_what_counts_no_more_is_as_if_it_had_never_been(
     rate, now_ms = UsageRate(), 1_000_000
     for wait_ms, used in steps:
         now_ms += wait_ms
-        if rate.is_forgotten(now_ms, window):
+        if rate.is_expired(now_ms, window):
             rate.record(used, now_ms, window)
             fresh = UsageRate()
             fresh.record(used, now_ms, window)

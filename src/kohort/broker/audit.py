@@ -36,7 +36,7 @@ class Audit:
         text = (
             f"Principal = {caller.principal} is Denied operation = {operation.name} from host = {caller.host} "
             f"on resource = {resource} for request = {APIS[request.reply_to.api_key].name} "
-            f"based on rule {decision.because}"
+            f"based on rule {decision.reason}"
         )
         self._notes.append(info(text, ("denied", caller.principal, operation, resource)))
 

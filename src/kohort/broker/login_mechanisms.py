@@ -23,7 +23,7 @@ from kohort.security.jaas import OPTION as JAAS_OPTION
 from kohort.security.sasl.exchange import OAUTHBEARER, PLAIN, ServerExchange
 from kohort.security.sasl.oauthbearer import OAuthBearerServer
 from kohort.security.sasl.plain import PlainServer
-from kohort.security.sasl.scram import DerivedChance, ScramServer, new_nonce
+from kohort.security.sasl.scram import DerivedRandom, ScramServer, new_nonce
 from kohort.security.sasl.tokens import SignedTokens, SigningKeys, TokenValidator, UnsecuredTokens
 
 UNSECURED: Final = "OAuthBearerUnsecuredValidatorCallbackHandler"
@@ -51,7 +51,7 @@ class LoginMechanisms:
         self.keys: dict[str, SigningKeys] = {}
         self.notes: list[Note] = []
         self.users = users
-        self._chance = DerivedChance(rng) if any(one.protocol.uses_sasl for one in listeners_of(config)) else rng
+        self._chance = DerivedRandom(rng) if any(one.protocol.uses_sasl for one in listeners_of(config)) else rng
         self._now_ms, self._wall = now_ms, wall
         for listener in listeners_of(config):
             if listener.protocol.uses_sasl:
@@ -120,7 +120,7 @@ class LoginMechanisms:
 
     def keys_to_fetch(self, now_ms: int) -> list[str]:
         """Return the URLs to fetch now, each once."""
-        return [url for url, keys in self.keys.items() if keys.take_wish(now_ms)]
+        return [url for url, keys in self.keys.items() if keys.take_fetch(now_ms)]
 
     def keys_fetched(self, url: str, content: bytes | None, problem: str, now_ms: int) -> Note:
         """Store the fetched keys or the problem; return a line for the log."""

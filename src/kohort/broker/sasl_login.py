@@ -19,7 +19,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode, ProtocolError
 from kohort.notes import Note, info
 from kohort.security.acls import Principal, user
-from kohort.security.sasl.exchange import KeysWanted, LoggedInAs, Refused, ServerExchange
+from kohort.security.sasl.exchange import KeysMissing, LoggedInAs, Refused, ServerExchange
 from kohort.wire.apis import API_VERSIONS, APIS
 from kohort.wire.codec import Buffer, decode
 from kohort.wire.headers import build_response, client_id_of, skip_tags
@@ -183,7 +183,7 @@ class SaslLogin(Login):
         self._parked, self.awaits_keys = None, False
         try:
             answer = self._exchange.evaluate(token, now_ms)
-        except KeysWanted:
+        except KeysMissing:
             until_ms = now_ms + KEYS_WAIT_MS if until_ms is None else until_ms
             self._parked, self.awaits_keys = (token, reply_to, until_ms), True
             return LoginStep(wait_ms=until_ms - now_ms)

@@ -40,7 +40,7 @@ SAME: Final[Mapping[str, str]] = {
     "ssl.password": "ssl.key.password",
     "ssl.ciphers": "ssl.cipher.suites",
 }
-NOTHING_TO_SAY: Final = frozenset({
+WITHOUT_COUNTERPART: Final = frozenset({
     "ssl.truststore.type", "ssl.keystore.type", "ssl.protocol", "ssl.provider", "ssl.keymanager.algorithm",
     "ssl.trustmanager.algorithm", "ssl.secure.random.implementation", "security.providers", "sasl.kerberos.kinit.cmd",
     "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.ticket.renew.jitter",
@@ -95,7 +95,7 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     spelled: dict[str, str] = {}
     for name, value in given.items():
-        if name in NOTHING_TO_SAY:
+        if name in WITHOUT_COUNTERPART:
             continue
         if name in REFUSED:
             raise ConfigError(f"{name} is not supported: {REFUSED[name]}")

@@ -26,7 +26,7 @@ from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
 from kohort.coordinator.records import GroupWritten, OffsetCommitted
 from kohort.coordinator.shard import Shards
 from kohort.errors import ApiError, ErrorCode
-from kohort.security.acls import ALL_OPERATIONS, NOT_ASKED, ResourceType
+from kohort.security.acls import ALL_OPERATIONS, NOT_REQUESTED, ResourceType
 from kohort.steps import Pace, Steps
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE
 from kohort.wire.messages.group_admin import (
@@ -74,7 +74,7 @@ def describe_group(
 
     ``operations``: include the operations that the caller is authorized for.
     """
-    allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_ASKED
+    allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_REQUESTED
     group = groups.by_id.get(group_id)
     if group is None:
         missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
@@ -84,7 +84,7 @@ def describe_group(
             error_message=f"Group {group_id} {what}." if missing else None,
             group_id=group_id,
             group_state=GroupState.DEAD.value,
-            authorized_operations=NOT_ASKED if missing else allowed,
+            authorized_operations=NOT_REQUESTED if missing else allowed,
         )
     rebalance = group.round
     stable = rebalance.state is GroupState.STABLE
@@ -280,7 +280,7 @@ def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context)
 def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
     """Answer ConsumerGroupDescribe; groups with errors come first."""
     message = request.message_as(ConsumerGroupDescribeRequest)
-    operations = ALL_OPERATIONS[ResourceType.GROUP] if message.include_authorized_operations else NOT_ASKED
+    operations = ALL_OPERATIONS[ResourceType.GROUP] if message.include_authorized_operations else NOT_REQUESTED
     refused, described, pace = [], [], Pace()
     for group_id in message.group_ids:
         try:

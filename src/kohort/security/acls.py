@@ -1,5 +1,4 @@
-"""The nouns of access control, by Kafka's numbers: operations, resources, ACLs, and what chooses among ACLs (KIP-11,
-KIP-290)."""
+"""Operations, resources, ACLs and ACL filters, by Kafka's numbers (KIP-11, KIP-290)."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ USER: Final = "User"
 
 
 class Principal(NamedTuple):
-    """A principal of Kafka. Listeners make ``User``; ACLs may name other types."""
+    """Principal of Kafka. Listeners create ``User``; ACLs may have other types."""
 
     type: str
     name: str
@@ -21,7 +20,6 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
-"""The principal without authentication."""
 
 
 def user(name: str) -> Principal:
@@ -31,23 +29,19 @@ def user(name: str) -> Principal:
 def parse_principal(text: str) -> Principal:
     kind, colon, name = text.partition(":")
     if not colon:
-        raise ValueError(
-            f"Could not parse principal from `{text}` "
-            "(no colon is present separating the principal type from the principal name)"
-        )
+        reason = "no colon is present separating the principal type from the principal name"
+        raise ValueError(f"Could not parse principal from `{text}` ({reason})")
     return Principal(kind, name)
 
 
 CLUSTER_NAME: Final = "kafka-cluster"
 WILDCARD: Final = "*"
-"""As a literal name of an ACL: every resource of its type. As its host: from anywhere."""
-NOT_ASKED: Final = -0x80000000
-"""Authorized operations were not requested (KIP-430)."""
+"""As an ACL's literal name: every resource of its type; as its host: any host."""
+NOT_REQUESTED: Final = -0x80000000
+"""Value of authorized operations that were not requested (KIP-430)."""
 
 
 class ResourceType(IntEnum):
-    """Types of resources."""
-
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -59,8 +53,6 @@ class ResourceType(IntEnum):
 
 
 class Operation(IntEnum):
-    """Operations of ACLs."""
-
     UNKNOWN = 0
     ANY = 1
     ALL = 2
@@ -80,7 +72,7 @@ class Operation(IntEnum):
 
 
 class PatternType(IntEnum):
-    """What the name of an ACL's resource stands for (KIP-290). ANY and MATCH are for filters."""
+    """Pattern types of an ACL's resource name (KIP-290). ANY and MATCH are for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -97,7 +89,7 @@ class Permission(IntEnum):
 
 
 class Acl(NamedTuple):
-    """One rule: allow or deny an operation on a resource for a principal and a host."""
+    """Rule that allows or denies an operation on a resource for a principal and a host."""
 
     resource_type: ResourceType
     name: str
@@ -116,7 +108,7 @@ class Acl(NamedTuple):
 
 
 class AclChoice(NamedTuple):
-    """A filter of ACLs: null and ANY match all; MATCH matches whatever applies to the name."""
+    """Filter of ACLs: null and ANY match all; MATCH matches each ACL that applies to the name."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -146,7 +138,7 @@ class AclChoice(NamedTuple):
         return self.pattern in (PatternType.ANY, acl.pattern) and self.name in (None, acl.name)
 
 
-GIVEN_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
+IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     operation: frozenset({operation, Operation.ALL}) for operation in Operation
 } | {
     Operation.DESCRIBE: frozenset(
@@ -154,7 +146,7 @@ GIVEN_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALL, Operation.ALTER_CONFIGS}),
 }
-"""Operations whose allow rules imply each operation. A deny rule covers its own operation, or ALL."""
+"""Operations that imply each operation in allow rules. A deny rule covers its own operation, or ALL."""
 
 
 def _operations(names: str) -> tuple[Operation, ...]:
@@ -168,7 +160,7 @@ OPERATIONS_OF: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
         "CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE"
     ),
 }
-"""Operations by resource type, as responses report them (KIP-430)."""
+"""Operations by resource type, as reported in responses (KIP-430)."""
 ALL_OPERATIONS: Final[Mapping[ResourceType, int]] = {
     of: sum(1 << operation for operation in operations) for of, operations in OPERATIONS_OF.items()
 }

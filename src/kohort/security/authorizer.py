@@ -1,7 +1,7 @@
 """Kafka's StandardAuthorizer (protocol/security.md#authorizer; KIP-11, KIP-290, KIP-801).
 
-An authorizer is immutable; changed ACLs make another one. ACLs are indexed by resource name, by prefix and under ``*``,
-and within those by principal, so ten thousand ACLs cost as little as one.
+An authorizer is immutable; changed ACLs need a new one. ACLs are indexed by resource name, by prefix and under ``*``,
+then by principal, so ten thousand ACLs cost as little as one.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, NamedTuple
 
-from kohort.security.acls import GIVEN_BY, WILDCARD, Acl, Operation, PatternType, Permission, Principal, ResourceType
+from kohort.security.acls import IMPLIED_BY, WILDCARD, Acl, Operation, PatternType, Permission, Principal, ResourceType
 
 SUPER_USER: Final = "SuperUser"
 DEFAULT_ALLOW: Final = "DefaultAllow"
 DEFAULT_DENY: Final = "DefaultDeny"
 ANY_NAME: Final = "hardcode"
-"""The topic for which Kafka asks first when a right to any topic will do."""
+"""Topic name that Kafka checks first when any topic suffices."""
 
 
 class Decision(NamedTuple):
-    """The verdict and its reason: a constant above, or an ACL."""
+    """Decision and its reason: a constant above, or an ACL."""
 
     allowed: bool
     rule: str | Acl
 
     @property
-    def because(self) -> str:
+    def reason(self) -> str:
         return f"MatchingAcl(acl={self.rule})" if isinstance(self.rule, Acl) else self.rule
 
 
@@ -70,13 +70,13 @@ class Authorizer:
         """Decide on one operation: deny rules first, then allow rules, then the default."""
         if principal in self._super_users:
             return Decision(True, SUPER_USER)
-        allowed_by = GIVEN_BY[operation]
-        who = (str(principal), f"{principal.type}:{WILDCARD}")
-        is_spoken_of = False
+        allowed_by = IMPLIED_BY[operation]
+        principals = (str(principal), f"{principal.type}:{WILDCARD}")
+        has_acls = False
         allowing: Acl | None = None
         for resource in self._fitting(resource_type, name):
-            is_spoken_of = True
-            for rule in _about(resource, who):
+            has_acls = True
+            for rule in _about(resource, principals):
                 acl = rule.acl
                 if acl.permission is Permission.DENY:
                     if acl.operation in (operation, Operation.ALL) and rule.is_from(host):
@@ -85,26 +85,28 @@ class Authorizer:
                     allowing = acl
         if allowing is not None:
             return Decision(True, allowing)
-        if not is_spoken_of and self._allow_if_no_acl:
+        if not has_acls and self._allow_if_no_acl:
             return Decision(True, DEFAULT_ALLOW)
         return Decision(False, DEFAULT_DENY)
 
     def decide_on_some(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
     ) -> Decision:
-        """Decide whether the operation is allowed on some resource of the type: by an ACL that none that denies covers
-        (KIP-679)."""
+        """Decide whether the operation is allowed on any resource of the type (KIP-679).
+
+        True if an ACL allows it that no deny rule covers.
+        """
         decided = self.decide(principal, host, operation, resource_type, ANY_NAME)
         if decided.allowed:
             return decided
-        who = (str(principal), f"{principal.type}:{WILDCARD}")
+        principals = (str(principal), f"{principal.type}:{WILDCARD}")
         denied: set[tuple[PatternType, str]] = set()
         allowing: list[Acl] = []
         for by_name in (self._literals, self._prefixes):
             for (of, _), resource in by_name.items():
                 if of is not resource_type:
                     continue
-                for rule in _about(resource, who):
+                for rule in _about(resource, principals):
                     acl = rule.acl
                     if acl.operation not in (operation, Operation.ALL) or not rule.is_from(host):
                         continue
@@ -133,8 +135,8 @@ class Authorizer:
                 yield found
 
 
-def _about(resource: _Resource, who: tuple[str, str]) -> Iterator[_Rule]:
-    for name in dict.fromkeys(who):
+def _about(resource: _Resource, principals: tuple[str, str]) -> Iterator[_Rule]:
+    for name in dict.fromkeys(principals):
         yield from resource.get(name, ())
 
 

@@ -1,7 +1,7 @@
 """Principals of client certificates: ``ssl.principal.mapping.rules`` (KIP-371).
 
-``RULE:PATTERN/NAME/`` rewrites a subject that the pattern matches as a whole; ``L`` or ``U`` changes its case;
-``DEFAULT`` takes the subject as it is. The first matching rule counts (protocol/security.md#names-in-certificates).
+``RULE:PATTERN/NAME/`` rewrites a subject that the pattern matches completely; ``L`` or ``U`` changes its case;
+``DEFAULT`` keeps the subject. The first matching rule counts (protocol/security.md#names-in-certificates).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RULE: Final = "RULE:"
 
 
 class NameRule(NamedTuple):
-    """One rule; without ``rewrite`` it takes the name as it is."""
+    """Mapping rule; without ``rewrite`` it keeps the name."""
 
     rewrite: Rewrite | None
     letters: str
@@ -65,7 +65,7 @@ class NameRules:
             raise self._refused(begin, "expected RULE:PATTERN/NAME/, RULE:PATTERN/NAME/L, .../U, or DEFAULT")
         rest, _, _ = self._text[at:].partition(",")
         if rest.strip():
-            raise self._refused(begin, f"nothing is expected where {rest.strip()!r} is")
+            raise self._refused(begin, f"expected a comma or the end, not {rest.strip()!r}")
         return at + len(rest)
 
     def _until_slash(self, begin: int, at: int) -> tuple[str, int]:
@@ -76,8 +76,8 @@ class NameRules:
             end += 2 if self._text[end] == "\\" else 1
         raise self._refused(begin, "expected RULE:PATTERN/NAME/, with both slashes")
 
-    def _refused(self, begin: int, why: str) -> ConfigError:
-        return ConfigError(f"{OPTION}: {self._text[begin:][:80]!r}: {why}")
+    def _refused(self, begin: int, problem: str) -> ConfigError:
+        return ConfigError(f"{OPTION}: {self._text[begin:][:80]!r}: {problem}")
 
 
 @lru_cache(maxsize=64)

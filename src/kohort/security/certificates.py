@@ -27,7 +27,7 @@ KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""Keywords of RFC 2253; other attributes are written by their numbers."""
+"""Keywords of RFC 2253; other attributes are written by their object identifiers."""
 TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
 """Tags that Java writes as text: UTF8, Printable, Teletex, IA5, General, BMP."""
 WIDE: Final = {0x1C: "utf-32-be", 0x1E: "utf-16-be"}
@@ -37,13 +37,11 @@ ESCAPED: Final = frozenset(',+"\\<>;=#')
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Names and dates of one certificate."""
-
     subject: str
-    """As Kafka writes it (protocol/security.md#names-in-certificates)."""
+    """Subject in Kafka's format (protocol/security.md#names-in-certificates)."""
     issuer: str
     hosts: tuple[str, ...]
-    """Alternative names and addresses, else the common names of the subject, which no client accepts."""
+    """Alternative names and addresses, else the subject's common names, which no client accepts."""
     not_before: datetime
     not_after: datetime
 
@@ -55,7 +53,7 @@ def check_reader(purpose: str) -> None:
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """Read one. Raises ProtocolError, MissingExtra."""
+    """Read a certificate. Raises ProtocolError, MissingExtra."""
     check_reader("reading a certificate")
     from cryptography import x509
 
@@ -69,7 +67,7 @@ def read_certificate(der: bytes) -> Certificate:
 
 
 def subject_name(der: bytes) -> str:
-    """Return the subject as Java's ``X500Principal.getName`` writes it. Raises ProtocolError, MissingExtra."""
+    """Return the subject in the format of Java's ``X500Principal.getName``. Raises ProtocolError, MissingExtra."""
     return read_certificate(der).subject
 
 
@@ -86,7 +84,7 @@ def _hosts(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 def _name(name: x509.Name) -> str:
-    """Write a name as in RFC 2253: the last part first."""
+    """Return a name in the format of RFC 2253: the last part first."""
     return ",".join("+".join(map(_attribute, part)) for part in reversed(name.rdns))
 
 

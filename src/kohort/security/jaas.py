@@ -1,7 +1,7 @@
-"""``sasl.jaas.config`` as people paste it: ``<class> required key="value" ...;`` (protocol/security.md#jaas).
+"""Parser of ``sasl.jaas.config``: ``<class> required key="value" ...;`` (protocol/security.md#jaas).
 
-Classes are known by their simple name, so that a shaded ``kafkashaded.org.apache...PlainLoginModule`` will do. No value
-is ever shown: not in an error, nor in a ``repr``.
+Classes are known by their simple names, so a shaded ``kafkashaded.org.apache...PlainLoginModule`` is accepted. Values
+are never shown, neither in errors nor in a ``repr``.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class JaasEntry:
         return None if value is None else value.reveal()
 
     def under(self, prefix: str) -> dict[str, Secret]:
-        """Return the options with this prefix, without it: the users of ``user_``."""
+        """Return the options with this prefix, without it, such as the users of ``user_``."""
         return {key.removeprefix(prefix): value for key, value in self.options.items() if key.startswith(prefix)}
 
 
 def parse_jaas(config: Secret, option: str = OPTION) -> JaasEntry:
-    """Parse one entry. Raises ConfigError in Kafka's words."""
+    """Parse one entry. Raises ConfigError with Kafka's message."""
     tokens = _tokens(config.reveal(), option)
     if not tokens:
         raise ConfigError(f"{option}: Login module not specified in JAAS config")
@@ -77,8 +77,8 @@ def _tokens(text: str, option: str) -> list[tuple[str, bool]]:
     tokens, at, end = [], 0, len(text.rstrip())
     while at < end:
         found = TOKEN.match(text, at)
-        if found is None:  # the one thing that no token is
-            raise ConfigError(f"{option}: a quotation mark is not closed in JAAS config")
+        if found is None:  # only an open quotation mark matches no token
+            raise ConfigError(f"{option}: unclosed quotation mark in JAAS config")
         quoted = found["quoted"]
         if quoted is not None:
             tokens.append((ESCAPE.sub(lambda c: ESCAPES.get(c[1], c[1]), quoted[1:-1]), False))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kohort.errors import ErrorCode
-from kohort.security.acls import GIVEN_BY, Operation, ResourceType
+from kohort.security.acls import IMPLIED_BY, Operation, ResourceType
 from kohort.wire.apis import APIS
 from kohort.wire.messages.acls import (
     AclCreation,
@@ -194,7 +194,7 @@ class ApiCall:
         """Whether these rights will do."""
         given = set(held)
         return not self.needs or any(
-            all(any((by, kind) in given for by in GIVEN_BY[operation]) for operation, kind in needed)
+            all(any((by, kind) in given for by in IMPLIED_BY[operation]) for operation, kind in needed)
             for needed in self.needs
         )
 

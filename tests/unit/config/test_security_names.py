@@ -7,7 +7,7 @@ import pytest
 from kohort.config.client import AdminConfig, client_config
 from kohort.config.client_security import CLIENT_CREDENTIALS, JWT_BEARER, ClientSecurityConfig
 from kohort.config.options import options_of
-from kohort.config.security_names import NOTHING_TO_SAY, REFUSED, SAME, SPECIAL
+from kohort.config.security_names import REFUSED, SAME, SPECIAL, WITHOUT_COUNTERPART
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 
@@ -68,11 +68,11 @@ def test_other_spellings_are_the_same_option(options: dict[str, object], name: s
 def test_every_other_name_leads_to_an_option_and_none_of_ours_is_passed_over():
     ours = {o.name for o in options_of(ClientSecurityConfig)}
     assert set(SAME.values()) <= ours
-    assert not ours & (set(SAME) | NOTHING_TO_SAY | set(REFUSED))
-    assert not set(SAME) & (NOTHING_TO_SAY | set(REFUSED) | set(SPECIAL))
+    assert not ours & (set(SAME) | WITHOUT_COUNTERPART | set(REFUSED))
+    assert not set(SAME) & (WITHOUT_COUNTERPART | set(REFUSED) | set(SPECIAL))
 
 
-@pytest.mark.parametrize("name", sorted(NOTHING_TO_SAY))
+@pytest.mark.parametrize("name", sorted(WITHOUT_COUNTERPART))
 def test_what_has_nothing_to_say_here_is_passed_over(name: str):
     assert config({name: "whatever"}) == config({})
 

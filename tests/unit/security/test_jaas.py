@@ -44,7 +44,7 @@ def test_an_entry_is_read(text, module, options):
         (f"{PLAIN} perhaps username=x;", "control flag is none of required"),
         (f"{PLAIN};", "control flag not specified"),
         ("", "Login module not specified"),
-        (f'{PLAIN} required password="planted;', "quotation mark is not closed"),
+        (f'{PLAIN} required password="planted;', "unclosed quotation mark"),
         (f"{PLAIN} required a=b; {PLAIN} required;", "should be 1 module"),
     ],
 )

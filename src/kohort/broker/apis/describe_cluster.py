@@ -14,7 +14,7 @@ from kohort.broker.authorization import Rights, guard_cluster, unguarded
 from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
-from kohort.security.acls import NOT_ASKED, Operation
+from kohort.security.acls import NOT_REQUESTED, Operation
 from kohort.steps import Pace
 from kohort.wire.messages import cluster as wire
 
@@ -54,7 +54,7 @@ def describe_cluster(state: BrokerState, request: Request) -> Answer:
         cluster_authorized_operations=(
             Rights(state, request).operations_of_cluster()
             if message.include_cluster_authorized_operations
-            else NOT_ASKED
+            else NOT_REQUESTED
         ),
     )
 

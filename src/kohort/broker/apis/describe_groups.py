@@ -10,7 +10,7 @@ from kohort.broker.group_requests import group_request
 from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
 from kohort.coordinator.several_groups import FIRST_WITH_GROUP_ID_NOT_FOUND
-from kohort.security.acls import NOT_ASKED, Operation, ResourceType
+from kohort.security.acls import NOT_REQUESTED, Operation, ResourceType
 from kohort.steps import Pace, Steps, each
 from kohort.wire.messages import group_consumer as wire
 from kohort.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -43,7 +43,7 @@ def guard_describe_groups(rights: Rights) -> Steps[GuardResult]:
     def amend(answer: DescribeGroupsResponse) -> Steps[Message]:
         pace = Pace()
         for group in answer.groups:
-            if group.authorized_operations != NOT_ASKED:
+            if group.authorized_operations != NOT_REQUESTED:
                 operations = rights.operations_of(ResourceType.GROUP, group.group_id)
                 setattr(group, "authorized_operations", operations)  # noqa: B010 - frozen for the type checker alone
             if pace.is_due(OPERATIONS_US):
@@ -97,7 +97,7 @@ def _shown(
                     )
             if pace.is_due(ITEM_US):
                 yield
-    if group.authorized_operations != NOT_ASKED:
+    if group.authorized_operations != NOT_REQUESTED:
         operations = rights.operations_of(ResourceType.GROUP, group.group_id)
         setattr(group, "authorized_operations", operations)  # noqa: B010 - frozen for the type checker alone
     return group

@@ -20,7 +20,7 @@ from kohort.log.catalogue import PARTITIONS_MAX
 from kohort.log.topic_names import check_topic_name
 from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
-from kohort.security.acls import NOT_ASKED, Operation, ResourceType
+from kohort.security.acls import NOT_REQUESTED, Operation, ResourceType
 from kohort.steps import Pace, Steps
 from kohort.wire.messages import metadata as wire
 
@@ -66,7 +66,7 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
         cluster_authorized_operations=(
             Rights(state, request).operations_of_cluster()
             if message.include_cluster_authorized_operations
-            else NOT_ASKED
+            else NOT_REQUESTED
         ),
     )
 
@@ -142,7 +142,7 @@ def _asked(
 def _operations(state: BrokerState, request: Request, name: str | None) -> int:
     message: wire.MetadataRequest = request.message
     if not message.include_topic_authorized_operations:
-        return NOT_ASKED
+        return NOT_REQUESTED
     return Rights(state, request).operations_of(ResourceType.TOPIC, name or "")
 
 

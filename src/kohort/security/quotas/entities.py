@@ -1,4 +1,4 @@
-"""Entities of quotas, their quotas and filters, with Kafka's errors (KIP-55, KIP-546, KIP-612)."""
+"""Entities of quotas, their values and filters, with Kafka's errors (KIP-55, KIP-546, KIP-612)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IP: Final = "ip"
 ENTITY_TYPES: Final = (CLIENT_ID, USER, IP)
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Types and names, in the order of ENTITY_TYPES; no name: the default, for whoever has no quota under its own name."""
+"""Types and names, in the order of ENTITY_TYPES; name None: the default of clients without a quota."""
 
 
 class Quota(StrEnum):
@@ -32,13 +32,13 @@ WHOLE: Final = {
     Quota.FETCHED: ("a LONG", 2.0**63),
     Quota.CONNECTIONS: ("an INT", 2.0**31 - 1),
 }
-"""Whole-number quotas: Kafka's type and its maximum."""
+"""Quotas with integer values: Kafka's type and its maximum."""
 FRACTION_MOST: Final = 1e-6
-"""Tolerance of whole numbers given as floats."""
+"""Tolerance of integers given as floats."""
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """Return the entity of these types and names; a duplicate type has the last name. Raises ApiError."""
+    """Return the entity of these types and names; the last duplicate type counts. Raises ApiError."""
     named = dict(parts)
     if not named:
         raise _invalid("Invalid empty client quota entity")
@@ -56,7 +56,7 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def address_of(name: str | None) -> str | None:
-    """Return the canonical form of an IP address, else None. Names are not resolved."""
+    """Return the canonical form of an IP address, else None. Host names are not resolved."""
     try:
         return str(ip_address((name or "").removeprefix("[").removesuffix("]")))
     except ValueError:
@@ -64,12 +64,12 @@ def address_of(name: str | None) -> str | None:
 
 
 def check_value(entity: Entity, key: str, value: float) -> Quota:
-    """Return the quota called ``key``. Raises ApiError unless the entity may have this value."""
+    """Return the quota named ``key``. Raises ApiError unless the entity may have this value."""
     of_address = entity[0][0] == IP
     if key not in {str(quota) for quota in Quota} or (key == Quota.CONNECTIONS) != of_address:
         raise _invalid(f"Invalid configuration key {key}")
     quota = Quota(key)
-    if not value > 0:  # nor is what is no number
+    if not value > 0:  # also rejects NaN
         raise _invalid(f"Quota {key} must be greater than 0")
     if quota in WHOLE:
         type_name, most = WHOLE[quota]
@@ -80,8 +80,8 @@ def check_value(entity: Entity, key: str, value: float) -> Quota:
     return quota
 
 
-def _invalid(words: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, words)
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 class Match(IntEnum):
@@ -92,7 +92,7 @@ class Match(IntEnum):
 
 @dataclass(slots=True)
 class QuotaFilter:
-    """Types that an entity must have, each with a name or any; ``strict``: and no other types."""
+    """Types that an entity must have, each with a name or any name; ``strict``: and no other types."""
 
     strict: bool
     named: dict[str, str | None] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class QuotaFilter:
 
 
 def filter_of(components: Iterable[tuple[str, int, str | None]], *, strict: bool) -> QuotaFilter:
-    """Return the filter of these components: type, kind of match, name. Raises ApiError."""
+    """Return the filter of these components: type, match type, name. Raises ApiError."""
     made = QuotaFilter(strict)
     for kind, match, name in components:
         _check(made, kind)
@@ -127,10 +127,8 @@ def filter_of(components: Iterable[tuple[str, int, str | None]], *, strict: bool
             raise _invalid(f"Unknown match type {match}")
     kinds = made.named.keys() | made.of_any_name
     if IP in kinds and len(kinds) > 1:
-        raise _invalid(
-            "Invalid entity filter component combination. IP filter component should not be used with user or clientId"
-            " filter component."
-        )
+        problem = "IP filter component should not be used with user or clientId filter component."
+        raise _invalid(f"Invalid entity filter component combination. {problem}")
     return made
 
 

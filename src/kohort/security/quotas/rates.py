@@ -1,6 +1,6 @@
 """Measured usage: a rate over a sliding window of samples, and a token bucket; meters by user and client id.
 
-Both return the throttle time of a client above its quota, as Kafka computes it (protocol/security.md#throttle-times).
+Both compute the throttle time of a client above its quota, as Kafka does (protocol/security.md#throttle-times).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Sample:
 
 
 class UsageRate:
-    """Recent usage, in samples."""
+    """Usage of the last samples."""
 
     __slots__ = ("_samples",)
 
@@ -49,7 +49,7 @@ class UsageRate:
             samples[-1].last_ms = now_ms
 
     def throttle_ms(self, quota: float, now_ms: int, window: QuotaWindow) -> int:
-        """Return how long the rate exceeds ``quota`` per second without further usage."""
+        """Return the time until the rate falls to ``quota`` per second without further usage."""
         self._forget(now_ms, window)
         used = math.fsum(sample.used for sample in self._samples)
         elapsed_ms = now_ms - self._samples[0].start_ms if self._samples else 0
@@ -60,7 +60,7 @@ class UsageRate:
             return 0
         return _rounded((rate - quota) / quota * measured_ms) if quota > 0 else THROTTLE_MAX_MS
 
-    def is_forgotten(self, now_ms: int, window: QuotaWindow) -> bool:
+    def is_expired(self, now_ms: int, window: QuotaWindow) -> bool:
         self._forget(now_ms, window)
         return not self._samples
 
@@ -71,7 +71,7 @@ class UsageRate:
 
 
 class TokenBucket:
-    """A token bucket: refilled at the quota's rate, up to a burst (KIP-599)."""
+    """Token bucket, refilled at the quota's rate up to a burst (KIP-599)."""
 
     __slots__ = ("_at_ms", "_quota", "_tokens")
 
@@ -95,7 +95,7 @@ class TokenBucket:
         missing = -self.tokens(quota, now_ms, window)
         return _rounded(missing / quota * 1000) if missing > 0 else 0
 
-    def is_forgotten(self, now_ms: int, window: QuotaWindow) -> bool:
+    def is_expired(self, now_ms: int, window: QuotaWindow) -> bool:
         return self.tokens(self._quota, now_ms, window) >= self._quota * window.whole_ms / 1000
 
 
@@ -106,22 +106,22 @@ def _rounded(value: float) -> int:
 
 MOST_BYTES: Final = 16 << 20
 METER_BYTES: Final = 2_000
-LOOKED_AT: Final = 2
-"""Idle meters examined for each new meter."""
+EXAMINED: Final = 2
+"""Number of idle meters examined for each new meter."""
 
 Names = tuple[str, str]
-"""Who is measured together: a user and a client id, either may stand for all."""
+"""User and client id of a meter; an empty one means all."""
 
 
 class Meter(Protocol):
-    def is_forgotten(self, now_ms: int, window: QuotaWindow) -> bool: ...
+    def is_expired(self, now_ms: int, window: QuotaWindow) -> bool: ...
 
 
 M = TypeVar("M", bound=Meter)
 
 
 class Usage(Generic[M]):
-    """Meters of one quota by name, the longest idle first."""
+    """Meters of one quota by name, longest idle first."""
 
     def __init__(self, make: Callable[[], M], window: QuotaWindow, most_bytes: int = MOST_BYTES) -> None:
         self._make = make
@@ -143,8 +143,8 @@ class Usage(Generic[M]):
         return meter
 
     def _make_room(self, now_ms: int) -> None:
-        for _ in range(LOOKED_AT):
-            if self._meters and self._first().is_forgotten(now_ms, self.window):
+        for _ in range(EXAMINED):
+            if self._meters and self._first().is_expired(now_ms, self.window):
                 self._drop_first()
         while self._meters and self.held_bytes > self._most_bytes:
             self._drop_first()

@@ -1,6 +1,6 @@
-"""All quotas of a cluster, and the effective one of a client.
+"""Quotas of a cluster, and the effective quota of a client.
 
-An entity has each quota once. The most specific one counts: user before client id, a name before the default
+The most specific quota counts: user before client id, a name before the default
 (protocol/security.md#whose-quota-holds).
 """
 
@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple
 from kohort.security.quotas.entities import CLIENT_ID, IP, USER, Entity, Quota, address_of, check_value, entity_of
 
 SHARED_BY_USER: Final = ""
-"""Placeholder of a client id or user in a shared Limit."""
+"""Empty client id or user of a shared Limit."""
 ENTITY_BYTES: Final = 200
 NO_LIMIT_TEXT: Final = "Infinity"
-"""JSON has no number for it."""
+"""JSON text of an infinite value, because JSON has no such number."""
 
 
 class Limit(NamedTuple):
-    """An effective quota and the clients that share it: by user, client id, or both."""
+    """Effective quota and the clients that share it: by user, client id, or both."""
 
     value: float
     user: str
@@ -27,8 +27,6 @@ class Limit(NamedTuple):
 
 
 class QuotaTable:
-    """Quota values by entity."""
-
     def __init__(self, section: Iterable[Any] = ()) -> None:
         """Load the output of ``as_section``. Raises ApiError, or the errors of malformed JSON."""
         self._by_entity: dict[Entity, dict[Quota, float]] = {}
@@ -37,40 +35,37 @@ class QuotaTable:
         for kept in section:
             entity = entity_of(kept["entity"].items())
             if not all(name is None or isinstance(name, str) for _, name in entity):
-                raise ValueError(f"{entity} has a name that is no text")
+                raise ValueError(f"{entity} has a name that is not text")
             self._by_entity[entity] = {
                 check_value(entity, key, float(value)): float(value) for key, value in kept["values"].items()
             }
         self._index()
 
     def __bool__(self) -> bool:
-        """True if there is a quota on requests."""
+        """True if any request quota is set."""
         return bool(self._by_quota)
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[Quota, float]]]:
         return iter(self._by_entity.items())
 
     def as_section(self) -> list[Any]:
-        return [
-            {
-                "entity": dict(entity),
-                "values": {str(q): NO_LIMIT_TEXT if v == float("inf") else v for q, v in values.items()},
-            }
-            for entity, values in self._by_entity.items()
-        ]
+        def as_json(values: Mapping[Quota, float]) -> dict[str, Any]:
+            return {str(quota): NO_LIMIT_TEXT if v == float("inf") else v for quota, v in values.items()}
+
+        return [{"entity": dict(entity), "values": as_json(values)} for entity, values in self._by_entity.items()]
 
     def altered(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> QuotaTable:
         """Return the table after checked ``changes``; None removes a value."""
         made = QuotaTable()
         made._by_entity = dict(self._by_entity)
         for entity, values in changes.items():
-            held = made._by_entity[entity] = dict(made._by_entity.get(entity, {}))
+            quotas = made._by_entity[entity] = dict(made._by_entity.get(entity, {}))
             for key, value in values.items():
                 if value is not None:
-                    held[Quota(key)] = value
+                    quotas[Quota(key)] = value
                 else:
-                    held.pop(key, None)  # type: ignore[call-overload]  # a name that is no quota's is not there either
-            if not held:
+                    quotas.pop(key, None)  # type: ignore[call-overload]  # an unknown name is not in the table
+            if not quotas:
                 del made._by_entity[entity]
         made._index()
         return made
@@ -102,7 +97,7 @@ class QuotaTable:
         return None
 
     def connection_rate(self, host: str) -> float | None:
-        """Return the connections per second allowed from an address."""
+        """Return the allowed connections per second from an address."""
         if not self._by_address:
             return None
         return self._by_address.get(host, self._by_address.get(None))

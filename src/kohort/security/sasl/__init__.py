@@ -1,1 +1,1 @@
-"""The mechanisms of SASL, both sides of each: bytes in, bytes out."""
+"""SASL mechanisms, client side and broker side, without I/O."""

@@ -1,6 +1,6 @@
-"""One login as a machine: a client's half that builds tokens, a broker's half that evaluates them.
+"""Login as a state machine: the client side builds tokens, the broker side evaluates them.
 
-Frames, the session's lifetime and delayed error responses are outside.
+Frames, session lifetime and delayed error responses are handled elsewhere.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ OTHER_AUTHORIZATION_ID: Final = (
 
 
 class Derivation(NamedTuple):
-    """A salted password that a client's half needs before it goes on. To derive it takes milliseconds, so whoever runs
-    the exchange does it where nobody waits for it (RFC 5802: ``Hi``)."""
+    """Input of a salted password (RFC 5802: ``Hi``). Deriving takes milliseconds, so callers do it in a thread."""
 
     password: Secret
     salt: bytes
@@ -34,10 +33,9 @@ class Derivation(NamedTuple):
 
 
 class ClientExchange:
-    """A client's half of one login. Each is used once.
+    """Client side of one login, used once.
 
-    Every method raises AuthenticationFailed, in words that hold no secret, where the broker's half is not what it
-    should be.
+    Every method raises AuthenticationFailed, without secrets, for an invalid broker token.
     """
 
     mechanism: str = ""
@@ -52,14 +50,14 @@ class ClientExchange:
         raise NotImplementedError
 
     def derived(self, salted_password: bytes) -> bytes:
-        """Continue with the derived password; return the token that ``next`` could not."""
+        """Continue with the derived password; return the token that ``next`` could not build."""
         raise NotImplementedError
 
 
 class Refused(KohortError):
-    """A broker's half refuses. ``words`` are for the client; None where it is told nothing that it could learn from.
+    """Login rejected by the broker side. ``message`` is for the client; None reveals nothing.
 
-    ``detail`` is for the broker's log alone, and holds no secret.
+    ``detail`` is for the broker's log alone, and has no secret.
     """
 
     def __init__(self, words: str | None = None, detail: str = "") -> None:
@@ -68,25 +66,25 @@ class Refused(KohortError):
         self.detail = detail
 
 
-class KeysWanted(KohortError):
-    """The token cannot be verified before keys are fetched; evaluate it again then."""
+class KeysMissing(KohortError):
+    """Keys must be fetched before the token is verified; evaluate it again then."""
 
 
 class LoggedInAs(NamedTuple):
-    """The user, and the end of the session; None for no end."""
+    """User of the session, and its end; None for no end."""
 
     name: str
     expires_ms: int | None = None
 
 
 class ServerExchange:
-    """A broker's half of one login. Each is used once."""
+    """Broker side of one login, used once."""
 
     mechanism: str = ""
     user: LoggedInAs | None = None
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """Answer a client's token. Raises Refused, or KeysWanted for a token to evaluate again."""
+        """Answer a client's token. Raises Refused, or KeysMissing for a token to evaluate again."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628, KIP-255): a token of somebody whom the broker believes (protocol/security.md#oauthbearer)."""
+"""OAUTHBEARER (RFC 7628, KIP-255): login with a token of a trusted issuer (protocol/security.md#oauthbearer)."""
 
 from __future__ import annotations
 
@@ -24,33 +24,29 @@ AUTH: Final = re.compile(r"(?P<scheme>[!-+\--~]+) +(?P<token>\S+)\s*")
 
 
 class OAuthBearerClient(ClientExchange):
-    """A client's half: the token, and extensions (KIP-342)."""
+    """Client side: the token, and extensions (KIP-342)."""
 
     mechanism = OAUTHBEARER
 
     def __init__(self, token: Secret, extensions: Mapping[str, str] | None = None) -> None:
         if not token or not re.fullmatch(r"[\x21-\x7e]+", token.reveal()):
-            raise AuthenticationFailed("OAUTHBEARER: the token is empty, or holds what no token may hold")
+            raise AuthenticationFailed("OAUTHBEARER: the token is empty or has invalid characters")
         for key, value in (extensions or {}).items():
             if not EXTENSION_KEY.fullmatch(key) or key.lower() == "auth" or not EXTENSION_VALUE.fullmatch(value):
-                raise AuthenticationFailed(
-                    f"OAUTHBEARER: the extension {key!r} has a name or a value that cannot be sent"
-                )
+                raise AuthenticationFailed(f"OAUTHBEARER: the extension {key!r} has an invalid name or value")
         self._token = token
         self._extensions = dict(extensions or {})
         self.problem = ""
-        """What the broker found wrong with the token, as it said: JSON."""
+        """Broker's error about the token, as JSON."""
 
     def first(self) -> bytes:
         pairs = {"auth": f"Bearer {self._token.reveal()}", **self._extensions}
-        said = "".join(f"{key}={value}{SEPARATOR}" for key, value in pairs.items())
-        return f"n,,{SEPARATOR}{said}{SEPARATOR}".encode()
+        text = "".join(f"{key}={value}{SEPARATOR}" for key, value in pairs.items())
+        return f"n,,{SEPARATOR}{text}{SEPARATOR}".encode()
 
     def next(self, challenge: bytes) -> bytes | None:
         if self.problem:
-            raise AuthenticationFailed(
-                f"OAUTHBEARER: the broker goes on after it had refused the token: {self.problem}"
-            )
+            raise AuthenticationFailed(f"OAUTHBEARER: a challenge follows the broker's error: {self.problem}")
         if challenge:
             self.problem = bytes(challenge).decode(errors="replace")
             return AFTER_AN_ERROR
@@ -59,7 +55,7 @@ class OAuthBearerClient(ClientExchange):
 
 
 class OAuthBearerServer(ServerExchange):
-    """A broker's half. An error is sent as in RFC 7628: JSON first, then the refusal."""
+    """Broker side. An error is sent as in RFC 7628: JSON first, then the rejection."""
 
     mechanism = OAUTHBEARER
 
@@ -72,32 +68,31 @@ class OAuthBearerServer(ServerExchange):
             raise self._refusal
         found = CLIENT_FIRST.fullmatch(text_of(token))
         if found is None:
-            raise Refused(detail="the client's token has not the form of RFC 7628")
+            raise Refused(detail="the client's token does not have the format of RFC 7628")
         pairs = dict(pair.split("=", 1) for pair in found["pairs"].split(SEPARATOR) if pair)
         auth = AUTH.fullmatch(pairs.get("auth", ""))
         if auth is None or auth["scheme"].lower() != "bearer":
             raise Refused(detail="the client sent no bearer token")
         try:
-            believed = self._validator.validate(auth["token"], now_ms)
+            verified = self._validator.validate(auth["token"], now_ms)
         except TokenRefused as refused:
             self._refusal = Refused(refused.answer(), refused.detail)
             return refused.answer().encode()
         authorization_id = (found["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
-        if authorization_id and authorization_id != believed.name:
-            raise Refused(
-                f"Authentication failed: Client requested an authorization id ({authorization_id}) "
-                f"that is different from the token's principal name ({believed.name})"
-            )
-        self.user = LoggedInAs(believed.name, believed.expires_ms)
+        if authorization_id and authorization_id != verified.name:
+            problem = f"Client requested an authorization id ({authorization_id})"
+            other = f"that is different from the token's principal name ({verified.name})"
+            raise Refused(f"Authentication failed: {problem} {other}")
+        self.user = LoggedInAs(verified.name, verified.expires_ms)
         return b""
 
 
 def problem_in_words(problem: str) -> str:
     """Return the ``status`` of a broker's JSON error, or the JSON itself."""
     try:
-        said = json.loads(problem)
-        status = said["status"]
+        content = json.loads(problem)
+        status = content["status"]
     except (ValueError, TypeError, KeyError):
         return problem
-    scope = said.get("scope")
+    scope = content.get("scope")
     return f"{status} (scope {scope})" if scope else str(status)

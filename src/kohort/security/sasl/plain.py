@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): user and password as they are, so only behind TLS (protocol/security.md#plain)."""
+"""PLAIN (RFC 4616): user name and password in plain text, so only with TLS (protocol/security.md#plain)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,15 @@ from typing import Final
 
 from kohort.errors import AuthenticationFailed
 from kohort.secret import Secret
-from kohort.security.sasl.exchange import (
-    OTHER_AUTHORIZATION_ID,
-    PLAIN,
-    ClientExchange,
-    LoggedInAs,
-    Refused,
-    ServerExchange,
-    text_of,
-)
+from kohort.security.sasl import exchange
+from kohort.security.sasl.exchange import PLAIN, LoggedInAs, Refused, text_of
 
 PARTS: Final = 3
 INVALID: Final = "Authentication failed: Invalid username or password"
 
 
-class PlainClient(ClientExchange):
-    """A client's half: a single token."""
+class PlainClient(exchange.ClientExchange):
+    """Client side: a single token."""
 
     mechanism = PLAIN
 
@@ -31,7 +24,7 @@ class PlainClient(ClientExchange):
         if not username or not password:
             raise AuthenticationFailed("PLAIN needs a user name and a password")
         if "\0" in username or "\0" in password.reveal():
-            raise AuthenticationFailed("a user name and a password for PLAIN cannot hold the character NUL")
+            raise AuthenticationFailed("user name and password for PLAIN must not contain NUL")
         self._username = username
         self._password = password
 
@@ -40,12 +33,12 @@ class PlainClient(ClientExchange):
 
     def next(self, challenge: bytes) -> None:
         if challenge:
-            raise AuthenticationFailed("the broker answered PLAIN with a challenge, which it does not have")
+            raise AuthenticationFailed("the broker sent a challenge; PLAIN has none")
         self.is_complete = True
 
 
-class PlainServer(ServerExchange):
-    """A broker's half, with the users of its JAAS configuration."""
+class PlainServer(exchange.ServerExchange):
+    """Broker side, with the users of its JAAS configuration."""
 
     mechanism = PLAIN
 
@@ -62,11 +55,11 @@ class PlainServer(ServerExchange):
         if not password:
             raise Refused("Authentication failed: password not specified")
         known = self._users.get(name)
-        # An unknown user takes the same time as a wrong password.
+        # equal timing for an unknown user and a wrong password
         expected = (known.reveal() if known is not None else f"not {password}").encode()
         if not hmac.compare_digest(expected, password.encode()) or known is None:
-            raise Refused(INVALID, f"user {name!r}: {'wrong password' if known is not None else 'not known'}")
+            raise Refused(INVALID, f"user {name!r}: {'wrong password' if known is not None else 'unknown'}")
         if authorization_id not in {"", name}:
-            raise Refused(OTHER_AUTHORIZATION_ID)
+            raise Refused(exchange.OTHER_AUTHORIZATION_ID)
         self.user = LoggedInAs(name)
         return b""

@@ -1,6 +1,6 @@
-"""SCRAM-SHA-256 and -512 (RFC 5802, RFC 7677): no password on the wire, none kept (protocol/security.md#scram).
+"""SCRAM-SHA-256 and -512 (RFC 5802, RFC 7677): passwords are neither sent nor stored (protocol/security.md#scram).
 
-Passwords are raw UTF-8, as in Kafka: nothing is prepared.
+Passwords are raw UTF-8, without normalization, as in Kafka.
 """
 
 from __future__ import annotations
@@ -17,25 +17,16 @@ from typing import Final, NamedTuple
 from kohort.clock import Rng
 from kohort.errors import AuthenticationFailed, ConfigError
 from kohort.secret import Secret
-from kohort.security.sasl.exchange import (
-    OTHER_AUTHORIZATION_ID,
-    SCRAM_SHA_256,
-    SCRAM_SHA_512,
-    ClientExchange,
-    Derivation,
-    LoggedInAs,
-    Refused,
-    ServerExchange,
-    text_of,
-)
+from kohort.security.sasl import exchange
+from kohort.security.sasl.exchange import SCRAM_SHA_256, SCRAM_SHA_512, Derivation, LoggedInAs, Refused, text_of
 
 HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 MECHANISM_NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
 ITERATIONS_LOW: Final = 4096
 ITERATIONS_HIGH: Final = 16384
-"""Bound of stored credentials; a client accepts more iterations."""
+"""Limit of stored credentials; a client accepts more iterations."""
 CLIENT_ITERATIONS_HIGH: Final = 1_000_000
-"""Bound of a client's work (RFC 7677, section 4)."""
+"""Limit of a client's work (RFC 7677, section 4)."""
 NONCE_BITS: Final = 130
 DERIVED_KEPT: Final = 16
 
@@ -57,7 +48,7 @@ NO_CHANNEL_BINDING: Final = base64.b64encode(b"n,,").decode()
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """The stored form of a password: enough to verify it, not to log in."""
+    """Stored form of a password: sufficient to verify it, not to log in."""
 
     salt: bytes
     stored_key: bytes = field(repr=False)
@@ -71,9 +62,11 @@ def credential_of(hash_name: str, salt: bytes, iterations: int, salted_password:
     return ScramCredential(salt, hashlib.new(hash_name, client_key).digest(), server_key, iterations)
 
 
-class DerivedChance:
-    """Chance for nonces that is drawn from another once, so that how many logins there are changes nothing else; and
-    whoever sees nonces knows nothing of that other."""
+class DerivedRandom:
+    """Random source of nonces, seeded once from another.
+
+    The number of logins does not affect the other source, and nonces reveal nothing about it.
+    """
 
     def __init__(self, rng: Rng) -> None:
         self._key = rng.getrandbits(256).to_bytes(32, "big")
@@ -84,7 +77,7 @@ class DerivedChance:
         return int.from_bytes(hmac.digest(self._key, str(self._drawn).encode(), "sha512"), "big") & ((1 << k) - 1)
 
 
-def new_nonce(rng: Rng | DerivedChance) -> str:
+def new_nonce(rng: Rng | DerivedRandom) -> str:
     """Return a nonce as Java's clients do: 130 random bits in base 36."""
     number, digits = rng.getrandbits(NONCE_BITS), []
     while number:
@@ -108,14 +101,13 @@ class DerivedPasswords:
             del self._by_derivation[next(iter(self._by_derivation))]
 
 
-class ScramClient(ClientExchange):
-    """A client's half. It verifies the broker's signature, too."""
+class ScramClient(exchange.ClientExchange):
+    """Client side; it also verifies the broker's signature."""
 
     def __init__(
         self, mechanism: str, username: str, password: Secret, nonce: str, passwords: DerivedPasswords | None = None
     ) -> None:
-        """Take the credentials, a ``new_nonce``, and what was derived for other connections. Raises
-        AuthenticationFailed."""
+        """Take credentials, a ``new_nonce``, and a cache of derivations. Raises AuthenticationFailed."""
         if not username or not password:
             raise AuthenticationFailed(f"{mechanism} needs a user name and a password")
         self.mechanism = mechanism
@@ -124,7 +116,7 @@ class ScramClient(ClientExchange):
         self._nonce = nonce
         self._passwords = passwords if passwords is not None else DerivedPasswords()
         self._first_bare = f"n={_escaped(username)},r={nonce}"
-        self._wanted: Derivation | None = None
+        self._requested: Derivation | None = None
         self._server_first = ""
         self._server_nonce = ""
         self._expected: bytes | None = None
@@ -134,39 +126,39 @@ class ScramClient(ClientExchange):
 
     def next(self, challenge: bytes) -> bytes | Derivation | None:
         if self.is_complete:
-            raise self._failure("the broker goes on although all is said")
+            raise self._failure("the broker sent a token after the login was complete")
         try:
-            said = bytes(challenge).decode()
+            text = bytes(challenge).decode()
         except UnicodeDecodeError:
             raise self._failure("the broker's token is not UTF-8") from None
-        if said.startswith("e="):
-            raise self._failure(f"the broker says {said[2:]}")
+        if text.startswith("e="):
+            raise self._failure(f"the broker reports {text[2:]}")
         if self._expected is not None:
-            self._verify(said, self._expected)
+            self._verify(text, self._expected)
             return None
-        wanted = self._take_first(said)
-        known = self._passwords.get(wanted)
-        return self._final(known) if known is not None else wanted
+        derivation = self._take_first(text)
+        known = self._passwords.get(derivation)
+        return self._final(known) if known is not None else derivation
 
     def derived(self, salted_password: bytes) -> bytes:
-        assert self._wanted is not None, "nothing was asked for"
-        self._passwords.keep(self._wanted, salted_password)
+        assert self._requested is not None, "a derivation was requested"
+        self._passwords.keep(self._requested, salted_password)
         return self._final(salted_password)
 
-    def _take_first(self, said: str) -> Derivation:
-        found = SERVER_FIRST.fullmatch(said)
+    def _take_first(self, text: str) -> Derivation:
+        found = SERVER_FIRST.fullmatch(text)
         salt = _unbase64(found["salt"]) if found is not None else None
         if found is None or not salt:
-            raise self._failure("the broker's first token makes no sense")
+            raise self._failure("the broker's first token is malformed")
         nonce, iterations = found["nonce"], int(found["iterations"])
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
-            raise self._failure("the broker's nonce does not go on from ours")
+            raise self._failure("the broker's nonce does not extend the client's")
         if not ITERATIONS_LOW <= iterations <= CLIENT_ITERATIONS_HIGH:
             allowed = f"{ITERATIONS_LOW} to {CLIENT_ITERATIONS_HIGH}"
-            raise self._failure(f"the broker asks for {iterations} iterations; {allowed} are safe")
-        self._server_first, self._server_nonce = said, nonce
-        self._wanted = Derivation(self._password, salt, iterations, self._hash)
-        return self._wanted
+            raise self._failure(f"the broker requests {iterations} iterations; expected {allowed}")
+        self._server_first, self._server_nonce = text, nonce
+        self._requested = Derivation(self._password, salt, iterations, self._hash)
+        return self._requested
 
     def _final(self, salted_password: bytes) -> bytes:
         client_key = hmac.digest(salted_password, b"Client Key", self._hash)
@@ -178,19 +170,19 @@ class ScramClient(ClientExchange):
         proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
-    def _verify(self, said: str, expected: bytes) -> None:
-        found = SERVER_FINAL.fullmatch(said)
+    def _verify(self, text: str, expected: bytes) -> None:
+        found = SERVER_FINAL.fullmatch(text)
         signature = _unbase64(found["signature"]) if found is not None else None
         if signature is None or not hmac.compare_digest(signature, expected):
-            raise self._failure("the broker does not know the password either: it is not who it says")
+            raise self._failure("the broker's signature is wrong: it does not know the password")
         self.is_complete = True
 
-    def _failure(self, words: str) -> AuthenticationFailed:
-        return AuthenticationFailed(f"{self.mechanism}: {words}")
+    def _failure(self, problem: str) -> AuthenticationFailed:
+        return AuthenticationFailed(f"{self.mechanism}: {problem}")
 
 
-class ScramServer(ServerExchange):
-    """A broker's half. ``find`` returns a user's credential, or None."""
+class ScramServer(exchange.ServerExchange):
+    """Broker side. ``find`` returns a user's credential, or None."""
 
     def __init__(self, mechanism: str, find: Callable[[str], ScramCredential | None], nonce: str) -> None:
         self.mechanism = mechanism
@@ -200,42 +192,44 @@ class ScramServer(ServerExchange):
         self._name = ""
         self._nonce = ""
         self._credential: ScramCredential | None = None
-        self._said: Sequence[str] = ()
+        self._exchanged: Sequence[str] = ()
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:  # noqa: ARG002 - no password expires
-        said = text_of(token)
-        return self._take_first(said) if self._credential is None else self._take_final(said, self._credential)
+        text = text_of(token)
+        return self._take_first(text) if self._credential is None else self._take_final(text, self._credential)
 
-    def _take_first(self, said: str) -> bytes:
-        found = CLIENT_FIRST.fullmatch(said)
+    def _take_first(self, text: str) -> bytes:
+        found = CLIENT_FIRST.fullmatch(text)
         if found is None:
-            raise Refused(detail="the client's first token makes no sense")
+            raise Refused(detail="the client's first token is malformed")
         name = _unescaped(found["name"])
         if found["authzid"] and _unescaped(found["authzid"]) != name:
-            raise Refused(OTHER_AUTHORIZATION_ID)
+            raise Refused(exchange.OTHER_AUTHORIZATION_ID)
         extensions = found["extensions"].split(",")
         if "tokenauth=true" in extensions:
-            raise Refused(detail="delegation tokens are not served")
+            raise Refused(detail="delegation tokens are not supported")
         if any(extension.startswith("m=") for extension in extensions):
-            raise Refused(detail="the client wants an extension that is not known")
+            raise Refused(detail="the client requires an unknown extension")
         credential = self._find(name)
         if credential is None:
-            raise Refused(detail=f"user {name!r}: not known for {self.mechanism}")
+            raise Refused(detail=f"user {name!r} has no {self.mechanism} credential")
         self._name, self._credential = name, credential
         self._nonce = found["nonce"] + self._own_nonce
         salt = base64.b64encode(credential.salt).decode()
         answer = f"r={self._nonce},s={salt},i={credential.iterations}"
-        self._said = (found["bare"], answer)
+        self._exchanged = (found["bare"], answer)
         return answer.encode()
 
-    def _take_final(self, said: str, credential: ScramCredential) -> bytes:
-        found = CLIENT_FINAL.fullmatch(said)
+    def _take_final(self, text: str, credential: ScramCredential) -> bytes:
+        found = CLIENT_FINAL.fullmatch(text)
         proof = _unbase64(found["proof"]) if found is not None else None
         if found is None or proof is None or len(proof) != len(credential.stored_key):
-            raise Refused(detail="the client's final token makes no sense")
-        if not found["nonce"].endswith(self._nonce):  # librdkafka before 2.6.1 says its own twice; Kafka takes that too
-            raise Refused(detail="the client's nonce is not the one that was given")
-        auth_message = ",".join([*self._said, found["without_proof"]]).encode()
+            raise Refused(detail="the client's final token is malformed")
+        if not found["nonce"].endswith(
+            self._nonce
+        ):  # librdkafka before 2.6.1 repeats its own nonce; Kafka accepts that too
+            raise Refused(detail="the client's nonce does not match")
+        auth_message = ",".join([*self._exchanged, found["without_proof"]]).encode()
         signature = hmac.digest(credential.stored_key, auth_message, self._hash)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), credential.stored_key):
@@ -279,7 +273,7 @@ def check_users(option: str, text: Secret) -> None:
 
 
 def parse_users(option: str, text: Secret, new_salt: Callable[[], bytes]) -> list[NamedCredential]:
-    """Parse users, one a line, and derive their credentials. Raises ConfigError."""
+    """Parse users, one per line, and derive their credentials. Raises ConfigError."""
     return [_derived(option, *_parsed(option, line), new_salt) for line in _lines(text)]
 
 
@@ -293,7 +287,7 @@ def _parsed(option: str, line: str) -> tuple[str, dict[str, str]]:
         raise ConfigError(f"{option}: {EXPECTED}")
     mechanism, text, at, found = entry["mechanism"].strip(), entry["pairs"].strip(), 0, {}
     if mechanism not in HASHES:
-        raise ConfigError(f"{option}: the mechanism is one of {', '.join(HASHES)}")
+        raise ConfigError(f"{option}: expected one of {', '.join(HASHES)}")
     while at < len(text):
         pair = PAIR.match(text, at)
         if pair is None or pair["key"] not in KEYS or pair["key"] in found:
@@ -304,25 +298,25 @@ def _parsed(option: str, line: str) -> tuple[str, dict[str, str]]:
         raise ConfigError(f"{option}: a user needs a name, and either a password or a saltedpassword")
     iterations = found.setdefault("iterations", str(ITERATIONS_LOW))
     if not re.fullmatch(r"[0-9]{1,9}", iterations) or not ITERATIONS_LOW <= int(iterations) <= ITERATIONS_HIGH:
-        raise ConfigError(f"{option}: iterations are a number from {ITERATIONS_LOW} to {ITERATIONS_HIGH}")
-    _said_bytes(option, found, "salt")
-    salted = _said_bytes(option, found, "saltedpassword")
+        raise ConfigError(f"{option}: iterations must be {ITERATIONS_LOW} to {ITERATIONS_HIGH}")
+    _base64_value(option, found, "salt")
+    salted = _base64_value(option, found, "saltedpassword")
     if salted and (not found.get("salt") or len(salted) != hashlib.new(HASHES[mechanism]).digest_size):
-        raise ConfigError(f"{option}: a saltedpassword needs its salt, and is as long as the hash")
+        raise ConfigError(f"{option}: a saltedpassword needs its salt and the length of the hash")
     return mechanism, found
 
 
-def _derived(option: str, mechanism: str, said: dict[str, str], new_salt: Callable[[], bytes]) -> NamedCredential:
-    salt = _said_bytes(option, said, "salt") or new_salt()
-    iterations, hash_name = int(said["iterations"]), HASHES[mechanism]
-    salted = _said_bytes(option, said, "saltedpassword")
+def _derived(option: str, mechanism: str, pairs: dict[str, str], new_salt: Callable[[], bytes]) -> NamedCredential:
+    salt = _base64_value(option, pairs, "salt") or new_salt()
+    iterations, hash_name = int(pairs["iterations"]), HASHES[mechanism]
+    salted = _base64_value(option, pairs, "saltedpassword")
     if not salted:
-        salted = Derivation(Secret(said["password"]), salt, iterations, hash_name).derive()
-    return NamedCredential(said["name"], mechanism, credential_of(hash_name, salt, iterations, salted))
+        salted = Derivation(Secret(pairs["password"]), salt, iterations, hash_name).derive()
+    return NamedCredential(pairs["name"], mechanism, credential_of(hash_name, salt, iterations, salted))
 
 
-def _said_bytes(option: str, said: dict[str, str], key: str) -> bytes:
-    data = _unbase64(said.get(key, ""))
+def _base64_value(option: str, pairs: dict[str, str], key: str) -> bytes:
+    data = _unbase64(pairs.get(key, ""))
     if data is None:
-        raise ConfigError(f"{option}: {key} is not in base 64")
+        raise ConfigError(f"{option}: {key} is not base64")
     return data

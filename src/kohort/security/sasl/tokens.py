@@ -1,7 +1,6 @@
-"""Validation of OAUTHBEARER tokens, unsecured for tests or signed, and the keys that verify them
-(protocol/security.md#tokens).
+"""Validation of OAUTHBEARER tokens, unsigned for tests or signed, and of their keys (protocol/security.md#tokens).
 
-No claim is trusted before the signature is verified, and no address in a token is requested.
+No claim is used before the signature is verified, and no address in a token is requested.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -17,15 +15,15 @@ from typing import Any, Final, NamedTuple
 from kohort.clock import WallTime
 from kohort.errors import KohortError
 from kohort.extras import needs
-from kohort.security.sasl.exchange import KeysWanted
+from kohort.security.sasl.exchange import KeysMissing
 
 RETRY_MS: Final = 100
 RETRY_MAX_MS: Final = 10_000
 FIRST_WAIT_MS: Final = 10_000
-"""Logins wait this long for the first keys."""
+"""Longest wait of logins for the first keys."""
 MISSING_MS: Final = 60_000
 APART_MS: Final = 1_000
-"""Minimum interval of fetches: clients may name unknown keys."""
+"""Shortest interval of fetches: clients may name unknown keys."""
 MISSING_MOST: Final = 16
 KEYS_MOST: Final = 1_000
 KIND_OF: Final = {"R": "RSA", "P": "RSA", "E": "EC"}
@@ -38,8 +36,8 @@ class SigningKeys:
         self._refresh_ms = refresh_ms
         self._keys: Sequence[Mapping[str, Any]] = ()
         self._started_ms = now_ms
-        self._have_come = False
-        self._is_under_way = False
+        self._were_fetched = False
+        self._is_fetching = False
         self._failures = 0
         self._fetch_at_ms = now_ms
         self._ended_ms = now_ms - APART_MS
@@ -50,21 +48,21 @@ class SigningKeys:
 
     @property
     def wake_at_ms(self) -> int | None:
-        return None if self._is_under_way else self._fetch_at_ms
+        return None if self._is_fetching else self._fetch_at_ms
 
-    def take_wish(self, now_ms: int) -> bool:
-        if self._is_under_way or self._fetch_at_ms > now_ms:
+    def take_fetch(self, now_ms: int) -> bool:
+        if self._is_fetching or self._fetch_at_ms > now_ms:
             return False
-        self._is_under_way = True
+        self._is_fetching = True
         return True
 
     def fetched(self, content: bytes, now_ms: int) -> None:
         try:
             keys = _keys_of(content)
         except (ValueError, TypeError, KeyError, RecursionError):
-            self.failed("what is there is no set of keys (JWKS)", now_ms)
+            self.failed("the response is not a set of keys (JWKS)", now_ms)
             return
-        self._keys, self._have_come, self._failures, self.problem = keys, True, 0, ""
+        self._keys, self._were_fetched, self._failures, self.problem = keys, True, 0, ""
         self._end(now_ms, self._refresh_ms)
 
     def failed(self, problem: str, now_ms: int) -> None:
@@ -74,7 +72,7 @@ class SigningKeys:
         self._end(now_ms, backoff_ms)
 
     def _end(self, now_ms: int, wait_ms: int) -> None:
-        self._is_under_way = False
+        self._is_fetching = False
         self._awaited.clear()
         self._ended_ms, self._fetch_at_ms = now_ms, now_ms + wait_ms
 
@@ -83,23 +81,23 @@ class SigningKeys:
     def candidates(self, key_id: str | None, algorithm: str, now_ms: int) -> Sequence[Mapping[str, Any]]:
         """Return the public keys that may verify a signature.
 
-        Raises KeysWanted where the keys have not come yet, or a fetch may bring this one.
+        Raises KeysMissing if no keys were fetched yet, or a fetch may return this key.
         """
-        if not self._have_come and now_ms < self._started_ms + FIRST_WAIT_MS:
-            raise KeysWanted("the keys have not come yet")
+        if not self._were_fetched and now_ms < self._started_ms + FIRST_WAIT_MS:
+            raise KeysMissing("no keys were fetched yet")
         found = [key for key in self._keys if _fits(key, key_id, algorithm)]
         is_known = key_id is None or any(key.get("kid") == key_id for key in self._keys)
-        if key_id is not None and not is_known and self._may_come(key_id, now_ms):
-            raise KeysWanted("the key is not known; it is being looked for")
+        if key_id is not None and not is_known and self._is_requested(key_id, now_ms):
+            raise KeysMissing("unknown key; a fetch is due")
         return found
 
-    def _may_come(self, key_id: str, now_ms: int) -> bool:
+    def _is_requested(self, key_id: str, now_ms: int) -> bool:
         """True if a fetch of this key is due or in flight; a key is requested once a minute."""
         if key_id in self._awaited:
             return True
-        asked_ms = self._missing.pop(key_id, None)
-        if asked_ms is not None and now_ms - asked_ms < MISSING_MS:
-            self._missing[key_id] = asked_ms
+        requested_ms = self._missing.pop(key_id, None)
+        if requested_ms is not None and now_ms - requested_ms < MISSING_MS:
+            self._missing[key_id] = requested_ms
             return False
         self._missing[key_id] = now_ms
         if len(self._missing) > MISSING_MOST:
@@ -130,12 +128,12 @@ ASYMMETRIC: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-"""Accepted signature algorithms: all asymmetric, so a verification key cannot sign."""
+"""Accepted signature algorithms, all asymmetric, so that a verification key cannot sign."""
 TOKEN_MAX_CHARS: Final = 1 << 17
 
 
 class TokenRefused(KohortError):
-    """An invalid token. ``detail``: reason for the broker's log; the client receives a status."""
+    """Invalid token. ``detail``: reason for the broker's log; the client receives a status."""
 
     def __init__(self, detail: str, status: str = "invalid_token", scope: str = "") -> None:
         super().__init__(detail)
@@ -148,20 +146,19 @@ class TokenRefused(KohortError):
         return f'{{"status":"{self.status}"{scope}}}'
 
 
-class Believed(NamedTuple):
+class VerifiedToken(NamedTuple):
     name: str
     expires_ms: int
 
 
 class TokenValidator:
-    def validate(self, token: str, now_ms: int) -> Believed:
+    def validate(self, token: str, now_ms: int) -> VerifiedToken:
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredTokens(TokenValidator):
-    """Believes every token without a signature, so that no identity provider is needed: for tests alone. Options and
-    rules are those of Kafka's default."""
+    """Accepts every unsigned token, for tests without an identity provider, by the rules of Kafka's default."""
 
     principal_claim: str = "sub"
     scope_claim: str = "scope"
@@ -169,26 +166,26 @@ class UnsecuredTokens(TokenValidator):
     skew_ms: int = 0
     wall: WallTime = field(default_factory=WallTime)
 
-    def validate(self, token: str, now_ms: int) -> Believed:
+    def validate(self, token: str, now_ms: int) -> VerifiedToken:
         wall_ms = self.wall.at(now_ms)
         header, claims, signature = _parts(token)
         if header.get("alg") != "none" or signature:
-            raise TokenRefused("it is signed, and this listener takes unsecured tokens alone")
+            raise TokenRefused("signed token on a listener for unsigned tokens")
         expires_ms = _time(claims, "exp")
         if expires_ms is None:
-            raise TokenRefused("it has no exp")
+            raise TokenRefused("claim exp is missing")
         _check_expiry(expires_ms, wall_ms, self.skew_ms)
         issued_ms = _time(claims, "iat")
         if issued_ms is not None and issued_ms > wall_ms + self.skew_ms:
-            raise TokenRefused(f"its iat is {(issued_ms - wall_ms) // 1000} s from now")
+            raise TokenRefused(f"claim iat is {(issued_ms - wall_ms) // 1000} s in the future")
         if issued_ms is not None and issued_ms >= expires_ms:
-            raise TokenRefused("its exp is not after its iat")
+            raise TokenRefused("claim exp is not after iat")
         scope = _scope(claims, self.scope_claim)
         if not set(self.required_scope) <= scope:
             wanted = " ".join(self.required_scope)
-            raise TokenRefused(f"its scope is {sorted(scope)}, wanted is {wanted}", "insufficient_scope", wanted)
+            raise TokenRefused(f"scope is {sorted(scope)}, expected {wanted}", "insufficient_scope", wanted)
         until_ms = _session_end(expires_ms, wall_ms, self.skew_ms) - self.wall.ahead_ms
-        return Believed(_name(claims, self.principal_claim), until_ms)
+        return VerifiedToken(_name(claims, self.principal_claim), until_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,28 +200,28 @@ class SignedTokens(TokenValidator):
     sub_claim: str = "sub"
     wall: WallTime = field(default_factory=WallTime)
 
-    def validate(self, token: str, now_ms: int) -> Believed:
+    def validate(self, token: str, now_ms: int) -> VerifiedToken:
         header, _, _ = _parts(token)
         algorithm, key_id = header.get("alg"), header.get("kid")
         if algorithm not in ASYMMETRIC:
-            raise TokenRefused(f"its alg is {_short(algorithm)}, believed are {', '.join(ASYMMETRIC)}")
+            raise TokenRefused(f"alg is {_short(algorithm)}, expected one of {', '.join(ASYMMETRIC)}")
         if key_id is not None and not isinstance(key_id, str):
-            raise TokenRefused("its kid is no text")
+            raise TokenRefused("kid is not text")
         claims = self._verified(token, algorithm, self.keys.candidates(key_id, algorithm, now_ms), key_id)
         expires_ms, issued_ms = _time(claims, "exp"), _time(claims, "iat")
-        for name, at_ms in (("exp", expires_ms), ("iat", issued_ms)):
-            if at_ms is None:
-                raise TokenRefused(f"it has no {name}")
-        assert expires_ms is not None
+        if expires_ms is None or issued_ms is None:
+            raise TokenRefused(f"claim {'exp' if expires_ms is None else 'iat'} is missing")
         wall_ms = self.wall.at(now_ms)
         _check_expiry(expires_ms, wall_ms, self.skew_ms)
         not_before_ms = _time(claims, "nbf")
         if not_before_ms is not None and not_before_ms > wall_ms + self.skew_ms:
-            raise TokenRefused(f"its nbf is {(not_before_ms - wall_ms) // 1000} s from now, more than the clock skew")
+            raise TokenRefused(
+                f"claim nbf is {(not_before_ms - wall_ms) // 1000} s in the future, beyond the clock skew"
+            )
         self._check_maker(claims)
         _scope(claims, self.scope_claim)
         until_ms = _session_end(expires_ms, wall_ms, self.skew_ms) - self.wall.ahead_ms
-        return Believed(_name(claims, self.sub_claim), until_ms)
+        return VerifiedToken(_name(claims, self.sub_claim), until_ms)
 
     def _verified(
         self, token: str, algorithm: str, keys: Sequence[Mapping[str, Any]], key_id: str | None
@@ -238,28 +235,28 @@ class SignedTokens(TokenValidator):
                 content = jws.deserialize_compact(token, import_key(dict(key)), algorithms=[algorithm]).payload
             except (JoseError, ValueError, TypeError):
                 continue
-            return _object(content, "its claims")
+            return _object(content, "the claims")
         if not keys:
-            why = f"; {self.keys.problem}" if self.keys.problem else ""
-            raise TokenRefused(f"no key is known for its kid {_short(key_id)} and alg {algorithm}{why}")
-        raise TokenRefused("its signature is wrong")
+            problem = f"; {self.keys.problem}" if self.keys.problem else ""
+            raise TokenRefused(f"no key for kid {_short(key_id)} and alg {algorithm}{problem}")
+        raise TokenRefused("wrong signature")
 
     def _check_maker(self, claims: Mapping[str, Any]) -> None:
         audience = claims.get("aud")
         named = [audience] if isinstance(audience, str) else audience if isinstance(audience, list) else []
         if audience is not None and not self.audience:
-            raise TokenRefused(f"its aud is {_short(audience)}, and sasl.oauthbearer.expected.audience is not set")
+            raise TokenRefused(f"claim aud is {_short(audience)}, but sasl.oauthbearer.expected.audience is not set")
         if self.audience and not any(one in named for one in self.audience):
-            raise TokenRefused(f"its aud is {_short(audience)}, expected is {', '.join(self.audience)}")
+            raise TokenRefused(f"claim aud is {_short(audience)}, expected {', '.join(self.audience)}")
         if self.issuer is not None and claims.get("iss") != self.issuer:
-            raise TokenRefused(f"its iss is {_short(claims.get('iss'))}, expected is {self.issuer}")
+            raise TokenRefused(f"claim iss is {_short(claims.get('iss'))}, expected {self.issuer}")
 
 
 def _parts(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
     parts = token.split(".")
     if len(parts) != 3 or len(token) > TOKEN_MAX_CHARS:
-        raise TokenRefused("it is no JWT")
-    return _object(_unbase64(parts[0]), "its header"), _object(_unbase64(parts[1]), "its claims"), parts[2]
+        raise TokenRefused("not a JWT")
+    return _object(_unbase64(parts[0]), "the header"), _object(_unbase64(parts[1]), "the claims"), parts[2]
 
 
 def _object(content: bytes, what: str) -> Mapping[str, Any]:
@@ -268,7 +265,7 @@ def _object(content: bytes, what: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise TokenRefused(f"{what} cannot be read")
+        raise TokenRefused(f"{what} is not a JSON object")
     return found
 
 
@@ -276,27 +273,25 @@ def _unbase64(text: str) -> bytes:
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise TokenRefused("it is no JWT") from None
+        raise TokenRefused("not a JWT") from None
 
 
 def _time(claims: Mapping[str, Any], name: str) -> int | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise TokenRefused(f"its {name} is no time")
-    if not -1e12 < value < 1e12:
-        raise TokenRefused(f"its {name} is no time")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e12 < value < 1e12:
+        raise TokenRefused(f"claim {name} is not a time")
     return round(value * 1000)
 
 
 def _check_expiry(expires_ms: int, now_ms: int, skew_ms: int) -> None:
     if expires_ms + skew_ms <= now_ms:
-        raise TokenRefused(f"its exp was {(now_ms - expires_ms) // 1000} s ago, by this clock")
+        raise TokenRefused(f"claim exp was {(now_ms - expires_ms) // 1000} s ago")
 
 
 def _session_end(expires_ms: int, now_ms: int, skew_ms: int) -> int:
-    """Return the end of the session. The clock skew counts: else the next request would fail."""
+    """Return the end of the session, with the clock skew: else the next request would fail."""
     return expires_ms if expires_ms > now_ms else expires_ms + skew_ms
 
 
@@ -306,14 +301,14 @@ def _scope(claims: Mapping[str, Any], name: str) -> set[str]:
         return set()
     words = value.split() if isinstance(value, str) else value
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise TokenRefused(f"its {name} is neither text nor a list of texts")
+        raise TokenRefused(f"claim {name} is neither text nor a list of texts")
     return {word.strip() for word in words}
 
 
 def _name(claims: Mapping[str, Any], claim: str) -> str:
     value = claims.get(claim)
     if not isinstance(value, str) or not value.strip():
-        raise TokenRefused(f"it has no {claim}")
+        raise TokenRefused(f"claim {claim} is missing")
     return value.strip()
 
 

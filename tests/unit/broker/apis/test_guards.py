@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.errors import ErrorCode
-from kohort.security.acls import ALL_OPERATIONS, NOT_ASKED, Operation, PatternType, Permission, ResourceType
+from kohort.security.acls import ALL_OPERATIONS, NOT_REQUESTED, Operation, PatternType, Permission, ResourceType
 from kohort.wire.messages.cluster import DescribeClusterRequest
 from kohort.wire.messages.configs import ConfigResourceType, DescribeConfigsRequest, DescribeConfigsResource
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -165,7 +165,7 @@ def test_answers_tell_what_may_be_done(stage, peer):
 
     may = {Operation.READ, Operation.DESCRIBE, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS}
     operations = {t.name: t.topic_authorized_operations for t in answer.topics}
-    assert operations == {OPEN: sum(1 << operation for operation in may), SHUT: NOT_ASKED}
+    assert operations == {OPEN: sum(1 << operation for operation in may), SHUT: NOT_REQUESTED}
     of_cluster = 1 << Operation.DESCRIBE | 1 << Operation.ALTER
     assert (answer.cluster_authorized_operations, cluster.cluster_authorized_operations) == (of_cluster, of_cluster)
 
@@ -196,8 +196,8 @@ def test_pages_of_topics_skip_what_may_not_be_seen_and_never_name_it(stage, peer
     told = {t.name: (t.error_code, t.topic_id == bytes(16), t.topic_authorized_operations) for t in named.topics}
     assert told == {
         "a": (0, False, 1 << Operation.DESCRIBE),
-        SHUT: (DENIED, True, NOT_ASKED),
-        "no": (DENIED, True, NOT_ASKED),
+        SHUT: (DENIED, True, NOT_REQUESTED),
+        "no": (DENIED, True, NOT_REQUESTED),
     }
 
 
@@ -467,7 +467,7 @@ def test_groups_are_listed_described_and_deleted_by_who_may(stage, peer):
     described = peer.ask(asked, 5)
     assert {g.group_id: (g.error_code, g.authorized_operations) for g in described.groups} == {
         GROUP: (0, 1 << Operation.READ | 1 << Operation.DESCRIBE),
-        "other": (ErrorCode.GROUP_AUTHORIZATION_FAILED, NOT_ASKED),
+        "other": (ErrorCode.GROUP_AUTHORIZATION_FAILED, NOT_REQUESTED),
     }
     stage.let(*on_group(Operation.DELETE, name="other"))
     gone = peer.ask(DeleteGroupsRequest(groups_names=[GROUP, "other", GROUP]), 2)

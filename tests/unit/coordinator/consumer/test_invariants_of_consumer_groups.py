@@ -80,9 +80,7 @@ def test_an_index_that_is_not_what_is_written(index, plant):
     sound = Sound()
     plant(sound)
 
-    with pytest.raises(
-        InvariantBroken, match=rf"^consumer group 'g' \(epoch 6\): {index}.*, the records"
-    ):
+    with pytest.raises(InvariantBroken, match=rf"^consumer group 'g' \(epoch 6\): {index}.*, the records"):
         sound.check()
 
 
