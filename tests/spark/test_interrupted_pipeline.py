@@ -93,8 +93,8 @@ def test_ctrl_c_ends_a_run_in_order_and_all_counts_agree(tmp_path: Path) -> None
     rows = rows_of(tmp_path / "out", ("n",))
     stands_for = sum(row["n"] for row in rows)
     assert ledger.stands_for == {"parquet": stands_for}
-    line = f"sink parquet: 105 in = {stands_for} in {len(rows)} windows that are out + 3 dead letters + 1 late"
-    assert f"{line} + {101 - stands_for} that wait in open windows" in run.printed
+    line = f"sink parquet: 105 in = {stands_for} in {len(rows)} closed windows + 3 dead letters + 1 late"
+    assert f"{line} + {101 - stands_for} in open windows" in run.printed
 
 
 @pytest.mark.campaign

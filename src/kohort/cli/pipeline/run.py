@@ -337,18 +337,18 @@ def ledger_lines(report: RunReport) -> list[str]:
 
 def _sink_line(ledger: Ledger, name: str) -> str:
     out, stands_for = ledger.sinks[name], ledger.stands_for.get(name)
-    came = f"{ledger.rows_in:,} in"
+    rows_in = f"{ledger.rows_in:,} in"
     if ledger.waited.get(name):
-        came += f" + {ledger.waited[name]:,} that waited in open windows"
+        rows_in += f" + {ledger.waited[name]:,} from open windows"
     dead = ledger.undecoded + sum(ledger.quarantined.values())
     terms = [f"{dead:,} dead letters"]
     terms += [f"{sum(ledger.dropped.values()):,} dropped"] if ledger.dropped else []
     terms += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
     terms += [f"{ledger.late:,} late"] if ledger.late else []
-    terms += [f"{ledger.held[name]:,} that wait in open windows"] if name in ledger.held else []
-    if ledger.sources and stands_for is None:  # other rows than came in: no sum
-        return f"  sink {name}: {', '.join([came, *terms])}; {out:,} rows of windows or joins out"
-    # Windows and joins make other rows than they are given: what goes in is what comes out only by a column of counts.
+    terms += [f"{ledger.held[name]:,} in open windows"] if name in ledger.held else []
+    if ledger.sources and stands_for is None:  # output rows are not input rows: no sum
+        return f"  sink {name}: {', '.join([rows_in, *terms])}; {out:,} rows of windows or joins out"
+    # Windows and joins make other rows: only a column of counts relates output to input rows.
     equal = "=" if not ledger.sources or name in ledger.held else "->"
-    first = f"{out:,} out" if stands_for is None else f"{stands_for:,} in {out:,} windows that are out"
-    return f"  sink {name}: {came} {equal} {' + '.join([first, *terms])}"
+    first = f"{out:,} out" if stands_for is None else f"{stands_for:,} in {out:,} closed windows"
+    return f"  sink {name}: {rows_in} {equal} {' + '.join([first, *terms])}"

@@ -95,7 +95,7 @@ def test_ledger_line_of_a_window_is_balanced(tmp_path: Path) -> None:
     run.runner.complete(progress(0, 115, bad=3, late=2))
 
     line = (
-        "  sink table: 115 in = 104 in 10 windows that are out + 3 dead letters + 2 late + 6 that wait in open windows"
+        "  sink table: 115 in = 104 in 10 closed windows + 3 dead letters + 2 late + 6 in open windows"
     )
     assert line in run.printed()
     assert 104 + 3 + 2 + 6 == 115
@@ -109,8 +109,8 @@ def test_next_run_starts_with_the_rows_in_open_windows(tmp_path: Path) -> None:
     second.windows(1, 2, 7)
     second.runner.complete(progress(1, 4))
 
-    line = "  sink table: 4 in + 6 that waited in open windows = 7 in 2 windows that are out + 0 dead letters"
-    assert f"{line} + 3 that wait in open windows" in second.printed()
+    line = "  sink table: 4 in + 6 from open windows = 7 in 2 closed windows + 0 dead letters"
+    assert f"{line} + 3 in open windows" in second.printed()
 
 
 def test_more_rows_out_than_in_and_missing_progress_are_problems(tmp_path: Path) -> None:
