@@ -109,5 +109,5 @@ def test_console_of_the_demo_runs_until_enter(source: Path, tmp_path: Path) -> N
             urllib.request.urlopen(address + view)
     finally:
         terminal.close()
-    assert "All of it holds" in terminal.text
+    assert "All checks passed" in terminal.text
     assert "member-2" in page.read_text()

@@ -76,8 +76,7 @@ def read_csv(path: Path, *, needed: tuple[str, ...] = ()) -> pa.Table:
         table = csv.read_csv(io.BytesIO(_content(path)), read_options=read, convert_options=convert)
     except pa.ArrowInvalid as error:
         raise BadSourceFile(f"{path}: malformed: {error}") from None
-    missing = [name for name in needed if name not in table.column_names]
-    if missing:
+    if missing := [name for name in needed if name not in table.column_names]:
         raise BadSourceFile(f"{path}: no column {', '.join(missing)}; it has {', '.join(table.column_names)}")
     return table
 
@@ -172,12 +171,11 @@ def delays_of(kept: pa.Table) -> dict[Group, dict[str, float]]:
 def compare_delays(expected: dict[Group, dict[str, float]], found: dict[Group, dict[str, float]]) -> list[str]:
     """Return the differences of two result tables, as sentences; values may differ by 1e-9."""
     problems = [f"{group} is missing" for group in sorted(set(expected) - set(found))]
-    problems += [f"{group} should not be there" for group in sorted(set(found) - set(expected))]
+    problems += [f"{group} is not expected" for group in sorted(set(found) - set(expected))]
     for group in sorted(set(expected) & set(found)):
         for name, value in expected[group].items():
             other = found[group][name]
-            if (value is None) != (other is None) or (
-                value is not None and abs(value - other) > 1e-9 * max(1.0, abs(value))
-            ):
-                problems.append(f"{group}: {name} is {other}, the source files give {value}")
+            both = value is not None and other is not None
+            if abs(value - other) > 1e-9 * max(1.0, abs(value)) if both else value is not other:
+                problems.append(f"{group}: {name} is {other}, expected {value}")
     return problems

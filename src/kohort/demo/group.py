@@ -46,12 +46,12 @@ class DemoJournal:
         return self.entries
 
     def wait_for(
-        self, holds: Callable[[list[JournalEntry]], bool], what: str, timeout_s: float, give_up: Event
+        self, holds: Callable[[list[JournalEntry]], bool], what: str, timeout_s: float, stop_waiting: Event
     ) -> None:
         """Read the journal until ``holds`` is true of its entries. Raises ApiTimeout for the event ``what``."""
         deadline = time.monotonic() + timeout_s
         while not holds(self.entries):
-            if give_up.is_set() or time.monotonic() > deadline:
+            if stop_waiting.is_set() or time.monotonic() > deadline:
                 raise ApiTimeout(f"group {self._group}: no {what} within {timeout_s:.0f} s")
             self.read_more()
 
@@ -97,8 +97,8 @@ class KilledMember:
     @property
     def sentence(self) -> str:
         if self.notice_ms < 0:
-            return f"was out of the group already, {-self.notice_ms / 1000:.1f} s before its SIGKILL"
-        return f"was noticed {self.notice_ms / 1000:.1f} s after its SIGKILL"
+            return f"was removed from the group {-self.notice_ms / 1000:.1f} s before its SIGKILL"
+        return f"was removed from the group {self.notice_ms / 1000:.1f} s after its SIGKILL"
 
 
 @dataclass(slots=True)
@@ -111,13 +111,13 @@ class DemoGroup:
     members: dict[str, Child] = field(default_factory=dict)
     killed: KilledMember | None = None
     added: str = ""
-    give_up: threading.Event = field(default_factory=threading.Event)
+    stop_waiting: threading.Event = field(default_factory=threading.Event)
 
     def start_members(self, count: int = 3) -> None:
         self.notes.mkdir(parents=True, exist_ok=True)
         for number in range(1, count + 1):
             self.start_member(f"member-{number}")
-        self.journal.wait_for(settled_with(count), f"{count} members with their partitions", WAIT_S, self.give_up)
+        self.journal.wait_for(settled_with(count), f"{count} members with their partitions", WAIT_S, self.stop_waiting)
 
     def start_member(self, name: str) -> None:
         self.members[name] = self.processes.start(
@@ -134,7 +134,7 @@ class DemoGroup:
         """Send SIGKILL to the second member after it has noted records."""
         child = self.members.pop("member-2")
         deadline = time.monotonic() + WAIT_S
-        while not self._notes_of(child.name).stat().st_size and not self.give_up.is_set():
+        while not self._notes_of(child.name).stat().st_size and not self.stop_waiting.is_set():
             child.check_alive()
             if time.monotonic() > deadline:
                 raise ApiTimeout(f"{child.name} received no record within {WAIT_S:.0f} s")
@@ -143,28 +143,22 @@ class DemoGroup:
         self.killed = KilledMember(child.name, child.pid, time.time_ns() // 1_000_000)
         return self.killed
 
-    def notice(self) -> bool:
-        if self.killed is None:
-            return False
-        self.journal.read_more()
-        removal = removal_of(self.journal.entries, self.killed.name)
-        if removal is None:
-            return False
-        self.killed.noticed_ms = removal.at_ms
-        return settled_with(2)(self.journal.entries)
-
-    def wait_for_notice(self) -> None:
+    def wait_for_removal(self, killed: KilledMember) -> None:
         deadline = time.monotonic() + WAIT_S
-        while not self.notice():
+        while not (
+            (removal := removal_of(self.journal.entries, killed.name)) and settled_with(2)(self.journal.entries)
+        ):
             for child in self.members.values():
                 child.check_alive()
-            if self.give_up.is_set() or time.monotonic() > deadline:
+            if self.stop_waiting.is_set() or time.monotonic() > deadline:
                 raise ApiTimeout(f"group {GROUP}: the killed member was not removed within {WAIT_S:.0f} s")
+            self.journal.read_more()
+        killed.noticed_ms = removal.at_ms
 
     def add_one(self) -> None:
         self.added = "member-4"
         self.start_member(self.added)
-        self.journal.wait_for(settled_with(3), "a share for the added member", WAIT_S, self.give_up)
+        self.journal.wait_for(settled_with(3), "a share for the added member", WAIT_S, self.stop_waiting)
 
     def wait_for_lag_0(self) -> None:
         deadline = time.monotonic() + WAIT_S

@@ -50,7 +50,6 @@ class Child:
             )
 
     def kill(self) -> None:
-        """Send SIGKILL: like a crash, without leaving the group."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(STOP_TIMEOUT_S)
 
@@ -84,9 +83,9 @@ class Processes:
         return child
 
     def start_broker(self, data: Path, settings: dict[str, str]) -> str:
-        pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-        where = ["--data", str(data), "--listen", "127.0.0.1:0", "--output", "json", "--quiet"]
-        child = self.start("broker", "kohort", "serve", *where, *pairs, answers=True)
+        options = ["--data", str(data), "--listen", "127.0.0.1:0", "--output", "json", "--quiet"]
+        options += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        child = self.start("broker", "kohort", "serve", *options, answers=True)
         line = read_line(child, START_TIMEOUT_S)
         try:
             return str(json.loads(line)["bootstrap"])

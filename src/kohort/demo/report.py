@@ -55,20 +55,12 @@ class DemoOutput:
         for name in ("origin", "weather", "flights", "departure", "arrival", "15 min late", "worst hour"):
             table.add_column(name, justify="left" if name in ("origin", "weather") else "right")
         for (origin, weather), rows in sorted(merged.items()):
-            flights = sum(int(r["flights"]) for r in rows)
-            worst = max(
-                (key for key in found if key[0] == origin and key[2] == weather),
-                key=lambda key: found[key]["mean_dep_delay"],
-            )
-            table.add_row(
-                origin,
-                weather,
-                f"{flights:,}",
-                f"{_mean(rows, 'mean_dep_delay'):.1f}",
-                f"{_mean(rows, 'mean_arr_delay'):.1f}",
-                f"{100 * _mean(rows, 'share_late'):.0f} %",
-                f"{worst[1]:02d}h ({found[worst]['mean_dep_delay']:.0f})",
-            )
+            flights = f"{sum(int(r['flights']) for r in rows):,}"
+            means = f"{_mean(rows, 'mean_dep_delay'):.1f}", f"{_mean(rows, 'mean_arr_delay'):.1f}"
+            late = f"{100 * _mean(rows, 'share_late'):.0f} %"
+            delays = {hour: row["mean_dep_delay"] for (o, hour, w), row in found.items() if (o, w) == (origin, weather)}
+            worst = max(delays, key=delays.__getitem__)
+            table.add_row(origin, weather, flights, *means, late, f"{worst:02d}h ({delays[worst]:.0f})")
         self._console.print(table)
 
     def rebalances(self, group: str, sentences: Sequence[str]) -> None:
@@ -77,7 +69,7 @@ class DemoOutput:
             self.line(f"{number}. {sentence}")
 
     def checks(self, checks: Sequence[Check]) -> None:
-        self.head("What must hold")
+        self.head("Checks")
         for check in checks:
             mark = "[green]ok[/green]    " if check.holds else "[red]FAILED[/red]"
             self._console.print(f"  {mark} {check.name}", highlight=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import threading
@@ -23,7 +24,6 @@ from kohort.demo.processes import PARTITIONS, DemoHooks, Processes, load_table
 from kohort.demo.report import DemoOutput
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import explain
-from kohort.spark.pipeline.ledger import Entry
 from kohort.spark.pipeline.parse import load_pipeline
 from kohort.spark.pipeline.running.run import RunReport, run_pipeline
 from kohort.spark.runtime.session import SHORT_RUN, session
@@ -65,8 +65,8 @@ def run_demo(
             "checks": [c.as_json() for c in outcome.checks],
             "rebalances": outcome.sentences,
         }
-        checks.write_report(folder / "report.json", outcome.report)
-        say.head(f"{'All of it holds' if outcome.holds else 'NOT all of it holds'}, in {outcome.report['seconds']} s")
+        (folder / "report.json").write_text(json.dumps(outcome.report, indent=1, default=str))
+        say.head(f"{'All checks passed' if outcome.holds else 'CHECKS FAILED'}, {outcome.report['seconds']} s")
         if data is not None:
             say.line(f"topics, Parquet and report.json are in {folder}")
         beside.done()
@@ -148,34 +148,34 @@ class _Demo:
             if loaded >= tables.flights.num_rows // 3:
                 third_loaded.set()
 
-        def happen() -> None:
+        def kill_and_add() -> None:
             third_loaded.wait()
-            if group.give_up.is_set():
+            if group.stop_waiting.is_set():
                 return
             killed = group.kill_one()
             self._say.line(f"SIGKILL to {killed.name} (pid {killed.pid})")
-            group.wait_for_notice()
+            group.wait_for_removal(killed)
             self._say.line(f"{killed.name} {killed.sentence} (session timeout {SESSION_TIMEOUT_MS} ms)")
             group.add_one()
             self._say.line(f"{group.added} joined")
 
-        with ThreadPoolExecutor(1, "demo-happenings") as aside:
-            happening = aside.submit(happen)
+        with ThreadPoolExecutor(1, "demo-kill") as background:
+            killing = background.submit(kill_and_add)
             try:
                 self._load("flights", tables, count)
             except BaseException:
-                group.give_up.set()
+                group.stop_waiting.set()
                 raise
             finally:
                 third_loaded.set()
-            happening.result()
+            killing.result()
 
     def _finish_group(self, group: DemoGroup, tables: SourceTables) -> None:
         group.wait_for_lag_0()
         seen = group.seen()
         rows = tables.flights.num_rows
         shares = ", ".join(f"{name} {count:,}" for name, count in sorted(seen.by_member.items()))
-        self._say.line(f"seen: {shares}")
+        self._say.line(f"delivered: {shares}")
         self._outcome.checks.append(checks.check_lag(GROUP, lag_of(self._bootstrap, GROUP, ["flights"])))
         self._outcome.checks.append(checks.check_deliveries(seen, rows, GROUP))
         self._outcome.report["seen"] = {"by_member": seen.by_member, "distinct": seen.distinct, "again": seen.again}
@@ -188,11 +188,7 @@ class _Demo:
         spark = session("kohort-demo", conf=SHORT_RUN)
         try:
             with self._say.progress("joining", expected.rows_in) as advance:
-
-                def entry_done(entry: Entry) -> None:
-                    advance(entry.rows_in.rows)
-
-                report = run_pipeline(pipeline, spark, once=True, on_entry=entry_done)
+                report = run_pipeline(pipeline, spark, once=True, on_entry=lambda entry: advance(entry.rows_in.rows))
         finally:
             spark.stop()
         self._outcome.report["pipeline"] = report.as_json()

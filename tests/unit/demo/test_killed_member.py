@@ -25,8 +25,8 @@ def test_last_removal_counts_for_a_member_that_rejoined() -> None:
 @pytest.mark.parametrize(
     ("noticed_ms", "sentence"),
     [
-        (15_900, "was noticed 5.9 s after its SIGKILL"),
-        (8_000, "was out of the group already, 2.0 s before its SIGKILL"),
+        (15_900, "was removed from the group 5.9 s after its SIGKILL"),
+        (8_000, "was removed from the group 2.0 s before its SIGKILL"),
     ],
 )
 def test_removal_is_described_with_its_delay(noticed_ms: int, sentence: str) -> None:

@@ -48,8 +48,8 @@ def test_differences_of_results_are_reported(tmp_path: Path) -> None:
 
     assert compare_delays(expected, expected) == []
     assert compare_delays(expected, wrong) == [
-        "('EWR', 1, 'fog') should not be there",
-        "('JFK', 5, 'snow'): flights is 3, the source files give 2",
+        "('EWR', 1, 'fog') is not expected",
+        "('JFK', 5, 'snow'): flights is 3, expected 2",
     ]
 
 
