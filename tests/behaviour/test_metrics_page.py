@@ -135,8 +135,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Metric]
 def test_a_real_scrape_has_every_metric_of_the_catalogue(page):
     shown = {name for name in page if not name.startswith("process_")}
 
-    only_with_watch = {name for name in CATALOGUE if name.startswith("kohort_watch_")}
-    assert shown == CATALOGUE.keys() - QUIET.keys() - only_with_watch
+    assert shown == CATALOGUE.keys() - QUIET.keys()
     assert "process_resident_memory_bytes" in page
 
 

@@ -94,7 +94,7 @@ def test_members_are_removed_with_a_reason(canned, open_page):
 
     page.get_by_role("checkbox").first.check()
     expect(show).to_be_disabled()
-    page.get_by_label("Reason").fill("host is gone")
+    page.get_by_label("Reason").fill("host is down")
 
     expect(show).to_be_enabled()
     assert "--reason 'host is gone'" in page.locator(".command").inner_text()

@@ -64,7 +64,7 @@ def test_a_member_is_taken_out_with_a_reason_and_the_journal_says_so(cluster, op
     group = cluster.classic
     page = open_page(f"/groups/{group}/offsets?way=members", at=cluster.console)
     page.get_by_role("checkbox", name=f"{group}-2").check()
-    page.get_by_label("Reason").fill("host is gone")
+    page.get_by_label("Reason").fill("host is down")
     page.get_by_role("button", name="Show what it would do").click()
     soon(page.get_by_text("1 member; what they have is given to others.")).to_be_visible()
     before = set(cluster.crew.story_of(group))
@@ -78,7 +78,7 @@ def test_a_member_is_taken_out_with_a_reason_and_the_journal_says_so(cluster, op
         removal = page.get_by_role("table", name="Rebalances").get_by_role("row").filter(has_text="admin removed").first
         soon(removal).to_contain_text(f"{group}-2")
         tab(page, "Events", "Events")
-        soon(page.get_by_role("table", name="Events")).to_contain_text("host is gone")
+        soon(page.get_by_role("table", name="Events")).to_contain_text("host is down")
     for number in (1, 2):  # its process still runs, and comes back
         cluster.crew.has(f"{group}-{number}", 2)
     assert set(cluster.crew.story_of(group)) != before

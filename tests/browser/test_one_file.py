@@ -22,7 +22,7 @@ def open_file(open_page, tmp_path):
 
     def open_it(source, group):
         path = tmp_path / "incident.html"
-        path.write_text(ConsolePage().alone(exported(source, group), view_of(group)))
+        path.write_text(ConsolePage().single_file(exported(source, group), view_of(group)))
         assert path.stat().st_size < MOST_BYTES
         return open_page("", at=path.as_uri(), offline=True)
 

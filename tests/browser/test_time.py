@@ -149,7 +149,7 @@ def test_a_recording_is_shown_whole_and_has_no_stream(canned, open_page):
 
 def test_a_journal_that_is_found_later_is_told_without_loading_the_page(canned, open_page):
     told = cluster()
-    nobody = {"kind": None, "since_ms": None, "until_ms": None, "stale": False, "why_not": "it is being looked for"}
+    nobody = {"kind": None, "since_ms": None, "until_ms": None, "stale": False, "why_not": "not read yet"}
     canned.answers["/api/v1/cluster"] = lambda _: {**told, "journal": nobody}
     page = open_page("/groups")
     page.get_by_text("no journal").wait_for()

@@ -47,7 +47,7 @@ def test_without_pushes_there_is_nothing_to_show(run):
     with kohort.Broker() as other:
         said = run("client-metrics", "show", "--bootstrap", other.bootstrap, code=3)
 
-    assert "nobody has pushed anything" in said.stderr
+    assert "no client pushed" in said.stderr
 
 
 def test_a_line_for_each_client_with_what_tells_of_its_health(run, pushed):
@@ -120,16 +120,16 @@ def test_a_subscription_is_made_changed_listed_and_removed(run, ask):
     assert changed == expected
     assert ask("client-metrics", "list")["subscriptions"] == [expected]
     assert run("client-metrics", "list").stdout.splitlines()[1].split() == ["java", "30000", "a.,b.", "client_id=w.*"]
-    assert "Give --yes" in run("client-metrics", "remove", "java", code=2).stderr
+    assert "Add --yes" in run("client-metrics", "remove", "java", code=2).stderr
     assert run("client-metrics", "remove", "java", "--yes").stdout == "removed java\n"
     assert ask("client-metrics", "list")["subscriptions"] == []
-    assert "there is no subscription 'java'" in run("client-metrics", "remove", "java", "--yes", code=3).stderr
+    assert "subscription 'java' does not exist" in run("client-metrics", "remove", "java", "--yes", code=3).stderr
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((), "say what: --metric, --interval or --match"),
+        ((), "expected --metric, --interval or --match"),
         (("--interval", "soon"), "'soon' is no duration"),
     ],
 )

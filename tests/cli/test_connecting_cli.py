@@ -77,7 +77,7 @@ def test_a_profile_of_the_environment_does_not_go_to_another_address(call, files
 
 def test_two_files_are_one_too_many(call, files):
     refused = call("topics", "list", "--config", files["CONFIG"], "--profile", "here", code=2)
-    assert "--config and --profile: choose one" in refused.stderr
+    assert "--config and --profile exclude each other" in refused.stderr
 
 
 def test_what_a_file_says_wrongly_is_told_with_its_name(call, files, tmp_path):

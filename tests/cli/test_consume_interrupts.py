@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import kohort
-from kohort.cli.records.consume import Reading
+from kohort.cli.records.consume import RecordPrinter
 from kohort.cli.terminal.exits import interrupts_wait, sigterm_interrupts
 
 
@@ -34,11 +34,11 @@ def test_an_interrupt_while_records_are_written_is_raised_when_they_are_counted(
         with kohort.Consumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False) as consumer:
             consumer.assign([partition])
             consumer.seek_to_beginning([partition])
-            reading = Reading(consumer, [partition], most=None, idle=None, until_end=False)
+            printing = RecordPrinter(consumer, [partition], most=None, idle=None, until_end=False)
             with pytest.raises(KeyboardInterrupt):
-                reading.run(write, interrupt if comes_in == "flush" else lambda: None, commits=False)
+                printing.run(write, interrupt if comes_in == "flush" else lambda: None, commits=False)
 
-    assert reading.count == len(written) == 3
+    assert printing.count == len(written) == 3
 
 
 def test_a_second_interrupt_does_not_wait():

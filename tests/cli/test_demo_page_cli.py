@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import kohort
-from kohort.cli.demo import ShownBeside, wait_for_enter
+from kohort.cli.demo import DemoConsole, wait_for_enter
 from kohort.demo.group import GROUP
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -52,7 +52,7 @@ def last_entry_ms(broker: kohort.Broker) -> int:
         journal.close()
 
 
-def played(broker: kohort.Broker, beside: ShownBeside) -> None:
+def played(broker: kohort.Broker, beside: DemoConsole) -> None:
     """Let it look on as the demo does."""
     try:
         beside.broker_started(broker.bootstrap)
@@ -69,7 +69,7 @@ def carried(html: str) -> dict:
 def test_the_group_is_written_as_one_file_with_its_timeline(broker: kohort.Broker, tmp_path: Path) -> None:
     said: list[str] = []
     page = tmp_path / "build" / "demo.html"
-    played(broker, ShownBeside(GROUP, said.append, page=page))
+    played(broker, DemoConsole(GROUP, said.append, page=page))
 
     html = page.read_text()
     reported = carried(html)
@@ -83,7 +83,7 @@ def test_the_group_is_written_as_one_file_with_its_timeline(broker: kohort.Broke
     assert reported[f"/groups/{GROUP}"]["status"]["state"] == "Empty", "as it was when it had done its part"
     assert f'"#/groups/{GROUP}/timeline"' in html, "it opens there"
     assert "<script>alert" not in html
-    assert said == [f"the group {GROUP} as a page: {page}"]
+    assert said == [f"page of the group {GROUP}: {page}"]
 
 
 def test_its_console_is_there_until_it_was_looked_at(broker: kohort.Broker) -> None:
@@ -95,10 +95,10 @@ def test_its_console_is_there_until_it_was_looked_at(broker: kohort.Broker) -> N
         with urllib.request.urlopen(f"{url}/api/v1/groups/{GROUP}/rebalances") as answer:
             answers.append(json.load(answer)["rebalances"][0]["cause"])
 
-    played(broker, ShownBeside(GROUP, said.append, console=True, stay=look))
+    played(broker, DemoConsole(GROUP, said.append, console=True, stay=look))
 
     assert answers == ["GROUP_FORMING"]
-    assert said[0].startswith("its groups, in a browser: http://127.0.0.1:")
+    assert said[0].startswith("groups of the demo, in a browser: http://127.0.0.1:")
     assert said[1].endswith(f"/groups/{GROUP}/timeline")
     assert not [t for t in threading.enumerate() if t.name.startswith("kohort-console")], "nothing goes on"
 
@@ -107,7 +107,7 @@ def test_ctrl_c_at_the_end_ends_the_console_and_not_the_verdict(broker: kohort.B
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    played(broker, ShownBeside(GROUP, lambda _: None, console=True, stay=interrupted))
+    played(broker, DemoConsole(GROUP, lambda _: None, console=True, stay=interrupted))
 
 
 def test_enter_at_the_terminal_ends_it_and_so_does_its_end() -> None:
@@ -128,7 +128,7 @@ def test_without_the_extra_it_says_so_once_and_the_page_is_written_all_the_same(
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "starlette", None)
     page = tmp_path / "demo.html"
-    played(broker, ShownBeside(GROUP, lambda _: None, page=page, console=True))
+    played(broker, DemoConsole(GROUP, lambda _: None, page=page, console=True))
 
     reported = capsys.readouterr().err
     assert reported.count("kohort demo:") == 1
@@ -141,7 +141,7 @@ def test_a_page_that_cannot_be_written_is_said_and_the_demo_goes_on(
 ) -> None:
     (tmp_path / "file").touch()
     said: list[str] = []
-    played(broker, ShownBeside(GROUP, said.append, page=tmp_path / "file" / "demo.html"))
+    played(broker, DemoConsole(GROUP, said.append, page=tmp_path / "file" / "demo.html"))
 
     assert said == []
-    assert "is not written" in capsys.readouterr().err
+    assert "was not written" in capsys.readouterr().err

@@ -65,6 +65,6 @@ def test_without_a_word_all_causes_are_listed_and_json_has_them_whole():
 def test_why_since_takes_durations_and_nothing_else(run):
     for bad in ("soon", "1", "-5m", "1h30", "0s", "9" * 30 + "d"):
         result = run("group", "why", "g", "--since", bad, code=2)
-        assert "is no duration: give a number and s, m, h or d, as in 30m" in result.stderr
+        assert "is not a duration: expected a number with s, m, h or d (30m)" in result.stderr
     result = run("group", "why", "g", "--since", "1h", "--last", "2", code=2)
     assert "--last and --since exclude each other" in result.stderr

@@ -124,7 +124,7 @@ def test_readers_and_groups_go_on_once_each_partition_has_its_marker(hanging):
         said = hanging.run("transactions", "abort", "--partition", "bookings-0", "--start-offset", "1", "--yes").stdout
         hanging.run("transactions", "abort", "--partition", f"{OFFSETS}", "--start-offset", str(offset), "--yes")
 
-        assert said == f"bookings-0: what producer id {producer} had open from offset 1 on is aborted\n"
+        assert said == f"bookings-0: aborted the transaction of producer id {producer} from offset 1\n"
         assert values_committed(hanging.bootstrap) == [b"before", b"behind"]
         assert admin.list_group_offsets("billing", [BOOKINGS])[BOOKINGS].offset == 0
         with RawClient(hanging.bootstrap) as wire:
@@ -142,7 +142,7 @@ def test_it_is_asked_whether_that_one_is_meant_and_what_is_not_there_is_not_ende
     nowhere = hanging.run(*words, "bookings-9", "--start-offset", "1", "--yes", code=3).stderr
     unknown = hanging.run("transactions", "find-hanging", "--topic", "nowhere", code=3).stderr
 
-    assert "No coordinator knows of the transaction in bookings-0 from offset 1 on (producer id " in question
+    assert "No coordinator has the transaction in bookings-0 from offset 1 (producer id " in question
     assert "no transaction of bookings-0 starts at offset 7: open transactions start at 1 (producer id " in missing
     assert "UNKNOWN_TOPIC_OR_PARTITION: bookings-9" in nowhere
     assert "UNKNOWN_TOPIC_OR_PARTITION: nowhere" in unknown
@@ -152,13 +152,13 @@ def test_it_is_asked_whether_that_one_is_meant_and_what_is_not_there_is_not_ende
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say what to abort: TRANSACTIONAL_ID, or --partition and --start-offset"),
+        ([], "expected TRANSACTIONAL_ID, or --partition and --start-offset"),
         (
             ["t", "--partition", "a-0", "--start-offset", "0"],
-            "give TRANSACTIONAL_ID, or --partition and",
+            "TRANSACTIONAL_ID and --partition exclude",
         ),
-        (["--partition", "a-0"], "--partition and --start-offset go together"),
-        (["t", "--start-offset", "0"], "--partition and --start-offset go together"),
+        (["--partition", "a-0"], "--partition and --start-offset must be given together"),
+        (["t", "--start-offset", "0"], "--partition and --start-offset must be given together"),
         (["--partition", "a", "--start-offset", "0"], "'a': expected TOPIC-PARTITION, such as orders-3"),
         (["--partition", "a-99999999999", "--start-offset", "0"], "expected TOPIC-PARTITION"),
     ],
@@ -189,7 +189,7 @@ class TestWhatACoordinatorKnows:
             at = ["--partition", "orders-0", "--start-offset", str(known.transaction_start_offset)]
 
             question = run("transactions", "abort", *at, code=2).stderr
-            assert "does not hang: it is of 'importer-2' (Ongoing)" in question
+            assert "does not hang: the coordinator of 'importer-2' (Ongoing)" in question
             assert "kohort transactions abort importer-2 ends it whole" in question
             assert admin.describe_producers([place])[place] == [known]
             run("transactions", "abort", *at, "--yes")
@@ -205,7 +205,7 @@ class TestWhatACoordinatorKnows:
             ("bookings", "importer-1"),
         ]
         at = ["--partition", "bookings-0", "--start-offset", "1"]
-        assert "No coordinator knows of the transaction" in hanging.run("transactions", "abort", *at, code=2).stderr
+        assert "No coordinator has the transaction" in hanging.run("transactions", "abort", *at, code=2).stderr
         hanging.run("transactions", "abort", *at, "--yes")
         assert values_committed(hanging.bootstrap) == [b"before", b"behind"]
 
@@ -218,6 +218,6 @@ def test_partitions_that_do_not_tell_are_named_and_the_exit_code_says_so():
 
         result = commands(broker.bootstrap_of("SASL"), *ALICE)("transactions", "find-hanging", code=6)
 
-    assert "not seen: TOPIC_AUTHORIZATION_FAILED: hidden-0" in result.stderr
+    assert "not searched: TOPIC_AUTHORIZATION_FAILED: hidden-0" in result.stderr
     assert "needs READ on topic 'hidden'" in result.stderr
     assert "no transaction hangs in 2 partitions" in result.stderr

@@ -51,9 +51,9 @@ def test_a_timeline_has_lanes_for_members_and_for_partitions(run, ask, orders):
     assert [c["cause"] for c in found["columns"]][:3] == ["GROUP_FORMING", "NEW_MEMBER", "MEMBER_LEFT"]
     by_partition = run("group", "timeline", "g", "--by", "partition").stdout.splitlines()
     assert [line.split()[0] for line in by_partition[1:3]] == ["orders-0", "orders-1"]
-    assert "had no members in that time" in run("group", "timeline", "g", "--since", "1ms").stderr
-    assert "is no duration" in run("group", "timeline", "g", "--since", "soon", code=2).stderr
-    assert "has nothing of group 'nobody'" in run("group", "timeline", "nobody", code=3).stderr
+    assert "had no members in this time" in run("group", "timeline", "g", "--since", "1ms").stderr
+    assert "is not a duration" in run("group", "timeline", "g", "--since", "soon", code=2).stderr
+    assert "has no entry of group 'nobody'" in run("group", "timeline", "nobody", code=3).stderr
 
 
 def test_events_are_lines_and_json(run, ask, orders):
@@ -66,7 +66,7 @@ def test_events_are_lines_and_json(run, ask, orders):
     assert "round_opened" in lines[0]
     assert "member joined first-" in lines[0]
     assert {line["schema"] for line in ndjson} == {"kohort/v1/group.events.line"}
-    assert "take --output ndjson" in run("group", "events", "g", "--follow", "--output", "json", code=2).stderr
+    assert "--output ndjson" in run("group", "events", "g", "--follow", "--output", "json", code=2).stderr
 
 
 def test_events_are_followed_as_they_happen(broker, run, orders):
@@ -104,4 +104,4 @@ def test_a_zombie_is_told_by_name(run, ask, broker, orders):
     assert {(f["verdict"], f["who"]["client_id"], f["removed_why"]) for f in found} == {("zombie", "zombie", "left")}
     assert text.startswith("ZOMBIE  zombie-")
     assert "is not a member any more (left, " in text
-    assert "no refused request" in run("group", "fenced", "g", "--since", "1ms").stderr
+    assert "no rejected request" in run("group", "fenced", "g", "--since", "1ms").stderr

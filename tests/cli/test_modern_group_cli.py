@@ -61,11 +61,11 @@ def test_it_is_shown_who_has_still_to_give_up_what(run, ask, broker, orders):
 
         result = run("group", "describe", "modern", "--members")
         assert result.stderr.endswith(
-            f"group 'modern' is on its way to its target of epoch {about['assignment_epoch']}: "
-            "2 partitions still to be given up, 2 to be got; --members shows by whom\n"
+            f"group 'modern' reconciles to its target assignment of epoch {about['assignment_epoch']}: "
+            "2 partitions to revoke, 2 to assign; --members shows the members\n"
         )
         rows = {row.split()[3]: row.split()[4:] for row in result.stdout.splitlines()}
-        assert rows["CLIENT-ID"] == ["#PARTITIONS", "TO-GIVE-UP", "TO-GET", "STATE", "WHY"]
+        assert rows["CLIENT-ID"] == ["#PARTITIONS", "TO-REVOKE", "TO-GET", "STATE", "WHY"]
         given = in_ranges(TopicPartition(orders, int(name[-1])) for name in slow["to_give_up"])
         assert rows["first"][:3] == ["4", given, "-"]
         assert rows["second"][:3] == ["0", "-", given]
@@ -134,7 +134,8 @@ def test_a_group_without_a_target_for_its_epoch_says_so():
     about = GroupDescription("g", "Assigning", "consumer", "uniform", 1, (), "consumer", 3, 2)
 
     assert (
-        reconciling_note(shown(about)[0]) == "group 'g' waits for its target: its epoch is 3, the target is that of 2"
+        reconciling_note(shown(about)[0])
+        == "group 'g' waits for a target assignment of its epoch 3; the present one is of epoch 2"
     )
 
 

@@ -52,7 +52,7 @@ def test_a_node_stops_and_starts(nodes, cluster):
 
     assert sorted(cluster.nodes) == [1, 3]
     assert {(n["node"], n["state"]) for n in listed(nodes)} == {(1, "up"), (3, "up"), (2, "stopped")}
-    assert "stopped already" in nodes("stop", "2", code=5).stderr
+    assert "already stopped" in nodes("stop", "2", code=5).stderr
     assert "unknown node 9" in nodes("stop", "9", code=1).stderr
     assert nodes("start", "2").stdout == "started node 2\n"
     assert "is not stopped" in nodes("start", "1", code=5).stderr
@@ -70,9 +70,9 @@ def test_leaders_and_coordinators_move(nodes, cluster):
 
 
 def test_what_cannot_be_moved_is_said(nodes):
-    assert "say what to move" in nodes("move", "1", code=2).stderr
+    assert "expected --partition TOPIC:NUMBER or --group GROUP" in nodes("move", "1", code=2).stderr
     assert "expected TOPIC:NUMBER" in nodes("move", "1", "--partition", "orders", code=2).stderr
-    assert "there is no partition orders:9" in nodes("move", "1", "--partition", "orders:9", code=3).stderr
+    assert "partition orders:9 does not exist" in nodes("move", "1", "--partition", "orders:9", code=3).stderr
     assert "unknown node 9" in nodes("move", "9", "--partition", "orders:1", code=1).stderr
 
 

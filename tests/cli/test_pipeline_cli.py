@@ -43,7 +43,7 @@ def test_the_file_to_begin_with_is_valid_and_never_overwritten(tmp_path: Path) -
         "sinks": {"parquet": "parquet"},
         "tests": 1,
     }
-    assert "is there already" in run("init", str(file), code=1)
+    assert "exists already" in run("init", str(file), code=1)
 
 
 def test_what_is_wrong_has_its_line_and_what_may_be_meant(tmp_path: Path) -> None:
@@ -108,11 +108,11 @@ def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_ref
 
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER)
-    assert "it has not run yet" in run("status", str(file))
+    assert "has not run yet" in run("status", str(file))
 
     with exclusive_run(load_pipeline(file)):
         said = run("status", str(file))
-        assert "is running: process" in run("reset", str(file), "--yes", code=5)
+        assert "is running: stop process" in run("reset", str(file), "--yes", code=5)
         assert json.loads(run("status", str(file), "--output", "json"))["running"]["pid"] == os.getpid()
 
     assert f", process {os.getpid()} on " in said
@@ -141,7 +141,7 @@ def test_a_run_says_what_it_reads_and_how_far_it_is(tmp_path: Path, capsys: pyte
         "reading 500,000 records of orders in about 9 batches",
         "batch 0: 60,000 rows, 12 dead letters; 60,000 so far, 60 rows/s, 12 %",
         "batch 1: 60,000 rows; 120,000 so far, 75 rows/s, 24 %, about 63 min left",
-        "reading 3 records of orders in about 1 batches, then what comes; Ctrl-C ends",
+        "reading 3 records of orders in about 1 batches, then new records until Ctrl-C",
         "batch 1: 0 rows, 1 late, 2 rows out; 0 so far, 0 rows/s",
     ]
 
@@ -159,7 +159,7 @@ def test_status_and_reset_of_a_pipeline_that_has_run(tmp_path: Path) -> None:
     (out / "country=FR" / f"batch-0000000000-0000-{folder.owner.id}.parquet").touch()
     (out / "kept.txt").write_text("mine")
 
-    assert "Give --yes" in run("reset", str(file), code=2)
+    assert "Add --yes" in run("reset", str(file), code=2)
     run("reset", str(file), "--outputs", "--yes")
     assert not state.exists()
     assert [p.name for p in out.iterdir()] == ["kept.txt"]

@@ -61,11 +61,11 @@ def test_acls_are_added_listed_and_removed(call, told):
 
     refused = call("acls", "remove", "--topic", "orders", code=2)
     assert "allow User:alice to read topic orders" in refused.stderr
-    assert "Give --yes to confirm" in refused.stderr
+    assert "Add --yes to confirm" in refused.stderr
     removed = call("acls", "remove", "--topic", "orders", "--yes")
     assert removed.stdout == "removed: allow User:alice to read topic orders\n"
     assert told("acls", "list", "--topic", "orders")["acls"] == []
-    assert "there are no such ACLs" in call("acls", "remove", "--topic", "orders", "--yes", code=3).stderr
+    assert "no ACL matches" in call("acls", "remove", "--topic", "orders", "--yes", code=3).stderr
 
 
 def test_what_producing_and_consuming_takes_is_added_by_one_word(call, told):
@@ -111,15 +111,15 @@ def test_a_list_for_a_name_shows_all_that_hold_for_it(call, told):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["add", "--topic", "t"], "say for whom: --allow-principal"),
+        (["add", "--topic", "t"], "expected a principal: --allow-principal"),
         (["add", "--allow-principal", "alice", "--topic", "t"], "expected TYPE:NAME, such as User:alice"),
         (["list", "--principal", "alice"], "expected TYPE:NAME, such as User:alice"),
-        (["add", "--allow-principal", "User:a"], "say of what: --topic"),
-        (["remove", "--yes"], "say of what: --topic"),
+        (["add", "--allow-principal", "User:a"], "expected a resource: --topic"),
+        (["remove", "--yes"], "expected a resource: --topic"),
         (["add", "--allow-principal", "User:a", "--producer"], "need a --topic"),
         (["add", "--allow-principal", "User:a", "--consumer", "--topic", "t"], "--consumer needs a --group"),
-        (["add", "--allow-principal", "User:a", "--producer", "--topic", "t", "--operation", "all"], "leave --op"),
-        (["add", "--allow-principal", "User:a", "--topic", "t", "--idempotent"], "--idempotent goes with --producer"),
+        (["add", "--allow-principal", "User:a", "--producer", "--topic", "t", "--operation", "all"], "cannot"),
+        (["add", "--allow-principal", "User:a", "--topic", "t", "--idempotent"], "--idempotent needs --producer"),
     ],
 )  # fmt: skip
 def test_acls_that_lack_something_are_refused_before_anyone_is_asked(call, args, words):
@@ -134,7 +134,7 @@ def test_a_word_that_is_no_operation_is_guessed(call):
 def test_brokers_without_authorizer_are_told_how_they_get_one(call, broker):
     for args in (["list"], ["add", "--allow-principal", "User:a", "--topic", "t"], ["remove", "--topic", "t", "--yes"]):
         refused = call("acls", *args, code=1, bootstrap=broker.bootstrap)
-        assert f"kohort acls: {broker.bootstrap} has no authorizer: there are no ACLs" in refused.stderr
+        assert f"kohort acls: {broker.bootstrap} has no authorizer, so it has no ACLs" in refused.stderr
         assert "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer" in refused.stderr
 
 
@@ -152,7 +152,7 @@ def test_users_are_added_listed_and_removed(call, told):
     assert "RESOURCE_NOT_FOUND" in call("users", "list", "carol", code=3).stderr
 
     call("users", "remove", "alice", "--mechanism", "SCRAM-SHA-256", "--yes")
-    assert "Give --yes" in call("users", "remove", "bob", code=2).stderr
+    assert "Add --yes" in call("users", "remove", "bob", code=2).stderr
     assert told("users", "remove", "alice", "bob", "--yes")["removed"] == [
         {"user": "alice", "mechanism": "SCRAM-SHA-512"}, {"user": "bob", "mechanism": "SCRAM-SHA-512"},
     ]  # fmt: skip
@@ -165,10 +165,12 @@ def test_a_password_is_taken_from_where_it_is_said_to_be(call, told, tmp_path):
     file.write_text(f"{PASSWORD}\r\nnot this\n")
     call("users", "add", "dave", "--password-file", str(file))
 
-    assert "choose one" in call("users", "add", "d", "--password-file", "x", "--password-env", "X", code=2).stderr
+    assert (
+        "exclude each other" in call("users", "add", "d", "--password-file", "x", "--password-env", "X", code=2).stderr
+    )
     assert "NOPE: not set" in call("users", "add", "d", "--password-env", "NOPE", code=1).stderr
     assert "No such file" in call("users", "add", "d", "--password-file", str(tmp_path / "no"), code=1).stderr
-    assert "give --password-env or --password-file" in call("users", "add", "d", code=2).stderr
+    assert "use --password-env or --password-file" in call("users", "add", "d", code=2).stderr
     assert (
         "the password of 'd' is empty" in call("users", "add", "d", "--password-file", "-", stdin="\n", code=2).stderr
     )
@@ -194,7 +196,7 @@ def test_quotas_are_set_listed_and_removed(call, told):
         ["alice", "<default>", "-", "consumer_byte_rate", "500"],
     ]
 
-    assert "Give --yes" in call("quotas", "remove", "--user", "alice", code=2).stderr
+    assert "Add --yes" in call("quotas", "remove", "--user", "alice", code=2).stderr
     removed = call("quotas", "remove", "--user", "alice", "producer_byte_rate", "--yes")
     assert removed.stdout == "user alice: removed producer_byte_rate\n"
     assert told("quotas", "remove", "--user", "alice", "--yes")["removed"] == ["request_percentage"]
@@ -207,10 +209,10 @@ def test_quotas_are_set_listed_and_removed(call, told):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["set", "producer_byte_rate=1"], "say whose: --user"),
-        (["remove", "--yes"], "say whose: --user"),
-        (["set", "--user", "a", "--user-default", "x=1"], "--user and --user-default: choose one"),
-        (["set", "--ip", "10.0.0.1", "--user", "a", "x=1"], "leave --user and --client out"),
+        (["set", "producer_byte_rate=1"], "expected --user"),
+        (["remove", "--yes"], "expected --user"),
+        (["set", "--user", "a", "--user-default", "x=1"], "--user and --user-default exclude each other"),
+        (["set", "--ip", "10.0.0.1", "--user", "a", "x=1"], "--ip cannot be combined with --user or --client"),
         (["set", "--user", "a", "producer_byte_rate"], "expected KEY=VALUE"),
         (["set", "--user", "a", "producer_byte_rate=much"], "expected a number"),
     ],

@@ -59,7 +59,7 @@ def test_destroying_needs_a_yes_where_nobody_can_be_asked(run):
 
     refused = run("topics", "delete", "precious", code=2)
 
-    assert "Give --yes to confirm" in refused.stderr
+    assert "Add --yes to confirm" in refused.stderr
     assert "precious" in run("topics", "list").stdout
 
 

@@ -62,7 +62,7 @@ def test_one_is_described_with_the_time_it_has_left(run, ask, opened):
 def test_an_abort_lets_readers_go_on_and_fences_the_producer(run, ask, broker, opened):
     said = run("transactions", "abort", "importer-1", "--yes").stdout
 
-    assert said == "importer-1: nothing is open any more; its producer is fenced\n"
+    assert said == "importer-1: the transaction is aborted and the producer is fenced\n"
     with pytest.raises((kohort.ProducerFenced, kohort.TransactionFailed)):
         opened.commit_transaction()
     committed = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}

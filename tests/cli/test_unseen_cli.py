@@ -45,10 +45,10 @@ def test_a_group_that_must_not_be_described_is_not_passed_over(places):
 
     listed = run("groups", "--output", "json", code=6)
     assert [row["group"] for row in json.loads(listed.stdout)["groups"]] == ["g"]
-    assert "kohort groups: not seen: GROUP_AUTHORIZATION_FAILED" in listed.stderr
+    assert "kohort groups: not sampled: GROUP_AUTHORIZATION_FAILED" in listed.stderr
     examined = run("doctor", code=7)
-    assert "kohort doctor: not seen: GROUP_AUTHORIZATION_FAILED" in examined.stderr
-    assert "whether all is well cannot be told: not all was seen" in examined.stderr
+    assert "kohort doctor: not sampled: GROUP_AUTHORIZATION_FAILED" in examined.stderr
+    assert "the health of the groups is unknown in part: some could not be sampled" in examined.stderr
 
 
 def test_partitions_that_must_not_be_described_are_not_passed_over(places):
@@ -63,8 +63,8 @@ def test_partitions_that_must_not_be_described_are_not_passed_over(places):
         examined = run("doctor", "m", code=7)
 
     assert [row["group"] for row in json.loads(listed.stdout)["groups"]] == ["m"]
-    assert "not seen: 1 partition of group 'm': not authorised to describe the topic" in listed.stderr
-    assert "whether all is well cannot be told: not all was seen" in examined.stderr
+    assert "not sampled: 1 partition of group 'm': not authorised to describe the topic" in listed.stderr
+    assert "the health of the groups is unknown in part: some could not be sampled" in examined.stderr
 
 
 def test_all_that_may_be_seen_is_well(places):
@@ -72,7 +72,7 @@ def test_all_that_may_be_seen_is_well(places):
     for name in ("seen", "hidden"):
         may(admin, "topic", name)
     may(admin, "group", "g")
-    assert "nothing is wrong with 1 group" in run("doctor", code=0).stderr
+    assert "no problem in 1 group" in run("doctor", code=0).stderr
     run("groups", code=0)
 
 
@@ -91,6 +91,6 @@ def test_one_broker_that_loads_hides_its_groups_and_no_others():
 
     assert (partly.exit_code, nothing.exit_code, whole.exit_code) == (4, 4, 0), (partly.output, nothing.output)
     assert 0 < len(json.loads(partly.stdout)["groups"]) < len(json.loads(whole.stdout)["groups"]) == 12
-    assert "not seen: broker " in partly.stderr
+    assert "not sampled: broker " in partly.stderr
     assert "COORDINATOR_LOAD_IN_PROGRESS" in partly.stderr
     assert nothing.stdout == ""

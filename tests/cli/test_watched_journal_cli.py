@@ -89,7 +89,7 @@ def test_every_command_reads_the_file_that_is_named(run, ask, watched):
     assert ask("group", "timeline", watched.group, *store)["timeline"]["group"] == watched.group
     refused = ask("group", "fenced", watched.group, *store)
     assert (refused["fenced"], refused["from_outside"]) == ([], True)
-    assert "is not seen from the outside" in run("group", "fenced", watched.group, *store).stderr
+    assert "kohort watch cannot see them" in run("group", "fenced", watched.group, *store).stderr
     page = run("metrics", *store).stdout
     counted = [line for line in page.splitlines() if line.startswith("kohort_group_rebalances_total")]
     assert any(watched.group in line and "NEW_MEMBER" in line and line.endswith(" 1.0") for line in counted)
@@ -118,9 +118,9 @@ def test_what_came_since_the_watcher_stopped_is_unknown(run, ask, watched, now_m
 
     (row,) = [row for row in json.loads(said.stdout)["groups"] if row["group"] == watched.group]
     assert row["rebalances_1h"] is None
-    assert "watched until" in said.stderr
+    assert "the journal ends at" in said.stderr
     assert "start `kohort watch`" in said.stderr
-    assert "watched until" in run("group", "why", watched.group, *store).stderr
+    assert "the journal ends at" in run("group", "why", watched.group, *store).stderr
 
 
 def test_a_file_is_followed_as_a_topic_is(broker, watched, now_ms):

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 import pytest
 
 import kohort
-from kohort.cli.serve.console import ConsoleWanted, served_as
+from kohort.cli.serve.console import ConsoleFlags, console_settings
 from kohort.cli.terminal.cluster import ClusterAccess
 from kohort.errors import ConfigError
 from support.console_client import console, live
@@ -31,7 +31,7 @@ def access(broker, name="viewer"):
 
 
 def test_name_and_password_are_tried_at_the_cluster(secured):
-    _, options = served_as(ConsoleWanted(login="cluster"), "127.0.0.1:0", "--listen", access(secured))
+    _, options = console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", access(secured))
     assert options.login is not None
     assert options.login("alice", "wrong") is None
     assert options.login("nobody", "alice-secret") is None
@@ -46,7 +46,7 @@ def test_name_and_password_are_tried_at_the_cluster(secured):
 def test_a_cluster_without_logins_has_no_users(broker):
     cluster = ClusterAccess({"bootstrap.servers": broker.bootstrap})
     with pytest.raises(ConfigError, match="SASL"):
-        served_as(ConsoleWanted(login="cluster"), "127.0.0.1:0", "--listen", cluster)
+        console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", cluster)
 
 
 def test_a_mechanism_without_passwords_lets_nobody_in_as_the_console(secured):
@@ -59,12 +59,12 @@ def test_a_mechanism_without_passwords_lets_nobody_in_as_the_console(secured):
     }
     cluster = ClusterAccess({"bootstrap.servers": secured.bootstrap, **SASL, **token})
     with pytest.raises(ConfigError, match="PLAIN or SCRAM"):
-        served_as(ConsoleWanted(login="cluster"), "127.0.0.1:0", "--listen", cluster)
+        console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", cluster)
 
 
 def test_what_a_user_asks_for_is_asked_as_that_user(orders, broker, folder, secured):
     """The console shows one broker here, and its users are another's: what is asked as a user goes there."""
-    _, options = served_as(ConsoleWanted(login="cluster"), "127.0.0.1:0", "--listen", access(secured))
+    _, options = console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", access(secured))
     with console(live(broker), folder, options) as client:
         form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{client.address}"}
         body = urlencode({"name": "alice", "password": "alice-secret"}).encode()

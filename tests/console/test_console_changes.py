@@ -3,7 +3,7 @@
 import pytest
 
 import kohort
-from kohort.console.changes import ChangeAsked, command_of
+from kohort.console.changes import ChangeRequest, command_of
 
 EARLIEST = {"to": "earliest"}
 
@@ -69,7 +69,7 @@ def test_a_group_with_members_is_planned_and_its_members_are_named(member, broke
 def test_a_member_is_taken_out(member, broker, client):
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         (about,) = admin.describe_groups(["billing"])["billing"].members
-    body = {"members": [about.member_id], "reason": "host is gone"}
+    body = {"members": [about.member_id], "reason": "host is down"}
     plan = client.post("/groups/billing/members:remove:plan", body).json
     assert plan["removed"][0]["client_id"] == "c-1"
     assert plan["command"].startswith("kohort group remove-member billing c-1")
@@ -133,6 +133,6 @@ def test_offsets_are_set_to_those_of_another_group_with_their_metadata(orders, b
 
 
 def test_a_command_can_be_pasted_whatever_names_are():
-    asked = ChangeAsked(to="shift", value=-5, topics=["o'r; rm -rf"])
+    asked = ChangeRequest(to="shift", value=-5, topics=["o'r; rm -rf"])
     told = command_of("offsets", "$(reboot)", asked)
     assert told == """kohort group reset-offsets '$(reboot)' --topic 'o'"'"'r; rm -rf' --shift-by -5 --execute"""

@@ -104,7 +104,7 @@ def test_serve_rejects_console_config_without_console(tmp_path):
     file.touch()
     told = CliRunner().invoke(main, ["serve", "--listen", ANYWHERE, "--console-config", str(file)])
 
-    assert (told.exit_code, "--console-config goes with --console" in told.output) == (2, True)
+    assert (told.exit_code, "--console-config needs --console" in told.output) == (2, True)
 
 
 @pytest.mark.parametrize("world", ["group", "modern"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kohort
-from kohort.console.stream import MOST_STREAMS, MOST_WAITING, MOST_WAITING_BYTES, Hub
+from kohort.console.stream import MOST_QUEUED, MOST_QUEUED_BYTES, MOST_STREAMS, Hub
 from support.console_client import console, live
 from support.waiting import eventually
 
@@ -96,7 +96,7 @@ def test_fifty_streams_that_never_read_hold_little(orders, broker, folder, caplo
             wires.append(wire)
         hub, loop = client.app.hub, client.app._loop
         done = asyncio.run_coroutine_threadsafe(flood(hub), loop).result(60)
-        assert done <= 50 * (MOST_WAITING_BYTES + 100_000)
+        assert done <= 50 * (MOST_QUEUED_BYTES + 100_000)
         assert client.get("/groups").status == 200
     assert caplog.records == []  # no traceback, though they are cut off
     for wire in wires:
@@ -108,7 +108,7 @@ async def flood(hub):
     most = 0
     for _ in range(2_000):
         hub.publish("groups", b'"' + b"x" * 50_000 + b'"')
-        most = max(most, hub.waiting_bytes)
+        most = max(most, hub.queued_bytes)
         await asyncio.sleep(0)
     return most
 
@@ -122,7 +122,7 @@ def test_too_much_becomes_one_resync():
         hub = Hub()
         stream: Any = hub.stream(hub.open("mine"), None)
         await anext(stream)
-        for n in range(MOST_WAITING + 5):
+        for n in range(MOST_QUEUED + 5):
             hub.publish("entries", b"%d" % n, "mine")
             hub.publish("entries", b"no", "another's")
         assert b"event: resync" in await anext(stream)
@@ -131,7 +131,7 @@ def test_too_much_becomes_one_resync():
         hub.end()
         assert b"event: bye" in await anext(stream)
         await stream.aclose()
-        assert not hub.wants("mine")
+        assert not hub.has_stream_of("mine")
 
     asyncio.run(story())
 
@@ -142,15 +142,15 @@ def test_place_of_a_stream_is_taken_before_its_first_event():
     places = [hub.open(None) for _ in range(MOST_STREAMS)]
     assert None not in places
     assert hub.open("billing") is None
-    assert not hub.wants("billing")
+    assert not hub.has_stream_of("billing")
     hub.close(places[0])
     hub.close(places[0])
     again = hub.open("billing")
     assert again is not None
     assert hub.open(None) is None
-    assert hub.wants("billing")
+    assert hub.has_stream_of("billing")
     hub.close(again)
-    assert not hub.wants("billing")
+    assert not hub.has_stream_of("billing")
 
 
 def test_streams_of_requests_side_by_side_stay_within_the_bound(orders, broker, folder):

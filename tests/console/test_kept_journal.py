@@ -54,4 +54,4 @@ def test_what_was_found_in_entries_that_are_gone_goes_with_them(entries):
 
     assert kept.groups() == ["a new one"]
     assert list(kept.recent_rebalances(0, BACK_MS)) == ["a new one"]
-    assert list(kept._found) == ["a new one"]
+    assert list(kept._cached) == ["a new one"]

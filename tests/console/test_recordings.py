@@ -71,7 +71,7 @@ def test_a_file_that_is_no_recording_says_so(tmp_path):
 
 
 def test_one_file_holds_page_and_answers(events, folder):
-    html = ConsolePage(folder).alone(exported(read_recording(events), "billing"))
+    html = ConsolePage(folder).single_file(exported(read_recording(events), "billing"))
     assert "src=" not in html
     assert "href=" not in html
     told = json.loads(re.search(r'id="kohort-data">(.*?)</script>', html).group(1))
@@ -102,18 +102,18 @@ def test_a_past_that_is_too_long_for_one_file_is_told_from_where_there_is_room()
     assert 0 < len(left) < len(known)
     assert left == known[-len(left) :], "the younger ones"
     assert part["/cluster"].journal.since_ms > whole["/cluster"].journal.since_ms
-    with pytest.raises(UsageError, match="too much for one file"):
+    with pytest.raises(UsageError, match="too large for one file"):
         exported(source, "slow-handler", 1_000)
 
 
 def test_one_file_opens_with_the_view_that_is_wanted():
-    html = ConsolePage().alone({}, view_of("a/b</script>"))
+    html = ConsolePage().single_file({}, view_of("a/b</script>"))
     assert '"#/groups/a%2Fb%3C%2Fscript%3E/timeline"' in html
     assert "/static/icon.svg" not in html, "nobody gives a file its pictures"
 
 
 def test_names_in_one_file_end_no_script(tmp_path):
-    html = ConsolePage(site(tmp_path / "s")).alone({"/x": {"name": "</script><script>alert(1)</script>"}})
+    html = ConsolePage(site(tmp_path / "s")).single_file({"/x": {"name": "</script><script>alert(1)</script>"}})
     assert "<script>alert" not in html
     assert html.count("</script>") == html.count("<script")
 
@@ -132,7 +132,7 @@ def test_others_are_let_in_only_with_a_login(orders, broker, folder, tmp_path, m
     monkeypatch.setattr(kohort.console.page, "STATIC", folder)
     args = ["console", "--bootstrap", broker.bootstrap, "--listen", "0.0.0.0:0"]
     told = CliRunner().invoke(main, args)
-    assert (told.exit_code, "nobody would have to log in" in told.stderr) == (2, True)
+    assert (told.exit_code, "is open to other computers without a login" in told.stderr) == (2, True)
     password = tmp_path / "password"
     password.write_text("secret\n")
     password.chmod(0o644)

@@ -8,7 +8,7 @@ import pytest
 
 import kohort
 from kohort import AclBinding, AclBindingFilter
-from kohort.cli.serve.console import ConsoleWanted, served_as
+from kohort.cli.serve.console import ConsoleFlags, console_settings
 from kohort.cli.terminal.cluster import ClusterAccess
 from kohort.console.user_source import RIGHTS_S
 from kohort.console.views import ROUTES
@@ -55,7 +55,7 @@ def site(folder):
     with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         fill(broker, admin)
         access = ClusterAccess({"bootstrap.servers": broker.bootstrap_of("SASL"), **AS_ALICE})
-        _, wanted = served_as(ConsoleWanted(login="cluster"), "127.0.0.1:0", "--listen", access)
+        _, wanted = console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", access)
         clock = Clock()
         with console(live(broker), folder, wanted, clock) as client:
             form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{client.address}"}

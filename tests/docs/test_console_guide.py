@@ -25,7 +25,7 @@ from kohort.cli.serve.console import console
 from kohort.console.answers import ConsoleAnswers
 from kohort.console.changes import KINDS
 from kohort.console.recorded import read_recording
-from kohort.console.routes import AskedSpan
+from kohort.console.routes import TimeSpan
 from kohort.console.views import ROUTES
 
 ROOT = Path(__file__).parents[2]
@@ -185,7 +185,7 @@ def check_incidents(rebalances: Any) -> None:
 
 def test_the_recording_holds_what_the_pictures_show_and_the_guide_quotes() -> None:
     answers = ConsoleAnswers(read_recording(RECORDING))
-    told = {group: msgspec.to_builtins(answers.rebalances(group, AskedSpan()).rebalances) for group in GROUPS}
+    told = {group: msgspec.to_builtins(answers.rebalances(group, TimeSpan()).rebalances) for group in GROUPS}
     check_incidents(told.__getitem__)
     sentences = {rebalance["sentence"] for group in GROUPS for rebalance in told[group]}
     quotes = re.findall(r"(?:^> .*\n)+", TEXT, re.MULTILINE)

@@ -225,7 +225,7 @@ def test_what_cannot_be_reset_is_refused_by_both(either, admin, topic):
     new, _ = reset_by_tool(either, f"{topic}-new", "--topic", topic, "--to-latest")
     found, said = reset_by_us(either, f"{topic}-new", "--topic", topic, "--to-latest")
     assert found == new == {(topic, 0): 10, (topic, 1): 4, (topic, 2): 0}
-    assert "does not exist; add --execute, and it does" in said
+    assert "does not exist; --execute creates it" in said
 
     with ExitStack() as stack:
         settle([joined(stack, either, topic, topic, client_id="busy")], 3)

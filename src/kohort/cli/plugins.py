@@ -1,6 +1,6 @@
-"""Commands of other distributions, by their entry points in the group ``kohort.commands``.
+"""Commands of other packages, declared as entry points in the group ``kohort.commands``.
 
-An entry point names the command and the object of click: ``sim = "kohort_lab.commands.sim:sim"``.
+An entry point has the name and the click command: ``sim = "kohort_lab.commands.sim:sim"``.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ GROUP: Final = "kohort.commands"
 
 
 class PluginBroken(KohortError):
-    """A command of another distribution cannot be imported."""
+    """A command of another package cannot be imported."""
 
 
 def plugins() -> dict[str, str]:
-    """Return the names of the commands, each with a short help, without importing them."""
+    """Return the short help of each command, without importing it."""
     return {entry.name: f"Command of {_source(entry)}." for entry in sorted(_entries(), key=lambda entry: entry.name)}
 
 
 def plugin_command(name: str) -> click.Command | None:
-    """Import a command of another distribution. The command of a broken one fails with the reason."""
+    """Import a command of another package; a failed import becomes a command that raises its reason."""
     for entry in _entries().select(name=name):
         return _loaded(entry)
     return None
@@ -48,7 +48,7 @@ def _loaded(entry: EntryPoint) -> click.Command:
         command = entry.load()
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything
         return _broken(entry, f"{type(error).__name__}: {error}")
-    return command if isinstance(command, click.Command) else _broken(entry, f"{entry.value} is no command of click")
+    return command if isinstance(command, click.Command) else _broken(entry, f"{entry.value} is not a click command")
 
 
 def _broken(entry: EntryPoint, reason: str) -> click.Command:

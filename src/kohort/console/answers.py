@@ -1,4 +1,4 @@
-"""What is answered about groups: the same results as the commands', of now or as it was known at a time."""
+"""Answers of the API about groups, at present or at a past time; the same results as those of the commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kohort.console.lag_history import MOST_OF_GROUP, MOST_TOPICS, TREND_MS, TREND_POINTS, LagPoint, thinned
 from kohort.console.reachability import ClusterUnreachable, GroupUnknown
-from kohort.console.routes import AskedSpan, Route
+from kohort.console.routes import Route, TimeSpan
 from kohort.console.sources import ConsoleSource, GroupsKnown
 from kohort.insight.findings.doctor import ADVICE, SEVERITIES, DoctorFinding, examine
 from kohort.insight.findings.events import find_events
@@ -19,14 +19,7 @@ from kohort.insight.names import printable
 from kohort.insight.patterns import find_patterns
 from kohort.nearest import did_you_mean
 from kohort.results.console import CauseBucket, CausesReport, ConsoleGroups, LagHistoryReport, Offender
-from kohort.results.groups import (
-    DoctorReport,
-    GroupEvents,
-    GroupFenced,
-    GroupRebalances,
-    GroupStatus,
-    GroupTimeline,
-)
+from kohort.results.groups import DoctorReport, GroupEvents, GroupFenced, GroupRebalances, GroupStatus, GroupTimeline
 from kohort.verbs.describing import row_of, rows_worst_first, unknown_row
 from kohort.verbs.explaining import explained
 from kohort.verbs.refusals import NothingThere
@@ -47,8 +40,8 @@ class ConsoleAnswers:
     def __init__(self, source: ConsoleSource) -> None:
         self._source = source
 
-    def groups(self, span: AskedSpan) -> ConsoleGroups:
-        """Return all groups, the worst first; during an outage only names."""
+    def groups(self, span: TimeSpan) -> ConsoleGroups:
+        """Return all groups, the worst first; only their names during an outage."""
         try:
             known = self._source.groups(span.at_ms)
         except ClusterUnreachable as lost:
@@ -69,47 +62,48 @@ class ConsoleAnswers:
                 found[group] = [point.lag for point in thinned(points, TREND_POINTS)]
         return found
 
-    def status(self, group: str, span: AskedSpan) -> GroupStatus:
+    def status(self, group: str, span: TimeSpan) -> GroupStatus:
         return GroupStatus(status=self.finding(group, span.at_ms))
 
     def finding(self, group: str, at_ms: int | None = None) -> GroupFinding:
-        """Return one group. Raises NothingThere with a suggestion, GroupUnknown, ClusterUnreachable."""
+        """Return one group. Raises NothingThere, GroupUnknown, ClusterUnreachable."""
         known = self._source.groups(at_ms)
         found = known.groups.get(group)
         if found is None:
             if group in known.unknown:
                 raise GroupUnknown(f"group {printable(group)!r} is unknown: {known.unknown[group]}")
-            when = "" if at_ms is None else " at that time"
-            raise NothingThere(f"there is no group {printable(group)!r}{when}{did_you_mean(group, list(known.groups))}")
+            verb = "does not exist" if at_ms is None else "did not exist at that time"
+            hint = did_you_mean(group, list(known.groups))
+            raise NothingThere(f"group {printable(group)!r} {verb}{hint}")
         return found
 
-    def timeline(self, group: str, span: AskedSpan) -> GroupTimeline:
+    def timeline(self, group: str, span: TimeSpan) -> GroupTimeline:
         entries = self._entries(group, span)
         until_ms = self._end_ms(span, entries)
         from_ms = span.from_ms if span.from_ms is not None else entries[0].at_ms
         return GroupTimeline(timeline=find_timeline(entries, group=group, from_ms=from_ms, until_ms=until_ms))
 
-    def rebalances(self, group: str, span: AskedSpan) -> GroupRebalances:
+    def rebalances(self, group: str, span: TimeSpan) -> GroupRebalances:
         entries = self._entries(group, span)
         found = find_rebalances(entries)
         from_ms = span.from_ms or 0
-        shown = [this for this in found if this.opened_at_ms + (this.took_ms or 0) >= from_ms][-MOST_REBALANCES:]
-        known = sum(this.end != "no_rebalance" for this in found)
+        recent = [one for one in found if one.opened_at_ms + (one.took_ms or 0) >= from_ms]
+        shown = recent[-MOST_REBALANCES:]
+        known = sum(one.end != "no_rebalance" for one in found)
         patterns = find_patterns(shown, self._end_ms(span, entries))
         return GroupRebalances(group=group, known=known, patterns=patterns, rebalances=shown)
 
-    def events(self, group: str, span: AskedSpan, kinds: Sequence[str] = ()) -> GroupEvents:
-        wanted = [entry for entry in self._entries(group, span) if entry.at_ms >= (span.from_ms or 0)]
-        found = [event for event in find_events(wanted) if not kinds or event.kind in kinds]
+    def events(self, group: str, span: TimeSpan, kinds: Sequence[str] = ()) -> GroupEvents:
+        entries = [entry for entry in self._entries(group, span) if entry.at_ms >= (span.from_ms or 0)]
+        found = [event for event in find_events(entries) if not kinds or event.kind in kinds]
         return GroupEvents(group=group, events=found[-MOST_EVENTS:])
 
-    def fenced(self, group: str, span: AskedSpan) -> GroupFenced:
+    def fenced(self, group: str, span: TimeSpan) -> GroupFenced:
         entries = self._entries(group, span)
-        found = [this for this in find_fenced(entries) if this.last_at_ms >= (span.from_ms or 0)]
+        found = [one for one in find_fenced(entries) if one.last_at_ms >= (span.from_ms or 0)]
         return GroupFenced(group=group, fenced=found, from_outside=is_from_outside(entries))
 
-    def lag_history(self, group: str, span: AskedSpan) -> LagHistoryReport:
-        """Return at most 1,000 points."""
+    def lag_history(self, group: str, span: TimeSpan) -> LagHistoryReport:
         kept = self._source.lag_points(group)
         if not kept:
             self.finding(group, span.at_ms)
@@ -127,39 +121,39 @@ class ConsoleAnswers:
             topics={topic: [point.topics.get(topic) for point in points] for topic in topics},
         )
 
-    def doctor(self, group: str | None, span: AskedSpan) -> DoctorReport:
+    def doctor(self, group: str | None, span: TimeSpan) -> DoctorReport:
         known = self._source.groups(span.at_ms)
         groups = list(known.groups.values()) if group is None else [self.finding(group, span.at_ms)]
         unknown = known.unknown if group is None else {}
-        found = [one for this in groups for one in examine(this, rebalances_known(known, this.group))]
+        found = [one for state in groups for one in examine(state, rebalances_known(known, state.group))]
         found += [_not_described(name, why) for name, why in unknown.items()]
         found.sort(key=lambda one: (SEVERITIES.index(one.severity), one.group))
-        without_health = sum(this.health is None for this in groups)
+        without_health = sum(state.health is None for state in groups)
         return DoctorReport(examined=len(groups), findings=found, unknown=without_health + len(unknown))
 
-    def causes(self, since_ms: int | None, group: str | None, span: AskedSpan) -> CausesReport:
-        """Return causes over time, their triggers, and the share of stable time."""
+    def causes(self, since_ms: int | None, group: str | None, span: TimeSpan) -> CausesReport:
+        """Return causes over time, groups and hosts with most rebalances, and shares of stable time."""
         within = span_of_causes(self._source, since_ms, group, span)
         wide = max(1, within.end_ms - within.since_ms)
         return CausesReport(
             buckets=_buckets(within.every, within.since_ms, within.end_ms),
             offenders=_offenders(within.every),
             stable_share={
-                name: round(1 - min(1.0, sum(this.took_ms or 0 for this in found) / wide), 6)
+                name: round(1 - min(1.0, sum(rebalance.took_ms or 0 for rebalance in found) / wide), 6)
                 for name, found in within.of_groups.items()
             },
         )
 
-    def _entries(self, group: str, span: AskedSpan) -> Sequence[JournalEntry]:
+    def _entries(self, group: str, span: TimeSpan) -> Sequence[JournalEntry]:
         entries = self._source.entries(group, span.end_ms)
         if not entries:
             about = self._source.about().journal
             self.finding(group, span.at_ms)
             why = f": {about.why_not}" if about.kind is None and about.why_not else ""
-            raise NothingThere(f"the journal has nothing of group {printable(group)!r} in that time{why}")
+            raise NothingThere(f"the journal has no entry of group {printable(group)!r} in this time{why}")
         return entries
 
-    def _end_ms(self, span: AskedSpan, entries: Sequence[JournalEntry]) -> int:
+    def _end_ms(self, span: TimeSpan, entries: Sequence[JournalEntry]) -> int:
         return span.end_ms if span.end_ms is not None else max(self._source.known_until_ms(), entries[-1].at_ms)
 
 
@@ -170,21 +164,21 @@ class SpanOfCauses(NamedTuple):
 
     @property
     def every(self) -> list[RebalanceFinding]:
-        return [this for found in self.of_groups.values() for this in found]
+        return [rebalance for found in self.of_groups.values() for rebalance in found]
 
 
-def span_of_causes(source: ConsoleSource, since_ms: int | None, group: str | None, span: AskedSpan) -> SpanOfCauses:
-    """Return the rebalances of all groups or of one since a time, by default the last day of the journal."""
+def span_of_causes(source: ConsoleSource, since_ms: int | None, group: str | None, span: TimeSpan) -> SpanOfCauses:
+    """Return the rebalances of all groups, or of one, since a time; by default of the last day."""
     end_ms = span.end_ms if span.end_ms is not None else source.known_until_ms()
     covered = source.about().journal.since_ms
     if since_ms is None:
         since_ms = max(end_ms - DAY_MS, covered or 0)
-    told = source.all_rebalances(since_ms, span.end_ms)
-    return SpanOfCauses(since_ms, end_ms, {name: _real(of) for name, of in told.items() if group in (None, name)})
+    found = source.all_rebalances(since_ms, span.end_ms)
+    return SpanOfCauses(since_ms, end_ms, {name: _real(of) for name, of in found.items() if group in (None, name)})
 
 
 def rebalances_known(known: GroupsKnown, group: str) -> Sequence[RebalanceFinding] | None:
-    """Return the rebalances of a group in the last hour; None where that is not known."""
+    """Return the rebalances of a group in the last hour; None if unknown."""
     return None if known.rebalances is None else known.rebalances.get(group, [])
 
 
@@ -205,14 +199,15 @@ def _within(points: Sequence[LagPoint], from_ms: int | None, until_ms: int | Non
 
 
 def _real(found: Iterable[RebalanceFinding]) -> list[RebalanceFinding]:
-    return [this for this in found if this.end != "no_rebalance" and this.parent is None]
+    """Leave out second rounds, and findings without a rebalance."""
+    return [one for one in found if one.end != "no_rebalance" and one.parent is None]
 
 
 def _buckets(found: Iterable[RebalanceFinding], from_ms: int, until_ms: int) -> list[CauseBucket]:
     wide = max(1, -(-(until_ms - from_ms) // BUCKETS))
     counts: Mapping[int, Counter[str]] = defaultdict(Counter)
-    for this in found:
-        counts[min(BUCKETS - 1, max(0, this.opened_at_ms - from_ms) // wide)][this.cause] += 1
+    for rebalance in found:
+        counts[min(BUCKETS - 1, max(0, rebalance.opened_at_ms - from_ms) // wide)][rebalance.cause] += 1
     return [
         CauseBucket(from_ms=from_ms + n * wide, until_ms=from_ms + (n + 1) * wide, by_cause=dict(counts[n]))
         for n in range(BUCKETS)
@@ -221,14 +216,14 @@ def _buckets(found: Iterable[RebalanceFinding], from_ms: int, until_ms: int) -> 
 
 def _offenders(found: Iterable[RebalanceFinding]) -> list[Offender]:
     causes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for this in found:
-        names = {("group", this.group), *(("topic", move.topic) for move in this.moves)}
-        if this.trigger is not None:
-            names |= {("host", this.trigger.host), ("client", this.trigger.client_id)}
-        for place in names:
-            if place[1]:
-                causes[place][this.cause] += 1
-    worst = sorted(causes, key=lambda place: (-causes[place].total(), place))[:MOST_OFFENDERS]
+    for rebalance in found:
+        names = {("group", rebalance.group), *(("topic", move.topic) for move in rebalance.moves)}
+        if rebalance.trigger is not None:
+            names |= {("host", rebalance.trigger.host), ("client", rebalance.trigger.client_id)}
+        for name in names:
+            if name[1]:
+                causes[name][rebalance.cause] += 1
+    worst = sorted(causes, key=lambda name: (-causes[name].total(), name))[:MOST_OFFENDERS]
     return [
         Offender(
             kind=kind,  # type: ignore[arg-type]  # one of the four above

@@ -1,4 +1,7 @@
-"""The console as an ASGI application: the guard, then the page or the API; what blocks runs on threads."""
+"""The console as an ASGI application: checks of each request, then the page or the API.
+
+Blocking work runs on threads.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from urllib.parse import parse_qs, quote
 from kohort.console import guard
 from kohort.console.changes import Changes
 from kohort.console.connections import LONGEST_NAME, AnswerBudget, ConsoleLog, in_pieces
-from kohort.console.encoding import ENCODED, VARIES, json_of, squeezed, takes_gzip
+from kohort.console.encoding import ENCODED, VARIES, gzipped, json_of, takes_gzip
 from kohort.console.guard import Hosts, Rejected, failure_of
 from kohort.console.logins import COOKIE, LONGEST, Attempts, ConsoleSession, LoggedIn, Sessions, TryLogin, login_html
 from kohort.console.page import ConsolePage
 from kohort.console.reachability import ClusterUnreachable
-from kohort.console.routes import AskedRoute, AskedSpan, params_of, segments_of
+from kohort.console.routes import ApiQuery, TimeSpan, params_of, segments_of
 from kohort.console.sources import ConsoleSource, SourceNews
 from kohort.console.stream import Hub
 from kohort.console.user_source import UserSource
@@ -45,24 +48,23 @@ API: Final = "/api/v1"
 THREADS: Final = 8
 BODY_S: Final = 10.0
 ROWS_AT_ONCE: Final = 200
-"""With more changed groups the page reloads all."""
+"""With more changed groups, the page reloads all groups."""
 NO_STORE: Final = {"cache-control": "no-store"}
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleOptions:
-    """What a console may do, and for whom. ``login`` is None where everybody who reaches it may look; ``secure`` is
-    whether it is served over TLS."""
-
     allow_changes: bool = False
     hosts: Hosts = field(default_factory=Hosts)
     login: TryLogin | None = None
+    """None: no login is required."""
     secure: bool = False
+    """True over TLS."""
     pipelines: Sequence[Path] = ()
 
 
 class ConsoleApp:
-    """The application. ``begin`` and ``end`` are called on the loop that it runs on."""
+    """The application; ``begin`` and ``end`` must be called on its event loop."""
 
     def __init__(
         self,
@@ -78,7 +80,8 @@ class ConsoleApp:
         self._view = ConsoleView(source, self._options.pipelines, self._changes)
         self._sessions, self._attempts = Sessions(clock), Attempts(clock)
         self._token = secrets.token_urlsafe(32)
-        self._groups_told: tuple[int, bytes] = (-1, b"")
+        self._groups_answer: tuple[int, bytes] = (-1, b"")
+        """Time of a sample, and its encoded groups."""
         self.hub = Hub()
         self.log = ConsoleLog()
         self._budget = AnswerBudget()
@@ -86,13 +89,13 @@ class ConsoleApp:
         self._threads: anyio.CapacityLimiter | None = None
         self._login_threads: anyio.CapacityLimiter | None = None
         self._cluster_threads: anyio.CapacityLimiter | None = None
-        """Threads for ``/cluster`` alone: the report of an outage waits for no other request."""
+        """Threads only for ``/cluster``: the report of an outage must not wait for other requests."""
 
     def begin(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._threads, self._login_threads = anyio.CapacityLimiter(THREADS), anyio.CapacityLimiter(2)
         self._cluster_threads = anyio.CapacityLimiter(THREADS)
-        self._source.listen(self._heard)
+        self._source.listen(self._publish_changes)
 
     def end(self) -> None:
         self._source.listen(lambda _: None)
@@ -104,10 +107,10 @@ class ConsoleApp:
             return
         request = Request(scope, receive)
         try:
-            response = await self._answered(request)
+            response = await self._answer(request)
         except ClientDisconnect:
             return
-        except Exception as error:  # noqa: BLE001 - every error is told as an answer
+        except Exception as error:  # noqa: BLE001 - every error becomes an answer
             status, failure = failure_of(error)
             response = _json(json_of(failure), status)
         for name, value in guard.ALWAYS.items():
@@ -116,12 +119,12 @@ class ConsoleApp:
         async with self._budget.sending(len(getattr(response, "body", b""))):
             await response(scope, receive, in_pieces(send))
 
-    async def _answered(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> Response:
         raw_path: bytes = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
         guard.check_target(raw_path, request.scope["query_string"])
         guard.check_host(request.headers, self._options.hosts)
         if request.method not in ("GET", "HEAD", "POST"):
-            raise Rejected(405, f"{request.method} is not for this", "use GET")
+            raise Rejected(405, f"the console does not allow {request.method}", "use GET")
         path = raw_path.decode("latin-1")
         session = self._sessions.of(request.cookies.get(COOKIE)) if self._options.login else None
         if path == "/login":
@@ -130,22 +133,22 @@ class ConsoleApp:
             return self._static(request, "/".join(segments_of(raw_path)[1:]))
         if path == API or path.startswith(f"{API}/"):
             if self._options.login is not None and session is None:
-                raise Rejected(401, "nobody is logged in", "log in at /login")
+                raise Rejected(401, "a login is required", "log in at /login")
             return await self._api(request, segments_of(raw_path)[2:], session)
         if request.method == "POST":
-            raise Rejected(405, "POST is not for this", "use GET")
+            raise Rejected(405, "this address does not allow POST", "use GET")
         if self._options.login is not None and session is None:
             return RedirectResponse(f"/login?next={quote(path, safe='/%')}", 303)
         headers = {"content-security-policy": guard.policy(self._page.hashes), "cache-control": "no-cache", **VARIES}
         if _takes_gzip(request):
-            return Response(self._page.index_squeezed, media_type="text/html", headers={**headers, **ENCODED})
+            return Response(self._page.index_gzipped, media_type="text/html", headers={**headers, **ENCODED})
         return Response(self._page.index, media_type="text/html", headers=headers)
 
     def _static(self, request: Request, name: str) -> Response:
         found = self._page.file(name)
         if found is None:
-            raise Rejected(404, "there is no such file", "load the page anew")
-        smaller = self._page.squeezed(found) if _takes_gzip(request) else None
+            raise Rejected(404, "the file does not exist", "reload the page")
+        smaller = self._page.gzipped(found) if _takes_gzip(request) else None
         tag = found.tag if smaller is None else f'{found.tag[:-1]}-gzip"'
         headers = {"etag": tag, "cache-control": "no-cache", **VARIES}
         if request.headers.get("if-none-match") == tag:
@@ -153,10 +156,8 @@ class ConsoleApp:
         headers["content-type"] = found.kind
         return Response(found.content, headers=headers) if smaller is None else _gzip(smaller, headers)
 
-    # The API
-
     async def _api(self, request: Request, segments: list[str], session: ConsoleSession | None) -> Response:
-        guard.check_not_foreign(request.headers)
+        guard.check_same_site(request.headers)
         token = self._token if session is None else session.token
         body = b""
         if request.method == "POST":
@@ -172,54 +173,54 @@ class ConsoleApp:
         if segments == ["logout"] and method == "POST":
             self._sessions.end(request.cookies.get(COOKIE))
             return _json(b"{}")
-        who = None if session is None else session.who
+        login = None if session is None else session.login
         if segments == ["cluster"] and method == "GET":
-            about = lambda: json_of(self._cluster(view.source, who, token, params))  # noqa: E731 - a thread calls it
+            about = lambda: json_of(self._cluster(view.source, login, token, params))  # noqa: E731 - runs on a thread
             return _json(await anyio.to_thread.run_sync(about, limiter=self._cluster_threads))
-        clients = who.clients if who is not None and who.clients is not None else self._source.clients()
-        user = None if who is None else who.user
-        asked = AskedRoute(params, body, clients, user, self._source.unreachable())
-        if segments == ["groups"] and asked.span.at_ms is None and view.is_whole:
-            return await self._told(request, self._groups_now)
-        return await self._told(request, lambda: json_of(view.answer(method, segments, asked)))
+        clients = login.clients if login is not None and login.clients is not None else self._source.clients()
+        user = None if login is None else login.user
+        query = ApiQuery(params, body, clients, user, self._source.unreachable())
+        if segments == ["groups"] and query.span.at_ms is None and view.full_rights:
+            return await self._encoded(request, self._groups_now)
+        return await self._encoded(request, lambda: json_of(view.answer(method, segments, query)))
 
     def _view_of(self, session: ConsoleSession | None) -> ConsoleView:
-        """Return the answers for a session, with the rights of its user."""
-        clients = None if session is None else session.who.clients
+        """Return the view with the rights of the session's user."""
+        clients = None if session is None else session.login.clients
         if session is None or clients is None:
             return self._view
         if session.view is None:
             narrowed = UserSource(self._source, clients, self._clock)
-            session.view = ConsoleView(narrowed, self._options.pipelines, self._changes, is_whole=False)
+            session.view = ConsoleView(narrowed, self._options.pipelines, self._changes, full_rights=False)
         return session.view
 
-    async def _told(self, request: Request, work: Callable[[], bytes]) -> Response:
-        """Encode and gzip on a worker thread. Never used for the answer that holds the CSRF token."""
+    async def _encoded(self, request: Request, work: Callable[[], bytes]) -> Response:
+        """Encode and gzip an answer on a thread. Never used for the answer with the CSRF token."""
         takes = _takes_gzip(request)
         headers = {**NO_STORE, **VARIES, "content-type": "application/json"}
 
         def made() -> Response:
             content = work()
-            smaller = squeezed(content) if takes else None
+            smaller = gzipped(content) if takes else None
             return Response(content, headers=headers) if smaller is None else _gzip(smaller, headers)
 
         return await self._blocking(made)
 
     def _groups_now(self) -> bytes:
-        """Return the groups; encoded once per sample."""
+        """Return the present groups, encoded once per sample."""
         try:
             at_ms = self._source.groups(None).at_ms
         except ClusterUnreachable:
-            return json_of(self._view.answers.groups(AskedSpan()))
-        if self._groups_told[0] != at_ms:
-            self._groups_told = at_ms, json_of(self._view.answers.groups(AskedSpan()))
-        return self._groups_told[1]
+            return json_of(self._view.answers.groups(TimeSpan()))
+        if self._groups_answer[0] != at_ms:
+            self._groups_answer = at_ms, json_of(self._view.answers.groups(TimeSpan()))
+        return self._groups_answer[1]
 
     def _cluster(
-        self, source: ConsoleSource, who: LoggedIn | None, token: str, params: dict[str, str]
+        self, source: ConsoleSource, login: LoggedIn | None, token: str, params: dict[str, str]
     ) -> ConsoleCluster:
         about = source.about()
-        at_ms = AskedRoute(params, b"", None, None).span.at_ms
+        at_ms = ApiQuery(params, b"", None, None).span.at_ms
         unseen: list[str] = []
         unreachable = None
         try:
@@ -227,7 +228,7 @@ class ConsoleApp:
             unseen = [*known.unseen, *known.unseen_groups.values()]
         except ClusterUnreachable as lost:
             unreachable = lost.outage
-        except Exception as error:  # noqa: BLE001 - what the cluster says against it is told here
+        except Exception as error:  # noqa: BLE001 - the answer contains every error
             unseen = [failure_of(error)[1].error]
         return ConsoleCluster(
             cluster_id=about.cluster_id,
@@ -240,7 +241,7 @@ class ConsoleApp:
             journal=about.journal,
             unseen=unseen,
             unreachable=unreachable,
-            user=None if who is None else who.user,
+            user=None if login is None else login.user,
             token=token,
         )
 
@@ -249,95 +250,95 @@ class ConsoleApp:
 
     async def _stream(self, request: Request, view: ConsoleView, group: str | None) -> Response:
         source = view.source
-        if not view.is_whole and not await self._blocking(lambda: source.sees(group or "")):
-            group = None  # neither events nor their times tell of a group that the user may not describe
-        mine = self.hub.open(group, is_narrowed=not view.is_whole)
-        if mine is None:
-            raise Rejected(503, "too many tabs are open", "close some")
+        if not view.full_rights and not await self._blocking(lambda: source.sees(group or "")):
+            group = None  # the times of events would reveal a group that the user may not DESCRIBE
+        queue = self.hub.open(group, is_narrowed=not view.full_rights)
+        if queue is None:
+            raise Rejected(503, "too many browser tabs are open", "close some tabs")
         headers = {**NO_STORE, "x-accel-buffering": "no"}
         last_id = request.headers.get("last-event-id")
-        content = self.hub.stream(mine, last_id, lambda: self._blocking(lambda: self._begun(source, group)))
-        return _Events(content, lambda: self.hub.close(mine), headers)
+        content = self.hub.stream(queue, last_id, lambda: self._blocking(lambda: self._first_events(source, group)))
+        return _Events(content, lambda: self.hub.close(queue), headers)
 
-    def _begun(self, source: ConsoleSource, group: str | None) -> bytes:
-        """Return the first events of a stream: reachability, time of the last sample (a page may have asked before
-        it listened), and the stream's group."""
+    def _first_events(self, source: ConsoleSource, group: str | None) -> bytes:
+        """Return the first events of a stream: reachability, time of the last sample, group of the stream.
+
+        A page may have requested older values before its stream was open.
+        """
         try:
             known = source.groups(None)
         except ClusterUnreachable as lost:
             return b"event: reach\ndata: %s\n\n" % json_of({"unreachable": lost.outage})
-        except Exception:  # noqa: BLE001 - whoever asks for groups is told
+        except Exception:  # noqa: BLE001 - the request for groups reports the error
             return b""
-        looked = b'event: reach\ndata: {"unreachable":null}\n\nevent: looked\ndata: {"at_ms":%d}\n\n' % known.at_ms
+        events = b'event: reach\ndata: {"unreachable":null}\n\nevent: looked\ndata: {"at_ms":%d}\n\n' % known.at_ms
         found = None if group is None else known.groups.get(group)
-        return (
-            looked if found is None else b"%sevent: group\ndata: %s\n\n" % (looked, json_of(GroupStatus(status=found)))
-        )
+        if found is None:
+            return events
+        return b"%sevent: group\ndata: %s\n\n" % (events, json_of(GroupStatus(status=found)))
 
-    def _heard(self, news: SourceNews) -> None:
-        """Encode news on the thread of the source, and publish it on the loop."""
-        told: list[tuple[str, bytes, str | None]] = []
+    def _publish_changes(self, news: SourceNews) -> None:
+        """Encode changes on the thread of the source, and publish them on the event loop."""
+        events: list[tuple[str, bytes, str | None]] = []
         if news.reach is not None:
-            told.append(("reach", json_of({"unreachable": news.reach.unreachable}), None))
+            events.append(("reach", json_of({"unreachable": news.reach.unreachable}), None))
         if len(news.changed) + len(news.unknown) > ROWS_AT_ONCE or (news.reach and news.reach.unreachable is None):
-            told.append(("resync", b"{}", None))
+            events.append(("resync", b"{}", None))
         elif news.changed or news.gone or news.unknown:
             rows = [row_of(found) for found in news.changed]
             rows += [unknown_row(group, why) for group, why in news.unknown.items()]
             trends = self._view.answers.trends([row.group for row in rows], self._source.now_ms())
-            told.append(("groups", json_of({"groups": rows, "trends": trends, "gone": list(news.gone)}), None))
-        wanted = [found for found in news.changed if self.hub.wants(found.group)]
-        told += [("group", json_of(GroupStatus(status=found)), found.group) for found in wanted]
+            events.append(("groups", json_of({"groups": rows, "trends": trends, "gone": list(news.gone)}), None))
+        shown = [found for found in news.changed if self.hub.has_stream_of(found.group)]
+        events += [("group", json_of(GroupStatus(status=found)), found.group) for found in shown]
         by_group: dict[str, list[Any]] = {}
         for entry in news.entries:
             by_group.setdefault(entry.group, []).append(entry)
         for group, entries in by_group.items():
-            told.append(("entries", json_of(GroupEvents(group=group, events=find_events(entries))), group))
+            events.append(("entries", json_of(GroupEvents(group=group, events=find_events(entries))), group))
         loop = self._loop
-        if told and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._publish, told)
+        if events and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._publish, events)
 
-    def _publish(self, told: Sequence[tuple[str, bytes, str | None]]) -> None:
-        for name, data, group in told:
+    def _publish(self, events: Sequence[tuple[str, bytes, str | None]]) -> None:
+        for name, data, group in events:
             self.hub.publish(name, data, group)
 
-    # Logins
-
     async def _login(self, request: Request) -> Response:
-        wanted = _next_of(params_of(request.scope["query_string"]).get("next", "/"))
+        target = _target_after_login(params_of(request.scope["query_string"]).get("next", "/"))
         if self._options.login is None:
             return RedirectResponse("/", 303)
         if request.method != "POST":
-            return _html(login_html(wanted, ""))
+            return _html(login_html(target, ""))
         guard.check_origin(request.headers, request.scope["scheme"])
         guard.check_type(request.headers, guard.FORM_TYPE)
         fields = parse_qs((await _body(request)).decode("utf-8", "replace"), max_num_fields=10)
         name, password = (fields.get(field, [""])[0] for field in ("name", "password"))
         address = request.client.host if request.client else ""
-        who_from = f"{name[:LONGEST_NAME]!r} from {address}"
+        user = f"{name[:LONGEST_NAME]!r} from {address}"
         wait_s = self._attempts.wait_s(address)
         if wait_s > 0:
-            self.log.write(warning(f"login of {who_from} refused after wrong passwords", ("held up", address)))
-            response = _html(login_html(wanted, f"Too many attempts: wait {wait_s:.0f} seconds."), 429)
+            self.log.write(warning(f"login of {user} refused after wrong passwords", ("held up", address)))
+            response = _html(login_html(target, f"Too many attempts: wait {wait_s:.0f} seconds."), 429)
             response.headers["retry-after"] = f"{wait_s:.0f}"
             return response
-        tried, who = self._options.login, None
+        check, login = self._options.login, None
         if max(len(name), len(password)) <= LONGEST:
-            self._attempts.failed(address)  # until it is known to be right, so that attempts side by side count
-            who = await anyio.to_thread.run_sync(lambda: tried(name, password), limiter=self._login_threads)
-        if who is None:
-            self.log.write(warning(f"login of {who_from} refused: wrong name or password", ("wrong", who_from)))
-            return _html(login_html(wanted, "The name or the password is wrong."), 403)
+            self._attempts.failed(address)  # counted before the check, so that parallel attempts count
+            login = await anyio.to_thread.run_sync(lambda: check(name, password), limiter=self._login_threads)
+        if login is None:
+            self.log.write(warning(f"login of {user} refused: wrong name or password", ("wrong", user)))
+            return _html(login_html(target, "The name or the password is wrong."), 403)
         self._attempts.succeeded(address)
-        self.log.write(info(f"login of {who_from}", ("right", who_from)))
-        answer = RedirectResponse(wanted, 303)
-        cookie = self._sessions.begin(who)
+        self.log.write(info(f"login of {user}", ("right", user)))
+        answer = RedirectResponse(target, 303)
+        cookie = self._sessions.begin(login)
         answer.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=self._options.secure, path="/")
         return answer
 
 
 class _Events(StreamingResponse):
-    """A stream that always gives its place back."""
+    """A response with a stream; ``close`` is called in any case at its end."""
 
     def __init__(self, content: AsyncIterator[bytes], close: Callable[[], object], headers: dict[str, str]) -> None:
         super().__init__(content, media_type="text/event-stream", headers=headers)
@@ -350,27 +351,28 @@ class _Events(StreamingResponse):
             self._close()
 
 
-def _next_of(text: str) -> str:
-    """Return the target after a login: a path of this site."""
+def _target_after_login(text: str) -> str:
+    """Return the path to open after a login; "/" if ``text`` is not a path of this site."""
     good = text.startswith("/") and not text.startswith(("//", "/\\", "/login")) and text.isprintable()
     return text if good and len(text) <= guard.MOST_TARGET else "/"
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body. Raises Rejected for a long or late one."""
-    said = request.headers.get("content-length", "0")
+    """Return the body. Raises Rejected if it is too long or too late."""
+    length = request.headers.get("content-length", "0")
     parts, size = [], 0
-    if not (said.isdecimal() and len(said) < 12 and int(said) <= guard.MOST_BODY):
-        raise Rejected(413, f"the body is longer than {guard.MOST_BODY} bytes", "ask for less")
+    too_long = Rejected(413, f"the body is longer than {guard.MOST_BODY} bytes", "send a shorter body")
+    if not (length.isdecimal() and len(length) < 12 and int(length) <= guard.MOST_BODY):
+        raise too_long
     try:
         async with asyncio.timeout(BODY_S):
             async for part in request.stream():
                 size += len(part)
                 if size > guard.MOST_BODY:
-                    raise Rejected(413, f"the body is longer than {guard.MOST_BODY} bytes", "ask for less")
+                    raise too_long
                 parts.append(part)
     except TimeoutError:
-        raise Rejected(408, f"the body has not come within {BODY_S:g} s", "send it at once") from None
+        raise Rejected(408, f"the body did not arrive within {BODY_S:g} s", "send the body at once") from None
     return b"".join(parts)
 
 

@@ -1,7 +1,6 @@
-"""Changes that are confirmed: a plan says what it will do and the command that does the same; only its token does it.
+"""Changes in two requests: a plan that shows the effect, and its execution with the token of the plan.
 
-A plan is kept here, with what the group was like. It is carried out once, as it was shown, if the group is still as it
-was; else it is refused with what is different.
+A plan keeps the state of the group. It is executed once, unchanged, and only if the group has not changed since.
 """
 
 from __future__ import annotations
@@ -16,15 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from kohort.console.guard import Rejected
-from kohort.console.routes import AskedRoute, Route
+from kohort.console.routes import ApiQuery, Route
 from kohort.errors import KohortError, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.results.groups import (
-    GroupsDeleted,
-    MembersRemoved,
-    OffsetsDeleted,
-    OffsetsReset,
-)
+from kohort.results.groups import GroupsDeleted, MembersRemoved, OffsetsDeleted, OffsetsReset
 from kohort.results.result import Result
 from kohort.verbs.durations import LONGEST_MS, parse_duration_ms
 from kohort.verbs.groups import check_inactive, describe, described_or_none, find_members, remove_members, removed_rows
@@ -68,8 +62,8 @@ Kind = Literal["offsets", "offsets:delete", "members:remove", "group:delete"]
 KINDS: Final[tuple[Kind, ...]] = ("offsets", "offsets:delete", "members:remove", "group:delete")
 
 
-class ChangeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a plan, or of its act with ``confirm``."""
+class ChangeRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of a plan, or, with ``confirm``, of its execution."""
 
     to: str | None = None
     value: str | int | None = None
@@ -81,11 +75,11 @@ class ChangeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """What is to be done, and what the group was like."""
+    """A requested change, and the state of the group at the time of the plan."""
 
     kind: Kind
     group: str
-    asked: ChangeAsked
+    request: ChangeRequest
     state: tuple[str, tuple[str, ...]]
     committed: Mapping[TopicPartition, int]
     after: Mapping[TopicPartition, int | OffsetAndMetadata]
@@ -94,80 +88,76 @@ class PlannedChange:
 
 
 class Changes:
-    """Plans, and their acts."""
-
     def __init__(self, clock: Callable[[], float], now_ms: Callable[[], int]) -> None:
         self._clock, self._now_ms = clock, now_ms
         self._plans: OrderedDict[str, PlannedChange] = OrderedDict()
 
-    def plan(self, clients: WatchClients, kind: Kind, group: str, asked: ChangeAsked, user: str | None) -> Any:
-        """Return the result that the act would have, with ``confirm`` and ``command``. Nothing is changed.
+    def plan(self, clients: WatchClients, kind: Kind, group: str, request: ChangeRequest, user: str | None) -> Any:
+        """Return the result of the change without executing it, with ``confirm`` (token) and ``command``.
 
-        Raises UsageError for what cannot be asked, NothingThere for what is not there, RefusedByState.
+        Raises UsageError for an invalid request, NothingThere for a missing group or member, RefusedByState.
         """
-        check_asked(kind, asked)
+        check_request(kind, request)
         with clients.admin() as admin:
             about = None if kind == "offsets" else describe(admin, group)
-            told, committed, after = self._planned(admin, kind, group, asked, about)
-            about = about if about is not None else _described(told)
-        result = (
-            told
-            if isinstance(told, Result)
-            else OffsetsReset(executed=False, partitions=moved_rows({group: told}), refused=[])
-        )
+            planned, committed, after = self._planned(admin, kind, group, request, about)
+            about = about if about is not None else _described(planned)
+        if isinstance(planned, Result):
+            result = planned
+        else:
+            result = OffsetsReset(executed=False, partitions=moved_rows({group: planned}), refused=[])
         confirm = secrets.token_urlsafe(24)
-        self._plans[confirm] = PlannedChange(kind, group, asked, _state(about), committed, after, self._clock(), user)
+        self._plans[confirm] = PlannedChange(kind, group, request, _state(about), committed, after, self._clock(), user)
         while len(self._plans) > MOST_PLANS:
             self._plans.popitem(last=False)
         members = [] if about is None else _names(about)
         fields = msgspec.to_builtins(result)
-        return {**fields, "confirm": confirm, "command": command_of(kind, group, asked), "members": members}
+        return {**fields, "confirm": confirm, "command": command_of(kind, group, request), "members": members}
 
     def _planned(
-        self, admin: Admin, kind: Kind, group: str, asked: ChangeAsked, about: GroupDescription | None
+        self, admin: Admin, kind: Kind, group: str, request: ChangeRequest, about: GroupDescription | None
     ) -> tuple[Result | Moved, Mapping[TopicPartition, int], Mapping[TopicPartition, int | OffsetAndMetadata]]:
         if kind == "offsets":
-            if asked.to == "group":
-                moved = clone_offsets(admin, str(asked.value or ""), group, execute=False)
+            if request.to == "group":
+                moved = clone_offsets(admin, str(request.value or ""), group, execute=False)
             else:
-                moved = move(admin, group, asked.topics, self._way(asked), execute=False)
+                moved = move(admin, group, request.topics, self._way(request), execute=False)
             return moved, moved.before, moved.written
         assert about is not None
         committed = _committed(admin, group)
         if kind == "offsets:delete":
-            wanted = committed_of(committed, asked.topics)
-            if not wanted:
-                raise UsageError(f"group {group!r} has committed nothing for {', '.join(asked.topics)}")
-            rows = deleted_rows(wanted, committed)
-            return OffsetsDeleted(group=group, deleted=rows), committed, dict.fromkeys(wanted, 0)
+            chosen = committed_of(committed, request.topics)
+            if not chosen:
+                raise UsageError(f"group {group!r} has no committed offset for {', '.join(request.topics)}")
+            rows = deleted_rows(chosen, committed)
+            return OffsetsDeleted(group=group, deleted=rows), committed, dict.fromkeys(chosen, 0)
         if kind == "members:remove":
-            return MembersRemoved(group=group, removed=removed_rows(find_members(about, asked.members))), {}, {}
+            return MembersRemoved(group=group, removed=removed_rows(find_members(about, request.members))), {}, {}
         check_inactive(about, "deleted")
         return GroupsDeleted(deleted=[group]), committed, {}
 
-    def _way(self, asked: ChangeAsked) -> OffsetTarget:
-        name = TO.get(asked.to or "")
+    def _way(self, request: ChangeRequest) -> OffsetTarget:
+        name = TO.get(request.to or "")
         if not name:
             raise UsageError(f"to: expected one of {', '.join(TO)}")
         if name in ("to-offset", "shift-by"):
-            return OffsetTarget(name, _whole(asked.value, least=0 if name == "to-offset" else -(2**63)))
+            return OffsetTarget(name, _whole(request.value, least=0 if name == "to-offset" else -(2**63)))
         if name == "to-datetime":
-            return OffsetTarget(name, parse_time(str(asked.value)))
+            return OffsetTarget(name, parse_time(str(request.value)))
         if name == "by-duration":
-            return OffsetTarget(name, max(0, self._now_ms() - _span_ms(asked.value)))
+            return OffsetTarget(name, max(0, self._now_ms() - _span_ms(request.value)))
         if name == "from-file":
-            return OffsetTarget(name, plan=read_plan(str(asked.value or ""), one_group=True))
+            return OffsetTarget(name, plan=read_plan(str(request.value or ""), one_group=True))
         return OffsetTarget(name)
 
-    def apply(self, clients: WatchClients, kind: Kind, group: str, asked: ChangeAsked, user: str | None) -> Result:
-        """Do what was planned. Raises Rejected (409) without the token of a plan that is this one, or where the group
-        is not as it was; what the coordinator refuses is an error, too."""
-        plan = self._plans.pop(asked.confirm or "", None)
+    def apply(self, clients: WatchClients, kind: Kind, group: str, request: ChangeRequest, user: str | None) -> Result:
+        """Execute a plan. Raises Rejected (409) for an unknown token, another request, or a changed group."""
+        plan = self._plans.pop(request.confirm or "", None)
         if plan is None or self._clock() - plan.made_s > PLAN_S:
-            raise Rejected(409, "there is no such plan (any more)", "make the plan anew, and confirm that")
-        same = msgspec.structs.replace(asked, confirm=None) == msgspec.structs.replace(plan.asked, confirm=None)
+            raise Rejected(409, "the plan does not exist, or has expired", "create a new plan, and confirm it")
+        same = msgspec.structs.replace(request, confirm=None) == msgspec.structs.replace(plan.request, confirm=None)
         if (plan.kind, plan.group, plan.user) != (kind, group, user) or not same:
-            raise Rejected(409, "the plan was of something else", "make the plan anew, and confirm that")
+            raise Rejected(409, "the plan is for another change", "create a new plan, and confirm it")
         with clients.admin() as admin:
             about = described_or_none(admin, group)
             if kind == "offsets" and about is not None and about.members:
@@ -176,57 +166,53 @@ class Changes:
                 raise ChangedSince(group, about)
             if kind in ("offsets", "offsets:delete") and _committed(admin, group) != dict(plan.committed):
                 raise ChangedSince(group, about)
-            return _done(admin, plan, about)
+            return _execute(admin, plan, about)
 
 
 class ChangedSince(Rejected):
-    """The group is not as it was when the plan was made."""
-
     def __init__(self, group: str, about: GroupDescription | None) -> None:
-        super().__init__(409, f"group {group!r} has changed since the plan was made", "look at the plan anew")
+        super().__init__(409, f"group {group!r} has changed since the plan was made", "create a new plan")
         self.members = [] if about is None else _names(about)
 
 
 class StillHasMembers(Rejected):
-    """The group works, and its offsets are its members'."""
-
     def __init__(self, group: str, about: GroupDescription) -> None:
-        what = f"group {group!r} is {about.state} and cannot be reset while it has members"
-        super().__init__(409, what, "stop its members, and make the plan anew")
+        error = f"group {group!r} is {about.state} and cannot be reset while it has members"
+        super().__init__(409, error, "stop its members, and create a new plan")
         self.members = _names(about)
 
 
-def check_asked(kind: Kind, asked: ChangeAsked) -> None:
+def check_request(kind: Kind, request: ChangeRequest) -> None:
     """Raise UsageError for a body that does not fit the change."""
-    if max(len(asked.topics), len(asked.members)) > MOST_NAMES or len(asked.reason) > LONGEST_REASON:
-        raise UsageError(f"at most {MOST_NAMES} topics or members, and {LONGEST_REASON} letters of reason")
-    if asked.to in ("file", "group") and asked.topics:
-        raise UsageError("topics are one scope, a file or another group is another: choose one")
-    if kind == "offsets:delete" and not asked.topics:
-        raise UsageError("topics: say which")
-    if kind == "members:remove" and not asked.members:
-        raise UsageError("members: say whom")
+    if max(len(request.topics), len(request.members)) > MOST_NAMES or len(request.reason) > LONGEST_REASON:
+        raise UsageError(f"expected at most {MOST_NAMES} topics or members, and {LONGEST_REASON} characters of reason")
+    if request.to in ("file", "group") and request.topics:
+        raise UsageError(f"topics cannot be combined with to={request.to}")
+    if kind == "offsets:delete" and not request.topics:
+        raise UsageError("topics: expected at least one")
+    if kind == "members:remove" and not request.members:
+        raise UsageError("members: expected at least one")
 
 
-def command_of(kind: Kind, group: str, asked: ChangeAsked) -> str:
-    """Return the command that does the same."""
-    topics = [part for topic in asked.topics for part in ("--topic", topic)]
-    if kind == "offsets" and asked.to == "group":
-        words = ["clone", str(asked.value), group, "--execute"]
+def command_of(kind: Kind, group: str, request: ChangeRequest) -> str:
+    """Return the ``kohort group`` command for the same change."""
+    topics = [part for topic in request.topics for part in ("--topic", topic)]
+    if kind == "offsets" and request.to == "group":
+        words = ["clone", str(request.value), group, "--execute"]
     elif kind == "offsets":
-        name = TO[asked.to or ""]
-        value = [] if name in ("to-earliest", "to-latest", "to-current") else [_said(name, asked.value)]
+        name = TO[request.to or ""]
+        value = [] if name in ("to-earliest", "to-latest", "to-current") else [_value_text(name, request.value)]
         words = ["reset-offsets", group, *topics, f"--{name}", *value, "--execute"]
     elif kind == "offsets:delete":
         words = ["delete-offsets", group, *topics]
     elif kind == "members:remove":
-        words = ["remove-member", group, *asked.members, *(["--reason", asked.reason] if asked.reason else [])]
+        words = ["remove-member", group, *request.members, *(["--reason", request.reason] if request.reason else [])]
     else:
         words = ["delete", group]
     return shlex.join(["kohort", "group", *words])
 
 
-def _said(name: str, value: str | int | None) -> str:
+def _value_text(name: str, value: str | int | None) -> str:
     if name == "from-file":
         return FILE
     return f"{value}ms" if name == "by-duration" and isinstance(value, int) else str(value)
@@ -235,20 +221,20 @@ def _said(name: str, value: str | int | None) -> str:
 def _span_ms(value: str | int | None) -> int:
     found = value if isinstance(value, int) else parse_duration_ms(str(value).strip().lower())
     if found is None or not 0 <= found <= LONGEST_MS:
-        raise UsageError(f"value: {str(value)[:40]!r} is no duration such as 30m or PT2H")
+        raise UsageError(f"value: expected a duration such as 30m or PT2H, not {str(value)[:40]!r}")
     return found
 
 
 def _whole(value: str | int | None, *, least: int) -> int:
     text = str(value)
-    figures = text.removeprefix("-")
-    if not (figures.isascii() and figures.isdecimal() and len(figures) < 19) or int(text) < least:
-        raise UsageError(f"value: {text[:40]!r} is no whole number{' of 0 or more' if least == 0 else ''}")
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 19) or int(text) < least:
+        raise UsageError(f"value: expected a whole number{' of 0 or more' if least == 0 else ''}, not {text[:40]!r}")
     return int(text)
 
 
-def _described(told: Result | Moved) -> GroupDescription | None:
-    return told.about if isinstance(told, Moved) else None
+def _described(planned: Result | Moved) -> GroupDescription | None:
+    return planned.about if isinstance(planned, Moved) else None
 
 
 def _state(about: GroupDescription | None) -> tuple[str, tuple[str, ...]]:
@@ -268,7 +254,7 @@ def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
     return {tp: at.offset for tp in found if (at := found[tp]) is not None}
 
 
-def _done(admin: Admin, plan: PlannedChange, about: GroupDescription | None) -> Result:
+def _execute(admin: Admin, plan: PlannedChange, about: GroupDescription | None) -> Result:
     group = plan.group
     if plan.kind == "offsets":
         failed = admin.alter_group_offsets(group, dict(plan.after), check=False, timeout_ms=ADMIN_MS).errors
@@ -278,39 +264,40 @@ def _done(admin: Admin, plan: PlannedChange, about: GroupDescription | None) -> 
     if plan.kind == "offsets:delete":
         results = admin.delete_group_offsets(group, list(plan.after), check=False, timeout_ms=ADMIN_MS)
         _raise_first(results.errors, len(plan.after))
-        gone = [tp for tp in plan.after if tp not in results.errors]
-        return OffsetsDeleted(group=group, deleted=deleted_rows(gone, plan.committed))
+        deleted = [tp for tp in plan.after if tp not in results.errors]
+        return OffsetsDeleted(group=group, deleted=deleted_rows(deleted, plan.committed))
     if plan.kind == "group:delete":
         admin.delete_groups([group], timeout_ms=ADMIN_MS)
         return GroupsDeleted(deleted=[group])
     assert about is not None
-    chosen = find_members(about, plan.asked.members)
-    removed, left = remove_members(admin, group, chosen, plan.asked.reason)
-    _raise_first(left.errors, len(chosen))
+    chosen = find_members(about, plan.request.members)
+    removed, outcome = remove_members(admin, group, chosen, plan.request.reason)
+    _raise_first(outcome.errors, len(chosen))
     return MembersRemoved(group=group, removed=removed_rows(removed))
 
 
-def _raise_first(errors: Mapping[Any, KohortError], wanted: int) -> None:
-    if errors and len(errors) >= wanted:
+def _raise_first(errors: Mapping[Any, KohortError], count: int) -> None:
+    """Raise the first error if all ``count`` items failed."""
+    if errors and len(errors) >= count:
         raise next(iter(errors.values()))
 
 
 def _allowed(changes: Changes | None) -> Changes:
     if changes is None:
-        raise Rejected(403, "this console changes nothing", "start it with --allow-changes")
+        raise Rejected(403, "this console allows no changes", "start it with --allow-changes")
     return changes
 
 
 def _routes_of(kind: Kind) -> tuple[Route[Changes | None], ...]:
-    def plan(changes: Changes | None, asked: AskedRoute, names: Sequence[str]) -> Any:
-        may = _allowed(changes)
-        return may.plan(asked.with_clients(), kind, names[0], asked.told(ChangeAsked), asked.user)
+    def plan(changes: Changes | None, query: ApiQuery, names: Sequence[str]) -> Any:
+        allowed = _allowed(changes)
+        return allowed.plan(query.with_clients(), kind, names[0], query.parse_body(ChangeRequest), query.user)
 
-    def act(changes: Changes | None, asked: AskedRoute, names: Sequence[str]) -> Any:
-        may = _allowed(changes)
-        return may.apply(asked.with_clients(), kind, names[0], asked.told(ChangeAsked), asked.user)
+    def apply(changes: Changes | None, query: ApiQuery, names: Sequence[str]) -> Any:
+        allowed = _allowed(changes)
+        return allowed.apply(query.with_clients(), kind, names[0], query.parse_body(ChangeRequest), query.user)
 
-    return Route(f"groups/{{}}/{kind}:plan", plan, "POST"), Route(f"groups/{{}}/{kind}:apply", act, "POST")
+    return Route(f"groups/{{}}/{kind}:plan", plan, "POST"), Route(f"groups/{{}}/{kind}:apply", apply, "POST")
 
 
 CHANGES: Final = tuple(route for kind in KINDS for route in _routes_of(kind))

@@ -1,4 +1,4 @@
-"""Connections of a console: time limits for request heads and answers, a budget for unread answers, their log."""
+"""Connections of a console: time limits of request heads and answers, the budget of unread answers, the log."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 
 LONGEST_NAME: Final = 100
-"""Letters of a user's name in a line."""
+"""Most characters of a user name in a log line."""
 
 UNFINISHED: Final = {
-    "ASGI callable returned without completing response.": "an answer was cut off, since its reader took too long"
+    "ASGI callable returned without completing response.": "an answer was cut off, since the client read too slowly"
 }
 
 
 class ConsoleLog:
-    """Lines of ``kohort.console``. Used on the loop of the server alone."""
+    """Log of the console. Used only on the event loop of the server."""
 
     def __init__(self) -> None:
         self._lines = BrokerLog(logging.getLogger("kohort.console"))
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, note: Note) -> None:
-        """Write a line, or count it where its kind had one within the last minute."""
+        """Write a line, or count it if a line of its kind was written within the last minute."""
         self._lines.write([note], _now_ms())
         self._write_counts_later()
 
     def end(self) -> None:
-        """Write the counts."""
+        """Write the counts of suppressed lines."""
         if self._timer is not None:
             self._timer.cancel()
         self._lines.end()
@@ -56,7 +56,7 @@ class ConsoleLog:
 
 
 class ConnectionLog:
-    """The part of ``logging.Logger`` that uvicorn uses for a connection, without its own logger at the root."""
+    """Replaces uvicorn's logger of a connection: implements the methods that uvicorn calls."""
 
     level = logging.WARNING
 
@@ -64,16 +64,14 @@ class ConnectionLog:
         self._log = log
 
     def warning(self, text: str, *args: Any) -> None:
-        """Log a refused request."""
         self._write(Level.WARNING, text, args)
 
     def error(self, text: str, *args: Any, exc_info: BaseException | None = None) -> None:
-        """Log a failed answer."""
         text = UNFINISHED.get(text, text.strip())
         self._write(Level.WARNING, text if exc_info is None else f"{text}: {exc_info!r}", args)
 
     def log(self, level: int, text: str, *args: Any) -> None:
-        """Log nothing: uvicorn traces connections with it."""
+        """Ignore uvicorn's traces of connections."""
 
     def _write(self, level: Level, text: str, args: tuple[Any, ...]) -> None:
         self._log.write(Note(level, f"a connection of the console: {text % args if args else text}", text))
@@ -85,28 +83,27 @@ def _now_ms() -> int:
 
 PIECE: Final = 64 << 10
 MOST_UNREAD: Final = 64 << 20
-"""Bytes of all answers together. A larger one is sent alone."""
+"""Bound on the bytes of all unread answers; a single larger answer is sent alone."""
 ANSWER_S: Final = 120.0
 """Time limit of a whole answer."""
 
 
 class AnswerBudget:
-    """The answers on their way."""
+    """Bounds the memory of answers that clients have not read yet."""
 
     def __init__(self, most_bytes: int = MOST_UNREAD) -> None:
         self._most = most_bytes
         self._open: dict[asyncio.Timeout, int] = {}
-        """Sizes of the answers on their way, the oldest first."""
+        """Size of each unread answer, the oldest first."""
 
     @property
     def size(self) -> int:
-        """Bytes of all answers on their way."""
         return sum(self._open.values())
 
     @asynccontextmanager
     async def sending(self, size: int) -> AsyncIterator[None]:
-        """Send an answer of ``size`` bytes in the block, which ends early where the answer has to give way."""
-        if size <= PIECE:  # the buffers of the connection take it
+        """Send an answer of ``size`` bytes in the block; the block is cancelled if newer answers need the budget."""
+        if size <= PIECE:  # fits into the buffers of the connection
             yield
             return
         while self._open and self.size + size > self._most:
@@ -125,7 +122,7 @@ class AnswerBudget:
 
 
 def in_pieces(send: Send) -> Send:
-    """Return a ``send`` that waits after each piece of a body until the client reads it."""
+    """Wrap ``send``: split bodies into pieces, and wait after each until the client has read it."""
 
     async def sent(message: Mapping[str, Any]) -> None:
         body = message.get("body", b"")
@@ -144,30 +141,30 @@ with needs("console", "the console"):
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
 AT_ONCE: Final = 512
-"""Bound on connections; a new one replaces the longest idle one."""
+"""Bound on connections; a new connection replaces the longest idle one."""
 HEAD_S: Final = 10.0
-"""Time limit of a request head, and of a TLS handshake."""
+"""Time limit of a request head and of a TLS handshake."""
 PIECE_S: Final = 20.0
-"""Time limit of each piece of an answer, until the client has read it."""
+"""Time limit for a client to read a piece of an answer."""
 Phase = Literal["head", "work", "answer"]
 LIMITS: Final[dict[Phase, float]] = {"head": HEAD_S, "answer": PIECE_S}
 
 
 class ConsoleConnection(H11Protocol):
-    """A connection; ``cut_overdue`` ends those that hold up the console."""
+    """A connection with time limits, which ``cut_overdue`` enforces."""
 
     def __init__(self, *args: Any, log: ConsoleLog, **options: Any) -> None:
         super().__init__(*args, **options)
         self.logger: Any = ConnectionLog(log)
         self._steps = 0
-        """Number of sent answers and read pieces; each restarts the time limit."""
+        """Number of sent answers and read pieces; each step restarts the time limit."""
         self._known: tuple[Phase, int] = ("head", 0)
         self.since_s = self.loop.time()
         """Start of the present phase."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection; at the bound, close the longest idle one."""
-        if len(self.connections) >= AT_ONCE - 1:  # one more, and uvicorn answers 503
+        """Accept the connection; at the bound, close the longest idle one first."""
+        if len(self.connections) >= AT_ONCE - 1:  # with one more uvicorn answers 503
             waiting = [one for one in self.connections if isinstance(one, ConsoleConnection) and one.phase != "work"]
             if waiting:
                 min(waiting, key=lambda one: one.since_s).cut()
@@ -175,7 +172,7 @@ class ConsoleConnection(H11Protocol):
 
     @property
     def phase(self) -> Phase:
-        """Return the present phase: request head, work of the console, or unread answer."""
+        """Present phase: request head, work of the console, or unread answer."""
         if self.flow.write_paused:
             return "answer"
         if self.cycle is not None and not self.cycle.response_complete and not self.transport.is_closing():
@@ -193,14 +190,13 @@ class ConsoleConnection(H11Protocol):
         super().resume_writing()
 
     def is_overdue(self, now_s: float) -> bool:
-        """Return whether the present phase exceeds its time limit."""
         phase = self.phase
         if (phase, self._steps) != self._known:
             self._known, self.since_s = (phase, self._steps), now_s
         return phase in LIMITS and now_s - self.since_s > LIMITS[phase]
 
     def cut(self) -> None:
-        """Close the connection at once, unread bytes included."""
+        """Close the connection at once; unread bytes are lost."""
         self.connections.discard(self)
         self.transport.abort()
 

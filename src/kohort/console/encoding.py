@@ -1,6 +1,6 @@
-"""Answers as JSON and gzip: UTF-8 for any name, no text that ends a script.
+"""Encoding of answers: JSON in UTF-8, JSON within HTML, gzip.
 
-No secret is compressed: the answer with the token and the login page are sent as they are, against BREACH.
+Answers with secrets (the token, the login page) are never compressed, against BREACH.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 
 def json_of(result: Any) -> bytes:
-    """Return JSON in UTF-8; text that is no Unicode (a lone surrogate) is escaped, as JSON allows."""
+    """Return JSON in UTF-8; lone surrogates, which UTF-8 cannot encode, are escaped."""
     try:
         return msgspec.json.encode(result)
     except UnicodeEncodeError:
@@ -21,30 +21,30 @@ def json_of(result: Any) -> bytes:
 
 
 def json_in_html(result: Any) -> str:
-    """Return JSON that may stand in a script element: no ``<``, no line ends of scripts."""
+    """Return JSON for a script element: without ``<``, ``>``, ``&`` and JavaScript line ends."""
     text = json_of(result).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text
 
 
-LEAST: Final = 1400
-"""Bytes: what is smaller fits into one packet anyway."""
-QUICK: Final = 3
-"""For what is made anew for each who asks: the next levels take twice the time for a tenth less."""
-SMALL: Final = 9
-"""For what is made once."""
+LEAST_BYTES: Final = 1400
+"""Smaller answers fit into one packet, so gzip saves nothing."""
+FAST_LEVEL: Final = 3
+"""For answers that are encoded for each request: higher levels take twice the time to save a tenth."""
+BEST_LEVEL: Final = 9
+"""For files that are compressed only once."""
 ENCODED: Final = {"content-encoding": "gzip"}
 VARIES: Final = {"vary": "Accept-Encoding"}
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Tell whether a request's ``Accept-Encoding`` allows gzip."""
-    wanted: dict[str, bool] = {}
+    """Return True if an ``Accept-Encoding`` header allows gzip."""
+    allowed: dict[str, bool] = {}
     for part in accepted.lower().split(","):
         name, _, weight = part.partition(";")
-        wanted[name.strip()] = not _is_zero(weight)
-    return wanted.get("gzip", wanted.get("*", False))
+        allowed[name.strip()] = not _is_zero(weight)
+    return allowed.get("gzip", allowed.get("*", False))
 
 
 def _is_zero(weight: str) -> bool:
@@ -56,9 +56,9 @@ def _is_zero(weight: str) -> bool:
         return True
 
 
-def squeezed(content: bytes, level: int = QUICK) -> bytes | None:
-    """Return ``content`` as gzip; None where it would not be smaller by much. May take milliseconds."""
-    if len(content) < LEAST:
+def gzipped(content: bytes, level: int = FAST_LEVEL) -> bytes | None:
+    """Return ``content`` as gzip; None if gzip saves less than a tenth. Blocks for milliseconds."""
+    if len(content) < LEAST_BYTES:
         return None
     smaller = gzip.compress(content, level, mtime=0)
     return smaller if len(smaller) < len(content) * 9 // 10 else None

@@ -1,4 +1,4 @@
-"""The answers about one group, gathered for a page that is one file: of that group alone, and not too many."""
+"""Answers about one group, for a page that is exported as one HTML file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from kohort.console.encoding import json_of
-from kohort.console.routes import AskedRoute, AskedSpan
+from kohort.console.routes import ApiQuery, TimeSpan
 from kohort.console.sources import ConsoleSource
 from kohort.console.views import ConsoleView
 from kohort.errors import UsageError
@@ -21,20 +21,20 @@ from kohort.verbs.refusals import NothingThere
 from kohort.version import VERSION
 
 AS_IN_PAGES: Final = "!'()*"
-"""What encodeURIComponent leaves as it is besides what ``quote`` does."""
+"""Characters that encodeURIComponent keeps, but ``quote`` would encode."""
 MOST_BYTES: Final = 32 << 20
-"""Of the answers in one file; what is older goes."""
+"""Bound on the answers in one file; older events are left out."""
 
 
 def view_of(group: str, tab: str = "timeline") -> str:
-    """Return where a page shows a group."""
+    """Return the path of a view of a group."""
     return f"/groups/{quote(group, safe=AS_IN_PAGES)}/{tab}"
 
 
 def exported(source: ConsoleSource, group: str, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """Return the answers by their paths; of a past that is too long the younger part, which is said.
+    """Return the answers by path; older events are left out beyond ``most_bytes``.
 
-    Raises NothingThere for a group that is not there, UsageError for one that is too large as it is now.
+    Raises NothingThere for a missing group, UsageError if the present state alone is too large.
     """
     times = [entry.at_ms for entry in source.entries(group, None)]
     since_ms: int | None = None
@@ -43,29 +43,29 @@ def exported(source: ConsoleSource, group: str, most_bytes: int = MOST_BYTES) ->
         if len(json_of(found)) <= most_bytes:
             return found
         if not times:
-            raise UsageError(f"group {printable(group)!r} has too much for one file: more than {most_bytes >> 20} MiB")
+            raise UsageError(f"group {printable(group)!r} is too large for one file: over {most_bytes >> 20} MiB")
         times = times[(len(times) + 1) // 2 :]
         since_ms = times[0] if times else source.now_ms()
 
 
 def _exported(source: ConsoleSource, group: str, since_ms: int | None) -> dict[str, Any]:
     view, at = ConsoleView(source), quote(group, safe=AS_IN_PAGES)
-    status = view.answers.status(group, AskedSpan()).status
+    status = view.answers.status(group, TimeSpan()).status
     since = {} if since_ms is None else {"from": str(since_ms), "since": str(since_ms)}
-    asked = AskedRoute({"group": group, **since}, b"", None, None)
+    query = ApiQuery({"group": group, **since}, b"", None, None)
     trends = view.answers.trends([group], status.at_ms)
     found: dict[str, Any] = {
         "/cluster": _cluster(source, group, since_ms),
         "/groups": ConsoleGroups(at_ms=status.at_ms, groups=[row_of(status)], trends=trends),
     }
-    for route, part in view.routes():
+    for route, handler in view.routes():
         if route.exported:
-            with suppress(NothingThere):  # without a journal
-                found[f"/{route.path.format(at)}"] = route.answer(part, asked, [group])
+            with suppress(NothingThere):  # there may be no journal
+                found[f"/{route.path.format(at)}"] = route.answer(handler, query, [group])
     found[f"/doctor?group={quote(group, safe='*-._')}"] = found["/doctor"]
-    if (told := found.get(f"/groups/{at}/rebalances")) is not None:
-        words = {*(this.cause for this in told.rebalances), *(this.pattern for this in told.patterns)}
-        found |= {f"/explain/{word}": explained(word) for word in words}
+    if (history := found.get(f"/groups/{at}/rebalances")) is not None:
+        names = {*(one.cause for one in history.rebalances), *(one.pattern for one in history.patterns)}
+        found |= {f"/explain/{name}": explained(name) for name in names}
     return found
 
 
@@ -75,7 +75,7 @@ def _cluster(source: ConsoleSource, group: str, since_ms: int | None) -> Console
     known = source.groups(None)
     unseen = [*known.unseen, *(text for name, text in known.unseen_groups.items() if name == group)]
     if since_ms is not None:
-        unseen.append("what happened earlier, for which this file has no room")
+        unseen.append("earlier events: they do not fit into this file")
         journal = replace(journal, since_ms=max(since_ms, journal.since_ms or 0))
     return ConsoleCluster(
         cluster_id=about.cluster_id,

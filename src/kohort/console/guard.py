@@ -1,4 +1,4 @@
-"""Checks of requests: host (against DNS rebinding), origin, token, size; and errors as answers, without tracebacks."""
+"""Checks of requests (host, origin, token, size), and the answers for errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kohort.results.console import ConsoleFailure
 from kohort.verbs.refusals import NothingThere, RefusedByState
 
 MOST_TARGET: Final = 128 << 10
-"""Bytes of path and query: the name of a group has up to 32,767, and each is three in an address."""
+"""Longest path and query, in bytes: a group name has up to 32,767 bytes, three times that in an address."""
 MOST_BODY: Final = 256 << 10
 JSON_TYPE: Final = "application/json"
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
@@ -43,7 +43,7 @@ ALWAYS: Final = {
 
 
 class Rejected(Exception):
-    """A request that is not let in: its status, why, and what to do."""
+    """A rejected request; ``status``: HTTP status."""
 
     def __init__(self, status: int, error: str, what_to_do: str) -> None:
         super().__init__(error)
@@ -52,79 +52,77 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """The names by which the console may be called. An address in figures may always: nobody rebinds it."""
+    """Allowed host names of the console. IP addresses are always allowed: DNS rebinding needs a name."""
 
     names: frozenset[str] = frozenset({"localhost"})
 
     def allows(self, header: str | None) -> bool:
-        """Tell whether a Host header names this console."""
         return header is not None and is_trusted_host(header, self.names)
 
 
 def check_host(headers: Mapping[str, str], hosts: Hosts) -> None:
-    """Raise Rejected for a name that is not this console's."""
+    """Raise Rejected for a Host header that does not name this console: protects against DNS rebinding."""
     if not hosts.allows(headers.get("host")):
-        raise Rejected(421, "this console is not known by that name", "use its address, or start it with --allow-host")
+        raise Rejected(421, "the console has another host name", "use its address, or start it with --allow-host")
 
 
 def check_target(raw_path: bytes, query: bytes) -> None:
-    """Raise Rejected for an address that is too long."""
     if len(raw_path) + len(query) > MOST_TARGET:
-        raise Rejected(414, f"the address is longer than {MOST_TARGET} bytes", "ask for less")
+        raise Rejected(414, f"the address is longer than {MOST_TARGET} bytes", "shorten the address")
 
 
-def check_not_foreign(headers: Mapping[str, str]) -> None:
-    """Raise Rejected where a browser says that another site asks."""
+def check_same_site(headers: Mapping[str, str]) -> None:
+    """Raise Rejected if the browser reports that another site sent the request."""
     if headers.get("sec-fetch-site") not in (None, "same-origin", "none"):
-        raise Rejected(403, "another site asks for this", "open the console itself")
+        raise Rejected(403, "the request comes from another site", "open the console itself")
 
 
 def check_origin(headers: Mapping[str, str], scheme: str) -> None:
-    """Raise Rejected for a POST that this console's own page has not sent."""
-    check_not_foreign(headers)
+    """Raise Rejected for a POST that does not come from the console's own page."""
+    check_same_site(headers)
     origin = headers.get("origin")
     if origin is None:
-        raise Rejected(403, "there is no Origin header", f"send Origin: {scheme}://{headers.get('host', '')}")
+        raise Rejected(403, "the Origin header is missing", f"send Origin: {scheme}://{headers.get('host', '')}")
     if origin.lower() != f"{scheme}://{headers.get('host', '')}".lower():
-        raise Rejected(403, "the Origin is another site", "open the console itself")
+        raise Rejected(403, "the Origin header names another site", "open the console itself")
 
 
-def check_type(headers: Mapping[str, str], wanted: str) -> None:
-    """Raise Rejected for a body of another kind."""
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != wanted:
-        raise Rejected(415, f"the body is not {wanted}", f"send Content-Type: {wanted}")
+def check_type(headers: Mapping[str, str], expected: str) -> None:
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != expected:
+        raise Rejected(415, f"the body is not {expected}", f"send Content-Type: {expected}")
 
 
 def check_token(headers: Mapping[str, str], token: str) -> None:
-    """Raise Rejected for a POST without the token that GET /cluster gives."""
-    said = headers.get(TOKEN_HEADER, "").encode("utf-8", "surrogatepass")
-    if not hmac.compare_digest(said, token.encode()):
-        raise Rejected(403, "the token is missing or another", "load the page anew: GET /api/v1/cluster has the token")
+    """Raise Rejected for a POST without the token of GET /cluster."""
+    sent = headers.get(TOKEN_HEADER, "").encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(sent, token.encode()):
+        raise Rejected(403, "the token is missing or wrong", "reload the page: GET /api/v1/cluster has the token")
 
 
 def policy(hashes: tuple[str, ...] = ()) -> str:
-    """Return the content policy; ``hashes`` are those of inline scripts that may run."""
+    """Return the content security policy; ``hashes``: allowed inline scripts."""
     return POLICY.format(hashes="".join(f" 'sha256-{one}'" for one in hashes))
 
 
 logger = logging.getLogger("kohort.console")
 UNREACHABLE: Final = (503, "check that the brokers run and that this host reaches them; the console retries by itself")
+NOT_FOUND: Final = "check the name in the list: it may be deleted, or spelled differently"
 KINDS: Final[tuple[tuple[type[KohortError], int, str], ...]] = (
-    (NothingThere, 404, "look at the list: it may be gone, or be called otherwise"),
-    (RefusedByState, 409, "change what stands against it, and make the plan anew"),
+    (NothingThere, 404, NOT_FOUND),
+    (RefusedByState, 409, "resolve the conflict, and create a new plan"),
     (UsageError, 400, "correct the request"),
     (ConfigError, 400, "correct the request"),
     (ClusterUnreachable, *UNREACHABLE),
     (GroupUnknown, *UNREACHABLE),
-    (MissingExtra, 501, "install what is named"),
-    (AuthenticationFailed, 502, "the console's own user is not let in by the cluster: look at its options"),
+    (MissingExtra, 501, "install the missing package"),
+    (AuthenticationFailed, 502, "the cluster rejects the login of the console: check the options of the console"),
     (ConnectionFailed, *UNREACHABLE),
     (ApiTimeout, *UNREACHABLE),
 )
 
 
 def failure_of(error: Exception) -> tuple[int, ConsoleFailure]:
-    """Return the status and the body that tell of an error."""
+    """Return HTTP status and body for an error."""
     if isinstance(error, Rejected):
         members: Sequence[str] = getattr(error, "members", ())
         return error.status, ConsoleFailure(error=error.error, what_to_do=error.what_to_do, members=list(members))
@@ -134,19 +132,19 @@ def failure_of(error: Exception) -> tuple[int, ConsoleFailure]:
         if isinstance(error, kind):
             return status, ConsoleFailure(error=str(error), what_to_do=what_to_do)
     if isinstance(error, KohortError):
-        return 502, ConsoleFailure(error=str(error), what_to_do="see the console's log")
-    logger.exception("a request was not answered", exc_info=error)
-    return 500, ConsoleFailure(error="the console has a bug", what_to_do="see its log, and report it")
+        return 502, ConsoleFailure(error=str(error), what_to_do="check the log of the console")
+    logger.exception("a request failed", exc_info=error)
+    return 500, ConsoleFailure(error="the console has a bug", what_to_do="report it, with the log of the console")
 
 
 def _of_broker(error: ApiError) -> tuple[int, ConsoleFailure]:
     name = error.code.name
     if "AUTHORIZATION" in name:
-        status, what_to_do = 403, "ask for the right to it"
+        status, what_to_do = 403, "request an ACL for your user"
     elif name.startswith("UNKNOWN_TOPIC") or name.endswith("NOT_FOUND"):
-        status, what_to_do = 404, "look at the list: it may be gone, or be called otherwise"
+        status, what_to_do = 404, NOT_FOUND
     elif error.code.retriable:
         status, what_to_do = 503, "try again"
     else:
-        status, what_to_do = 409, f"kohort explain {name} says more"
+        status, what_to_do = 409, f"kohort explain {name} explains the error"
     return status, ConsoleFailure(error=str(error), what_to_do=what_to_do)

@@ -1,4 +1,4 @@
-"""Journal of a cluster in the console: read on a thread, kept as bytes within a bound, and groups as of a past time.
+"""Journal of a cluster in the console: read on a thread, kept in bounded memory; groups as of a past time.
 
 Without a journal on the cluster, the console starts a watcher (``kohort.watch.background``) and reads its file.
 """
@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from kohort.console.reachability import foreseen
 from kohort.coordinator.journal import GroupDeleted, JournalEntry, build_entry, parse_entry
@@ -37,37 +39,35 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 100
-"""What an entry takes besides its bytes, about."""
+"""Approximate memory of an entry besides its encoded bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """Cached rebalances of a group."""
-
+class _CachedRebalances:
     version: int
     since_ms: int
     rebalances: list[RebalanceFinding]
 
 
 class ConsoleJournal:
-    """Entries by group, in order of arrival, for any thread."""
+    """Journal entries by group, in order of arrival. Thread-safe."""
 
     def __init__(self, max_bytes: int = 64 * MIB) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._by_group: dict[str, deque[tuple[int, bytes]]] = {}
         self._order: deque[str] = deque()
-        """The groups of all entries, oldest first: whose goes next."""
+        """Group of each entry, oldest entry first: the next one to remove."""
         self._added = 0
         self._versions: dict[str, int] = {}
-        """How many entries there had been when the last of a group came."""
-        self._found: dict[str, _Found] = {}
-        """What was found last for "until now": most groups have no new entry from one sample to the next."""
+        """Value of ``_added`` at the last entry of each group."""
+        self._cached: dict[str, _CachedRebalances] = {}
+        """Most groups have no new entry between two samples."""
         self._bytes = 0
         self.since_ms: int | None = None
         self.until_ms: int | None = None
         self.left_out = 0
-        """Entries that were let go of."""
+        """Number of removed entries."""
 
     def add(self, entries: Iterable[JournalEntry]) -> None:
         with self._lock:
@@ -81,14 +81,14 @@ class ConsoleJournal:
                 self.since_ms = entry.at_ms if self.since_ms is None else self.since_ms
                 self.until_ms = max(entry.at_ms, self.until_ms or 0)
             while self._bytes > self._max_bytes and self._order:
-                self._let_go()
+                self._remove_oldest()
 
-    def _let_go(self) -> None:
+    def _remove_oldest(self) -> None:
         group = self._order.popleft()
         at_ms, data = self._by_group[group].popleft()
         if not self._by_group[group]:
             del self._by_group[group], self._versions[group]
-            self._found.pop(group, None)
+            self._cached.pop(group, None)
         self._bytes -= len(data) + ENTRY_BYTES
         self.left_out += 1
         self.since_ms = at_ms
@@ -105,52 +105,55 @@ class ConsoleJournal:
         ]
 
     def rebalances(self, since_ms: int, until_ms: int | None, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
-        """Return rebalances opened in a time, from entries since ``back_ms`` before: earlier entries explain them."""
+        """Return the rebalances that opened in a time span, by group.
+
+        Reads entries from ``back_ms`` earlier on, which explain the first rebalances.
+        """
         return {
             group: _since(since_ms, find_rebalances(self.entries(group, until_ms, since_ms - back_ms)))
             for group in self.groups()
         }
 
     def recent_rebalances(self, since_ms: int, back_ms: int) -> Mapping[str, list[RebalanceFinding]]:
-        """Return the rebalances since a time; cached for groups without new entries."""
-        return {group: _since(since_ms, self._looked_at(group, since_ms - back_ms)) for group in self.groups()}
+        """Return the rebalances since a time, by group; cached for groups without new entries."""
+        return {group: _since(since_ms, self._rebalances_of(group, since_ms - back_ms)) for group in self.groups()}
 
-    def _looked_at(self, group: str, since_ms: int) -> list[RebalanceFinding]:
+    def _rebalances_of(self, group: str, since_ms: int) -> list[RebalanceFinding]:
         with self._lock:
-            version, known = self._versions.get(group, 0), self._found.get(group)
-        if known is not None and known.version == version and known.since_ms <= since_ms:
-            return known.rebalances  # found in entries from further back, which is as good
+            version, cached = self._versions.get(group, 0), self._cached.get(group)
+        if cached is not None and cached.version == version and cached.since_ms <= since_ms:
+            return cached.rebalances
         found = find_rebalances(self.entries(group, None, since_ms))
         with self._lock:
             if self._versions.get(group) == version:
-                self._found[group] = _Found(version, since_ms, found)
+                self._cached[group] = _CachedRebalances(version, since_ms, found)
         return found
 
 
 def _since(since_ms: int, found: Iterable[RebalanceFinding]) -> list[RebalanceFinding]:
-    return [this for this in found if this.opened_at_ms >= since_ms]
+    return [rebalance for rebalance in found if rebalance.opened_at_ms >= since_ms]
 
 
-NO_OFFSETS: Final = "the journal tells no offsets"
-UNDER_WAY: Final = ("open", "assigning", "reconciling")
+NO_OFFSETS: Final = "the journal has no offsets"
+IN_FLIGHT: Final = ("open", "assigning", "reconciling")
 
 
-def told_snapshot(
+def snapshot_from_journal(
     group: str, entries: Sequence[JournalEntry], at_ms: int
 ) -> tuple[GroupSnapshot, list[RebalanceFinding]] | None:
-    """Return the group at a time, and its rebalances until then; None without entries."""
+    """Return the state of a group at a time, and its rebalances until then; None without entries."""
     until = [entry for entry in entries if entry.at_ms <= at_ms]
     if not until:
         return None
     rebalances = find_rebalances(until)
-    last = next((this for this in reversed(rebalances) if this.end != "no_rebalance"), None)
+    last = next((one for one in reversed(rebalances) if one.end != "no_rebalance"), None)
     lanes = find_timeline(until, group=group, from_ms=until[0].at_ms, until_ms=at_ms).lanes
     members = tuple(m for lane in lanes if (m := _member(lane, last)) is not None)
     protocol = "classic" if last is None else last.protocol
     state = "Stable" if members else "Empty"
-    if last is not None and last.end in UNDER_WAY:
+    if last is not None and last.end in IN_FLIGHT:
         state = "PreparingRebalance" if protocol == "classic" else "Reconciling"
-    if isinstance(until[-1], GroupDeleted):  # what became of it can still be looked at
+    if isinstance(until[-1], GroupDeleted):  # a deleted group keeps its history
         members, state = (), "Dead"
     places = sorted({tp for member in members for tp in member.assignment})
     snapshot = GroupSnapshot(
@@ -189,7 +192,7 @@ def _place(text: str) -> TopicPartition:
 
 
 def _counts(places: Sequence[TopicPartition]) -> dict[str, int]:
-    """Lower bound of each topic's partition count, from assigned partitions."""
+    """Return a lower bound of each topic's partition count, from assigned partitions."""
     found: dict[str, int] = {}
     for tp in places:
         found[tp.topic] = max(found.get(tp.topic, 0), tp.partition + 1)
@@ -197,50 +200,45 @@ def _counts(places: Sequence[TopicPartition]) -> dict[str, int]:
 
 
 BACK_MS: Final = 86_400_000
-"""What is read at the beginning."""
+"""Age of the oldest entry to read at the start."""
 WAIT_MS: Final = 500
-AGAIN_S: Final = 2.0
-LONGEST_AGAIN_S: Final = 60.0
+RETRY_S: Final = 2.0
+LONGEST_RETRY_S: Final = 60.0
 
 
 class JournalThread:
-    """Fills a kept journal until ``end``; ``tell`` receives new entries."""
+    """Reads the journal into ``kept`` until ``end``; calls ``added`` with new entries."""
 
     def __init__(
         self,
         clients: WatchClients,
         kept: ConsoleJournal,
-        tell: Callable[[Sequence[JournalEntry]], object],
+        added: Callable[[Sequence[JournalEntry]], object],
         *,
         store: Path | None = None,
         watch: bool = True,
     ) -> None:
-        """``store``: a watcher's file to read instead; ``watch``: start a watcher without a journal."""
-        self._clients, self._kept, self._tell = clients, kept, tell
+        """``store``: journal file of a watcher; ``watch``: start a watcher if the cluster has no journal."""
+        self._clients, self._kept, self._added = clients, kept, added
         self._store, self._may_watch = store, watch
         self._ending = threading.Event()
         self._consumer: Consumer | None = None
         self._watch: BackgroundWatch | None = None
-        self._told = JournalReport(kind=None, why_not="it is being looked for")
+        self._status = JournalReport(kind=None, why_not="not read yet")
         self.was_read = threading.Event()
-        """Set once there is nothing more to wait for: what there is was read, or there is none."""
+        """Set once the present entries are read, or no journal exists."""
         self._thread = threading.Thread(target=self._run, name="kohort-console-journal", daemon=True)
 
     @property
     def about(self) -> JournalReport:
-        told = self._told
-        return JournalReport(
-            kind=told.kind,
-            since_ms=self._kept.since_ms,
-            until_ms=told.until_ms if told.until_ms is not None else self._kept.until_ms,
-            stale=told.stale,
-            why_not=told.why_not,
-        )
+        status = self._status
+        until_ms = status.until_ms if status.until_ms is not None else self._kept.until_ms
+        return msgspec.structs.replace(status, since_ms=self._kept.since_ms, until_ms=until_ms)
 
     @property
     def is_known(self) -> bool:
-        """Whether a live journal exists."""
-        return self._told.kind is not None and not self._told.stale
+        """True if a journal exists and is not stale."""
+        return self._status.kind is not None and not self._status.stale
 
     def begin(self) -> None:
         self._thread.start()
@@ -255,32 +253,32 @@ class JournalThread:
             self._thread.join(within_s)
 
     def _run(self) -> None:
-        again_s, since_ms = AGAIN_S, _now_ms() - BACK_MS
+        retry_s, since_ms = RETRY_S, _now_ms() - BACK_MS
         while not self._ending.is_set():
             try:
                 with self._clients.admin() as admin:
-                    access = JournalAccess(self._consumer_with, admin, os.environ, self._store, self._warned)
+                    access = JournalAccess(self._consumer_with, admin, os.environ, self._store, self._warn)
                     source = open_journal(access, None, since_ms)
                     if source is None:
-                        self._watch_ourselves(access)
+                        self._start_watcher(access)
                     else:
                         try:
-                            again_s = AGAIN_S
+                            retry_s = RETRY_S
                             self._follow(source)
                         finally:
                             source.close()
                             since_ms = max(since_ms, (self._kept.until_ms or 0) + 1)
             except Wakeup:
-                return  # only the end wakes
-            except Exception as error:  # noqa: BLE001 - a dead thread would leave an old journal in place of the present
-                self._told = JournalReport(kind=None, why_not=f"the journal cannot be read: {foreseen(error)}")
+                return  # from ``end``
+            except Exception as error:  # noqa: BLE001 - a stopped thread would leave an old journal
+                self._status = JournalReport(kind=None, why_not=f"the journal cannot be read: {foreseen(error)}")
                 self.was_read.set()
-                again_s = min(LONGEST_AGAIN_S, again_s * 2)
-            self._ending.wait(again_s)
+                retry_s = min(LONGEST_RETRY_S, retry_s * 2)
+            self._ending.wait(retry_s)
 
     def _consumer_with(self, options: Mapping[str, Any]) -> Consumer:
         self._consumer = made = self._clients.consumer(options)
-        if self._ending.is_set():  # the end did not see it
+        if self._ending.is_set():  # ``end`` came before this consumer
             made.wakeup()
         return made
 
@@ -291,26 +289,28 @@ class JournalThread:
                 self._kept.add(entries)
             kind = "journal topic" if source.until_ms is None else "watcher" if self._watch is None else "own watcher"
             stale = is_stale(source, time.time() * 1000)
-            self._told = JournalReport(kind=kind, until_ms=source.until_ms, stale=stale)  # type: ignore[arg-type]
+            self._status = JournalReport(kind=kind, until_ms=source.until_ms, stale=stale)  # type: ignore[arg-type]
             if entries and self.was_read.is_set():
-                self._tell(entries)
+                self._added(entries)
             self.was_read.set()
             entries = source.wait(WAIT_MS)
 
-    def _watch_ourselves(self, access: JournalAccess) -> None:
-        """Start a watcher; the next attempt finds its file."""
+    def _start_watcher(self, access: JournalAccess) -> None:
+        """Start a watcher, whose file the next attempt finds."""
         if not self._may_watch:
-            self._told = JournalReport(kind=None, why_not="the cluster keeps none; `kohort watch` would")
+            self._status = JournalReport(kind=None, why_not="the cluster has no journal; start `kohort watch`")
         elif self._watch is None:
-            self._told = JournalReport(kind=None, why_not="the cluster keeps none; the console begins to watch")
+            self._status = JournalReport(
+                kind=None, why_not="the cluster has no journal; the console starts to record one"
+            )
             address = ",".join(access.admin.config.bootstrap_servers)
-            self._watch = BackgroundWatch(self._clients, address, WatchSettings(), tell=self._warned)
+            self._watch = BackgroundWatch(self._clients, address, WatchSettings(), tell=self._warn)
             self._watch.begin()
         self.was_read.set()
 
-    def _warned(self, text: str) -> None:
-        if self._told.kind is None:
-            self._told = JournalReport(kind=None, why_not=text)
+    def _warn(self, text: str) -> None:
+        if self._status.kind is None:
+            self._status = JournalReport(kind=None, why_not=text)
 
 
 def _now_ms() -> int:

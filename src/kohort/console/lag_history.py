@@ -1,4 +1,4 @@
-"""The lag of groups over time, as samples have shown it: so many points in all, however many groups there are."""
+"""Lag of groups over time, from samples; the number of points of all groups together is bounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kohort.insight.findings.groups import GroupFinding
 
 MOST_POINTS: Final = 200_000
-"""Of all groups together."""
+"""Points of all groups together."""
 MOST_OF_GROUP: Final = 1_000
 LEAST_OF_GROUP: Final = 20
 MOST_GROUPS: Final = MOST_POINTS // LEAST_OF_GROUP
@@ -22,7 +22,7 @@ TREND_POINTS: Final = 60
 
 
 class LagPoint(msgspec.Struct, frozen=True, gc=False):
-    """Lag at one moment, in records and milliseconds, and of the topics with the most."""
+    """Lag at one moment, in records and in ms, and by topic for the topics with the largest lag."""
 
     at_ms: int
     lag: int | None
@@ -31,13 +31,11 @@ class LagPoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class LagHistory:
-    """Points of each group, within a bound."""
-
     def __init__(self) -> None:
         self._points: dict[str, deque[LagPoint]] = {}
 
     def add(self, found: Iterable[GroupFinding]) -> None:
-        """Take a sample of all groups; points of deleted groups are dropped."""
+        """Add a point for each group; remove the points of deleted groups."""
         groups = list(found)[:MOST_GROUPS]
         most = max(LEAST_OF_GROUP, min(MOST_OF_GROUP, MOST_POINTS // max(1, len(groups))))
         kept, self._points = self._points, {}
@@ -52,10 +50,9 @@ class LagHistory:
         return list(self._points.get(group, ()))
 
     def trend(self, group: str, now_ms: int) -> list[int | None]:
-        """Return the lag of the last 15 minutes in at most 60 numbers, oldest first."""
-        return [
-            point.lag for point in thinned([p for p in self.of(group) if p.at_ms > now_ms - TREND_MS], TREND_POINTS)
-        ]
+        """Return at most 60 lags of the last 15 minutes, oldest first."""
+        recent = [point for point in self.of(group) if point.at_ms > now_ms - TREND_MS]
+        return [point.lag for point in thinned(recent, TREND_POINTS)]
 
 
 def point_of(found: GroupFinding) -> LagPoint:
@@ -68,7 +65,7 @@ def point_of(found: GroupFinding) -> LagPoint:
 
 
 def thinned(points: Sequence[LagPoint], most: int) -> list[LagPoint]:
-    """Return at most ``most`` points, evenly chosen, with the last."""
+    """Return at most ``most`` points, evenly spaced, including the last."""
     if len(points) <= most:
         return list(points)
     step = (len(points) - 1) / (most - 1)

@@ -1,4 +1,4 @@
-"""A live cluster as a source: samples of its groups every few seconds, with several looks kept, and its journal."""
+"""A live cluster as the source of the console: samples of its groups every few seconds, and its journal."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kohort.aio.serving.garbage import postpone_collection
-from kohort.console.journal import MIB, ConsoleJournal, JournalThread, told_snapshot
+from kohort.console.journal import MIB, ConsoleJournal, JournalThread, snapshot_from_journal
 from kohort.console.lag_history import LagHistory, LagPoint
 from kohort.console.reachability import PULSE_MS, PULSE_S, ClusterUnreachable, Reachability, foreseen
 from kohort.console.sources import GroupsKnown, ReachNews, SourceAbout, SourceNews
-from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
+from kohort.errors import ApiTimeout
 from kohort.insight.findings.groups import HOUR_MS, GroupFinding, find_group
 from kohort.insight.observed.generation_records import BASELINE_MS
+from kohort.verbs.groups import is_missing
 from kohort.watch.opening import WatchClients
 from kohort.watch.sampling import READABLE, GroupSample, SamplingLimits, heard_groups, sample_groups, unseen_of
 
@@ -33,28 +34,28 @@ if TYPE_CHECKING:
     from kohort.watch.sampling import HeardGroups
 
 logger = logging.getLogger("kohort.console")
-LOOKS_KEPT: Final = 6
+SNAPSHOTS_KEPT: Final = 6
 MOST_LETTERS: Final = 2 << 20
-"""Bound on the letters of all shown group names together."""
+"""Bound on the characters of all shown group names together."""
 FIRST_WAIT_S: Final = 20.0
-SHARE: Final = 4
-"""A sample that takes long is followed by a pause of so many times that."""
-BREATH_EVERY: Final = 10
-BREATH_S: Final = 0.001
-"""After so many groups others may work: a broker in the same process, the console's own requests."""
+PAUSE_FACTOR: Final = 4
+"""Least pause after a sample, as a multiple of its duration."""
+YIELD_EVERY: Final = 10
+YIELD_S: Final = 0.001
+"""Pause after ``YIELD_EVERY`` groups, for other threads of the process: a broker, requests of the console."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
-    """Seconds between samples, bounds on groups and journal, a watcher's file, and whether to watch."""
-
     interval_s: float = 5.0
     max_groups: int = 2_000
     journal_mib: int = 64
     store: Path | None = None
+    """Journal file of a watcher."""
     watch: bool = True
+    """True to record a journal if the cluster has none."""
     end_s: float = 5.0
-    """How long the end waits for what is being asked."""
+    """Longest wait for requests in flight at the end."""
 
 
 class LiveSource:
@@ -63,25 +64,23 @@ class LiveSource:
         self._settings = settings or LiveSettings()
         self._kept = ConsoleJournal(self._settings.journal_mib * MIB)
         self._journal = JournalThread(
-            clients, self._kept, self._came, store=self._settings.store, watch=self._settings.watch
+            clients, self._kept, self._entries_added, store=self._settings.store, watch=self._settings.watch
         )
         self._lag = LagHistory()
-        self._looks: dict[str, deque[GroupSnapshot]] = {}
-        self._places: dict[TopicPartition, TopicPartition] = {}
-        """The partitions of the last sample: six looks at each have one name."""
+        self._snapshots: dict[str, deque[GroupSnapshot]] = {}
+        self._partitions: dict[TopicPartition, TopicPartition] = {}
+        """Partitions of the last sample, reused by the next one to save memory."""
         self._known: GroupsKnown | None = None
         self._coordinators: dict[str, int] = {}
-        """Coordinators of the groups, as of the last sample that showed each."""
+        """Last known coordinator of each group."""
         self._reach = Reachability(self.now_ms, time.monotonic, self._reach_changed)
         self._cluster_id: str | None = None
-        self._tell: Callable[[SourceNews], object] = lambda _: None
+        self._publish: Callable[[SourceNews], object] = lambda _: None
         self._first, self._ending, self._due = threading.Event(), threading.Event(), threading.Event()
         self._threads = [
             threading.Thread(target=target, name=f"kohort-console-{name}", daemon=True)
-            for target, name in ((self._run, "looks"), (self._pulse, "pulse"))
+            for target, name in ((self._run, "samples"), (self._pulse, "pulse"))
         ]
-
-    # What is asked
 
     def about(self) -> SourceAbout:
         return SourceAbout("live", f"groups of {self._address}", self._cluster_id, self._address, self._journal.about)
@@ -108,7 +107,7 @@ class LiveSource:
             if self._known is None:
                 raise ApiTimeout(f"{self._address} was not sampled within {FIRST_WAIT_S:g} s")
             return self._known
-        return groups_told(self._kept, at_ms)
+        return groups_from_journal(self._kept, at_ms)
 
     def _check_reachable(self) -> None:
         lost = self.unreachable()
@@ -117,7 +116,7 @@ class LiveSource:
 
     def snapshots(self, group: str) -> Sequence[GroupSnapshot]:
         self._check_reachable()
-        return list(self._looks.get(group, ()))
+        return list(self._snapshots.get(group, ()))
 
     def entries(self, group: str, until_ms: int | None) -> Sequence[JournalEntry]:
         self._journal.was_read.wait(FIRST_WAIT_S)
@@ -133,10 +132,8 @@ class LiveSource:
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:  # noqa: ARG002 - the console's own user
         return True
 
-    def listen(self, tell: Callable[[SourceNews], object]) -> None:
-        self._tell = tell
-
-    # How it looks
+    def listen(self, publish: Callable[[SourceNews], object]) -> None:
+        self._publish = publish
 
     def begin(self) -> None:
         self._journal.begin()
@@ -157,10 +154,10 @@ class LiveSource:
         else:
             logger.warning("%s answers again", self._address)
         self._first.set()
-        self._tell(SourceNews(reach=ReachNews(outage)))
+        self._publish(SourceNews(reach=ReachNews(outage)))
 
     def _pulse(self) -> None:
-        """Request the nodes every two seconds on an own connection: a sample may take long."""
+        """Request the nodes every two seconds on a separate connection: a sample may take long."""
         while not self._ending.is_set():
             try:
                 with self._clients.admin() as admin:
@@ -168,12 +165,12 @@ class LiveSource:
                         admin.describe_cluster(timeout_ms=PULSE_MS)
                         if self._reach.pulse_answered():
                             self._due.set()
-            except Exception as error:  # noqa: BLE001 - without a pulse an outage would go unnoticed
+            except Exception as error:  # noqa: BLE001 - a stopped thread would not notice an outage
                 self._reach.pulse_failed(foreseen(error))
                 self._ending.wait(PULSE_S / 2)
 
-    def _came(self, entries: Sequence[JournalEntry]) -> None:
-        self._tell(SourceNews(entries=entries))
+    def _entries_added(self, entries: Sequence[JournalEntry]) -> None:
+        self._publish(SourceNews(entries=entries))
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -181,7 +178,7 @@ class LiveSource:
                 with self._clients.admin() as admin:
                     while not self._ending.is_set():
                         self._sample_in_time(admin)
-            except Exception as error:  # noqa: BLE001 - without samples the last one would pass for the present
+            except Exception as error:  # noqa: BLE001 - a stopped thread would leave old values
                 self._reach.sample_failed(foreseen(error))
             self._wait(self._settings.interval_s)
 
@@ -190,7 +187,7 @@ class LiveSource:
         with postpone_collection():
             self._sample(admin)
         took_s = time.monotonic() - began_s
-        wait_s = max(self._settings.interval_s - took_s, SHARE * took_s)
+        wait_s = max(self._settings.interval_s - took_s, PAUSE_FACTOR * took_s)
         self._reach.sampled(began_s, wait_s)
         self._first.set()
         self._wait(wait_s)
@@ -206,26 +203,27 @@ class LiveSource:
         listed = heard_groups(admin, limits.timeout_ms)
         names = [one.group_id for one in listed.groups if one.group_type.lower() in READABLE]
         unseen = [f"broker {node_id}: {error}" for node_id, error in listed.errors.items()]
-        gaps = self.of_silent_brokers(listed, names)
+        gaps = self.groups_of_silent_brokers(listed, names)
         shown = self._shown(names)
         if len(shown) < len(names):
             unseen.append(
-                f"{len(names) - len(shown)} groups: at most {self._settings.max_groups} are shown, "
-                f"with names of {MOST_LETTERS} letters in all"
+                f"{len(names) - len(shown)} groups: the page shows at most {self._settings.max_groups} groups, "
+                f"with at most {MOST_LETTERS} characters of names in all"
             )
-        sample = sample_groups(admin, shown, limits, self._places)
-        gaps |= {name: f"it was not described: {error}" for name, error in sample.errors.items() if not _is_gone(error)}
+        sample = sample_groups(admin, shown, limits, self._partitions)
+        errors = {name: error for name, error in sample.errors.items() if not is_missing(error)}
+        gaps |= {name: f"describing the group failed: {error}" for name, error in errors.items()}
         gaps |= {one.group: text for one in sample.groups if (text := unseen_of(one)) is not None}
         self._take(sample, unseen, gaps)
 
     def _shown(self, names: Sequence[str]) -> list[str]:
-        """Return the groups to sample, the shortest names first: each name is in every list."""
+        """Return the groups to sample, the shortest names first."""
         shortest = sorted(names, key=len)[: self._settings.max_groups]
         sums = accumulate(len(name) for name in shortest)
         return [name for name, letters in zip(shortest, sums, strict=True) if letters <= MOST_LETTERS]
 
-    def of_silent_brokers(self, listed: HeardGroups, names: Sequence[str]) -> dict[str, str]:
-        """Return the groups that only an unlisted coordinator hides."""
+    def groups_of_silent_brokers(self, listed: HeardGroups, names: Sequence[str]) -> dict[str, str]:
+        """Return the unlisted groups of coordinators that did not answer, with the reason."""
         silent = {
             group: f"its coordinator, broker {node}, does not answer: {listed.errors[node]}"
             for group, node in self._coordinators.items()
@@ -236,23 +234,24 @@ class LiveSource:
         return silent
 
     def _take(self, sample: GroupSample, unseen: list[str], gaps: dict[str, str]) -> None:
-        looks: dict[str, deque[GroupSnapshot]] = {}
+        snapshots: dict[str, deque[GroupSnapshot]] = {}
         for snapshot in sample.groups:
-            kept = looks[snapshot.group] = self._looks.get(snapshot.group) or deque(maxlen=LOOKS_KEPT)
+            kept = self._snapshots.get(snapshot.group) or deque(maxlen=SNAPSHOTS_KEPT)
+            snapshots[snapshot.group] = kept
             kept.append(snapshot)
-        self._looks = looks
-        self._places = {one.partition: one.partition for snapshot in sample.groups for one in snapshot.partitions}
+        self._snapshots = snapshots
+        self._partitions = {one.partition: one.partition for snapshot in sample.groups for one in snapshot.partitions}
         now_ms = self.now_ms()
         known = self._journal.was_read.is_set() and self._journal.is_known
-        told = self._kept.recent_rebalances(now_ms - HOUR_MS, BASELINE_MS) if known else None
+        rebalances = self._kept.recent_rebalances(now_ms - HOUR_MS, BASELINE_MS) if known else None
         found: dict[str, GroupFinding] = {}
-        for number, (group, kept) in enumerate(looks.items()):
-            found[group] = find_group(list(kept), None if told is None else told.get(group, []))
-            if number % BREATH_EVERY == 0:
-                time.sleep(BREATH_S)
+        for number, (group, kept) in enumerate(snapshots.items()):
+            found[group] = find_group(list(kept), None if rebalances is None else rebalances.get(group, []))
+            if number % YIELD_EVERY == 0:
+                time.sleep(YIELD_S)
         self._lag.add(found.values())
         before = self._known or GroupsKnown(0, {})
-        self._known = now = GroupsKnown(now_ms, found, told, unseen, gaps)
+        self._known = now = GroupsKnown(now_ms, found, rebalances, unseen, gaps)
         kept_nodes = {group: node for group, node in self._coordinators.items() if group in now.unknown}
         self._coordinators = kept_nodes | {
             group: one.coordinator_id for group, one in found.items() if one.coordinator_id is not None
@@ -261,11 +260,7 @@ class LiveSource:
         gone = [g for g in (*before.groups, *before.unknown) if g not in found and g not in now.unknown]
         unknown = {group: why for group, why in now.unknown.items() if before.unknown.get(group) != why}
         if changed or gone or unknown:
-            self._tell(SourceNews(changed, gone, unknown=unknown))
-
-
-def _is_gone(error: KohortError) -> bool:
-    return isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND
+            self._publish(SourceNews(changed, gone, unknown=unknown))
 
 
 def _differs(before: GroupFinding | None, now: GroupFinding) -> bool:
@@ -275,13 +270,14 @@ def _differs(before: GroupFinding | None, now: GroupFinding) -> bool:
     return any(getattr(before, name) != getattr(now, name) for name in names)
 
 
-def groups_told(kept: ConsoleJournal, at_ms: int) -> GroupsKnown:
-    """Return the groups as of a past time, from the journal."""
+def groups_from_journal(kept: ConsoleJournal, at_ms: int) -> GroupsKnown:
+    """Return the groups as of a past time."""
     found, rebalances = {}, {}
     for group in kept.groups():
-        told = told_snapshot(group, kept.entries(group, at_ms), at_ms)
-        if told is not None:
-            recent = [this for this in told[1] if this.opened_at_ms >= at_ms - HOUR_MS]
+        past = snapshot_from_journal(group, kept.entries(group, at_ms), at_ms)
+        if past is not None:
+            snapshot, until = past
+            recent = [rebalance for rebalance in until if rebalance.opened_at_ms >= at_ms - HOUR_MS]
             rebalances[group] = recent
-            found[group] = find_group([told[0]], recent)
+            found[group] = find_group([snapshot], recent)
     return GroupsKnown(at_ms, found, rebalances)

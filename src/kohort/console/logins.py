@@ -1,4 +1,4 @@
-"""Logins of the console: sessions in a cookie, limits on wrong passwords, the login page."""
+"""Logins of the console: sessions by cookie, limits on wrong passwords, the login page."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ IDLE_S: Final = 12 * 3600.0
 LIFE_S: Final = 7 * 24 * 3600.0
 MOST_SESSIONS: Final = 1_000
 FAILURES: Final = 5
-"""Wrong passwords of a network within ``FAILED_S``; the next attempt waits."""
+"""Wrong passwords of one network within ``FAILED_S``, after which its next attempt must wait."""
 PRESSED: Final = 20 * FAILURES
-"""Wrong passwords of all within ``FAILED_S``; from then on each network has one attempt, and none is locked out."""
+"""Wrong passwords of all networks within ``FAILED_S``, after which each network has only one attempt."""
 FAILED_S: Final = 60.0
 MOST_ADDRESSES: Final = 1_000
 LONGEST: Final = 1_024
-"""Of a name or a password."""
+"""Most characters of a name or password."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """A user, and the clients for the user's requests; None: the console's own."""
+    """A user, and the clients for the user's requests (None: clients of the console)."""
 
     user: str
     clients: WatchClients | None = None
 
 
 TryLogin = Callable[[str, str], LoggedIn | None]
-"""Tries a name and a password, and may ask a cluster; None where they are wrong."""
+"""Checks name and password; returns None if they are wrong. May block."""
 
 
 @dataclass(slots=True)
 class ConsoleSession:
-    """A login; ``token``: for its POST requests."""
+    """A session after a login; ``token``: required in its POST requests."""
 
-    who: LoggedIn
+    login: LoggedIn
     since_s: float
     seen_s: float
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     view: ConsoleView | None = None
-    """The answers with the rights of the user; None until the first request, and with the console's own rights."""
+    """View with the rights of the user; None before the first request, or with the rights of the console."""
 
 
 class Sessions:
-    """Sessions by the hash of their cookie; the longest idle one is dropped."""
+    """Sessions by the hash of their cookie; at the bound, the longest idle session ends."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._known: OrderedDict[bytes, ConsoleSession] = OrderedDict()
 
-    def begin(self, who: LoggedIn) -> str:
-        """Begin a session, and return its cookie."""
+    def begin(self, login: LoggedIn) -> str:
+        """Start a session, and return its cookie."""
         cookie, now_s = secrets.token_urlsafe(32), self._clock()
-        self._known[_hash(cookie)] = ConsoleSession(who, now_s, now_s)
+        self._known[_hash(cookie)] = ConsoleSession(login, now_s, now_s)
         while len(self._known) > MOST_SESSIONS:
             self._known.popitem(last=False)
         return cookie
@@ -90,7 +90,7 @@ class Sessions:
 
 
 class Attempts:
-    """Wrong passwords by network (an IPv4 address, or 64 bits of IPv6), and the wait before the next attempt."""
+    """Wrong passwords by network (an IPv4 address, or a /64 of IPv6)."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -98,7 +98,7 @@ class Attempts:
         self._all: deque[float] = deque(maxlen=PRESSED)
 
     def wait_s(self, address: str) -> float:
-        """Return the seconds until the next attempt of an address; 0 is now."""
+        """Return the seconds until an address may try again; 0: now."""
         now_s = self._clock()
         is_pressed = len(self._all) == PRESSED and now_s - self._all[0] < FAILED_S
         most = 1 if is_pressed else FAILURES
@@ -114,14 +114,14 @@ class Attempts:
             self._failed.popitem(last=False)
 
     def succeeded(self, address: str) -> None:
-        """Remove a counted attempt that was right."""
+        """Remove the failures of an address after a successful login."""
         self._failed.pop(network_of(address), None)
         if self._all:
             self._all.pop()
 
 
 def network_of(address: str) -> str:
-    """Return the 64-bit network of an IPv6 address; other addresses stay whole."""
+    """Return the /64 network of an IPv6 address; other addresses are unchanged."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -132,29 +132,29 @@ def network_of(address: str) -> str:
 
 
 def by_password(password: str, user: str = "operator") -> TryLogin:
-    """Return a login by one password, whatever the name."""
-    wanted = hashlib.sha256(password.encode()).digest()
+    """Return a login that accepts any name with this password."""
+    expected = hashlib.sha256(password.encode()).digest()
 
-    def tried(name: str, said: str) -> LoggedIn | None:
-        is_it = hmac.compare_digest(hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest(), wanted)
-        return LoggedIn(name.strip() or user) if is_it else None
+    def check(name: str, entered: str) -> LoggedIn | None:
+        is_right = hmac.compare_digest(hashlib.sha256(entered.encode("utf-8", "surrogatepass")).digest(), expected)
+        return LoggedIn(name.strip() or user) if is_right else None
 
-    return tried
+    return check
 
 
 def _hash(cookie: str) -> bytes:
     return hashlib.sha256(cookie.encode("utf-8", "surrogatepass")).digest()
 
 
-def login_html(wanted: str, wrong: str) -> str:
-    """Return the page; ``wanted``: target after the login, ``wrong``: error of the last attempt."""
-    told = f'<p role="alert">{escape(wrong)}</p>' if wrong else ""
+def login_html(target: str, error: str) -> str:
+    """Return the login page; ``target``: path after the login, ``error``: of the last attempt."""
+    alert = f'<p role="alert">{escape(error)}</p>' if error else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>kohort console: log in</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="stylesheet" href="/static/style.css"></head>'
-        f'<body><main class="login"><h1>kohort console</h1>{told}'
-        f'<form method="post" action="/login?next={quote(wanted, safe="")}">'
+        f'<body><main class="login"><h1>kohort console</h1>{alert}'
+        f'<form method="post" action="/login?next={quote(target, safe="")}">'
         '<p><label>Name <input name="name" autocomplete="username"></label></p>'
         '<p><label>Password <input name="password" type="password" required'
         ' autocomplete="current-password"></label></p>'

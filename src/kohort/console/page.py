@@ -1,4 +1,4 @@
-"""The page: its files, the policy that its import map needs, and the same page as one HTML file that asks nobody."""
+"""Files of the console's page, and the same page as one HTML file that needs no server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kohort.console.encoding import SMALL, json_in_html, squeezed
+from kohort.console.encoding import BEST_LEVEL, gzipped, json_in_html
 from kohort.errors import ConfigError
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -23,18 +23,18 @@ MODULE: Final = re.compile(r"[ \t]*<script type=\"module\" src=\"/static/([^\"]+
 STYLE: Final = re.compile(r"<link rel=\"stylesheet\" href=\"/static/([^\"]+)\">")
 ICON: Final = re.compile(r"[ \t]*<link rel=\"icon\"[^>]*>\n?")
 IMPORT: Final = re.compile(r"""((?:\bfrom|\bimport)\s*\(?\s*)(["'])(\.{1,2}/[^"']+)\2""")
-AT_ONCE: Final = re.compile(r"""(?:\bfrom|\bimport)\s*(["'])([^"']+)\1""")
-"""An import that is needed before the module runs: not ``import(...)``."""
+STATIC_IMPORT: Final = re.compile(r"""(?:\bfrom|\bimport)\s*(["'])([^"']+)\1""")
+"""A static import, not ``import(...)``."""
 PICTURE: Final = re.compile(r"\"/static/([\w/.-]+\.svg)\"")
 FIRST: Final = '<script>if (!location.hash) history.replaceState(null, "", {});</script>\n'
 KINDS: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-OF_OTHERS: Final = ("preact.mjs", "hooks.mjs", "htm.mjs", "uPlot.esm.js", "uPlot.min.css")
-MOST_SQUEEZED: Final = 256
-"""Files that are kept as gzip."""
-ALONE: Final = (
+VENDORED: Final = ("preact.mjs", "hooks.mjs", "htm.mjs", "uPlot.esm.js", "uPlot.min.css")
+MOST_GZIPPED: Final = 256
+"""Bound on cached gzip files."""
+SINGLE_FILE_POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
-"""The policy of the one file: it runs what is in it, and reaches nobody."""
+"""Content security policy of the single file: only its own scripts run, and no request is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +45,27 @@ class StaticFile:
 
 
 class ConsolePage:
-    """Files of the page. Raises ConfigError for missing ones, with the remedy."""
+    """The files of the page. Raises ConfigError for missing files."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = (folder or STATIC).resolve()
-        missing = [name for name in OF_OTHERS if not (self._folder / "vendor" / name).is_file()]
+        missing = [name for name in VENDORED if not (self._folder / "vendor" / name).is_file()]
         if missing or not (self._folder / "index.html").is_file():
-            what = ", ".join(missing) or "index.html"
+            names = ", ".join(missing) or "index.html"
             raise ConfigError(
-                f"the console's page is not whole: {what} is missing in {self._folder}. In a clone, with a network "
-                "that reaches npm's registry: python tools/vendor.py"
+                f"files of the console's page are missing in {self._folder}: {names}. In a git clone run "
+                "python tools/vendor.py, which needs access to the npm registry"
             )
         self._html = (self._folder / "index.html").read_text(encoding="utf-8")
         self.hashes = tuple(_sha256(text) for text in INLINE.findall(self._html))
-        links = "".join(f'    <link rel="modulepreload" href="/static/{name}">\n' for name in self._needed_at_once())
+        links = "".join(f'    <link rel="modulepreload" href="/static/{name}">\n' for name in self._static_imports())
         self.index = self._html.replace("  </head>", f"{links}  </head>", 1)
-        """The page as it is served: the modules that it begins with are all asked for at once."""
-        self.index_squeezed = gzip.compress(self.index.encode(), SMALL, mtime=0)
-        self._squeezed: dict[str, bytes | None] = {}
+        """HTML of the page, which preloads its modules."""
+        self.index_gzipped = gzip.compress(self.index.encode(), BEST_LEVEL, mtime=0)
+        self._gzipped: dict[str, bytes | None] = {}
 
     def file(self, name: str) -> StaticFile | None:
-        """Return a file by its path in the folder."""
+        """Return a file by its path; None for a missing file or a path outside the folder."""
         path = self._folder / name
         if "\x00" in name or not path.resolve().is_relative_to(self._folder) or not path.is_file():
             return None
@@ -74,19 +74,22 @@ class ConsolePage:
         text = kind.startswith("text/") or kind.endswith("+xml")
         return StaticFile(content, f"{kind}; charset=utf-8" if text else kind, f'"{_sha256(content)[:22]}"')
 
-    def squeezed(self, found: StaticFile) -> bytes | None:
-        """Return a file as gzip, compressed once; None if not much smaller."""
-        if found.tag not in self._squeezed:
-            if len(self._squeezed) >= MOST_SQUEEZED:  # files were changed again and again while it is served
-                self._squeezed.clear()
-            self._squeezed[found.tag] = squeezed(found.content, SMALL)
-        return self._squeezed[found.tag]
+    def gzipped(self, found: StaticFile) -> bytes | None:
+        """Return a file as gzip (cached); None if gzip saves too little."""
+        if found.tag not in self._gzipped:
+            if len(self._gzipped) >= MOST_GZIPPED:  # files change while they are served
+                self._gzipped.clear()
+            self._gzipped[found.tag] = gzipped(found.content, BEST_LEVEL)
+        return self._gzipped[found.tag]
 
-    def alone(self, answers: Mapping[str, Any], first: str | None = None) -> str:
-        """Return the page as one HTML file with these answers, by path without ``/api/v1``, opened at ``first``."""
+    def single_file(self, answers: Mapping[str, Any], first: str | None = None) -> str:
+        """Return the page as one HTML file.
+
+        ``answers``: answers of the API, by path without ``/api/v1``; ``first``: path of the first view.
+        """
         names = {f"/static/{path.relative_to(self._folder).as_posix()}": path for path in self._modules()}
         imports = {
-            f"kohort:{name}": _as_url(self._with_pictures(_with_names(path.read_text("utf-8"), name)))
+            f"kohort:{name}": _data_url(self._inline_pictures(_absolute_imports(path.read_text("utf-8"), name)))
             for name, path in names.items()
         }
         for one in INLINE.findall(self._html):
@@ -98,7 +101,7 @@ class ConsolePage:
         html = MODULE.sub("", html)
         html = INLINE.sub("", html)
         head = (
-            f'<meta http-equiv="Content-Security-Policy" content="{ALONE}">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{SINGLE_FILE_POLICY}">\n'
             f'<script type="importmap">{json_in_html({"imports": imports})}</script>\n'
             f'<script type="application/json" id="kohort-data">{json_in_html(answers)}</script>\n'
         )
@@ -106,8 +109,8 @@ class ConsolePage:
         start += "".join(f'<script type="module">import "kohort:{name}";</script>\n' for name in begins)
         return html.replace("</head>", f"{head}</head>", 1).replace("</body>", f"{start}</body>", 1)
 
-    def _needed_at_once(self) -> list[str]:
-        """Return the modules that the first one imports, recursively."""
+    def _static_imports(self) -> list[str]:
+        """Return the modules of the page and their static imports, recursively."""
         bare = {
             name: at.removeprefix("/static/")
             for text in INLINE.findall(self._html)
@@ -121,32 +124,28 @@ class ConsolePage:
             if name in found or not path.is_file():
                 continue
             found.append(name)
-            for _, at in AT_ONCE.findall(path.read_text("utf-8")):
-                is_near = at.startswith(".")
-                todo.append(
-                    posixpath.normpath(posixpath.join(posixpath.dirname(name), at)) if is_near else bare.get(at, at)
-                )
+            for _, at in STATIC_IMPORT.findall(path.read_text("utf-8")):
+                relative = posixpath.normpath(posixpath.join(posixpath.dirname(name), at))
+                todo.append(relative if at.startswith(".") else bare.get(at, at))
         return found
 
     def _modules(self) -> list[Path]:
         return sorted(path for path in self._folder.rglob("*") if path.suffix in (".js", ".mjs") and path.is_file())
 
-    def _with_pictures(self, text: str) -> str:
-        """Inline the pictures of a module."""
-
-        def drawn(found: re.Match[str]) -> str:
+    def _inline_pictures(self, text: str) -> str:
+        def inlined(found: re.Match[str]) -> str:
             picture = self.file(found.group(1))
-            return found.group(0) if picture is None else f'"{_as_url(picture.content, "image/svg+xml")}"'
+            return found.group(0) if picture is None else f'"{_data_url(picture.content, "image/svg+xml")}"'
 
-        return PICTURE.sub(drawn, text)
+        return PICTURE.sub(inlined, text)
 
     def _style(self, name: str) -> str:
         found = self.file(name)
         return "" if found is None else found.content.decode("utf-8").replace("</", "<\\/")
 
 
-def _with_names(text: str, name: str) -> str:
-    """Replace relative imports by names of the import map: a data URL has no relative paths."""
+def _absolute_imports(text: str, name: str) -> str:
+    """Replace relative imports by names of the import map: data URLs cannot resolve relative paths."""
     folder = posixpath.dirname(name)
 
     def named(found: re.Match[str]) -> str:
@@ -156,7 +155,7 @@ def _with_names(text: str, name: str) -> str:
     return IMPORT.sub(named, text)
 
 
-def _as_url(content: str | bytes, kind: str = "text/javascript") -> str:
+def _data_url(content: str | bytes, kind: str = "text/javascript") -> str:
     data = content.encode() if isinstance(content, str) else content
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 

@@ -23,7 +23,7 @@ LONGEST_ERROR: Final = 300
 
 
 class ClusterUnreachable(KohortError):
-    """The console has no current state of the groups: the cluster has not answered since ``outage.since_ms``."""
+    """The cluster has not answered since ``outage.since_ms``, so the state of its groups is unknown."""
 
     def __init__(self, address: str, outage: UnreachableCluster, groups: Iterable[str] = ()) -> None:
         since = datetime.fromtimestamp(outage.since_ms / 1000, UTC).strftime("%H:%M:%S UTC")
@@ -37,16 +37,15 @@ class ClusterUnreachable(KohortError):
         self._address = address
 
     def without_groups(self) -> ClusterUnreachable:
-        """Return the error without the names of groups."""
         return ClusterUnreachable(self._address, self.outage)
 
 
 class GroupUnknown(KohortError):
-    """The cluster lists the group, but its coordinator does not describe it."""
+    """The cluster lists the group, but its coordinator did not describe it."""
 
 
 def foreseen(error: Exception) -> KohortError:
-    """Return an error for the page; log one that is no KohortError with its traceback."""
+    """Return an error for the page; other errors than KohortError are logged with their traceback."""
     if isinstance(error, KohortError):
         return error
     logger.error("a thread of the console failed: an error in kohort", exc_info=error)
@@ -54,9 +53,9 @@ def foreseen(error: Exception) -> KohortError:
 
 
 class Reachability:
-    """Decides between reachable and unreachable; any thread may report an outcome.
+    """Reachability of the cluster. Thread-safe.
 
-    A failed request makes the cluster unreachable. Only a whole sample that began later makes it reachable again.
+    A failed request starts an outage. Only a complete sample that began after the failure ends it.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class Reachability:
         return self._unreachable
 
     def pulse_answered(self) -> bool:
-        """Record an answer to the small request. Return True for the first one after a failure."""
+        """Record an answer to the small request; return True for the first one after a failure."""
         with self._lock:
             returned, self._pulse_failed = self._pulse_failed, False
             if self._unreachable is None:
@@ -106,7 +105,7 @@ class Reachability:
             self._changed(self._unreachable)
 
     def sampled(self, began_s: float, next_within_s: float) -> None:
-        """Record a whole sample that began at ``began_s``; the next one is due within ``next_within_s``."""
+        """Record a complete sample that began at ``began_s``; the next one begins within ``next_within_s``."""
         with self._lock:
             now_s = self._clock()
             self._due_s = now_s + next_within_s + 3 * (now_s - began_s) + OVERDUE_S

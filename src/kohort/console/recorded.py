@@ -1,4 +1,4 @@
-"""A recording as a source: the entries of a journal from a file, or of a simulated seed; its end is "now"."""
+"""A recording as the source of the console: journal entries from a file or a simulation; "now" is its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from kohort.console.journal import MIB, ConsoleJournal
 from kohort.console.lag_history import LagPoint
-from kohort.console.live import groups_told
+from kohort.console.live import groups_from_journal
 from kohort.console.sources import GroupsKnown, SourceAbout, SourceNews
 from kohort.coordinator.journal import SCHEMA, JournalEntry, parse_entry
 from kohort.errors import UsageError
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 SQLITE: Final = b"SQLite format 3\x00"
 MOST_BYTES: Final = 512 * MIB
-"""Of the entries of a recording."""
+"""Bound on the entries of a recording."""
 SHOWN: Final = 60
 
 
 class RecordedSource:
-    """Recorded entries. Raises UsageError for an empty recording."""
+    """A recorded journal. Raises UsageError without entries."""
 
     def __init__(self, entries: Iterable[JournalEntry], title: str, *, until_ms: int | None = None) -> None:
         self._kept = ConsoleJournal(MOST_BYTES)
         self._kept.add(entries)
         if self._kept.until_ms is None:
-            raise UsageError(f"{title}: no entry of a journal is in it")
+            raise UsageError(f"{title} has no journal entry")
         self._title, self._until_ms = title, max(until_ms or 0, self._kept.until_ms)
         self._known: GroupsKnown | None = None
 
@@ -56,12 +56,12 @@ class RecordedSource:
 
     def groups(self, at_ms: int | None) -> GroupsKnown:
         if at_ms is not None and at_ms < self._until_ms:
-            return groups_told(self._kept, at_ms)
+            return groups_from_journal(self._kept, at_ms)
         if self._known is None:
-            self._known = groups_told(self._kept, self._until_ms)
+            self._known = groups_from_journal(self._kept, self._until_ms)
         return self._known
 
-    def snapshots(self, group: str) -> Sequence[GroupSnapshot]:  # noqa: ARG002 - nobody looked
+    def snapshots(self, group: str) -> Sequence[GroupSnapshot]:  # noqa: ARG002 - a journal has no snapshots
         return ()
 
     def entries(self, group: str, until_ms: int | None) -> Sequence[JournalEntry]:
@@ -70,7 +70,7 @@ class RecordedSource:
     def all_rebalances(self, since_ms: int, until_ms: int | None) -> Mapping[str, Sequence[RebalanceFinding]]:
         return self._kept.rebalances(since_ms, until_ms, BASELINE_MS)
 
-    def lag_points(self, group: str) -> Sequence[LagPoint]:  # noqa: ARG002 - the journal tells no offsets
+    def lag_points(self, group: str) -> Sequence[LagPoint]:  # noqa: ARG002 - a journal has no offsets
         return ()
 
     def clients(self) -> WatchClients | None:
@@ -79,7 +79,7 @@ class RecordedSource:
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:  # noqa: ARG002 - the console's own user
         return True
 
-    def listen(self, tell: Callable[[SourceNews], object]) -> None: ...
+    def listen(self, publish: Callable[[SourceNews], object]) -> None: ...
 
     def begin(self) -> None: ...
 
@@ -87,9 +87,9 @@ class RecordedSource:
 
 
 def read_recording(path: Path) -> RecordedSource:
-    """Return the recording in a file: a watcher's store, or JSON of ``kohort group events``.
+    """Read a recording: a journal file of ``kohort watch``, or JSON of ``kohort group events``.
 
-    Raises UsageError with the line of an invalid entry, StorageError for an unreadable store, OSError.
+    Raises UsageError with the line of an invalid entry, StorageError for an unreadable journal file, OSError.
     """
     with path.open("rb") as file:
         is_store = file.read(len(SQLITE)) == SQLITE
@@ -102,7 +102,7 @@ def read_recording(path: Path) -> RecordedSource:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: neither a watcher's store nor lines of JSON") from error
+        raise UsageError(f"{path} is neither a journal file of kohort watch nor JSON") from error
     return RecordedSource(_entries_of(path, text), f"recording {path.name}")
 
 
@@ -121,7 +121,7 @@ def _line(path: Path, number: int, line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
-        raise UsageError(f"{path}: line {number} is no JSON: {line[:SHOWN]!r}") from None
+        raise UsageError(f"{path}: line {number} is not JSON: {line[:SHOWN]!r}") from None
 
 
 def _entry(path: Path, number: int, event: Any) -> JournalEntry:
@@ -131,5 +131,5 @@ def _entry(path: Path, number: int, event: Any) -> JournalEntry:
             about["observed"] = True
         return parse_entry(json.dumps({"schema": SCHEMA, **event.get("entry", {}), **about}).encode())
     except (KeyError, TypeError, AttributeError, ValueError, msgspec.ValidationError) as error:
-        told = "what `kohort group events --output ndjson` writes"
-        raise UsageError(f"{path}: line {number} is not {told}: {error}") from error
+        expected = "an event of `kohort group events --output ndjson`"
+        raise UsageError(f"{path}: line {number} is not {expected}: {error}") from error

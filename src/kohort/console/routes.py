@@ -1,4 +1,4 @@
-"""Requests of the API: path, parameters, body; and routes, which name the data of each view."""
+"""Requests of the console's API, and the routes that answer them."""
 
 from __future__ import annotations
 
@@ -23,40 +23,41 @@ NAME: Final = "{}"
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSpan:
-    """The requested time; ``at_ms``: as known then."""
+class TimeSpan:
+    """The requested time span."""
 
     from_ms: int | None = None
     until_ms: int | None = None
     at_ms: int | None = None
+    """Moment whose state is requested; None: now."""
 
     @property
     def end_ms(self) -> int | None:
-        """None: now."""
+        """The earlier of ``until_ms`` and ``at_ms``; None: now."""
         return min((ms for ms in (self.until_ms, self.at_ms) if ms is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRoute:
-    """A request: parameters, body, clients (None: a recording), user, and the error of an outage."""
-
+class ApiQuery:
     params: Mapping[str, str]
     body: bytes
     clients: WatchClients | None
+    """Clients with the rights of the user; None for a recording."""
     user: str | None
     unreachable: ClusterUnreachable | None = None
+    """Error of the present outage."""
 
     @property
-    def span(self) -> AskedSpan:
-        return AskedSpan(self.number("from"), self.number("until"), self.number("at"))
+    def span(self) -> TimeSpan:
+        return TimeSpan(self.number("from"), self.number("until"), self.number("at"))
 
     def number(self, name: str, default: int | None = None) -> int | None:
-        """Return a number of 0 or more. Raises UsageError for other text."""
+        """Return a whole number of 0 or more. Raises UsageError for other values."""
         text = self.params.get(name)
         if text is None or text == "":
             return default
         if not (text.isascii() and text.isdecimal() and len(text) < 17) or int(text) > MOST_MS:
-            raise UsageError(f"{name}: {text[:40]!r} is no whole number of 0 or more")
+            raise UsageError(f"{name}: expected a whole number of 0 or more, not {text[:40]!r}")
         return int(text)
 
     @property
@@ -64,24 +65,23 @@ class AskedRoute:
         return self.params.get("group") or None
 
     def names(self, name: str) -> list[str]:
-        """Return the names of a list."""
         return [text for text in self.params.get(name, "").split(",") if text]
 
     def with_clients(self) -> WatchClients:
         """Return the clients. Raises Rejected for a recording, ClusterUnreachable during an outage."""
         clients = self.clients_or_none()
         if clients is None:
-            raise Rejected(404, "a recording has no cluster to ask", "kohort console --bootstrap HOST:PORT has one")
+            raise Rejected(404, "a recording has no cluster", "use kohort console --bootstrap HOST:PORT")
         return clients
 
     def clients_or_none(self) -> WatchClients | None:
-        """Return the clients, None for a recording. Raises ClusterUnreachable during an outage."""
+        """Return the clients; None for a recording. Raises ClusterUnreachable during an outage."""
         if self.unreachable is not None:
             raise self.unreachable
         return self.clients
 
-    def told(self, kind: type[Any]) -> Any:
-        """Return the body as a struct. Raises UsageError with the wrong field."""
+    def parse_body(self, kind: type[Any]) -> Any:
+        """Parse the body as a struct. Raises UsageError."""
         try:
             return msgspec.json.decode(self.body or b"{}", type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -93,17 +93,16 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[S]):
-    """Data of a view: path, function of the part that answers, and whether a page in one file carries the answer."""
-
     path: str
     """Such as ``groups/{}/fenced``."""
-    answer: Callable[[S, AskedRoute, Sequence[str]], Any]
-    """Receives the names in the path."""
+    answer: Callable[[S, ApiQuery, Sequence[str]], Any]
+    """Arguments: handler, query, names in the path."""
     method: Literal["GET", "POST"] = "GET"
     exported: bool = False
+    """True if a page exported as one file includes the answer."""
 
     def names_in(self, segments: Sequence[str]) -> list[str] | None:
-        """Return the names in a path; None for another path."""
+        """Return the names in a path; None if the path is not of this route."""
         pattern = self.path.split("/")
         if len(pattern) != len(segments) or not all(p in (NAME, s) for p, s in zip(pattern, segments, strict=True)):
             return None
@@ -111,20 +110,20 @@ class Route(Generic[S]):
 
 
 def segments_of(raw_path: bytes) -> list[str]:
-    """Return the decoded parts of a path: a name may hold a slash. Raises UsageError for invalid UTF-8."""
+    """Split a path and decode its parts, which may contain slashes. Raises UsageError for invalid UTF-8."""
     parts = raw_path.decode("latin-1").strip("/").split("/")
     try:
         return [unquote(part, errors="strict") for part in parts]
     except UnicodeDecodeError as error:
-        raise UsageError("the path is no UTF-8") from error
+        raise UsageError("the path is not UTF-8") from error
 
 
 def params_of(query: bytes) -> dict[str, str]:
-    """Return the parameters of a query. Raises UsageError for an invalid one."""
+    """Parse a query string. Raises UsageError."""
     try:
         pairs = parse_qsl(
             query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
         )
     except ValueError as error:
-        raise UsageError("the query cannot be read") from error
+        raise UsageError("the query string is invalid") from error
     return dict(pairs)

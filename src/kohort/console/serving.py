@@ -1,4 +1,4 @@
-"""The server of a console: uvicorn on a thread and a loop of its own; it ends at once, whatever streams are open."""
+"""Server of a console: uvicorn on its own thread and event loop."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ with needs("console", "the console"):
     import uvicorn
 
 HEADERS: Final = 256 << 10
-"""Bytes of a request before its body: three for each byte of a long name."""
+"""Most bytes of a request head: each byte of a long group name takes three."""
 GRACE_S: Final = 1
 FAREWELL_S: Final = 0.1
-"""For the last event of streams."""
+"""Time for the last event of open streams at the end."""
 END_S: Final = 5.0
 START_S: Final = 10.0
 BACKLOG: Final = 128
@@ -33,7 +33,7 @@ BACKLOG: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class ConsolePlace:
-    """Where a console listens; with a certificate and its key, over TLS."""
+    """Address of a console; with a certificate and its key, over TLS."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -42,20 +42,19 @@ class ConsolePlace:
 
 
 class _Server(uvicorn.Server):
-    """Server without own signal handlers."""
-
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Install no signal handlers: they belong to the command."""
         yield
 
     async def on_tick(self, counter: int) -> bool:
-        """End overdue connections twice a second."""
+        """Close overdue connections twice a second."""
         if counter % 5 == 0:
             cut_overdue(self.server_state.connections, asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Abort connections after a moment."""
+        """Abort all connections after ``FAREWELL_S``, also open streams."""
         if self.server_state.tasks:
             await asyncio.wait(set(self.server_state.tasks), timeout=FAREWELL_S)
         for connection in list(self.server_state.connections):
@@ -67,7 +66,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) -> Iterator[str]:
-    """Serve a console during the block, and yield its address. Raises ConfigError if it cannot listen."""
+    """Serve a console while the block runs; yield its URL. Raises ConfigError if it cannot listen."""
     listening = _listening(place)
     config = uvicorn.Config(
         app,
@@ -76,7 +75,7 @@ def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) 
         lifespan="off",
         loop="asyncio",
         log_config=None,
-        log_level="warning",  # its lines about a start and an end are none of the console's log
+        log_level="warning",  # without uvicorn's lines about start and end
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -91,7 +90,7 @@ def console_served(source: ConsoleSource, app: ConsoleApp, place: ConsolePlace) 
         config.load()
     except (OSError, ValueError) as error:
         listening.close()
-        raise ConfigError(f"the console's certificate cannot be used: {error}") from error
+        raise ConfigError(f"the certificate of the console is invalid: {error}") from error
     running = _Running(_Server(config), app, listening)
     source.begin()
     try:
@@ -114,7 +113,7 @@ class _Running:
     def begin(self) -> None:
         self._thread.start()
         if not self._is_ready.wait(START_S):
-            raise KohortError("the console's server did not start")
+            raise KohortError(f"the server of the console did not start within {START_S:g} s")
 
     def _run(self) -> None:
         asyncio.run(self._serve())
@@ -122,7 +121,7 @@ class _Running:
     async def _serve(self) -> None:
         loop: Any = asyncio.get_running_loop()
         self._loop = loop
-        if self._server.config.is_ssl:  # uvicorn has no option for it, and asyncio waits for a minute
+        if self._server.config.is_ssl:  # uvicorn has no option for this timeout; asyncio's default is a minute
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_S)
         self._app.begin()
         self._is_ready.set()
@@ -138,13 +137,12 @@ class _Running:
 
 def _listening(place: ConsolePlace) -> socket.socket:
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
-    listening = socket.socket(
-        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
-    )  # asyncio sends at once only what says TCP
+    # asyncio sets TCP_NODELAY only on sockets with an explicit protocol
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((place.host, place.port))
-        listening.listen(BACKLOG)  # who comes before the server is up waits
+        listening.listen(BACKLOG)  # early clients wait until the server is up
     except OSError as error:
         listening.close()
         raise ConfigError(f"the console cannot listen on {place.host}:{place.port}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""The seam of the console: where findings come from, live or recorded; and what is asked of either."""
+"""Interface of the console's data sources: a live cluster, a recording, or either one narrowed to a user."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Kind = Literal["live", "recorded"]
 
 @dataclass(frozen=True, slots=True)
 class GroupsKnown:
-    """The groups at a time; ``rebalances`` are those of the last hour, None without a journal.
-
-    ``unseen`` lists gaps of the whole cluster, ``unseen_groups`` the gaps of single groups. A group that is only in
-    ``unseen_groups`` is listed, but not described.
-    """
+    """State of all groups at a time."""
 
     at_ms: int
     groups: Mapping[str, GroupFinding]
     rebalances: Mapping[str, Sequence[RebalanceFinding]] | None = None
+    """Rebalances of the last hour, by group; None without a journal."""
     unseen: Sequence[str] = ()
+    """Gaps of the whole cluster, as sentences."""
     unseen_groups: Mapping[str, str] = field(default_factory=dict)
+    """Gap of each group that was not described, or only in part."""
 
     @property
     def unknown(self) -> dict[str, str]:
+        """Groups that are listed but not described, with the reason."""
         return {group: why for group, why in self.unseen_groups.items() if group not in self.groups}
 
 
@@ -55,45 +55,46 @@ class ReachNews:
 
 @dataclass(frozen=True, slots=True)
 class SourceNews:
-    """Changes since the last sample: changed findings, deleted groups, entries of the journal, groups without a
-    description (with the reason), and reachability."""
+    """Changes since the last sample."""
 
     changed: Sequence[GroupFinding] = ()
     gone: Sequence[str] = ()
+    """Deleted groups."""
     entries: Sequence[JournalEntry] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
+    """Groups without a description, with the reason."""
     reach: ReachNews | None = None
 
 
 class ConsoleSource(Protocol):
-    """State that the console shows, for any thread; requests to a cluster take time.
+    """State that the console shows. Thread-safe; requests to a cluster block.
 
-    ``at_ms``: as known then, None: now. Raises NothingThere for a missing group, ClusterUnreachable for the present of
-    an unreachable cluster.
+    ``at_ms``: moment of the state, None: now. Raises NothingThere for a missing group, ClusterUnreachable for the
+    present state during an outage.
     """
 
     def about(self) -> SourceAbout: ...
 
     def now_ms(self) -> int:
-        """Return the present; of a recording, its end."""
+        """Return the present time, or the end of a recording."""
 
     def known_until_ms(self) -> int:
-        """Return the last moment with known state: now, or the start of an outage."""
+        """Return the last moment with a known state: now, or the start of an outage."""
 
     def unreachable(self) -> ClusterUnreachable | None:
-        """Return the error of the present outage."""
+        """Return the error of the present outage; None without an outage."""
 
     def groups(self, at_ms: int | None) -> GroupsKnown:
-        """Return all groups; live, of the last sample, waiting for the first."""
+        """Return all groups. A live source waits for its first sample."""
 
     def snapshots(self, group: str) -> Sequence[GroupSnapshot]:
-        """Return the kept looks at a group, oldest first."""
+        """Return the last snapshots of a group, oldest first."""
 
     def entries(self, group: str, until_ms: int | None) -> Sequence[JournalEntry]:
-        """Return the entries of a group up to a time, oldest first."""
+        """Return the journal entries of a group up to a time, oldest first."""
 
     def all_rebalances(self, since_ms: int, until_ms: int | None) -> Mapping[str, Sequence[RebalanceFinding]]:
-        """Return the rebalances of all groups opened between two times."""
+        """Return the rebalances that opened between two times, by group."""
 
     def lag_points(self, group: str) -> Sequence[LagPoint]:
         """Return the lag of a group over time, oldest first."""
@@ -102,10 +103,10 @@ class ConsoleSource(Protocol):
         """Return clients of the cluster; None for a recording."""
 
     def sees(self, group: str, topics: Iterable[str] = ()) -> bool:
-        """Return whether the user may DESCRIBE the group and the topics."""
+        """Return True if the user may DESCRIBE the group and the topics."""
 
-    def listen(self, tell: Callable[[SourceNews], object]) -> None:
-        """Call ``tell`` with news, on any thread."""
+    def listen(self, publish: Callable[[SourceNews], object]) -> None:
+        """Call ``publish`` for every change, on any thread."""
 
     def begin(self) -> None: ...
 

@@ -1,6 +1,6 @@
-"""Streams of events (SSE): one for each tab, with a bounded queue of its own; who does not read is told to load anew.
+"""Streams of server-sent events: one per browser tab, each with a bounded queue.
 
-The hub lives on the loop of the server. What is published is made into bytes once, for all.
+A tab that reads too slowly gets a ``resync`` event and reloads. All code here runs on the loop of the server.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from typing import Final
 
 PING_S: Final = 15.0
 MOST_STREAMS: Final = 200
-MOST_WAITING: Final = 64
-MOST_WAITING_BYTES: Final = 1 << 20
-"""Of one stream; beyond that all that waits becomes one ``resync``."""
+MOST_QUEUED: Final = 64
+MOST_QUEUED_BYTES: Final = 1 << 20
+"""Bounds of the queue of one stream; an overflow becomes one ``resync``."""
 MOST_KEPT: Final = 256
 MOST_KEPT_BYTES: Final = 4 << 20
-"""What is kept for those that come back with Last-Event-ID."""
+"""Bounds of sent events that are kept for tabs that reconnect with Last-Event-ID."""
 RETRY_MS: Final = 1_000
 RESYNC: Final = b"id: %d\nevent: resync\ndata: {}\n\n"
 WITHOUT_VALUES: Final = ("reach", "resync")
-"""Events that tell nothing of a group."""
+"""Events without data of groups."""
 GOODBYE: Final = b"event: bye\ndata: {}\n\n"
 
 
 class Event:
-    """An encoded event of one group, or of all (None)."""
+    """An encoded event; ``group``: None for all tabs."""
 
     __slots__ = ("data", "group", "name", "number")
 
-    def __init__(self, number: int, name: str, told: bytes, group: str | None) -> None:
+    def __init__(self, number: int, name: str, data: bytes, group: str | None) -> None:
         self.number, self.group, self.name = number, group, name
-        self.data = b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), told)
+        self.data = b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), data)
 
 
-class Waiting:
-    """Unsent events of one stream. A narrowed one sends no values: its page asks again with the user's rights."""
+class EventQueue:
+    """Unsent events of one stream. A narrowed stream sends no values: its page reloads with the user's rights."""
 
     def __init__(self, group: str | None, *, is_narrowed: bool = False) -> None:
         self.group, self._is_narrowed = group, is_narrowed
-        self._asks_again = False
+        self._resync_queued = False
         self._events: deque[bytes] = deque()
         self._bytes = 0
         self._is_lost = False
@@ -52,17 +52,16 @@ class Waiting:
             return
         data = event.data
         if self._is_narrowed and event.name not in WITHOUT_VALUES:
-            if self._asks_again:
+            if self._resync_queued:
                 return
-            self._asks_again, data = True, RESYNC % event.number
+            self._resync_queued, data = True, RESYNC % event.number
         self._events.append(data)
         self._bytes += len(data)
-        if len(self._events) > MOST_WAITING or self._bytes > MOST_WAITING_BYTES:
-            self.lose(event.number)
+        if len(self._events) > MOST_QUEUED or self._bytes > MOST_QUEUED_BYTES:
+            self.replace_by_resync(event.number)
         self._woken.set()
 
-    def lose(self, number: int) -> None:
-        """Replace the queue by a ``resync``."""
+    def replace_by_resync(self, number: int) -> None:
         self._events.clear()
         self._events.append(RESYNC % number)
         self._bytes, self._is_lost = len(self._events[0]), True
@@ -73,7 +72,7 @@ class Waiting:
         return self._bytes
 
     async def next(self, within_s: float) -> bytes | None:
-        """Return the queued bytes; None after ``within_s``."""
+        """Return all queued events; None if none arrives within ``within_s``."""
         if not self._events:
             self._woken.clear()
             try:
@@ -82,7 +81,7 @@ class Waiting:
                 return None
         data = b"".join(self._events)
         self._events.clear()
-        self._bytes, self._is_lost, self._asks_again = 0, False, False
+        self._bytes, self._is_lost, self._resync_queued = 0, False, False
         return data
 
     def wake(self) -> None:
@@ -91,81 +90,80 @@ class Waiting:
 
 class Hub:
     def __init__(self) -> None:
-        self._streams: set[Waiting] = set()
-        self._wanted: Counter[str] = Counter()
-        """How many streams there are of each group."""
+        self._streams: set[EventQueue] = set()
+        self._streams_of_group: Counter[str] = Counter()
         self._kept: deque[Event] = deque()
         self._kept_bytes = 0
         self._number = 0
         self._ending = False
 
-    def open(self, group: str | None, *, is_narrowed: bool = False) -> Waiting | None:
-        """Open a stream; None at the limit."""
+    def open(self, group: str | None, *, is_narrowed: bool = False) -> EventQueue | None:
+        """Open a stream; return None at the limit of streams."""
         if len(self._streams) >= MOST_STREAMS:
             return None
-        mine = Waiting(group, is_narrowed=is_narrowed)
-        self._streams.add(mine)
+        queue = EventQueue(group, is_narrowed=is_narrowed)
+        self._streams.add(queue)
         if group is not None:
-            self._wanted[group] += 1
-        return mine
+            self._streams_of_group[group] += 1
+        return queue
 
-    def close(self, mine: Waiting) -> None:
-        if mine in self._streams:
-            self._streams.discard(mine)
-            if mine.group is not None:
-                self._wanted -= Counter({mine.group: 1})
+    def close(self, queue: EventQueue) -> None:
+        if queue in self._streams:
+            self._streams.discard(queue)
+            if queue.group is not None:
+                self._streams_of_group -= Counter({queue.group: 1})
 
     @property
-    def waiting_bytes(self) -> int:
-        return sum(one.size for one in self._streams)
+    def queued_bytes(self) -> int:
+        return sum(queue.size for queue in self._streams)
 
-    def publish(self, name: str, told: bytes, group: str | None = None) -> None:
-        """Send an event, whose data is JSON, to all streams, or to those of a group."""
+    def publish(self, name: str, data: bytes, group: str | None = None) -> None:
+        """Send an event with JSON ``data`` to all streams, or to the streams of one group."""
         self._number += 1
-        event = Event(self._number, name, told, group)
+        event = Event(self._number, name, data, group)
         self._kept.append(event)
         self._kept_bytes += len(event.data)
         while len(self._kept) > MOST_KEPT or self._kept_bytes > MOST_KEPT_BYTES:
             self._kept_bytes -= len(self._kept.popleft().data)
-        for one in self._streams:
-            one.add(event)
+        for queue in self._streams:
+            queue.add(event)
 
     def end(self) -> None:
         self._ending = True
-        for one in self._streams:
-            one.wake()
+        for queue in self._streams:
+            queue.wake()
 
-    def wants(self, group: str) -> bool:
-        """Tell whether a stream shows a group, for any thread."""
-        return group in self._wanted
+    def has_stream_of(self, group: str) -> bool:
+        """Return True if a tab shows the group. Thread-safe."""
+        return group in self._streams_of_group
 
     async def stream(
-        self, mine: Waiting, last_id: str | None, first: Callable[[], Awaitable[bytes]] | None = None
+        self, queue: EventQueue, last_id: str | None, first: Callable[[], Awaitable[bytes]] | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the events of a stream until its client or the hub ends. ``first`` returns the first events."""
+        """Yield the events of a stream until its client or the hub closes; ``first`` returns the first events."""
         try:
-            self._resume(mine, last_id)
+            self._resume(queue, last_id)
             yield b"retry: %d\n\n" % RETRY_MS
-            if first is not None and (told := await first()):
-                yield told
+            if first is not None and (events := await first()):
+                yield events
             while not self._ending:
-                data = await mine.next(PING_S)
+                data = await queue.next(PING_S)
                 if data is None:
                     yield b": ping\n\n"
                 elif data:
                     yield data
             yield GOODBYE
         finally:
-            self.close(mine)
+            self.close(queue)
 
-    def _resume(self, mine: Waiting, last_id: str | None) -> None:
-        """Send the events since the last one of the tab; ``resync`` if they are dropped."""
+    def _resume(self, queue: EventQueue, last_id: str | None) -> None:
+        """Queue the events after ``last_id``, or a ``resync`` if they are no longer kept."""
         if last_id is None or not (last_id.isascii() and last_id.isdecimal() and len(last_id) < 19):
             return
         last = int(last_id)
         missed = [event for event in self._kept if event.number > last]
         if last > self._number or self._number - last != len(missed):
-            mine.lose(self._number)
+            queue.replace_by_resync(self._number)
             return
         for event in missed:
-            mine.add(event)
+            queue.add(event)

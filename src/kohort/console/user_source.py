@@ -1,7 +1,6 @@
-"""The console as one user of the cluster sees it: groups and topics that the user may DESCRIBE, and no other.
+"""A source narrowed to one user of the cluster: only groups and topics that the user may DESCRIBE.
 
-The cluster decides: each group is described with the user's own clients, and topics are those of the user's own
-metadata. A sample is then narrowed to what the user's own sample would hold.
+The cluster decides: the user's own clients describe each group and list the topics. Samples are narrowed to the result.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ if TYPE_CHECKING:
     from kohort.watch.opening import WatchClients
 
 RIGHTS_S: Final = 10.0
-"""A right that is taken away holds for so long."""
+"""Time for which a right is cached, also after its removal."""
 MOST_NAMES: Final = 20_000
-"""Groups whose rights are kept; beyond that all are asked for again."""
+"""Bound on groups with cached rights."""
 HIDDEN: Final = REASONS[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
 class UserRights:
-    """Groups and topics with the right DESCRIBE of a user, for any thread."""
+    """Groups and topics that a user may DESCRIBE, cached. Thread-safe."""
 
     def __init__(self, clients: WatchClients, clock: Callable[[], float]) -> None:
         self._clients, self._clock = clients, clock
         self._groups: dict[str, tuple[float, bool]] = {}
         self._topics: tuple[float, frozenset[str]] | None = None
         self._lock = threading.Lock()
-        """Requests side by side ask the cluster once."""
+        """Held during a query, so that parallel requests query the cluster only once."""
 
     def groups(self, names: Collection[str]) -> set[str]:
         with self._lock:
@@ -72,7 +71,7 @@ class UserRights:
 
 
 def is_allowed(error: KohortError | None) -> bool:
-    """Tell whether an answer about a group proves the right to describe it: a description, or "no such group"."""
+    """Return True if the result of a describe proves the right: a description, or GROUP_ID_NOT_FOUND."""
     return error is None or (isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -93,7 +92,7 @@ class UserSource:
         return self._source.known_until_ms()
 
     def unreachable(self) -> ClusterUnreachable | None:
-        """Return the error of an outage without names of groups, as no right can be checked."""
+        """Return the error of an outage, without group names: their rights cannot be checked."""
         lost = self._source.unreachable()
         return None if lost is None else lost.without_groups()
 
@@ -112,7 +111,7 @@ class UserSource:
         topics = self._rights.topics()
         told = known.rebalances
         found = {name: one for name, one in known.groups.items() if name in seen}
-        if at_ms is None:  # the journal tells no offsets
+        if at_ms is None:  # groups of a past time have no offsets
             narrow = {name: self._narrowed(one, topics, told) for name, one in found.items()}
             found = {name: one for name, one in narrow.items() if one is not None}
         return GroupsKnown(
@@ -130,12 +129,9 @@ class UserSource:
         return self._rights.groups(names)
 
     def _narrowed(
-        self,
-        found: GroupFinding,
-        topics: frozenset[str],
-        rebalances: Mapping[str, Sequence[RebalanceFinding]] | None,
+        self, found: GroupFinding, topics: frozenset[str], rebalances: Mapping[str, Sequence[RebalanceFinding]] | None
     ) -> GroupFinding | None:
-        """Return a finding from the user's topics alone; None for a deleted group."""
+        """Return the finding of the user's topics alone; None for a deleted group."""
         if all(one.topic in topics for one in found.partitions):
             return found
         looks = [narrowed(look, topics) for look in self._source.snapshots(found.group)]

@@ -1,4 +1,4 @@
-"""Views of the console: the routes of all parts, over one source."""
+"""All routes of the API, over one source."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from kohort.console.answers import ANSWERS, ConsoleAnswers
-from kohort.console.asked_of_cluster import CLUSTER, ChangesAtCluster
 from kohort.console.changes import CHANGES, Changes
+from kohort.console.cluster_queries import CLUSTER_ROUTES, ClusterQueries
 from kohort.console.guard import Rejected
-from kohort.console.routes import AskedRoute, Route
+from kohort.console.routes import ApiQuery, Route
 from kohort.console.sources import ConsoleSource
 from kohort.verbs.refusals import NothingThere
 
-ROUTES: Final[tuple[Route[Any], ...]] = (*ANSWERS, *CLUSTER, *CHANGES)
+ROUTES: Final[tuple[Route[Any], ...]] = (*ANSWERS, *CLUSTER_ROUTES, *CHANGES)
 
 
 class ConsoleView:
-    """A source with its answers and routes."""
+    """The API over one source, with the rights of one user or of the console."""
 
     def __init__(
         self,
@@ -26,26 +26,26 @@ class ConsoleView:
         pipelines: Sequence[Path] = (),
         changes: Changes | None = None,
         *,
-        is_whole: bool = True,
+        full_rights: bool = True,
     ) -> None:
-        """``changes``: None if not allowed; ``is_whole``: False for the rights of one user."""
-        self.source, self.is_whole = source, is_whole
+        """``changes``: None if changes are not allowed; ``full_rights``: False for the rights of one user."""
+        self.source, self.full_rights = source, full_rights
         self.answers = ConsoleAnswers(source)
-        self._cluster = ChangesAtCluster(source, pipelines, is_whole=is_whole)
+        self._queries = ClusterQueries(source, pipelines, full_rights=full_rights)
         self._changes = changes
 
     def routes(self) -> Iterator[tuple[Route[Any], Any]]:
-        """Yield each route with the part that answers it."""
+        """Yield each route with its handler."""
         yield from ((route, self.answers) for route in ANSWERS)
-        yield from ((route, self._cluster) for route in CLUSTER)
+        yield from ((route, self._queries) for route in CLUSTER_ROUTES)
         yield from ((route, self._changes) for route in CHANGES)
 
-    def answer(self, method: str, segments: Sequence[str], asked: AskedRoute) -> Any:
-        """Return the answer at a path. Raises NothingThere, or Rejected for another method."""
-        for route, part in self.routes():
+    def answer(self, method: str, segments: Sequence[str], query: ApiQuery) -> Any:
+        """Return the answer for a path. Raises NothingThere; Rejected for a wrong method."""
+        for route, handler in self.routes():
             names = route.names_in(segments)
             if names is not None:
                 if route.method != method:
-                    raise Rejected(405, f"{method} is not for this", f"use {route.method}")
-                return route.answer(part, asked, names)
-        raise NothingThere("nothing is at that address")
+                    raise Rejected(405, f"this address does not allow {method}", f"use {route.method}")
+                return route.answer(handler, query, names)
+        raise NothingThere("this address does not exist")

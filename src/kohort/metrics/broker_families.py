@@ -21,42 +21,6 @@ from kohort.telemetry.report import ClientReport
 from kohort.version import VERSION
 from kohort.wire.apis import APIS
 
-
-@dataclass(frozen=True, slots=True)
-class WatchedCluster:
-    """Counts of ``--watch``, which follows another cluster, since its start."""
-
-    address: str
-    is_up: bool = False
-    """True once the watcher has read up to the log ends at its start."""
-    until_ms: int | None = None
-    """Time of the last sample; None before the first."""
-    groups: int = 0
-    partitions: int = 0
-    records: int = 0
-    left_out: int = 0
-    unread: int = 0
-    failures: int = 0
-    rebalances: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Number of rebalances by (group, cause)."""
-
-
-def add_watched(page: Page, watched: WatchedCluster) -> None:
-    where = watched.address
-    page.add("kohort_watch_up", int(watched.is_up), where)
-    page.add(
-        "kohort_watch_until_timestamp_seconds", None if watched.until_ms is None else watched.until_ms / 1000, where
-    )
-    page.add("kohort_watch_groups", watched.groups, where)
-    page.add("kohort_watch_partitions", watched.partitions, where)
-    page.add("kohort_watch_records_total", watched.records, where)
-    page.add("kohort_watch_left_out_records_total", watched.left_out, where)
-    page.add("kohort_watch_unread_records_total", watched.unread, where)
-    page.add("kohort_watch_failures_total", watched.failures, where)
-    for (group, cause), count in sorted(watched.rebalances.items()):
-        page.add("kohort_watch_rebalances_total", count, where, group, cause)
-
-
 NO_LIMIT = -1
 ARRIVING, UNREAD = "requests that arrive (queued.max.request.bytes)", "unread answers (queued.max.request.bytes)"
 GROUPS, CONNECTIONS = "groups (group.coordinator.max.bytes)", "connections (max.connections)"
@@ -110,7 +74,6 @@ class ProcessCopy:
     size_bytes: int = 0
     flushes: Durations | None = None
     loop_lag: Durations | None = None
-    watched: WatchedCluster | None = None
 
 
 def copy_counters(broker: Broker, failed_handshakes: int) -> BrokerCopy:

@@ -5,10 +5,9 @@ page.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final
 
 from kohort.aio.serving.cluster_server import ClusterServer
@@ -17,7 +16,6 @@ from kohort.aio.serving.server import Server
 from kohort.aio.system import wall_ms
 from kohort.config.broker import BrokerConfig
 from kohort.errors import KohortError
-from kohort.metrics.broker_families import WatchedCluster
 from kohort.metrics.exposition import Pauses, check_extra, render_page
 from kohort.metrics.families import PageOptions, build_page, parse_metric_sets
 from kohort.metrics.group_families import GroupViews
@@ -33,16 +31,11 @@ VIEWS_AT_ONCE: Final = 5
 
 
 @contextmanager
-def serve_broker_metrics(
-    server: Server | ClusterServer,
-    config: BrokerConfig,
-    listen: str,
-    watched: Callable[[], WatchedCluster] | None = None,
-) -> Iterator[str]:
+def serve_broker_metrics(server: Server | ClusterServer, config: BrokerConfig, listen: str) -> Iterator[str]:
     """Serve a broker's metrics at ``listen`` (HOST:PORT) while the block runs; yield the URL.
 
-    Call it on the broker's event loop. ``watched`` returns the counts of another cluster that ``--watch`` follows.
-    Raises ConfigError if the address is unusable, MissingExtra without prometheus-client.
+    Call it on the broker's event loop. Raises ConfigError if the address is unusable, MissingExtra without
+    prometheus-client.
     """
     address = parse_page_address(listen, "--metrics", allow_anyone=config.metrics_allow_anyone)
     check_extra()
@@ -53,7 +46,7 @@ def serve_broker_metrics(
         most_series=config.metrics_max_series,
     )
     try:
-        pages = Pages(BrokerPages(state, loop, options, watched).make)
+        pages = Pages(BrokerPages(state, loop, options).make)
         with serving(pages, address, any_host=config.metrics_allow_anyone) as url:
             yield url
     finally:
@@ -63,14 +56,7 @@ def serve_broker_metrics(
 class BrokerPages:
     """Pages of a broker, built on another thread than the broker's event loop."""
 
-    def __init__(
-        self,
-        state: LocalBrokers,
-        loop: asyncio.AbstractEventLoop,
-        options: PageOptions,
-        watched: Callable[[], WatchedCluster] | None = None,
-    ) -> None:
-        self._watched = watched
+    def __init__(self, state: LocalBrokers, loop: asyncio.AbstractEventLoop, options: PageOptions) -> None:
         self._state = state
         self._loop = loop
         self._options = options
@@ -107,7 +93,7 @@ class BrokerPages:
             self._options,
             rebalances=self._counts,
             brokers=tuple(state.brokers),
-            process=replace(state.process, watched=None if self._watched is None else self._watched()),
+            process=state.process,
         )
         for page in self._pauses.between(pieces):
             made = page

@@ -1,7 +1,7 @@
 """All metrics that a page can contain: name, kind, labels, help text.
 
-The sets ``kafka_exporter`` and ``jmx`` have the names that dashboards of other exporters use. The sets ``groups``,
-``broker`` and ``watch`` are kohort's own. ``docs/guides/metrics.md`` has the same table; a test compares them.
+The sets ``kafka_exporter`` and ``jmx`` have the names that dashboards of other exporters use. The sets ``groups``
+and ``broker`` are kohort's own. ``docs/guides/metrics.md`` has the same table; a test compares them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple, cast
 
 Kind = Literal["gauge", "counter", "histogram", "unknown"]
-MetricSet = Literal["kafka_exporter", "jmx", "groups", "broker", "watch"]
+MetricSet = Literal["kafka_exporter", "jmx", "groups", "broker"]
 
 OTHER_EXPORTERS: Final[tuple[MetricSet, ...]] = ("kafka_exporter", "jmx")
 """Sets that ``kohort.metrics.compat`` and ``--metrics-compat`` can switch off."""
@@ -100,18 +100,6 @@ broker counter:
   kohort_log_bytes_compacted_total  Bytes freed by compaction.
 broker histogram:
   kohort_log_flush_duration_seconds  Duration of flushes to the disk.
-watch gauge: watched
-  kohort_watch_up  1 while `--watch` follows the cluster and its backlog is read; else 0.
-  kohort_watch_until_timestamp_seconds  Time of the last sample of the watched cluster.
-  kohort_watch_groups  Groups of the watched cluster in memory.
-  kohort_watch_partitions  Partitions of the watched cluster with a commit in memory.
-watch counter: watched
-  kohort_watch_records_total  Records read from `__consumer_offsets`.
-  kohort_watch_left_out_records_total  Skipped records: groups and partitions beyond the limits.
-  kohort_watch_unread_records_total  Skipped records of an unknown kind.
-  kohort_watch_failures_total  Failures after which watching started again.
-watch counter: watched group cause
-  kohort_watch_rebalances_total  Rebalances of the watched cluster, by inferred cause.
 jmx unknown: node protocol
   kafka_server_group_coordinator_metrics_group_count  Groups, by protocol.
 jmx unknown: node state

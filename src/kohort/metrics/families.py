@@ -10,7 +10,7 @@ from typing import Final
 
 from kohort.errors import ConfigError
 from kohort.metrics import broker_families, group_families
-from kohort.metrics.broker_families import BrokerCopy, ProcessCopy, add_watched
+from kohort.metrics.broker_families import BrokerCopy, ProcessCopy
 from kohort.metrics.catalogue import OTHER_EXPORTERS, MetricSet
 from kohort.metrics.cluster import ClusterSnapshot, add_cluster, add_committed, add_topic_partitions, partition_counts
 from kohort.metrics.group_families import GroupView
@@ -54,8 +54,6 @@ def build_page(
     if process is not None:
         broker_families.add_process(page, process)
     broker_families.add_brokers(page, brokers, cluster.cluster_id)
-    if process is not None and process.watched is not None:
-        add_watched(page, process.watched)
     if "jmx" in options.sets:
         broker_families.add_jmx(page, brokers)
     yield page

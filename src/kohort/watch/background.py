@@ -1,6 +1,6 @@
 """Watcher on its own thread, beside a broker or in any program.
 
-After a failure it logs the error, at most once an hour per kind, and continues from its file. Metrics are in ``view``.
+After a failure it logs the error, at most once an hour per kind, and continues from its file.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,6 @@ from kohort.coordinator.journal import JournalEntry
 from kohort.errors import ApiError, KohortError
 from kohort.insight.findings.model import RebalanceFinding
 from kohort.insight.findings.rebalances import find_rebalances
-from kohort.metrics.broker_families import WatchedCluster
 from kohort.watch.opening import OpenWatcher, WatchClients, WatchSettings, opened_watcher
 from kohort.watch.watcher import GroupWatcher
 
@@ -98,8 +97,19 @@ AT_ONCE: Final = {"max.poll.records": 500}
 UNHEARD_MS: Final = 60_000
 """Silence after which a cluster counts as unwatched."""
 BREATH_S: Final = 0.002
-COUNTED_MOST: Final = 20_000
-"""Counted pairs of group and cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchState:
+    """State of a background watcher. Counts are since it began."""
+
+    is_up: bool = False
+    """True once the watcher has read to the ends that it found at its start."""
+    until_ms: int | None = None
+    """Time of the last sample; None before the first."""
+    groups: int = 0
+    records: int = 0
+    failures: int = 0
 
 
 class BackgroundWatch:
@@ -118,15 +128,15 @@ class BackgroundWatch:
         self._settings = settings or WatchSettings()
         self._tell, self._told = tell, told
         self._ending = threading.Event()
-        self._counts: Counter[tuple[str, str]] = Counter()
-        self._before = (0, 0, 0)
-        """Records, left-out and unread ones, of failed watchers."""
+        self._records_before = 0
+        """Records that failed watchers read."""
+        self._address = address
         self._silent_until: dict[str, float] = {}
-        self._view = WatchedCluster(address)
+        self._view = WatchState()
         self._thread = threading.Thread(target=self._run, name="kohort-watch", daemon=True)
 
     @property
-    def view(self) -> WatchedCluster:
+    def view(self) -> WatchState:
         """Present state, for any thread."""
         return self._view
 
@@ -163,7 +173,7 @@ class BackgroundWatch:
                 new = watcher.step(STEP_MS)
                 if was_there or not is_first:
                     for this in news.of(new):
-                        self._count(this)
+                        self._told(this)
                 for note in watcher.notes:
                     self._tell(note)
                 watcher.notes.clear()
@@ -171,29 +181,17 @@ class BackgroundWatch:
                 time.sleep(BREATH_S)
                 yield
         finally:
-            view = self._view = replace(self._view, is_up=False)
-            self._before = view.records, view.left_out, view.unread
+            self._view = replace(self._view, is_up=False)
+            self._records_before = self._view.records
 
     def _look(self, watcher: GroupWatcher) -> None:
-        records, left_out, unread = self._before
-        groups, partitions = watcher.groups.sizes
         self._view = replace(
             self._view,
             is_up=watcher.is_caught_up and time.time_ns() // 1_000_000 - watcher.heard_ms < UNHEARD_MS,
             until_ms=watcher.heard_ms,
-            groups=groups,
-            partitions=partitions,
-            records=records + watcher.records,
-            left_out=left_out + watcher.groups.left_out,
-            unread=unread + watcher.groups.unread,
-            rebalances=dict(self._counts),
+            groups=watcher.groups.sizes[0],
+            records=self._records_before + watcher.records,
         )
-
-    def _count(self, this: RebalanceFinding) -> None:
-        place = this.group, this.cause
-        if place in self._counts or len(self._counts) < COUNTED_MOST:
-            self._counts[place] += 1
-        self._told(this)
 
     def _failed(self, error: KohortError, wait_s: float) -> None:
         self._view = replace(self._view, is_up=False, failures=self._view.failures + 1)
@@ -202,7 +200,7 @@ class BackgroundWatch:
         if now_s < self._silent_until.get(kind, now_s):
             return
         self._silent_until[kind] = now_s + TOLD_AGAIN_S
-        self._tell(f"{self._view.address} cannot be watched: {error}; it is tried again, in {wait_s:g} s and later")
+        self._tell(f"{self._address} cannot be watched: {error}; it is tried again, in {wait_s:g} s and later")
 
 
 @contextmanager

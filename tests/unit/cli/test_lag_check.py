@@ -1,4 +1,3 @@
-"""What ``kohort group describe --fail-above`` lets pass."""
 
 from __future__ import annotations
 
@@ -7,16 +6,16 @@ from kohort.insight.findings.groups import find_group
 from support.machines.group_looks import look, member, part
 
 
-def test_a_partition_of_which_nothing_is_known_does_not_pass():
+def test_partition_with_unknown_lag_fails_check_of_fail_above():
     found = find_group([look(0, [member("a", 0, 1)], [part(0, 9, 9), part(1, None, 1_000_000)])])
 
     assert (found.lag, found.lag_unknown, found.health) == (0, 1, None)
     assert found.sentence.endswith("nothing was ever committed for t-1; of the rest nothing waits.")
     for limit in (LagLimit(records=1_000), LagLimit(waited_ms=60_000)):
-        assert "cannot be told (nothing is known of 1 of its partitions)" in str(lag_above(found, limit))
+        assert "is unknown (unknown for 1 of its partitions)" in str(lag_above(found, limit))
 
 
-def test_a_group_with_nothing_to_read_passes():
+def test_group_without_records_passes_check_of_fail_above():
     found = find_group([look(0, [member("a", 0)], [part(0, None, 0)])])
 
     assert lag_above(found, LagLimit(0, 0)) is None

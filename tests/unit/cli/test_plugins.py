@@ -50,7 +50,7 @@ def test_installed_command_runs_with_its_options_and_is_listed_with_its_package(
         ("absent", "import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("raising", "raise RuntimeError('wrong release')", "RuntimeError: wrong release"),
         ("nothing", "", "AttributeError: module 'plugin_nothing' has no attribute 'command'"),
-        ("number", "command = 7", "plugin_number:command is no command of click"),
+        ("number", "command = 7", "plugin_number:command is not a click command"),
     ],
 )
 def test_broken_command_fails_with_one_line_and_leaves_help_intact(install, name, source, reason):

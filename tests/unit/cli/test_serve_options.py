@@ -1,5 +1,3 @@
-"""What ``kohort serve`` makes of its options."""
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +8,7 @@ from kohort.config.listeners import listeners_of
 from kohort.errors import ConfigError
 
 
-def test_what_has_no_effect_is_told_wherever_it_was_given(caplog, tmp_path):
+def test_options_without_effect_are_logged_with_their_source(caplog, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("num.io.threads=3\n")
     given = ("log.preallocate=true", "replica.lag.time.max.ms=5", "transaction.state.log.replication.factor=1")
@@ -18,8 +16,8 @@ def test_what_has_no_effect_is_told_wherever_it_was_given(caplog, tmp_path):
     config, _ = configure(None, (), given, Path(file), memory=False)
 
     assert [record.getMessage() for record in caplog.records] == [
-        f"{file}: passed over, without meaning here: num.io.threads",
-        "--set: passed over, without meaning here: log.preallocate, replica.lag.time.max.ms",
+        f"{file}: ignored options without effect: num.io.threads",
+        "--set: ignored options without effect: log.preallocate, replica.lag.time.max.ms",
     ]
     assert (config.log_preallocate, config.transaction_state_log_replication_factor) == (True, 1)
 
@@ -29,22 +27,22 @@ def listening(*listen: str, settings: Sequence[str] = ()) -> list[str]:
     return [str(listener) for listener in listeners_of(config)]
 
 
-def test_several_listeners_are_given_by_name_and_of_one_name_the_last_holds():
+def test_last_listener_of_a_name_wins():
     assert listening() == ["PLAINTEXT://127.0.0.1:9092"]
     assert listening("127.0.0.1:1") == ["PLAINTEXT://127.0.0.1:1"]
     assert listening("SSL://h:1", "127.0.0.1:2") == ["SSL://h:1", "PLAINTEXT://127.0.0.1:2"]
     assert listening("h:1", "g:2") == ["PLAINTEXT://g:2"]
 
 
-def test_what_is_set_wins_over_listen():
+def test_set_option_wins_over_listen():
     assert listening("SSL://h:1", settings=["listeners=127.0.0.1:3"]) == ["PLAINTEXT://127.0.0.1:3"]
     assert listening("h:1", settings=["listeners=SSL://h:3"]) == ["SSL://h:3"]
     assert listening("h:1", settings=["port=4"]) == ["PLAINTEXT://h:4"]
-    with pytest.raises(ConfigError, match="--set port=4: the broker listens on SSL://h:1; change that"):
+    with pytest.raises(ConfigError, match="--set port=4 has no effect: listeners=SSL://h:1 wins; change listeners"):
         listening("SSL://h:1", settings=["port=4"])
 
 
-def test_listeners_that_cannot_be_are_an_error_before_anything_starts():
+def test_listener_without_protocol_or_name_is_rejected_at_start():
     with pytest.raises(ConfigError, match="has no protocol for INNER"):
         listening("INNER://h:1")
     with pytest.raises(ConfigError, match="unknown listener OUTER; the listeners are PLAINTEXT"):
@@ -54,7 +52,7 @@ def test_listeners_that_cannot_be_are_an_error_before_anything_starts():
 SCRAM = "kohort.add.scram=SCRAM-SHA-512=[name=alice,password=planted]\nSCRAM-SHA-256=[name=bob,password=planted]"
 
 
-def test_the_mechanisms_of_the_first_users_are_offered_unless_others_are_said():
+def test_add_scram_enables_mechanisms_of_its_users_by_default():
     def offered(*settings: str) -> list[str]:
         config, _ = configure(None, ["SASL_PLAINTEXT://127.0.0.1:0"], settings, None, memory=False)
         assert "planted" not in repr(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -107,7 +108,7 @@ def compare(
     kohort sim compare --members 3,30,300 --seeds 0..3 --plot all.svg
     kohort sim compare --changes "joins,is cut off" --output json
     """
-    from kohort.cli.terminal.show import print_json
+    from kohort.cli.terminal.show import escaped
     from kohort_lab.sim.generations.comparison import Comparison, costs, rows_of
 
     if plot is not None and plot.suffix not in {".svg", ".html"}:
@@ -123,7 +124,8 @@ def compare(
     if plot is not None:
         plot.write_text(_figure(rows, changes, plot), encoding="utf-8")
     if output == "json":
-        print_json("sim-compare", {"seeds": seeds, "rows": [asdict(row) for row in rows]})
+        result = {"schema": "kohort/v1/sim-compare", "seeds": seeds, "rows": [asdict(row) for row in rows]}
+        click.echo(escaped(json.dumps(result, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False)))
     else:
         _print(comparison, rows)
 

@@ -122,16 +122,16 @@ def story(seed: int, html: str | None, listen: str | None, world: str) -> None:
 
 
 def _show_in_console(seed: int, world: str, listen: str) -> None:
-    from kohort.cli.serve.console import ConsoleWanted, needs_console, serve_console
+    from kohort.cli.serve.console import ConsoleFlags, require_console, serve_console
 
-    needs_console()
+    require_console()
     from kohort.console.recorded import RecordedSource
     from kohort_lab.sim.recorded_runs import journal_of_seed
 
     verdict, entries = journal_of_seed(world, seed)
     click.echo(f"seed {seed} {'passed' if verdict.passed else 'failed'}", err=True)
     source = RecordedSource(entries, f"simulated seed {seed}, world {world}")
-    serve_console(source, ConsoleWanted(), (listen, "--console"), None)
+    serve_console(source, ConsoleFlags(), (listen, "--console"), None)
 
 
 @sim.command()

@@ -164,12 +164,12 @@ def done(**_: Any) -> None:
 @contextmanager
 def reaching_nobody() -> Iterator[None]:
     """Have clients that commands make refused while the block runs."""
-    before = ClusterAccess._made
-    ClusterAccess._made = unreachable  # type: ignore[assignment, method-assign]
+    before = ClusterAccess._client
+    ClusterAccess._client = unreachable  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:
-        ClusterAccess._made = before  # type: ignore[method-assign]
+        ClusterAccess._client = before  # type: ignore[method-assign]
 
 
 @contextmanager

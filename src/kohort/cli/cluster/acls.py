@@ -1,4 +1,4 @@
-"""``kohort acls``: who may do what, in the words of Kafka's own tool."""
+"""``kohort acls``: list, add and remove ACLs, with the options of Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ PRODUCES: Final = ("write", "describe", "create")
 CONSUMES: Final = ("read", "describe")
 
 Resource = tuple[str, str]
-"""A type, and a name."""
+"""Type and name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """ACLs or parts of ACLs that a command names."""
+class AclOptions:
+    """Options of a command, which describe ACLs or parts of them."""
 
     resources: tuple[Resource, ...]
     pattern: str | None
@@ -56,18 +56,18 @@ class Chosen:
     idempotent: bool
 
     def names(self, kind: str) -> list[str]:
-        return [name for of, name in self.resources if of == kind]
+        return [name for resource_type, name in self.resources if resource_type == kind]
 
     def rights(self) -> list[tuple[Resource, str]]:
         """Return pairs of resource and operation. Raises UsageError."""
         if not (self.produces or self.consumes):
             if self.idempotent:
-                raise click.UsageError("--idempotent goes with --producer")
+                raise click.UsageError("--idempotent needs --producer")
             if not self.resources:
-                raise click.UsageError("say of what: --topic, --group, --cluster, --transactional-id")
+                raise click.UsageError("expected a resource: --topic, --group, --cluster or --transactional-id")
             return [(resource, operation) for resource in self.resources for operation in self.operations or ("all",)]
         if self.operations:
-            raise click.UsageError("--producer and --consumer say which operations: leave --operation out")
+            raise click.UsageError("--operation cannot be combined with --producer or --consumer")
         if not self.names("topic"):
             raise click.UsageError("--producer and --consumer need a --topic")
         if self.consumes and not self.names("group"):
@@ -84,23 +84,23 @@ class Chosen:
         return list(dict.fromkeys(found))
 
     def bindings(self) -> list[AclBinding]:
-        """Return the named ACLs. Raises UsageError."""
+        """Return the described ACLs. Raises UsageError."""
         from kohort.client.admin.acls import AclBinding
 
         if not self.allowed and not self.denied:
-            raise click.UsageError("say for whom: --allow-principal User:NAME, or --deny-principal")
+            raise click.UsageError("expected a principal: --allow-principal User:NAME, or --deny-principal")
         rights = self.rights()
         sides = [("allow", self.allowed, self.allow_hosts), ("deny", self.denied, self.deny_hosts)]
         return [
-            AclBinding(kind, name, who, operation, permission, host, self._pattern_of(kind))
+            AclBinding(kind, name, principal, operation, permission, host, self._pattern_of(kind))
             for permission, principals, hosts in sides
-            for who in principals
+            for principal in principals
             for host in hosts or (ANYONE,)
             for (kind, name), operation in rights
         ]
 
     def filters(self) -> list[AclBindingFilter]:
-        """Return filters of the named ACLs; a part that is missing matches anything."""
+        """Return filters for the described ACLs; a missing part matches anything."""
         from kohort.client.admin.acls import AclBindingFilter
 
         if self.produces or self.consumes:
@@ -109,9 +109,9 @@ class Chosen:
         sides += [("allow", self.allowed, self.allow_hosts)] if self.allowed else []
         sides += [("deny", self.denied, self.deny_hosts)] if self.denied else []
         return [
-            AclBindingFilter(kind, name, who, operation, permission, host, self._pattern_of(kind))
+            AclBindingFilter(kind, name, principal, operation, permission, host, self._pattern_of(kind))
             for permission, principals, hosts in sides or [("any", (None,), self.allow_hosts)]
-            for who in principals
+            for principal in principals
             for host in hosts or (None,)
             for kind, name in self.resources
             for operation in self.operations or ("any",)
@@ -122,47 +122,54 @@ class Chosen:
 
 
 def acl_options(command: F) -> F:
-    """Give a command the options of ACLs, as the argument ``chosen``."""
+    """Add the options of ACLs to a command, as the argument ``described``."""
 
     @wraps(command)
-    def with_chosen(*args: Any, **options: Any) -> Any:
-        return command(*args, chosen=_chosen(options), **options)
+    def with_acl_options(*args: Any, **options: Any) -> Any:
+        return command(*args, described=_acl_options(options), **options)
 
-    return with_options(*_RESOURCES, *_OPTIONS)(with_chosen)  # type: ignore[return-value]
+    return with_options(*_RESOURCES, *_OPTIONS)(with_acl_options)  # type: ignore[return-value]
 
 
 _RESOURCES: Final = (
-    click.option("--topic", "topics", metavar="NAME", multiple=True, shell_complete=complete_topics, help="Topics."),
-    click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="Groups."),
-    click.option("--cluster", "on_cluster", is_flag=True, help="The cluster itself."),
-    click.option("--transactional-id", "transactional_ids", metavar="NAME", multiple=True, help="Transactional ids."),
-)
+    click.option(
+        "--topic", "topics", metavar="NAME", multiple=True, shell_complete=complete_topics,
+        help="Topic; may be repeated, as the other resources.",
+    ),
+    click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="Group."),
+    click.option("--cluster", "on_cluster", is_flag=True, help="The cluster as a resource."),
+    click.option("--transactional-id", "transactional_ids", metavar="NAME", multiple=True, help="Transactional id."),
+)  # fmt: skip
 _OPTIONS: Final = (
     click.option(
         "--resource-pattern-type",
         "pattern",
         type=click.Choice(["literal", "prefixed"]),
-        help="Whole names [literal], or the beginnings of names.",
+        help="Resource names are whole names [literal] or prefixes.",
     ),
     click.option(
-        "--allow-principal", "allowed", metavar="TYPE:NAME", multiple=True, help="Principals to allow, as User:alice."
+        "--allow-principal", "allowed", metavar="TYPE:NAME", multiple=True, help="Principal to allow (User:alice)."
     ),
-    click.option("--deny-principal", "denied", metavar="TYPE:NAME", multiple=True, help="Denied, as User:alice."),
-    click.option("--allow-host", "allow_hosts", metavar="ADDRESS", multiple=True, help="Hosts to allow [all]."),
-    click.option("--deny-host", "deny_hosts", metavar="ADDRESS", multiple=True, help="Hosts to deny [all]."),
-    click.option("--operation", "operations", metavar="NAME", multiple=True, help="Read, Write, Describe, ... [All]."),
-    click.option("--producer", "produces", is_flag=True, help="All that a producer to --topic needs."),
-    click.option("--consumer", "consumes", is_flag=True, help="All that a consumer of --topic in --group needs."),
+    click.option(
+        "--deny-principal", "denied", metavar="TYPE:NAME", multiple=True, help="Principal to deny (User:alice)."
+    ),
+    click.option("--allow-host", "allow_hosts", metavar="ADDRESS", multiple=True, help="Host to allow [all]."),
+    click.option("--deny-host", "deny_hosts", metavar="ADDRESS", multiple=True, help="Host to deny [all]."),
+    click.option(
+        "--operation", "operations", metavar="NAME", multiple=True, help="Operation: Read, Write, Describe, ... [All]."
+    ),
+    click.option("--producer", "produces", is_flag=True, help="All operations of a producer on --topic."),
+    click.option("--consumer", "consumes", is_flag=True, help="All operations of a consumer on --topic and --group."),
     click.option("--idempotent", is_flag=True, help="With --producer: IdempotentWrite, for brokers before 3.0."),
 )
 
 
-def _chosen(options: dict[str, Any]) -> Chosen:
+def _acl_options(options: dict[str, Any]) -> AclOptions:
     for principal in (*options["allowed"], *options["denied"]):
         check_principal(principal)
     resources = _resources(options)
-    names = [field.name for field in fields(Chosen) if field.name != "resources"]
-    return Chosen(resources=tuple(resources), **{name: options.pop(name) for name in names})
+    names = [field.name for field in fields(AclOptions) if field.name != "resources"]
+    return AclOptions(resources=tuple(resources), **{name: options.pop(name) for name in names})
 
 
 def _resources(options: dict[str, Any]) -> list[Resource]:
@@ -176,21 +183,21 @@ def _resources(options: dict[str, Any]) -> list[Resource]:
 
 def check_principal(text: str) -> None:
     if not text.partition(":")[1]:
-        raise click.UsageError(f"{text!r} is no principal: expected TYPE:NAME, such as User:{text}")
+        raise click.UsageError(f"{text!r} is not a principal: expected TYPE:NAME, such as User:{text}")
 
 
 @contextmanager
 def authorizer_needed(cluster: ClusterAccess) -> Iterator[None]:
-    """Tell how a broker gets an authorizer, if it has none."""
+    """Turn SECURITY_DISABLED into an error that says how to configure an authorizer."""
     try:
         yield
     except ApiError as error:
         if error.code is not ErrorCode.SECURITY_DISABLED:
             raise
         raise KohortError(
-            f"{cluster.address} has no authorizer: there are no ACLs, and everyone who reaches it may do everything. "
-            f"Its brokers get one by authorizer.class.name={AUTHORIZER}, with super.users=User:NAME for who may "
-            "write the first ACLs (kohort serve --set NAME=VALUE)"
+            f"{cluster.address} has no authorizer, so it has no ACLs and every client has all rights. "
+            f"Set authorizer.class.name={AUTHORIZER}, and super.users=User:NAME for the user that adds the first "
+            "ACLs (kohort serve --set NAME=VALUE)"
         ) from None
 
 
@@ -199,9 +206,9 @@ def acls() -> None:
     """List, add and remove ACLs of brokers with an authorizer."""
 
 
-LIST_HELP = """List ACLs: all, or those that match a resource or a principal.
+LIST_HELP = """List ACLs: all, or the ACLs of a resource or a principal.
 
-A name matches ACLs of the name, of its prefixes, and of *. --resource-pattern-type lists only one kind of pattern.
+A resource name also matches ACLs of its prefixes and of *. --resource-pattern-type selects one kind of pattern.
 
 \b
 Examples:
@@ -212,9 +219,12 @@ Examples:
 
 @acls.command("list", help=LIST_HELP, short_help="List ACLs.")
 @with_options(*_RESOURCES)
-@click.option("--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Of these principals.")
+@click.option("--principal", "principals", metavar="TYPE:NAME", multiple=True, help="Principal; may be repeated.")
 @click.option(
-    "--resource-pattern-type", "pattern", type=click.Choice(["any", "match", "literal", "prefixed"]), help="[match]"
+    "--resource-pattern-type",
+    "pattern",
+    type=click.Choice(["any", "match", "literal", "prefixed"]),
+    help="Pattern type of the ACLs [match].",
 )
 @cluster_options
 @output_of(AclsListed)
@@ -228,8 +238,8 @@ def list_acls(
     named: list[tuple[str, str | None]] = [*_resources(resources)]
     kind = pattern or ("match" if named else "any")
     filters = [
-        AclBindingFilter(of, name, principal, pattern_type=kind)
-        for of, name in named or [("any", None)]
+        AclBindingFilter(resource_type, name, principal, pattern_type=kind)
+        for resource_type, name in named or [("any", None)]
         for principal in principals or (None,)
     ]
     with authorizer_needed(cluster), cluster.admin() as admin:
@@ -237,7 +247,7 @@ def list_acls(
     report(output, AclsListed(acls=[row_of(acl) for acl in dict.fromkeys(found)]), COLUMNS, none="no ACLs")
 
 
-ADD_HELP = """Add ACLs: each principal gets each operation on each resource.
+ADD_HELP = """Add an ACL for each principal, each operation and each resource.
 
 \b
 Examples:
@@ -253,8 +263,8 @@ Examples:
 @acl_options
 @cluster_options
 @output_of(AclsAdded)
-def add(chosen: Chosen, cluster: ClusterAccess, output: str) -> None:
-    bindings = chosen.bindings()
+def add(described: AclOptions, cluster: ClusterAccess, output: str) -> None:
+    bindings = described.bindings()
     with authorizer_needed(cluster), cluster.admin() as admin:
         results = admin.create_acls(bindings, check=False, timeout_ms=ADMIN_MS)
         done = [acl for acl in results if acl not in results.errors]
@@ -262,9 +272,9 @@ def add(chosen: Chosen, cluster: ClusterAccess, output: str) -> None:
         results.check()
 
 
-REMOVE_HELP = """Remove ACLs of resources: those of the named principals and operations, or all.
+REMOVE_HELP = """Remove the ACLs of resources: of the given principals and operations, or all.
 
-The command shows the ACLs and asks. ACLs of prefixes need --resource-pattern-type prefixed.
+The command lists the ACLs and asks for confirmation. ACLs of prefixes need --resource-pattern-type prefixed.
 
 \b
 Examples:
@@ -278,21 +288,22 @@ Examples:
 @yes_option
 @cluster_options
 @output_of(AclsRemoved)
-def remove(chosen: Chosen, yes: bool, cluster: ClusterAccess, output: str) -> None:
-    chosen.rights()  # says what is missing
-    filters = chosen.filters()
+def remove(described: AclOptions, yes: bool, cluster: ClusterAccess, output: str) -> None:
+    described.rights()  # raises UsageError
+    filters = described.filters()
     with authorizer_needed(cluster), cluster.admin() as admin:
         found = [acl for each in filters for acl in admin.describe_acls(each, timeout_ms=ADMIN_MS)]
-        going = list(dict.fromkeys(found))
-        if not going:
-            raise NothingThere("there are no such ACLs (kohort acls list shows all)")
+        matching = list(dict.fromkeys(found))
+        if not matching:
+            raise NothingThere("no ACL matches (kohort acls list shows all)")
         if not yes:
-            for acl in going:
+            for acl in matching:
                 click.echo(str(acl), err=True)
-        confirm(f"Remove {len(going)} ACL{'s' * (len(going) != 1)}?", yes=yes)
-        results = admin.delete_acls(going, check=False, timeout_ms=ADMIN_MS)
-        gone = [acl for each in results if each not in results.errors for acl in results[each]]
-        report_lines(output, AclsRemoved(removed=[row_of(acl) for acl in gone]), [f"removed: {acl}" for acl in gone])
+        confirm(f"Remove {len(matching)} ACL{'s' * (len(matching) != 1)}?", yes=yes)
+        results = admin.delete_acls(matching, check=False, timeout_ms=ADMIN_MS)
+        removed = [acl for each in results if each not in results.errors for acl in results[each]]
+        result = AclsRemoved(removed=[row_of(acl) for acl in removed])
+        report_lines(output, result, [f"removed: {acl}" for acl in removed])
         results.check()
 
 

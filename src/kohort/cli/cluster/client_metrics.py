@@ -1,4 +1,4 @@
-"""``kohort client-metrics``: which metrics clients are asked for, and what they pushed (KIP-714)."""
+"""``kohort client-metrics``: subscriptions to client metrics, and pushed values (KIP-714)."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ VITALS: Final = (
     ("COMMIT-MS", f"{CONSUMER}coordinator.commit.latency.avg"),
     ("REBALANCE-MS", f"{CONSUMER}coordinator.rebalance.latency.max"),
 )
-"""What the table shows of a consumer: by Kafka's names."""
+"""Columns of the table of consumers, and Kafka's names of their metrics."""
 HEADINGS: Final = ("PUSHED-S-AGO", *(heading for heading, _ in VITALS))
 
 
-@click.group("client-metrics", short_help="Metrics that clients push: subscriptions and values.")
+@click.group("client-metrics", short_help="Manage and show metrics that clients push.")
 def client_metrics() -> None:
     """Manage subscriptions to client metrics, and show pushed metrics (KIP-714).
 
-    Java clients, librdkafka (confluent-kafka) and franz-go push metrics that a subscription requests. A kohort broker
-    requests delays and idle time of clients that match no subscription.
+    A subscription selects the metrics that clients push: Java clients, librdkafka (confluent-kafka), franz-go. For
+    clients without a subscription, a kohort broker requests delays and idle time.
     """
 
 
@@ -76,11 +76,9 @@ def _subscription(admin: Admin, name: str) -> SubscriptionRow:
     from kohort.client.admin.model import ConfigResource
 
     resource = ConfigResource(KIND, name)
-    held = admin.describe_configs([resource], timeout_ms=ADMIN_MS)[resource]
-    metrics, match = (
-        [part for part in ((held[o].value if o in held else None) or "").split(",") if part] for o in OPTIONS[1:]
-    )
-    interval = held[OPTIONS[0]].value if OPTIONS[0] in held else None
+    configs = admin.describe_configs([resource], timeout_ms=ADMIN_MS)[resource]
+    interval, *lists = (configs[name].value if name in configs else None for name in OPTIONS)
+    metrics, match = ([part for part in (text or "").split(",") if part] for text in lists)
     return SubscriptionRow(name=name, interval_ms=int(interval or 0), metrics=metrics, match=match)
 
 
@@ -88,11 +86,11 @@ def _cells(row: SubscriptionRow) -> tuple[object, ...]:
     return (row.name, row.interval_ms, row.metrics, row.match or "every client")
 
 
-SET_HELP = """Create a subscription, or change the given parts of one.
+SET_HELP = """Create a subscription, or change the given options of one.
 
-A metric is a prefix such as org.apache.kafka.consumer.coordinator., or * for all. A client must match all --match
-expressions: client_id, client_instance_id, client_software_name, client_software_version, client_source_address,
-client_source_port.
+A metric is a prefix such as org.apache.kafka.consumer.coordinator., or * for all. The subscription is for clients that
+match every --match. PROPERTY is client_id, client_instance_id, client_software_name, client_software_version,
+client_source_address or client_source_port; PATTERN is a regular expression.
 
 \b
 Examples:
@@ -104,9 +102,9 @@ Examples:
 
 @client_metrics.command("set", help=SET_HELP, short_help="Create or change a subscription.")
 @click.argument("name")
-@click.option("--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of metrics; may be repeated.")
-@click.option("--interval", "interval_ms", type=Duration(), help="Interval of pushes, at least 100ms.")
-@click.option("--match", metavar="WHAT=EXPRESSION", multiple=True, help="Condition for clients; may be repeated.")
+@click.option("--metric", "metrics", metavar="PREFIX", multiple=True, help="Prefix of metric names; may be repeated.")
+@click.option("--interval", "interval_ms", type=Duration(), help="Time between two pushes, at least 100ms.")
+@click.option("--match", metavar="PROPERTY=PATTERN", multiple=True, help="Property of clients; may be repeated.")
 @cluster_options
 @output_of(SubscriptionSet)
 def set_subscription(
@@ -120,13 +118,13 @@ def set_subscription(
     from kohort.client.admin.model import ConfigResource
 
     given = {"metrics": ",".join(metrics) or None, "match": ",".join(match) or None}
-    wanted: dict[str, str | None] = {option: text for option, text in given.items() if text is not None}
+    changes: dict[str, str | None] = {option: text for option, text in given.items() if text is not None}
     if interval_ms is not None:
-        wanted["interval.ms"] = str(interval_ms)
-    if not wanted:
-        raise click.UsageError("say what: --metric, --interval or --match")
+        changes["interval.ms"] = str(interval_ms)
+    if not changes:
+        raise click.UsageError("expected --metric, --interval or --match")
     with cluster.admin() as admin:
-        admin.alter_configs({ConfigResource(KIND, name): wanted}, timeout_ms=ADMIN_MS)
+        admin.alter_configs({ConfigResource(KIND, name): changes}, timeout_ms=ADMIN_MS)
         row = _subscription(admin, name)
     if output != "table":
         print_result(SubscriptionSet(subscription=row), output)
@@ -146,16 +144,16 @@ def remove(name: str, yes: bool, cluster: ClusterAccess, output: str) -> None:
     resource = ConfigResource(KIND, name)
     with cluster.admin() as admin:
         if resource not in admin.list_config_resources([KIND], timeout_ms=ADMIN_MS):
-            raise NothingThere(f"there is no subscription {name!r} (kohort client-metrics list shows all)")
+            raise NothingThere(f"subscription {name!r} does not exist (kohort client-metrics list shows all)")
         confirm(f"Remove subscription {name!r}?", yes=yes)
         admin.alter_configs({resource: dict.fromkeys(OPTIONS)}, timeout_ms=ADMIN_MS)
     report_lines(output, SubscriptionRemoved(removed=name), [f"removed {name}"])
 
 
-SHOW_HELP = """Show the last pushed metrics: a line for each client, or every value of CLIENT (client or instance id).
+SHOW_HELP = """Show the last pushed metrics: a line for each client, or all values of CLIENT (client id or instance id).
 
 POLL-IDLE is the share of time that a consumer waits for records. LAST-POLL-S is the time since its last poll,
-POLL-MAX-MS the longest time between two polls, REBALANCE-MS its longest rebalance.
+POLL-MAX-MS the longest time between two polls, COMMIT-MS the mean time of a commit, REBALANCE-MS the longest rebalance.
 
 \b
 Examples:
@@ -167,8 +165,8 @@ Examples:
 
 @client_metrics.command(help=SHOW_HELP, short_help="Show what clients pushed last.")
 @click.argument("client", required=False)
-@click.option("--group", metavar="GROUP", help="Only members of this group.")
-@click.option("--metric", metavar="PREFIX", default="", help="Only metrics whose names begin so.")
+@click.option("--group", metavar="GROUP", help="Group of the clients.")
+@click.option("--metric", metavar="PREFIX", default="", help="Prefix of metric names.")
 @click.option("--since", "back_ms", type=DURATION, default="15m", show_default=True, help="Age of the oldest push.")
 @cluster_options
 @output_of(ClientsShown)
@@ -176,13 +174,13 @@ def show(client: str | None, group: str | None, metric: str, back_ms: int, clust
     with cluster.admin() as admin:
         found = read_reports(cluster.consumer, admin, back_ms)
     if found is None:
-        raise NothingThere(f"{cluster.address} keeps nothing that clients pushed, or nobody has pushed anything")
+        raise NothingThere(f"{cluster.address} has no pushed metrics: it does not store them, or no client pushed any")
     chosen = [report for report in found if group is None or report.group == group]
     if client is not None:
         chosen = [report for report in chosen if client in (report.client_id, report.client_instance_id)]
     if not chosen and (client is not None or group is not None):
-        whom = f"client {client!r}" if client is not None else f"member of {group!r}"
-        raise NothingThere(f"no {whom} has pushed anything in that time (kohort client-metrics show has all)")
+        pusher = f"client {client!r}" if client is not None else f"member of {group!r}"
+        raise NothingThere(f"no {pusher} pushed metrics in this time (kohort client-metrics show lists all clients)")
     if output != "table":
         print_result(ClientsShown(clients=[_client(report, metric) for report in chosen]), output)
     elif client is not None or metric:
@@ -195,7 +193,7 @@ def _print_clients(reports: list[ClientReport]) -> None:
     now_ms = time.time_ns() // 1_000_000
     rows = [(r.client_id, r.host, software_of(r), r.group, *vitals_of(r, now_ms)) for r in reports]
     columns = ("CLIENT-ID", "HOST", "SOFTWARE", "GROUP", *HEADINGS)
-    print_table(columns, rows, none="nobody has pushed anything in that time")
+    print_table(columns, rows, none="no client pushed metrics in this time")
 
 
 def _print_values(reports: list[ClientReport], metric: str) -> None:
@@ -205,7 +203,7 @@ def _print_values(reports: list[ClientReport], metric: str) -> None:
         for one in sorted(report.values, key=lambda one: (one.name, sorted(one.labels.items())))
         if one.name.startswith(metric)
     ]
-    print_table(("CLIENT-ID", "METRIC", "LABELS", "VALUE"), rows, none="no such metrics")
+    print_table(("CLIENT-ID", "METRIC", "LABELS", "VALUE"), rows, none="no metrics match")
 
 
 def _client(report: ClientReport, metric: str) -> PushingClient:
@@ -233,8 +231,8 @@ def _client(report: ClientReport, metric: str) -> PushingClient:
 
 def vitals_of(report: ClientReport, now_ms: int) -> list[float | int | None]:
     values = {one.name: one.value for one in report.values if not one.labels}
-    told = [None if name not in values else rounded(values[name]) for _, name in VITALS]
-    return [max(now_ms - report.at_ms, 0) // 1000, *told]
+    vitals = [None if name not in values else rounded(values[name]) for _, name in VITALS]
+    return [max(now_ms - report.at_ms, 0) // 1000, *vitals]
 
 
 def rounded(value: float) -> float | int:

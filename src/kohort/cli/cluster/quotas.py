@@ -1,4 +1,4 @@
-"""``kohort quotas``: how much users, client ids and addresses may have of a broker."""
+"""``kohort quotas``: list, set and remove quotas of users, client ids and addresses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTS: Final = ("user", "client", "ip")
 
 
 def entity_options(command: F) -> F:
-    """Give a command the options of a quota's entity, as the argument ``entity``."""
+    """Add the options of a quota's entity to a command, as the argument ``entity``."""
 
     @wraps(command)
     def with_entity(*args: Any, **options: Any) -> Any:
@@ -33,7 +33,7 @@ def entity_options(command: F) -> F:
         for part in PARTS:
             name, is_default = options.pop(part), options.pop(f"{part}_default")
             if name is not None and is_default:
-                raise click.UsageError(f"--{part} and --{part}-default: choose one")
+                raise click.UsageError(f"--{part} and --{part}-default exclude each other")
             found[part] = QuotaMatch.DEFAULT if is_default else name
         entity = ClientQuotaEntity(found["user"], found["client"], found["ip"])
         return command(*args, entity=entity, **options)
@@ -42,12 +42,12 @@ def entity_options(command: F) -> F:
 
 
 _OPTIONS: Final = (
-    click.option("--user", metavar="NAME", shell_complete=complete_users, help="A user."),
-    click.option("--user-default", is_flag=True, help="Default of users."),
-    click.option("--client", metavar="ID", help="A client id; with --user, only that of the user."),
-    click.option("--client-default", is_flag=True, help="Default of client ids."),
-    click.option("--ip", metavar="ADDRESS", help="An address."),
-    click.option("--ip-default", is_flag=True, help="Default of addresses."),
+    click.option("--user", metavar="NAME", shell_complete=complete_users, help="User of the quota."),
+    click.option("--user-default", is_flag=True, help="Users without their own quota."),
+    click.option("--client", metavar="ID", help="Client id of the quota; with --user: of this user only."),
+    click.option("--client-default", is_flag=True, help="Client ids without their own quota."),
+    click.option("--ip", metavar="ADDRESS", help="Client address of the quota."),
+    click.option("--ip-default", is_flag=True, help="Addresses without their own quota."),
 )
 
 
@@ -56,14 +56,14 @@ def quotas() -> None:
     """List, set and remove quotas of users, client ids and addresses.
 
     \b
-    producer_byte_rate, consumer_byte_rate   bytes per second, of each broker
-    request_percentage                       of a thread's time, 100 is one
-    controller_mutation_rate                 partitions made or removed a second
-    connection_creation_rate                 connections per second, of an address
+    producer_byte_rate, consumer_byte_rate   bytes per second, on each broker
+    request_percentage                       share of broker threads, 100: one
+    controller_mutation_rate                 created or deleted partitions per s
+    connection_creation_rate                 connections per second (addresses)
     """
 
 
-LIST_HELP = """List quotas: all, or those of a user, a client id, an address.
+LIST_HELP = """List quotas: all, or the quotas of a user, a client id or an address.
 
 \b
 Examples:
@@ -88,7 +88,7 @@ def list_quotas(entity: ClientQuotaEntity, cluster: ClusterAccess, output: str) 
     print_table(("USER", "CLIENT-ID", "IP", "QUOTA", "VALUE"), rows, none="no quotas")
 
 
-SET_HELP = """Set quotas: QUOTA=VALUE, for a user, a client id, both together, or an address.
+SET_HELP = """Set quotas of a user, a client id, a user with a client id, or an address.
 
 \b
 Examples:
@@ -105,19 +105,19 @@ Examples:
 @output_of(QuotasSet)
 def set_quotas(values: tuple[str, ...], entity: ClientQuotaEntity, cluster: ClusterAccess, output: str) -> None:
     check_entity(entity)
-    wanted: dict[str, float] = {}
+    quotas: dict[str, float] = {}
     for key, text in pairs(values, "QUOTA=VALUE").items():
         try:
-            wanted[key] = float(text)
+            quotas[key] = float(text)
         except ValueError:
             raise click.BadParameter(f"{key}={text}: expected a number", param_hint="QUOTA=VALUE") from None
     with cluster.admin() as admin:
-        admin.alter_client_quotas({entity: wanted}, timeout_ms=ADMIN_MS)
-    lines = [f"{entity}: {key}={value:.12g}" for key, value in wanted.items()]
-    report_lines(output, QuotasSet(entity=as_json(entity), values=wanted), lines)
+        admin.alter_client_quotas({entity: quotas}, timeout_ms=ADMIN_MS)
+    lines = [f"{entity}: {key}={value:.12g}" for key, value in quotas.items()]
+    report_lines(output, QuotasSet(entity=as_json(entity), values=quotas), lines)
 
 
-REMOVE_HELP = """Remove quotas: those named, or all, of a user, a client id, both together, or an address.
+REMOVE_HELP = """Remove the given quotas, or all quotas, of a user, a client id, a user with a client id, or an address.
 
 \b
 Examples:
@@ -135,21 +135,22 @@ Examples:
 def remove(keys: tuple[str, ...], entity: ClientQuotaEntity, yes: bool, cluster: ClusterAccess, output: str) -> None:
     check_entity(entity)
     with cluster.admin() as admin:
-        held = admin.describe_client_quotas(entity, strict=True, timeout_ms=ADMIN_MS).get(entity, {})
-        going = [key for key in held if not keys or key in keys]
-        if not going:
-            raise NothingThere(f"{entity} has no quota{' of that name' if keys else ''} (kohort quotas list shows all)")
-        confirm(f"Remove {', '.join(going)} of {entity}?", yes=yes)
-        admin.alter_client_quotas({entity: dict.fromkeys(going)}, timeout_ms=ADMIN_MS)
-    lines = [f"{entity}: removed {key}" for key in going]
-    report_lines(output, QuotasRemoved(entity=as_json(entity), removed=going), lines)
+        present = admin.describe_client_quotas(entity, strict=True, timeout_ms=ADMIN_MS).get(entity, {})
+        removed = [key for key in present if not keys or key in keys]
+        if not removed:
+            name = f" {', '.join(keys)}" if keys else ""
+            raise NothingThere(f"{entity} has no quota{name} (kohort quotas list shows all)")
+        confirm(f"Remove {', '.join(removed)} of {entity}?", yes=yes)
+        admin.alter_client_quotas({entity: dict.fromkeys(removed)}, timeout_ms=ADMIN_MS)
+    lines = [f"{entity}: removed {key}" for key in removed]
+    report_lines(output, QuotasRemoved(entity=as_json(entity), removed=removed), lines)
 
 
 def check_entity(entity: ClientQuotaEntity) -> None:
     if entity.user is None and entity.client_id is None and entity.ip is None:
-        raise click.UsageError("say whose: --user, --client, --ip, or one of them with -default")
+        raise click.UsageError("expected --user, --client or --ip, or one of them with -default")
     if entity.ip is not None and (entity.user is not None or entity.client_id is not None):
-        raise click.UsageError("a quota of an address is of all who come from it: leave --user and --client out")
+        raise click.UsageError("--ip cannot be combined with --user or --client")
 
 
 def cells(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
@@ -158,6 +159,6 @@ def cells(entity: ClientQuotaEntity) -> tuple[str | None, ...]:
 
 
 def as_json(entity: ClientQuotaEntity) -> dict[str, str | None]:
-    """Return an entity as Kafka encodes it: null is the default of its type."""
+    """Encode an entity as Kafka does: null stands for the default of its type."""
     parts = {"user": entity.user, "client-id": entity.client_id, "ip": entity.ip}
     return {kind: name if isinstance(name, str) else None for kind, name in parts.items() if name is not None}

@@ -1,4 +1,4 @@
-"""``kohort topics``: create, list, describe, delete."""
+"""``kohort topics``: create, list, describe and delete topics."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ Examples:
 @click.argument("names", nargs=-1, required=True)
 @click.option("--partitions", type=click.IntRange(min=1), help="Number of partitions [num.partitions of the broker].")
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Number of replicas [default of the broker].")
-@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's topic options.")
-@click.option("--if-not-exists", is_flag=True, help="Ignore topics that exist.")
+@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Topic option of Kafka; may be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="Skip topics that exist already.")
 @cluster_options_without_config
 @output_of(TopicsCreated)
 def create(
@@ -73,16 +73,16 @@ def create(
     report_lines(output, TopicsCreated(created=rows), [f"created {t.name}{_counted(t.partitions)}" for t in created])
     existing = {n for n, e in results.errors.items() if _code(e) is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists}
     for name in existing:
-        click.echo(printable(f"{name} exists"), err=True)
+        click.echo(printable(f"{name} exists already"), err=True)
     raise_all({name: error for name, error in results.errors.items() if name not in existing})
 
 
 @topics.command("list", short_help="List topics.")
-@click.option("--internal", is_flag=True, help="Internal topics such as __consumer_offsets, too.")
+@click.option("--internal", is_flag=True, help="Also list internal topics such as __consumer_offsets.")
 @cluster_options
 @output_of(TopicsListed)
 def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
-    """List topics, by name.
+    """List topics and their number of partitions, by name.
 
     \b
     Examples:
@@ -103,7 +103,7 @@ def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
 @cluster_options
 @output_of(TopicsDescribed)
 def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
-    """Show the partitions of topics, their offsets, and the options that differ from the defaults.
+    """Show the partitions of topics, their offsets, and options that differ from the defaults.
 
     \b
     Examples:
@@ -137,17 +137,17 @@ def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> Non
 @cluster_options
 @output_of(TopicsDeleted)
 def delete(names: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
-    """Delete topics and all their records. Asks first; where nobody can be asked, --yes is needed.
+    """Delete topics and all their records, after a confirmation. Scripts need --yes.
 
     \b
     Examples:
       kohort topics delete orders
       kohort topics delete orders payments --yes
     """
-    wanted = list(dict.fromkeys(names))
-    confirm(f"Delete {', '.join(wanted)} and all records in {'it' if len(wanted) == 1 else 'them'}?", yes=yes)
+    unique = list(dict.fromkeys(names))
+    confirm(f"Delete {', '.join(unique)} and all records in {'it' if len(unique) == 1 else 'them'}?", yes=yes)
     with cluster.admin() as admin:
-        results = admin.delete_topics(wanted, check=False, timeout_ms=ADMIN_MS)
+        results = admin.delete_topics(unique, check=False, timeout_ms=ADMIN_MS)
     deleted = [name for name in results if name not in results.errors]
     report_lines(output, TopicsDeleted(deleted=deleted), [f"deleted {name}" for name in deleted])
     raise_all(results.errors)
@@ -158,7 +158,7 @@ def _counted(partitions: int) -> str:
 
 
 def raise_all(errors: dict[str, Any]) -> None:
-    """Print all errors but the last, and raise that."""
+    """Print all errors but the last on stderr, and raise the last."""
     *others, last = errors.values() or (None,)
     for error in others:
         click.echo(printable(f"kohort topics: {error}"), err=True)

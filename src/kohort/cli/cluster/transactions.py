@@ -1,4 +1,4 @@
-"""``kohort transactions``: list, describe, find hanging ones, abort."""
+"""``kohort transactions``: list, describe and abort transactions, and find hanging ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kohort.verbs.transactions import OpenTransaction
 
 LONGEST_S: Final = 900
-"""How long a transaction may take where a broker's ``transaction.max.timeout.ms`` has its default."""
+"""Default of ``transaction.max.timeout.ms``, in seconds."""
 HANGING_COLUMNS: Final = {
     "TOPIC": "topic",
     "PARTITION": "partition",
@@ -36,11 +36,12 @@ HANGING_COLUMNS: Final = {
 }
 FIND_HELP = """Find open transactions that no coordinator will end.
 
-They block readers of committed records at START-OFFSET, and groups with offsets in them (__consumer_offsets). A
-transaction hangs if its producer is silent for longer than any transaction may take (SILENT, in seconds), and no
-coordinator has the partition in a transaction of that producer. All topics are searched. This needs READ on topics and
-DESCRIBE on transactional ids: an id that you may not describe looks as if its transaction hung. End one with kohort
-transactions abort --partition.
+A hanging transaction blocks read_committed consumers at START-OFFSET, and groups with offsets in it
+(__consumer_offsets). A transaction hangs if its producer has been silent for longer than the longest transaction
+timeout (SILENT, in seconds), and no coordinator has the partition in a transaction of that producer.
+
+The command needs READ on topics and DESCRIBE on transactional ids. Without DESCRIBE, a healthy transaction looks like a
+hanging one. kohort transactions abort --partition ends a hanging transaction.
 
 \b
 Examples:
@@ -50,14 +51,14 @@ Examples:
 
 
 @click.command("find-hanging", help=FIND_HELP, short_help="Find transactions that no coordinator will end.")
-@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Topic to search; may be repeated.")
+@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Topic to search [all]; may be repeated.")
 @click.option(
     "--open-for",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
     default=LONGEST_S,
     show_default=True,
-    help="Silence of the producer; transaction.max.timeout.ms of the brokers or more.",
+    help="Least silence of the producer; at least transaction.max.timeout.ms of the brokers.",
 )
 @cluster_options
 @output_of(HangingTransactionsFound)
@@ -66,8 +67,8 @@ def find_hanging_transactions(topics: tuple[str, ...], open_for: float, cluster:
 
     with cluster.admin() as admin:
         found = find_hanging(admin, topics, silent_ms=open_for * 1000, now_ms=time.time() * 1000)
-    for text in dict.fromkeys(str(error) for error in found.errors):  # a broker that is too old says one thing of all
-        click.echo(harmless(f"kohort transactions: not seen: {text}"), err=True)
+    for text in dict.fromkeys(str(error) for error in found.errors):  # an old broker repeats one error
+        click.echo(harmless(f"kohort transactions: not searched: {text}"), err=True)
     result = HangingTransactionsFound(transactions=found.transactions)
     report(output, result, HANGING_COLUMNS, none="no transaction hangs")
     if output == "table" and not found.transactions:
@@ -77,7 +78,7 @@ def find_hanging_transactions(topics: tuple[str, ...], open_for: float, cluster:
 
 
 def abort_hanging(admin: Admin, partition: TopicPartition, start_offset: int, *, yes: bool) -> None:
-    """Abort an open transaction of a partition with a marker in its log."""
+    """Abort an open transaction by writing an abort marker into the partition."""
     from kohort.verbs.transactions import open_at
 
     found = open_at(admin, partition, start_offset)
@@ -86,32 +87,30 @@ def abort_hanging(admin: Admin, partition: TopicPartition, start_offset: int, *,
         confirm(question(admin, found), yes=False)
     numbers = (producer.producer_id, producer.producer_epoch, producer.coordinator_epoch)
     admin.abort_transaction(partition, *numbers, timeout_ms=ADMIN_MS)
-    click.echo(
-        f"{partition}: what producer id {producer.producer_id} had open from offset {start_offset} on is aborted"
-    )
+    click.echo(f"{partition}: aborted the transaction of producer id {producer.producer_id} from offset {start_offset}")
 
 
 def question(admin: Admin, found: OpenTransaction) -> str:
     from kohort.verbs.transactions import known_to_coordinator
 
     producer = found.producer
-    what = (
-        f"the transaction in {found.partition} from offset {producer.transaction_start_offset} on"
+    transaction = (
+        f"transaction in {found.partition} from offset {producer.transaction_start_offset}"
         f" (producer id {producer.producer_id}, epoch {producer.producer_epoch})"
     )
     known = known_to_coordinator(admin, found)
     if known is None:
-        return f"No coordinator knows of {what}. Abort it?"
+        return f"No coordinator has the {transaction}. Abort it?"
     name = harmless(known.transactional_id)
     return (
-        f"{what[0].upper()}{what[1:]} does not hang: it is of {name!r} ({known.state}), whose coordinator may still"
-        f" commit it; kohort transactions abort {name} ends it whole. Abort it in this partition all the same?"
+        f"The {transaction} does not hang: the coordinator of {name!r} ({known.state}) may still commit it. kohort"
+        f" transactions abort {name} aborts it in all partitions. Abort it in this partition anyway?"
     )
 
 
-LIST_HELP = """List the transactional ids of the cluster, the longest open first.
+LIST_HELP = """List the transactional ids of the cluster, the longest open transaction first.
 
-SECONDS is the age of the open transaction: readers of committed records wait for its end.
+SECONDS is the age of the open transaction; read_committed consumers wait for its end.
 
 \b
 Examples:
@@ -120,13 +119,13 @@ Examples:
 """
 
 
-@click.group(short_help="List, describe and abort transactions; find those that hang.")
+@click.group(short_help="List, describe and abort transactions; find hanging ones.")
 def transactions() -> None:
-    """List, describe and abort transactions; find those that hang."""
+    """List, describe and abort transactions; find hanging ones."""
 
 
-@transactions.command("list", help=LIST_HELP, short_help="List transactional ids, the longest open first.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="State such as Ongoing; may be repeated.")
+@transactions.command("list", help=LIST_HELP, short_help="List transactional ids and their open transactions.")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="State, such as Ongoing; may be repeated.")
 @click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Least age of the transaction.")
 @cluster_options
 @output_of(TransactionsListed)
@@ -174,7 +173,7 @@ Examples:
 """
 
 
-@transactions.command("describe", help=DESCRIBE_HELP, short_help="Show what a transactional id has open.")
+@transactions.command("describe", help=DESCRIBE_HELP, short_help="Show the open transaction of a transactional id.")
 @click.argument("transactional_id")
 @cluster_options
 @output_of(TransactionDescribed)
@@ -187,7 +186,8 @@ def describe_transaction(transactional_id: str, cluster: ClusterAccess, output: 
         return
     shown = {**fields, "partitions": ", ".join(found.partitions) or None}
     if found.seconds is not None:
-        shown["aborted in"] = f"{max(0.0, round(found.timeout_ms / 1000 - found.seconds, 1)):g} s, if it is not ended"
+        left_s = max(0.0, round(found.timeout_ms / 1000 - found.seconds, 1))
+        shown["aborted in"] = f"{left_s:g} s, unless it ends before"
     print_table(("FIELD", "VALUE"), [(key.replace("_", " "), value) for key, value in shown.items()])
 
 
@@ -198,8 +198,8 @@ def described(admin: Admin, transactional_id: str) -> TransactionDescription:
 PARTITION: Final = "TOPIC-PARTITION"
 ABORT_HELP = """Abort the open transaction of TRANSACTIONAL_ID, and fence its producer.
 
-A running producer gets PRODUCER_FENCED and must be restarted. With --partition and --start-offset a hanging
-transaction, as find-hanging shows it, is aborted by a marker in that partition, without a coordinator.
+A running producer gets PRODUCER_FENCED and must be restarted. For a hanging transaction use --partition and
+--start-offset, as shown by find-hanging: the command writes an abort marker into that partition, without a coordinator.
 
 \b
 Examples:
@@ -208,33 +208,35 @@ Examples:
 """
 
 
-@transactions.command("abort", help=ABORT_HELP, short_help="Abort what is open, or what hangs in a partition.")
+@transactions.command("abort", help=ABORT_HELP, short_help="Abort an open or a hanging transaction.")
 @click.argument("transactional_id", required=False)
 @click.option("--partition", metavar=PARTITION, help="Partition of a hanging transaction.")
-@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Its first offset.")
+@click.option(
+    "--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="First offset of the hanging transaction."
+)
 @yes_option
 @cluster_options
 def abort_transaction(
     transactional_id: str | None, partition: str | None, start_offset: int | None, yes: bool, cluster: ClusterAccess
 ) -> None:
     if (partition is None) != (start_offset is None):
-        raise click.UsageError("--partition and --start-offset go together")
+        raise click.UsageError("--partition and --start-offset must be given together")
     if partition is not None and start_offset is not None:
         if transactional_id is not None:
-            raise click.UsageError("give TRANSACTIONAL_ID, or --partition and --start-offset, not both")
+            raise click.UsageError("TRANSACTIONAL_ID and --partition exclude each other")
         sign = ":" if ":" in partition else "-"
         place = partition_in(partition, sign, PARTITION, given_as="--partition")
         with cluster.admin() as admin:
             abort_hanging(admin, place, start_offset, yes=yes)
         return
     if transactional_id is None:
-        raise click.UsageError("say what to abort: TRANSACTIONAL_ID, or --partition and --start-offset")
+        raise click.UsageError("expected TRANSACTIONAL_ID, or --partition and --start-offset")
     with cluster.admin() as admin:
-        found = described(admin, transactional_id)  # an unknown id would be made, not fenced
-        places = ", ".join(str(tp) for tp in found.partitions) or "no partition"
-        confirm(f"Abort the transaction of {transactional_id!r} ({found.state}, {places})?", yes=yes)
+        found = described(admin, transactional_id)  # fencing an unknown id would create it
+        partitions = ", ".join(str(tp) for tp in found.partitions) or "no partition"
+        confirm(f"Abort the transaction of {transactional_id!r} ({found.state}, {partitions})?", yes=yes)
         admin.fence_producers([transactional_id], timeout_ms=ADMIN_MS)
-    click.echo(printable(f"{transactional_id}: nothing is open any more; its producer is fenced"))
+    click.echo(printable(f"{transactional_id}: the transaction is aborted and the producer is fenced"))
 
 
 transactions.add_command(find_hanging_transactions)

@@ -1,4 +1,4 @@
-"""``kohort users``: who logs in with a password (SCRAM), list, add and remove."""
+"""``kohort users``: list, add and remove users with SCRAM passwords."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from kohort.secret import Secret
 
 MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 mechanism_option = click.option(
-    "--mechanism", "mechanisms", type=click.Choice(MECHANISMS), multiple=True, help="Only this mechanism."
+    "--mechanism", "mechanisms", type=click.Choice(MECHANISMS), multiple=True, help="SCRAM mechanism [both]."
 )
 
 
-@click.group(short_help="List, add and remove users that log in with a password (SCRAM).")
+@click.group(short_help="List, add and remove users with SCRAM passwords.")
 def users() -> None:
-    """List, add and remove users that log in with a password: SCRAM-SHA-256 and SCRAM-SHA-512.
+    """List, add and remove users with passwords: SCRAM-SHA-256 and SCRAM-SHA-512.
 
-    Brokers keep what a password can be checked with, not the password. It is not sent either.
+    The password itself is neither sent nor stored; brokers store a salted hash.
     """
 
 
@@ -36,7 +36,7 @@ def users() -> None:
 @cluster_options
 @output_of(UsersListed)
 def list_users(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
-    """List users, with the mechanisms that they have a password for.
+    """List users and the SCRAM mechanisms of their passwords.
 
     \b
     Examples:
@@ -56,10 +56,10 @@ def list_users(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> N
     print_table(("USER", "MECHANISM", "ITERATIONS"), rows, none="no users")
 
 
-ADD_HELP = """Add USER with a SCRAM password, or change the password; for both mechanisms unless one is named.
+ADD_HELP = """Add USER with a SCRAM password, or change the password.
 
-The terminal asks for the password. Programs give it in a variable of the environment, in a file, or as the file - on
-stdin.
+The command asks for the password on the terminal. Scripts pass it in an environment variable, in a file, or on stdin
+(--password-file -).
 
 \b
 Examples:
@@ -69,12 +69,12 @@ Examples:
 """
 
 
-@users.command(help=ADD_HELP, short_help="Add a user, or give one a new password.")
+@users.command(help=ADD_HELP, short_help="Add a user, or change a password.")
 @click.argument("user", shell_complete=complete_users)
 @mechanism_option
 @click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, help="Iterations of the hash [4096].")
-@click.option("--password-env", metavar="NAME", help="Variable with the password.")
-@click.option("--password-file", metavar="FILE", help="File with the password in its first line; - for stdin.")
+@click.option("--password-env", metavar="NAME", help="Environment variable with the password.")
+@click.option("--password-file", metavar="FILE", help="File with the password in its first line; -: stdin.")
 @cluster_options
 @output_of(UserAdded)
 def add(
@@ -89,19 +89,19 @@ def add(
     from kohort.client.admin.scram_users import UserScramCredentialUpsertion
 
     secret = password_of(user, password_env, password_file)
-    wanted = list(dict.fromkeys(mechanisms)) or list(MECHANISMS)
+    chosen = list(dict.fromkeys(mechanisms)) or list(MECHANISMS)
     with cluster.admin() as admin:
-        for mechanism in wanted:  # a request names a user once
+        for mechanism in chosen:  # a request may contain a user only once
             upsertion = UserScramCredentialUpsertion(user, secret, mechanism, iterations)
             admin.alter_user_scram_credentials([upsertion], timeout_ms=ADMIN_MS)
-    line = f"{user} has a password for {' and '.join(wanted)}"
-    report_lines(output, UserAdded(user=user, mechanisms=wanted), [line])
+    line = f"{user} has a password for {' and '.join(chosen)}"
+    report_lines(output, UserAdded(user=user, mechanisms=chosen), [line])
 
 
 def password_of(user: str, env: str | None, file: str | None) -> Secret:
     """Read the password, or prompt for it. Raises UsageError, KohortError."""
     if env is not None and file is not None:
-        raise click.UsageError("--password-env, --password-file: choose one")
+        raise click.UsageError("--password-env and --password-file exclude each other")
     if env is not None:
         if env not in os.environ:
             raise KohortError(f"--password-env {env}: not set in the environment")
@@ -109,7 +109,7 @@ def password_of(user: str, env: str | None, file: str | None) -> Secret:
     if file is not None:
         return Secret(_first_line(file))
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked for the password here: give --password-env or --password-file")
+        raise click.UsageError("no terminal to ask for the password: use --password-env or --password-file")
     return Secret(click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True))
 
 
@@ -130,7 +130,7 @@ def _first_line(file: str) -> str:
 @cluster_options
 @output_of(UsersRemoved)
 def remove(names: tuple[str, ...], mechanisms: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
-    """Remove the passwords of users: they cannot log in any more. Their ACLs and quotas stay.
+    """Remove the passwords of users, which can then no longer log in. Their ACLs and quotas stay.
 
     \b
     Examples:
@@ -139,12 +139,12 @@ def remove(names: tuple[str, ...], mechanisms: tuple[str, ...], yes: bool, clust
     """
     from kohort.client.admin.scram_users import UserScramCredentialDeletion
 
-    wanted = list(dict.fromkeys(names))
+    unique = list(dict.fromkeys(names))
     removed = []
     with cluster.admin() as admin:
-        found = admin.describe_user_scram_credentials(wanted, timeout_ms=ADMIN_MS).check()
-        confirm(f"Remove the password{'s' * (len(wanted) > 1)} of {', '.join(wanted)}?", yes=yes)
-        for user in wanted:
+        found = admin.describe_user_scram_credentials(unique, timeout_ms=ADMIN_MS).check()
+        confirm(f"Remove the password{'s' * (len(unique) > 1)} of {', '.join(unique)}?", yes=yes)
+        for user in unique:
             for mechanism in mechanisms or [info.mechanism for info in found[user]]:
                 deletion = UserScramCredentialDeletion(user, mechanism)
                 admin.alter_user_scram_credentials([deletion], timeout_ms=ADMIN_MS)

@@ -22,13 +22,7 @@ from kohort.cli.terminal.show import cell, harmless, print_prose, print_table
 from kohort.cli.terminal.wording import in_ranges
 from kohort.errors import KohortError, UsageError
 from kohort.results.groups import MembersRemoved, OffsetsDeleted, OffsetsReset, RefusedGroup
-from kohort.verbs.groups import (
-    describe,
-    find_members,
-    names_of_members,
-    remove_members,
-    removed_rows,
-)
+from kohort.verbs.groups import describe, find_members, names_of_members, remove_members, removed_rows
 from kohort.verbs.offsets import (
     Moved,
     OffsetTarget,
@@ -43,10 +37,10 @@ from kohort.verbs.offsets import (
 )
 from kohort.verbs.refusals import NothingThere
 
-HELP = """Move the committed offsets of GROUP. Shows the plan; --execute commits it.
+HELP = """Reset the committed offsets of GROUP. Shows the plan; --execute commits it.
 
-Options and new offsets are those of Kafka's own tool. A group must have no members when it is moved. SKIPPED is the
-number of offsets that it will not read, READ-AGAIN of those that it will read again.
+The options are those of kafka-consumer-groups. The group must have no members. SKIPPED is the number of offsets that
+the group will not read, READ-AGAIN the number that it will read again.
 
 \b
 Examples:
@@ -59,19 +53,24 @@ Examples:
 TARGETS: Final = (
     "to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration", "from-file"
 )  # fmt: skip
-WAYS: Final = (
-    click.option("--to-earliest", is_flag=True, help="To the first record."),
-    click.option("--to-latest", is_flag=True, help="To the log end."),
-    click.option("--to-current", is_flag=True, help="To the committed offset, else the log end."),
-    click.option("--to-offset", type=click.IntRange(min=0, max=2**63 - 1), help="To this offset."),
-    click.option("--shift-by", type=int, help="Forward by N offsets, or back by -N."),
-    click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO 8601, UTC)."),
-    click.option("--by-duration", type=Duration(least_ms=0), metavar="P1DT2H", help="To a time ago, also as 90m."),
+TARGET_OPTIONS: Final = (
+    click.option("--to-earliest", is_flag=True, help="Reset to the first record."),
+    click.option("--to-latest", is_flag=True, help="Reset to the log end."),
+    click.option("--to-current", is_flag=True, help="Keep committed offsets; else reset to the log end."),
+    click.option("--to-offset", metavar="N", type=click.IntRange(min=0, max=2**63 - 1), help="Reset to this offset."),
+    click.option("--shift-by", metavar="N", type=int, help="Add N to each offset; -N: subtract."),
+    click.option("--to-datetime", metavar="TIME", help="Reset to the first record since TIME (ISO 8601, UTC)."),
+    click.option(
+        "--by-duration",
+        type=Duration(least_ms=0),
+        metavar="DURATION",
+        help="Reset to the first record of the last DURATION (P1DT2H or 90m).",
+    ),
     click.option(
         "--from-file",
         type=click.File(encoding="utf-8"),
         metavar="CSV",
-        help="To offsets that --export wrote.",
+        help="Reset to the offsets in a file of --export.",
     ),
 )
 
@@ -79,16 +78,16 @@ WAYS: Final = (
 def topics_option(*, required: bool) -> Callable[[Any], Any]:
     return click.option(
         "--topic", "topics", metavar="TOPIC[:P,P]", multiple=True, required=required, shell_complete=complete_topics,
-        help="Only this topic, or these partitions; may be repeated.",
+        help="Topic, or some of its partitions; may be repeated.",
     )  # fmt: skip
 
 
-@click.command("reset-offsets", help=HELP, short_help="Move committed offsets of groups.")
+@click.command("reset-offsets", help=HELP, short_help="Reset committed offsets of groups.")
 @several_groups
 @topics_option(required=False)
 @click.option("--all-topics", is_flag=True, help="All committed topics (the default).")
-@with_options(*WAYS)
-@click.option("--dry-run", is_flag=True, help="Show the plan (the default).")
+@with_options(*TARGET_OPTIONS)
+@click.option("--dry-run", is_flag=True, help="Only show the plan (the default).")
 @click.option("--execute", is_flag=True, help="Commit the plan.")
 @click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
 @cluster_options
@@ -97,9 +96,9 @@ def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bo
     one_group = is_one(given)
     way = way_of(given, one_group=one_group)
     if execute and given["dry_run"]:
-        raise click.UsageError("--dry-run and --execute: choose one")
+        raise click.UsageError("--dry-run and --execute exclude each other")
     if given["topics"] and (given["all_topics"] or way.name == "from-file"):
-        raise click.UsageError("--topic is one scope, --all-topics or a file another: choose one")
+        raise click.UsageError("--topic, --all-topics and --from-file exclude each other")
     moved: dict[str, Moved] = {}
     refused: dict[str, KohortError] = {}
     with cluster.admin() as admin:
@@ -116,7 +115,7 @@ def reset_offsets(cluster: ClusterAccess, output: str, execute: bool, export: bo
         show(moved, refused, output, execute=execute)
     if not execute:
         for group_id, each in moved.items():
-            print_prose(f"nothing is changed yet: {what_it_takes(group_id, each)}", err=True)
+            print_prose(f"no offset is changed yet: {next_step(group_id, each)}", err=True)
     raise_last([*refused.values(), *(error for each in moved.values() for error in each.failed.values())])
 
 
@@ -124,7 +123,7 @@ def way_of(given: Mapping[str, Any], *, one_group: bool) -> OffsetTarget:
     values = {name: given[name.replace("-", "_")] for name in TARGETS}
     chosen = [name for name, value in values.items() if value is not None and value is not False]
     if len(chosen) != 1:
-        raise click.UsageError(f"say where to, once: {', '.join(f'--{name}' for name in TARGETS)}")
+        raise click.UsageError(f"expected exactly one of {', '.join(f'--{name}' for name in TARGETS)}")
     name, value = chosen[0], values[chosen[0]]
     if name == "to-datetime":
         return OffsetTarget(name, parse_time(value))
@@ -132,13 +131,13 @@ def way_of(given: Mapping[str, Any], *, one_group: bool) -> OffsetTarget:
         return OffsetTarget(name, max(0, int(time.time() * 1000) - value))
     if name == "from-file":
         try:
-            return OffsetTarget(name, plan=read_plan(text_of_file(value), one_group=one_group))
+            return OffsetTarget(name, plan=read_plan(read_text(value), one_group=one_group))
         except UsageError as error:
             raise click.BadParameter(str(error), param_hint="--from-file") from None
     return OffsetTarget(name, 0 if value is True else value)
 
 
-def text_of_file(file: IO[str]) -> str:
+def read_text(file: IO[str]) -> str:
     try:
         return file.read()
     except UnicodeDecodeError:
@@ -147,42 +146,41 @@ def text_of_file(file: IO[str]) -> str:
 
 def show(moved: Mapping[str, Moved], refused: Mapping[str, KohortError], output: str, *, execute: bool) -> None:
     for group_id, each in moved.items():
-        for gone in each.gone:
-            text = f"group {group_id!r} stays where it is in {gone}, which does not exist"
+        for missing in each.gone:
+            text = f"group {group_id!r}: partition {missing} does not exist; its committed offset is unchanged"
             click.echo(harmless(text), err=True)
     rows = moved_rows(moved)
     if output != "table":
-        left = [RefusedGroup(group=group_id, reason=str(error)) for group_id, error in refused.items()]
-        print_result(OffsetsReset(executed=execute, partitions=rows, refused=left), output)
+        groups = [RefusedGroup(group=group_id, reason=str(error)) for group_id, error in refused.items()]
+        print_result(OffsetsReset(executed=execute, partitions=rows, refused=groups), output)
         return
     columns = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET", "PRIOR-OFFSET", "SKIPPED", "READ-AGAIN")
-    stay = [r for r in rows if r.error is not None]
+    failed = [r for r in rows if r.error is not None]
     rows = [r for r in rows if r.error is None]
     print_table(
         columns, [(r.group, r.topic, r.partition, r.new_offset, r.prior_offset, r.skipped, r.read_again) for r in rows]
     )
-    for row in stay:
-        at = "nowhere" if row.prior_offset is None else f"at {row.prior_offset}"
+    for row in failed:
+        at = "without an offset" if row.prior_offset is None else f"at {row.prior_offset}"
         click.echo(harmless(f"group {row.group!r} stays {at} in {row.topic}-{row.partition}: {row.error}"), err=True)
     skipped, again = sum(r.skipped or 0 for r in rows), sum(r.read_again or 0 for r in rows)
     click.echo(f"{skipped:,} offsets skipped, {again:,} to be read again", err=True)
 
 
-def what_it_takes(group_id: str, moved: Moved) -> str:
-    """Return what makes the plan executable."""
+def next_step(group_id: str, moved: Moved) -> str:
     if moved.about is None:
-        return f"group {group_id!r} does not exist; add --execute, and it does"
+        return f"group {group_id!r} does not exist; --execute creates it"
     if not moved.about.members:
         return "add --execute"
     return (
-        f"stop the members ({names_of_members(moved.about)}), since a group that has some cannot be reset; "
+        f"stop the members ({names_of_members(moved.about)}), since only a group without members can be reset; "
         "then add --execute"
     )
 
 
-DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions, existing or not.
+DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions, also deleted ones.
 
-A group with members may only lose offsets of topics that it does not subscribe to.
+While the group has members, only offsets of topics that it does not subscribe to can be deleted.
 
 \b
 Examples:
@@ -202,20 +200,20 @@ def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, cluster: C
         describe(admin, group_id)
         found = admin.list_group_offsets(group_id, timeout_ms=ADMIN_MS).check()
         committed = {tp: at.offset for tp in found if (at := found[tp]) is not None}
-        wanted = committed_of(committed, topics)
-        if not wanted:
-            raise NothingThere(f"group {group_id!r} has committed nothing for {', '.join(topics)}")
-        confirm(f"Forget what {cell(group_id)} has committed for {cell(in_ranges(wanted))}?", yes=yes)
-        results = admin.delete_group_offsets(group_id, wanted, check=False, timeout_ms=ADMIN_MS)
-    gone = [tp for tp in wanted if tp not in results.errors]
-    lines = [f"{tp}: forgot {committed[tp]}" for tp in gone]
-    report_lines(output, OffsetsDeleted(group=group_id, deleted=deleted_rows(gone, committed)), lines)
+        chosen = committed_of(committed, topics)
+        if not chosen:
+            raise NothingThere(f"group {group_id!r} has no committed offset for {', '.join(topics)}")
+        confirm(f"Delete the committed offsets of {cell(group_id)} for {cell(in_ranges(chosen))}?", yes=yes)
+        results = admin.delete_group_offsets(group_id, chosen, check=False, timeout_ms=ADMIN_MS)
+    deleted = [tp for tp in chosen if tp not in results.errors]
+    lines = [f"{tp}: deleted offset {committed[tp]}" for tp in deleted]
+    report_lines(output, OffsetsDeleted(group=group_id, deleted=deleted_rows(deleted, committed)), lines)
     results.check()
 
 
 CLONE_HELP = """Copy the committed offsets of group FROM to group TO. Shows the plan; --execute commits it.
 
-TO must have no members, and need not exist. Its offsets for other partitions stay.
+TO must have no members; a missing group is created. Its offsets for other partitions stay.
 
 \b
 Examples:
@@ -236,18 +234,18 @@ def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, outpu
         moved = clone_offsets(admin, source, target, execute=execute)
     show({target: moved}, {}, output, execute=execute)
     if not execute:
-        print_prose(f"nothing is changed yet: {what_it_takes(target, moved)}", err=True)
+        print_prose(f"no offset is changed yet: {next_step(target, moved)}", err=True)
     raise_last(list(moved.failed.values()))
 
 
-REMOVE_HELP = """Remove members from GROUP: by member id or instance id, or all of them (--all).
+REMOVE_HELP = """Remove members from GROUP: by member id or instance id, or all (--all).
 
-The group rebalances. A running member joins again; the command is for a static member whose process is gone, which the
-group would wait for until its session ends.
+The group rebalances, and a running member joins again. Useful for a static member that has stopped: without a removal
+its partitions stay unread until its session times out.
 
 \b
 Examples:
-  kohort group remove-member my-group billing-3 --reason "host is gone"
+  kohort group remove-member my-group billing-3 --reason "host is down"
   kohort group remove-member my-group --all --yes
 """
 
@@ -255,30 +253,24 @@ Examples:
 @click.command("remove-member", help=REMOVE_HELP, short_help="Remove members from a group.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("names", metavar="[MEMBER]...", nargs=-1, shell_complete=complete_members)
-@click.option("--all", "everybody", is_flag=True, help="All members.")
+@click.option("--all", "remove_all", is_flag=True, help="Remove all members.")
 @click.option("--reason", default="", help="Reason for the broker's log and journal.")
 @yes_option
 @cluster_options
 @output_of(MembersRemoved)
 def remove_member(
-    group_id: str,
-    names: tuple[str, ...],
-    everybody: bool,
-    reason: str,
-    yes: bool,
-    cluster: ClusterAccess,
-    output: str,
+    group_id: str, names: tuple[str, ...], remove_all: bool, reason: str, yes: bool, cluster: ClusterAccess, output: str
 ) -> None:
-    if bool(names) == everybody:
-        raise click.UsageError("say whom: MEMBER, or --all")
+    if bool(names) == remove_all:
+        raise click.UsageError("expected either MEMBER or --all")
     with cluster.admin() as admin:
         about = describe(admin, group_id)
-        chosen = list(about.members) if everybody else find_members(about, list(dict.fromkeys(names)))
+        chosen = list(about.members) if remove_all else find_members(about, list(dict.fromkeys(names)))
         if not chosen:
             raise NothingThere(f"group {group_id!r} has no members")
-        told = ", ".join(cell(f"{m.group_instance_id or m.member_id} at {m.client_host}") for m in chosen)
-        confirm(f"Take {told} out of {cell(group_id)}?", yes=yes)
-        gone, results = remove_members(admin, group_id, chosen, reason)
-    lines = [f"removed {m.group_instance_id or m.member_id} of {m.client_id} at {m.client_host}" for m in gone]
-    report_lines(output, MembersRemoved(group=group_id, removed=removed_rows(gone)), lines)
+        members = ", ".join(cell(f"{m.group_instance_id or m.member_id} at {m.client_host}") for m in chosen)
+        confirm(f"Remove {members} from {cell(group_id)}?", yes=yes)
+        removed, results = remove_members(admin, group_id, chosen, reason)
+    lines = [f"removed {m.group_instance_id or m.member_id} of {m.client_id} at {m.client_host}" for m in removed]
+    report_lines(output, MembersRemoved(group=group_id, removed=removed_rows(removed)), lines)
     results.check()

@@ -1,4 +1,4 @@
-"""Groups that a command names: GROUP..., --group, --all-groups, as Kafka's own tool has it."""
+"""Selection of groups by a command: GROUP..., --group or --all-groups, as in Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 several_groups = with_options(
     click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups),
-    click.option("--group", "more", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="As GROUP."),
-    click.option("--all-groups", is_flag=True, help="Every group of consumers."),
+    click.option(
+        "--group", "more", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="Same as GROUP."
+    ),
+    click.option("--all-groups", is_flag=True, help="All groups of consumers."),
 )
-"""Gives a command ``names``, ``more`` and ``all_groups``."""
+"""Adds the arguments ``names``, ``more`` and ``all_groups`` to a command."""
 
 
 def is_one(given: Mapping[str, Any]) -> bool:
@@ -29,17 +31,17 @@ def is_one(given: Mapping[str, Any]) -> bool:
 
 
 def chosen_groups(admin: Admin, named: Sequence[str], *, every: bool) -> list[str]:
-    """Return the named groups, or all. Raises UsageError for neither and for both."""
+    """Return the named groups, or all with ``every``. Raises UsageError for neither and for both."""
     names = list(dict.fromkeys(named))
     if bool(names) == every:
-        raise click.UsageError("say which groups: GROUP, or --all-groups")
+        raise click.UsageError("expected either GROUP or --all-groups")
     if names:
         return names
     return sorted(g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS) if g.protocol_type in ("", "consumer"))
 
 
 def raise_last(errors: Sequence[KohortError]) -> None:
-    """Raise the last error, after printing the others."""
+    """Print all errors but the last on stderr, and raise the last."""
     for error in errors[:-1]:
         click.echo(harmless(f"kohort group: {error}"), err=True)
     if errors:

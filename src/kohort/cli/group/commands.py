@@ -1,4 +1,4 @@
-"""``kohort group``: one consumer group described, explained, moved or deleted."""
+"""``kohort group``: its subcommands, and ``delete``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from kohort.verbs.groups import check_inactive, describe
 from kohort.verbs.refusals import NothingThere, RefusedByState
 
 
-@click.group(short_help="Describe, explain, reset or delete a consumer group.")
+@click.group(short_help="Describe, explain, reset or delete a group.")
 def group() -> None:
-    """Describe, explain, reset or delete a consumer group."""
+    """Describe, explain, reset or delete a group (classic or consumer protocol)."""
 
 
 @group.command(short_help="Delete groups without members, and their offsets.")
@@ -34,9 +34,9 @@ def group() -> None:
 @cluster_options
 @output_of(GroupsDeleted)
 def delete(yes: bool, cluster: ClusterAccess, output: str, **given: Any) -> None:
-    """Delete groups that have no members, with all that they have committed.
+    """Delete groups without members, and their committed offsets.
 
-    Where one of those named has members nothing is deleted; of --all-groups those that have some stay.
+    If a named GROUP has members, no group is deleted. --all-groups skips groups with members.
 
     \b
     Examples:
@@ -45,20 +45,20 @@ def delete(yes: bool, cluster: ClusterAccess, output: str, **given: Any) -> None
     """
     refused: list[KohortError] = []
     with cluster.admin() as admin:
-        wanted = []
+        deletable = []
         for group_id in chosen_groups(admin, (*given["names"], *given["more"]), every=given["all_groups"]):
             try:
                 check_inactive(describe(admin, group_id), "deleted")
-                wanted.append(group_id)
+                deletable.append(group_id)
             except RefusedByState as error:
                 if not given["all_groups"]:
                     raise
                 refused.append(error)
-        if not wanted:
+        if not deletable:
             raise_last(refused)
-            raise NothingThere("there is no group to delete")
-        confirm(f"Delete {', '.join(wanted)} with all committed offsets?", yes=yes)
-        results = admin.delete_groups(wanted, check=False, timeout_ms=ADMIN_MS)
+            raise NothingThere("the cluster has no group to delete")
+        confirm(f"Delete {', '.join(deletable)} with all committed offsets?", yes=yes)
+        results = admin.delete_groups(deletable, check=False, timeout_ms=ADMIN_MS)
     deleted = [name for name in results if name not in results.errors]
     report_lines(output, GroupsDeleted(deleted=deleted), [f"deleted {name}" for name in deleted])
     raise_last([*refused, *results.errors.values()])

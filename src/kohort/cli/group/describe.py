@@ -1,8 +1,7 @@
 """``kohort group describe``: partitions, topics, members or state of groups.
 
-The columns of Kafka's own tool come first, in its order; lag in time and health come after them.
-``tests/interop/test_group_tool.py`` compares them. One thing differs: an empty value is ``-`` everywhere, where the
-tool leaves an instance id blank.
+The first columns are those of Kafka's own tool (``tests/interop/test_group_tool.py`` compares them); lag time and
+health follow. One difference: a missing instance id is ``-``, where the tool prints blanks.
 """
 
 from __future__ import annotations
@@ -13,7 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kohort.cli.group.chosen import chosen_groups, is_one, raise_last, several_groups
-from kohort.cli.groups.sampling import GroupsSeen, Looks, look_at_groups, look_options, tell_unseen
+from kohort.cli.groups.sampling import (
+    SampledGroups,
+    SamplingOptions,
+    print_gaps,
+    sample_named_groups,
+    sampling_options,
+)
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.exits import exit_code_of
 from kohort.cli.terminal.options import DURATION
@@ -31,13 +36,7 @@ from kohort.cli.terminal.wording import (
 )
 from kohort.errors import KohortError
 from kohort.model import by_topic
-from kohort.results.groups import (
-    GroupDescribed,
-    GroupMemberRow,
-    GroupPartitionRow,
-    GroupsDescribed,
-    TopicLagRow,
-)
+from kohort.results.groups import GroupDescribed, GroupMemberRow, GroupPartitionRow, GroupsDescribed, TopicLagRow
 from kohort.verbs.describing import coordinators, described
 from kohort.verbs.groups import is_missing, no_such_group
 from kohort.verbs.refusals import CheckNotMet
@@ -47,15 +46,16 @@ if TYPE_CHECKING:
 
 HELP = """Show the partitions of each GROUP: committed offsets, lag, owners, health.
 
-The columns of Kafka's own tool come first, those of its --verbose too. LAG below 0 is a commit beyond the end of the
-log. One sample shows the lag; whether the group reads takes several: --watch-for 20s.
+The first columns are those of kafka-consumer-groups, also with --verbose. A negative LAG means a commit beyond the end
+of the log. One sample shows the lag; health needs several samples (--watch-for 20s).
 
-STATUS is OK, WARN, STOP, STALL or REWIND. LEAD is the distance to the start of the log, which retention deletes next.
-STABLE-LAG is the lag of readers of committed records. OUT and IN are records per second, read and written.
+STATUS is OK, WARN (the lag grows), STOP (no member reads), STALL (no progress) or REWIND (the offset went back). LEAD
+is the distance to the start of the log, where retention deletes. STABLE-LAG is the lag of read_committed consumers. OUT
+and IN are records per second, read and written.
 
-A member's STATE is ok, stuck (no progress), not-fetching (in some partitions), not-committing, rewinding, slow, hot
-(much more lag than the others) or idle. In a group of KIP-848, --members shows the partitions that each member has to
-revoke and to get.
+STATE of a member is ok, stuck (no progress), not-fetching (from some partitions), not-committing, rewinding, slow, hot
+(far more lag than the others) or idle. For the consumer protocol (KIP-848), --members shows the partitions that each
+member still has to revoke (TO-REVOKE) and to receive (TO-GET).
 
 \b
 Examples:
@@ -69,33 +69,35 @@ Examples:
 
 @click.command("describe", help=HELP, short_help="Show partitions, lag, members and health.")
 @several_groups
-@click.option("--offsets", "view", flag_value="offsets", default=True, help="Partitions and lag (the default).")
-@click.option("--topics", "view", flag_value="topics", help="Lag by topic.")
-@click.option("--members", "view", flag_value="members", help="Members, their partitions and their progress.")
-@click.option("--state", "view", flag_value="state", help="State, coordinator, assignor and health.")
-@click.option("--behind", is_flag=True, help="Only partitions with a lag or an unknown lag.")
-@click.option("--fail-above", metavar="N|DURATION", help="Exit with 7 if the lag is above, as 1000 or 30s.")
-@click.option("--verbose", is_flag=True, help="More columns: epochs, targets, rates, reasons.")
-@look_options
+@click.option("--offsets", "view", flag_value="offsets", default=True, help="Show partitions and lag (the default).")
+@click.option("--topics", "view", flag_value="topics", help="Show the lag by topic.")
+@click.option("--members", "view", flag_value="members", help="Show members, their partitions and their progress.")
+@click.option("--state", "view", flag_value="state", help="Show state, coordinator, assignor and health.")
+@click.option("--behind", is_flag=True, help="Show only partitions with a lag or an unknown lag.")
+@click.option("--fail-above", metavar="N|DURATION", help="Exit with 7 if the lag is above this limit (1000 or 30s).")
+@click.option("--verbose", is_flag=True, help="Show more columns: epochs, targets, rates, reasons.")
+@sampling_options
 @cluster_options
 @output_of(GroupDescribed)
-def describe_group(cluster: ClusterAccess, looks: Looks, output: str, view: str, verbose: bool, **given: Any) -> None:
+def describe_group(
+    cluster: ClusterAccess, sampling: SamplingOptions, output: str, view: str, verbose: bool, **given: Any
+) -> None:
     limit = limit_of(given["fail_above"])
-    left_out: list[KohortError] = []
+    errors: list[KohortError] = []
     with cluster.admin() as admin:
         names = chosen_groups(admin, (*given["names"], *given["more"]), every=given["all_groups"])
-        seen = look_at_groups(cluster, admin, names, looks)
-        for name in [name for name in names if name in seen.errors]:
-            error = seen.errors.pop(name)
-            left_out.append(no_such_group(admin, name) if is_missing(error) else error)
-        nodes = coordinators(admin) if seen.groups else {}
-    if is_one(given) and left_out:
-        raise left_out[0]
-    found = [_described(seen, status, nodes, behind=given["behind"]) for status in seen.groups]
+        sampled = sample_named_groups(cluster, admin, names, sampling)
+        for name in [name for name in names if name in sampled.errors]:
+            error = sampled.errors.pop(name)
+            errors.append(no_such_group(admin, name) if is_missing(error) else error)
+        nodes = coordinators(admin) if sampled.groups else {}
+    if is_one(given) and errors:
+        raise errors[0]
+    found = [_described(sampled, status, nodes, behind=given["behind"]) for status in sampled.groups]
     if output != "table":
         print_result(found[0] if is_one(given) else GroupsDescribed(groups=found), output)
     else:
-        for number, (group, status) in enumerate(zip(found, seen.groups, strict=True)):
+        for number, (group, status) in enumerate(zip(found, sampled.groups, strict=True)):
             if number:
                 click.echo()
             print_prose(status.sentence, err=True)
@@ -105,15 +107,15 @@ def describe_group(cluster: ClusterAccess, looks: Looks, output: str, view: str,
             if view == "state":
                 for fact in status.evidence:
                     print_fact("EVIDENCE", f"{fact.kind}: {fact.value}", err=True)
-    unseen = tell_unseen(seen, "kohort group describe")
-    left_out += [above for status in seen.groups if (above := lag_above(status, limit)) is not None]
-    raise_last(left_out)
-    if unseen is not None:
-        click.get_current_context().exit(exit_code_of(unseen))
+    gap = print_gaps(sampled, "kohort group describe")
+    errors += [above for status in sampled.groups if (above := lag_above(status, limit)) is not None]
+    raise_last(errors)
+    if gap is not None:
+        click.get_current_context().exit(exit_code_of(gap))
 
 
-def _described(seen: GroupsSeen, status: GroupFinding, nodes: dict[int, str], *, behind: bool) -> GroupDescribed:
-    about, snapshot = seen.descriptions[status.group], seen.snapshots[status.group]
+def _described(sampled: SampledGroups, status: GroupFinding, nodes: dict[int, str], *, behind: bool) -> GroupDescribed:
+    about, snapshot = sampled.descriptions[status.group], sampled.snapshots[status.group]
     group = described(about, snapshot, nodes.get(about.coordinator_id), status)
     if behind:
         late = {(p.topic, p.partition) for p in status.partitions if p.lag is None or p.blame != "none"}
@@ -122,24 +124,24 @@ def _described(seen: GroupsSeen, status: GroupFinding, nodes: dict[int, str], *,
 
 
 def reconciling_note(group: GroupDescribed) -> str | None:
-    """Return how far a group of KIP-848 is from its target; None if it is there."""
+    """Describe the distance of a consumer group from its target assignment; None without any."""
     if group.state == "Assigning":
         return (
-            f"group {group.group!r} waits for its target: its epoch is {group.group_epoch}, "
-            f"the target is that of {group.assignment_epoch}"
+            f"group {group.group!r} waits for a target assignment of its epoch {group.group_epoch}; "
+            f"the present one is of epoch {group.assignment_epoch}"
         )
     if group.state != "Reconciling":
         return None
-    give_up = sum(len(m.to_give_up) for m in group.members)
+    to_revoke = sum(len(m.to_give_up) for m in group.members)
     return (
-        f"group {group.group!r} is on its way to its target of epoch {group.assignment_epoch}: "
-        f"{give_up} partition{'' if give_up == 1 else 's'} still to be given up, "
-        f"{sum(len(m.to_get) for m in group.members)} to be got; --members shows by whom"
+        f"group {group.group!r} reconciles to its target assignment of epoch {group.assignment_epoch}: "
+        f"{to_revoke} partition{'' if to_revoke == 1 else 's'} to revoke, "
+        f"{sum(len(m.to_get) for m in group.members)} to assign; --members shows the members"
     )
 
 
 def unowned_note(group: GroupDescribed) -> str | None:
-    """Return which subscribed partitions no member reads, the cause and the end of that."""
+    """Describe the subscribed partitions that no member owns, and why; None without any."""
     if not group.unowned:
         return None
     names = ", ".join(group.unowned[:5]) + (" and more" if len(group.unowned) > 5 else "")
@@ -149,11 +151,10 @@ def unowned_note(group: GroupDescribed) -> str | None:
         f"{'are' if count > 1 else 'is'} read by no member: {names}. "
     )
     if group.group_type == "consumer":
-        return what + "The coordinator has yet to see that its topics grew"
+        return what + "The coordinator has not yet noticed new partitions of its topics"
     return (
-        what
-        + "Either the assignor left out what it names, or a static member came back in the middle of a cooperative "
-        "rebalance: the next rebalance of the group gives that out again"
+        what + "Either the assignor did not assign them, or a static member returned during a cooperative rebalance; "
+        "the next rebalance assigns them"
     )
 
 
@@ -163,7 +164,7 @@ class CellTable(NamedTuple):
 
 
 def offsets_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a row per partition; ``verbose``: with the leader epoch of the commit (KIP-1099), rates and reasons."""
+    """Return a row per partition; ``verbose``: with leader epochs of commits (KIP-1099), rates, reasons."""
     findings = {(one.topic, one.partition): one for one in status.partitions}
     epoch = ("LEADER-EPOCH",) if verbose else ()
     more = ("STABLE-LAG", "LEAD", "OUT", "IN", "WHY") if verbose else ()
@@ -183,7 +184,7 @@ def offsets_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool)
 
 
 def topics_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a row per topic, the largest lag first; ``verbose``: with rates."""
+    """Return a row per topic; ``verbose``: with rates."""
     columns = ("GROUP", "TOPIC", "#PARTITIONS", "BEHIND", "LAG", "STABLE-LAG", "LAG-TIME", "ETA")
 
     def cells(row: TopicLagRow) -> tuple[object, ...]:
@@ -199,26 +200,26 @@ def members_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool)
     """Return a row per member; ``verbose``: with epochs, assignment and target (KIP-1099)."""
     findings = {one.who.member_id: one for one in status.members}
     static = any(m.group_instance_id for m in group.members)
-    modern = group.group_type == "consumer"
-    mixed = modern and {"classic", "consumer"} <= {m.member_type for m in group.members}
+    is_consumer = group.group_type == "consumer"
+    mixed = is_consumer and {"classic", "consumer"} <= {m.member_type for m in group.members}
     columns = ["GROUP", "CONSUMER-ID", *(["GROUP-INSTANCE-ID"] if static else []), "HOST", "CLIENT-ID", "#PARTITIONS"]
     if verbose:
         columns += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
         columns += ["UPGRADED"] if mixed else []
         columns += ["LAG", "LAG-TIME", "ETA"]
     else:
-        columns += ["TO-GIVE-UP", "TO-GET"] if modern else ["LAG", "ASSIGNMENT"]
+        columns += ["TO-REVOKE", "TO-GET"] if is_consumer else ["LAG", "ASSIGNMENT"]
 
     def cells(m: GroupMemberRow, one: MemberFinding | None) -> tuple[object, ...]:
-        who = [group.group, m.member_id, *([m.group_instance_id] if static else [])]
-        row: list[object] = [*who, m.host, m.client_id, len(m.assignment)]
+        ids = [group.group, m.member_id, *([m.group_instance_id] if static else [])]
+        row: list[object] = [*ids, m.host, m.client_id, len(m.assignment)]
         if verbose:
             row += _progress(m, group.assignment_epoch)
             row += [UPGRADED.get(m.member_type)] if mixed else []
             waited = None if one is None else lag_time_text(one.lag, one.lag_ms, complete=one.lag_ms_complete)
             row += [m.lag, waited, None if one is None else eta_text(one.draining, one.eta_ms)]
         else:
-            row += [_ranges(m.to_give_up), _ranges(m.to_get)] if modern else [m.lag, _ranges(m.assignment)]
+            row += [_ranges(m.to_give_up), _ranges(m.to_get)] if is_consumer else [m.lag, _ranges(m.assignment)]
         return (*row, *((None, None) if one is None else (one.state, one.reason)))
 
     rows = [cells(m, findings.get(m.member_id)) for m in group.members]
@@ -229,14 +230,14 @@ UPGRADED = {"consumer": "true", "classic": "false"}
 
 
 def _progress(member: GroupMemberRow, target_epoch: int | None) -> list[object]:
-    """Return the epochs and assignments of a member; a classic group has only the assignment."""
+    """Return epochs and assignments of a member; a classic group has only the assignment."""
     if member.target_assignment is None:
         return [None, numbered(member.assignment), None, None]
     return [member.member_epoch, numbered(member.assignment), target_epoch, numbered(member.target_assignment)]
 
 
 def state_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return the row of a group; its epochs stand where the tool has them with ``verbose``, and later without."""
+    """Return the row of a group; ``verbose``: epochs are in the position of Kafka's own tool."""
     epochs = (group.group_epoch, group.assignment_epoch)
     where = f"({group.coordinator_id})"
     coordinator = f"{group.coordinator} {where}" if group.coordinator else where
@@ -262,7 +263,7 @@ def _ranges(names: Iterable[str]) -> str:
 
 
 def numbered(names: Iterable[str]) -> str:
-    """Return partitions as Kafka's tool does: ``orders:0,1,2;payments:1``."""
+    """Format partitions as Kafka's own tool: ``orders:0,1,2;payments:1``."""
     numbers = by_topic(sorted(set(places(names))))
     return ";".join(f"{topic}:{','.join(map(str, of_topic))}" for topic, of_topic in sorted(numbers.items()))
 
@@ -281,23 +282,23 @@ def limit_of(text: str | None) -> LagLimit:
     try:
         return LagLimit(waited_ms=DURATION.convert(text, None, None))
     except click.BadParameter as error:
-        message = f"{text[:40]!r}: expected a number of records, as 1000, or a duration, as 30s"
+        message = f"{text[:40]!r}: expected a number of records (1000) or a duration (30s)"
         raise click.BadParameter(message, param_hint="--fail-above") from error
 
 
 def lag_above(found: GroupFinding, limit: LagLimit) -> CheckNotMet | None:
-    """Return the error of a group whose lag is above the limit, or unknown."""
-    unknown = f" (nothing is known of {found.lag_unknown} of its partitions)" if found.lag_unknown else ""
+    """Return the error of a group whose lag exceeds the limit or is unknown; else None."""
+    unknown = f" (unknown for {found.lag_unknown} of its partitions)" if found.lag_unknown else ""
     if limit.records is not None and (found.lag is None or found.lag_unknown or found.lag > limit.records):
         above = found.lag is not None and found.lag > limit.records
-        state = f"is {found.lag}" if above else f"cannot be told{unknown}"
-        return CheckNotMet(f"the lag of {found.group!r} {state}; {limit.records} records are allowed")
+        state = f"is {found.lag}" if above else f"is unknown{unknown}"
+        return CheckNotMet(f"the lag of {found.group!r} {state}; the limit is {limit.records} records")
     if limit.waited_ms is None:
         return None
     if found.lag_ms is not None and found.lag_ms > limit.waited_ms:
-        state = f"has waited for {span_text(found.lag_ms)}"
+        state = f"is {span_text(found.lag_ms)}"
     elif found.lag is None or found.lag_ms is None or not found.lag_ms_complete:
-        state = f"has waited for a time that cannot be told{unknown}"
+        state = f"is unknown{unknown}"
     else:
         return None
-    return CheckNotMet(f"what {found.group!r} reads next {state}; {span_text(limit.waited_ms)} are allowed")
+    return CheckNotMet(f"the lag time of {found.group!r} {state}; the limit is {span_text(limit.waited_ms)}")

@@ -1,4 +1,4 @@
-"""``kohort group peek``: the records around what a group has committed; what a stuck partition is stuck at."""
+"""``kohort group peek``: the records around a committed offset, such as a record that blocks a member."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Final
 
 import click
 
-from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups, complete_places
+from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups, complete_partitions
 from kohort.cli.terminal.options import partition_in
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.cli.terminal.show import print_prose, print_table, time_text
 from kohort.model import TopicPartition
 from kohort.notes import one_line
 from kohort.results.groups import GroupPeek, PeekedRecord
-from kohort.verbs.peeking import peek as read_around
+from kohort.verbs.peeking import peek as read_records
 from kohort.verbs.peeking import position_of
 
-PEEK_HELP = """Show the records of a partition around the committed offset of GROUP. Nothing is committed.
+PEEK_HELP = """Show the records of a partition around the committed offset of GROUP, without a commit.
 
-The table escapes control characters and cuts long values; --output json has records whole, and base64 for bytes that
+The table escapes control characters and cuts long values. --output json has whole records, with base64 for bytes that
 are not UTF-8.
 
 \b
@@ -32,32 +32,35 @@ MOST: Final = 1000
 
 @click.command(help=PEEK_HELP, short_help="Show the records around a committed offset.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_places)
-@click.option("-B", "--before", type=click.IntRange(0, MOST), default=3, show_default=True, help="Records before it.")
-@click.option("-A", "--after", type=click.IntRange(0, MOST), default=3, show_default=True, help="Records from it on.")
+@click.argument("place", metavar="TOPIC:PARTITION", shell_complete=complete_partitions)
+@click.option(
+    "-B", "--before", type=click.IntRange(0, MOST), default=3, show_default=True, help="Records before the offset."
+)
+@click.option(
+    "-A", "--after", type=click.IntRange(0, MOST), default=3, show_default=True, help="Records from the offset on."
+)
 @cluster_options
 @output_of(GroupPeek)
 def peek(group_id: str, place: str, before: int, after: int, cluster: ClusterAccess, output: str) -> None:
     partition = partition_in(place, given_as="TOPIC:PARTITION")
     with cluster.admin() as admin:
         ends = position_of(admin, group_id, partition)
-    result = read_around(cluster.consumer, group_id, partition, ends, range(-before, after))
+    result = read_records(cluster.consumer, group_id, partition, ends, range(-before, after))
     if output != "table":
         print_result(result, output)
         return
     columns = ("READ", "OFFSET", "TIME", "KEY", "VALUE")
-    print_table(columns, [cells(record) for record in result.records], none="no records there")
-    print_prose(standing(partition, *ends), err=True)
+    print_table(columns, [cells(record) for record in result.records], none="no records")
+    print_prose(position_text(partition, *ends), err=True)
 
 
-def standing(partition: TopicPartition, committed: int, start: int, end: int) -> str:
-    """Compare the committed offset with the ends of the log, in a sentence."""
+def position_text(partition: TopicPartition, committed: int, start: int, end: int) -> str:
     if committed > end:
         return f"{partition}: committed {committed}, beyond the end of the log, {end}"
     if committed < start:
-        return f"{partition}: committed {committed}; {start - committed} offsets were deleted before they were read"
+        return f"{partition}: committed {committed}; {start - committed} offsets were deleted unread"
     if committed == end:
-        return f"{partition}: committed {committed}, the end of the log: everything is read"
+        return f"{partition}: committed {committed}, the end of the log: all records are read"
     return f"{partition}: committed {committed}, {end - committed} behind the end of the log, {end}"
 
 

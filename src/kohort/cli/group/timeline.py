@@ -1,4 +1,4 @@
-"""``kohort group timeline``: lanes of members or partitions, a column for each generation."""
+"""``kohort group timeline``: a lane for each member or partition, a column for each generation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from kohort.cli.group.events import known_entries, since_ms, since_option
+from kohort.cli.group.events import entries_of_group, since_ms, since_option
 from kohort.cli.groups.journal import store_option
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.output import output_of, print_result
@@ -28,18 +28,19 @@ NAME_MAX: Final = 18
 NARROWEST: Final = 12
 WIDEST: Final = 28
 LANES_SHOWN: Final = 60
-LINE, SILENT, EDGE, FENCED, OUT, LEFT, REBALANCE, NOBODY = "─", "╌", "┊", "⚑", "✕", "←", "▼", "·"
-PLAIN: Final = {ord(LINE): "-", ord(EDGE): "|", ord(FENCED): "!", ord(OUT): "x", ord(LEFT): "<", ord(REBALANCE): "v"}
-PLAIN_TOO: Final = {ord(NOBODY): ".", ord(SILENT): ".", ord("…"): "~"}
+LINE, SILENT, EDGE, FENCED, REMOVED, LEFT, REBALANCE, NONE = "─", "╌", "┊", "⚑", "✕", "←", "▼", "·"
+ASCII: Final = str.maketrans(LINE + EDGE + FENCED + REMOVED + LEFT + REBALANCE + NONE + SILENT + "…", "-|!x<v..~")
 
 
 class TextCell(NamedTuple):
-    """A lane in one column: text, marks, whether the line continues, silent shares (0.0 to 1.0)."""
+    """Part of a lane within one column."""
 
     text: str = ""
     marks: str = ""
     through: bool = False
+    """True if the member stays until the end of the column."""
     silent: tuple[tuple[float, float], ...] = ()
+    """Start and end of each silence, as shares of the column (0.0 to 1.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class TextLane:
 
 
 def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = False) -> list[str]:
-    """Return lines of at most ``width`` characters; ``by``: member or partition, ``plain``: ASCII."""
+    """Draw a timeline in lines of at most ``width`` characters; ``by``: member or partition, ``plain``: ASCII."""
     one_topic = len({name.rpartition("-")[0] for lane in found.lanes for s in lane.spells for name in s.partitions}) < 2
     lanes = _member_lanes(found, one_topic) if by == "member" else _partition_lanes(found)
     shown, left = lanes[:LANES_SHOWN], lanes[LANES_SHOWN:]
@@ -72,7 +73,7 @@ def draw_timeline(found: TimelineFinding, *, by: str, width: int, plain: bool = 
         lines += [_fit(text, width) for i in part if (text := _footnote(found.columns[i]))]
     if left:
         lines.append(_fit(f"... and {len(left)} more: --output json has them all", width))
-    return [line.translate(PLAIN | PLAIN_TOO) for line in lines] if plain else lines
+    return [line.translate(ASCII) for line in lines] if plain else lines
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -88,9 +89,9 @@ def _head(column: ColumnFinding) -> str:
 def _footnote(column: ColumnFinding) -> str:
     if column.cause is None:
         return ""
-    who = f" {cell(name_of_member(column.trigger))}" if column.trigger is not None else ""
+    trigger = f" {cell(name_of_member(column.trigger))}" if column.trigger is not None else ""
     took = f"  {seconds(column.took_ms)}" if column.took_ms is not None else ""
-    return f"{REBALANCE} {_head(column)}  {cell(column.cause)}{who}{took}"
+    return f"{REBALANCE} {_head(column)}  {cell(column.cause)}{trigger}{took}"
 
 
 def _drawn(one: TextCell, room: int) -> str:
@@ -104,7 +105,7 @@ def _drawn(one: TextCell, room: int) -> str:
 
 
 def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
-    """Return a line, broken for at least one character of each silence."""
+    """Draw a line that is broken for at least one character of each silence."""
     line = [LINE] * max(length, 0)
     for begin, end in silent if line else ():
         first = min(int(begin * length), length - 1)
@@ -122,8 +123,8 @@ def _fit(text: str, room: int) -> str:
     return f"{text[: room - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-def _held(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
-    """Return the partitions at the end of a column, None if absent, and whether the member stayed."""
+def _owned(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[frozenset[str] | None, bool]:
+    """Return the partitions at the end of a column (None: no member), and True if the member stayed."""
     end_ms = until_ms + 1 if column.until_ms is None else column.until_ms
     within = [s for s in lane.spells if s.from_ms < end_ms and (s.until_ms is None or s.until_ms > column.from_ms)]
     if not within:
@@ -133,7 +134,7 @@ def _held(lane: LaneFinding, column: ColumnFinding, until_ms: int) -> tuple[froz
 
 
 def _marks(lane: LaneFinding, column: ColumnFinding) -> str:
-    signs = {"fenced": FENCED, "removed": OUT, "left": LEFT, "away": LEFT}
+    signs = {"fenced": FENCED, "removed": REMOVED, "left": LEFT, "away": LEFT}
     return "".join(
         signs.get(mark.kind, "")
         for mark in lane.marks
@@ -142,7 +143,6 @@ def _marks(lane: LaneFinding, column: ColumnFinding) -> str:
 
 
 def _silent(lane: LaneFinding, column: ColumnFinding, now_ms: int) -> tuple[tuple[float, float], ...]:
-    """Return the silent shares of a column."""
     until_ms = now_ms if column.until_ms is None else column.until_ms
     lasted_ms = until_ms - column.from_ms
     spans = (
@@ -162,15 +162,15 @@ def _member_lanes(found: TimelineFinding, one_topic: bool) -> list[TextLane]:
         cells: list[TextCell] = []
         before: frozenset[str] | None = None
         for column in found.columns:
-            has, through = _held(lane, column, found.until_ms)
+            owned, through = _owned(lane, column, found.until_ms)
             marks = _marks(lane, column)
-            if has is None:
+            if owned is None:
                 cells.append(TextCell(marks=marks))
             else:
-                kept, new = (has, frozenset[str]()) if before is None else (has & before, has - before)
+                kept, new = (owned, frozenset[str]()) if before is None else (owned & before, owned - before)
                 text = " ".join(filter(None, (_short(kept, one_topic), _short(new, one_topic, "+"))))
-                cells.append(TextCell(text or NOBODY, marks, through, _silent(lane, column, found.until_ms)))
-            before = frozenset() if has is None else has
+                cells.append(TextCell(text or NONE, marks, through, _silent(lane, column, found.until_ms)))
+            before = frozenset() if owned is None else owned
         lanes.append(TextLane(cell(name_of_member(lane.who)), tuple(cells)))
     return lanes
 
@@ -183,25 +183,23 @@ def _short(names: frozenset[str], one_topic: bool, sign: str = "") -> str:
 
 
 def _partition_lanes(found: TimelineFinding) -> list[TextLane]:
-    held = [{i: _held(lane, column, found.until_ms) for i, column in enumerate(found.columns)} for lane in found.lanes]
     owners: dict[str, dict[int, TextCell]] = {}
-    for lane, of_lane in zip(found.lanes, held, strict=True):
+    for lane in found.lanes:
         owner = _fit(cell(name_of_member(lane.who)), NAME_MAX)
-        for i, (names, through) in of_lane.items():
-            silent = _silent(lane, found.columns[i], found.until_ms)
+        for i, column in enumerate(found.columns):
+            names, through = _owned(lane, column, found.until_ms)
+            silent = _silent(lane, column, found.until_ms)
             for name in names or ():
                 owners.setdefault(name, {})[i] = TextCell(owner, "", through, silent)
     ordered = sorted(owners, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2])))
-    nobody = TextCell(NOBODY)
-    return [
-        TextLane(cell(name), tuple(owners[name].get(i, nobody) for i in range(len(found.columns)))) for name in ordered
-    ]
+    none, columns = TextCell(NONE), range(len(found.columns))
+    return [TextLane(cell(name), tuple(owners[name].get(i, none) for i in columns)) for name in ordered]
 
 
 TIMELINE_HELP = """Draw the assignments of GROUP over time: a lane for each member, a column for each generation.
 
-A lane shows the partitions of the member (0-2 +3: three kept, one new) and a line while it stays; a broken line (╌) is
-silence. At its end: ← it left, ✕ it was removed, ⚑ a request of it was rejected. ▼ is the cause of a rebalance.
+A lane shows the partitions of the member (0-2 +3: three kept, one new). A broken line (╌) means that the member was
+silent. Marks: ← the member left, ✕ it was removed, ⚑ one of its requests was rejected, ▼ cause of a rebalance.
 
 \b
 Examples:
@@ -210,13 +208,14 @@ Examples:
   kohort group timeline my-group --output json | jq '.timeline.lanes[].spells'
 """
 PIPE_WIDTH = 120
-DAY_MS = 86_400_000
 
 
 @click.command(help=TIMELINE_HELP, short_help="Draw the assignments over time.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
-@click.option("--by", type=click.Choice(["member", "partition"]), default="member", help="Kind of the lanes.")
+@click.option(
+    "--by", type=click.Choice(["member", "partition"]), default="member", help="Lane for each member or partition."
+)
 @store_option
 @cluster_options
 @output_of(GroupTimeline)
@@ -224,14 +223,14 @@ def timeline(
     group_id: str, since: int | None, by: str, store: Path | None, cluster: ClusterAccess, output: str
 ) -> None:
     from_ms = since_ms(since)
-    entries = known_entries(cluster, group_id, store)
+    entries = entries_of_group(cluster, group_id, store)
     now_ms = max(int(time.time() * 1000), entries[-1].at_ms)
     found = find_timeline(entries, group=group_id, from_ms=from_ms or entries[0].at_ms, until_ms=now_ms)
     if output != "table":
         print_result(GroupTimeline(timeline=found), output)
         return
     if not found.lanes:
-        click.echo(f"{cell(group_id)} had no members in that time", err=True)
+        click.echo(f"{cell(group_id)} had no members in this time", err=True)
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
     plain = "utf" not in (sys.stdout.encoding or "").lower()

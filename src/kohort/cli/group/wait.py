@@ -1,4 +1,4 @@
-"""``kohort group wait``: a gate for deployments, which opens once a group is stable and not behind."""
+"""``kohort group wait``: wait after a deployment until a group is stable and its lag is small."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.insight.snapshot import GroupSnapshot
 
-HELP = """Wait until GROUP is stable for a while: a gate after a deployment.
+HELP = """Wait until GROUP is stable, and its lag is small: a check after a deployment.
 
-Stable: the state is Stable, and members and assignments stay the same. With --max-lag the lag must stay below it, too.
-The exit code is 0 if it is so; 7 if the group was stable with a greater lag; 4 if it was not stable in time; 3 if it
-never existed. The command waits for restarting brokers, too.
+--stable: the state stays Stable, with the same members and assignments. --max-lag: the lag stays at or below N records.
+The conditions must hold for the duration of --for. The command tolerates restarts of brokers.
+
+Exit codes: 0 the conditions hold; 7 the group is stable, but its lag is above N; 4 the group is not stable in time; 3
+the group does not exist.
 
 \b
 Examples:
   kohort group wait my-group --stable --for 30s --timeout 5m
   kohort group wait my-group --stable --max-lag 1000
 """
-LONGEST_ASK_MS: Final = 5_000
+LONGEST_REQUEST_MS: Final = 5_000
 
 
 @dataclass(slots=True)
-class Gate:
-    """Conditions of a wait, and its progress."""
+class WaitConditions:
+    """Conditions of a wait, and their state as of the last sample. Times in seconds (monotonic)."""
 
     group_id: str
     stable: bool
@@ -49,11 +51,11 @@ class Gate:
     good_since: float | None = None
     stable_since: float | None = None
     was_stable: bool = False
-    """For as long as was asked for, whatever its lag."""
-    why: str = "nothing was seen of it"
+    """True if the group was stable for ``for_ms``, regardless of its lag."""
+    summary: str = "the group was not found"
 
-    def look(self, snapshot: GroupSnapshot, now: float) -> bool:
-        """Judge a sample; return whether the conditions held long enough."""
+    def check(self, snapshot: GroupSnapshot, now: float) -> bool:
+        """Apply a sample; return True if the conditions have held for ``for_ms``."""
         total = lag_of([snapshot]).total
         lag = None if total.unknown else total.records
         steady = not self.stable or snapshot.state == "Stable"
@@ -61,7 +63,7 @@ class Gate:
             self.stable_since = self.good_since = None
         self.last = snapshot
         behind = self.max_lag is not None and (lag is None or lag > self.max_lag)
-        self.why = (
+        self.summary = (
             f"{snapshot.state}, {count(len(snapshot.members), 'member')}, lag {'unknown' if lag is None else lag}"
         )
         self.stable_since = (self.stable_since or now) if steady else None
@@ -72,89 +74,98 @@ class Gate:
     def has_lasted(self, since: float | None, now: float) -> bool:
         return since is not None and (now - since) * 1000 >= self.for_ms
 
-    def lost(self, error: KohortError) -> None:
-        """Note a failed sample."""
+    def sample_failed(self, error: KohortError) -> None:
         self.last = self.good_since = self.stable_since = None
-        self.why = str(error)
+        self.summary = str(error)
 
 
-@click.command("wait", help=HELP, short_help="Wait until a group is stable and not behind.")
+@click.command("wait", help=HELP, short_help="Wait until a group is stable and its lag is small.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--stable", is_flag=True, help="Wait until the group is stable.")
-@click.option("--for", "for_ms", type=DURATION, default="30s", show_default=True, help="Duration of the conditions.")
+@click.option(
+    "--for", "for_ms", type=DURATION, default="30s", show_default=True, help="Time that the conditions must hold."
+)
 @click.option("--timeout", "timeout_ms", type=DURATION, default="5m", show_default=True, help="Longest wait.")
-@click.option("--max-lag", type=click.IntRange(min=0), metavar="N", help="Greatest lag, in records.")
-@click.option("--every", "every_ms", type=DURATION, default="1s", show_default=True, help="Interval of samples.")
+@click.option("--max-lag", type=click.IntRange(min=0), metavar="N", help="Largest allowed lag, in records.")
+@click.option("--every", "every_ms", type=DURATION, default="1s", show_default=True, help="Time between samples.")
 @cluster_options
 @output_of(WaitedFor)
-def wait(group_id: str, cluster: ClusterAccess, output: str, **asked: object) -> None:
-    for_ms, timeout_ms, every_ms = (int(str(asked[name])) for name in ("for_ms", "timeout_ms", "every_ms"))
-    max_lag = asked["max_lag"]
-    gate = Gate(group_id, bool(asked["stable"]), for_ms, None if max_lag is None else int(str(max_lag)))
-    if not gate.stable and gate.max_lag is None:
-        raise click.UsageError("say what to wait for: --stable, --max-lag, or both")
+def wait(
+    group_id: str,
+    stable: bool,
+    for_ms: int,
+    timeout_ms: int,
+    max_lag: int | None,
+    every_ms: int,
+    cluster: ClusterAccess,
+    output: str,
+) -> None:
+    conditions = WaitConditions(group_id, stable, for_ms, max_lag)
+    if not stable and max_lag is None:
+        raise click.UsageError("expected --stable, --max-lag, or both")
     if for_ms >= timeout_ms:
-        raise click.UsageError(f"--for {limit(for_ms)} cannot be reached within --timeout {limit(timeout_ms)}")
+        raise click.UsageError(f"--for {limit(for_ms)} must be shorter than --timeout {limit(timeout_ms)}")
     start = time.monotonic()
     with cluster.admin() as admin:
-        seen = _until_open(admin, gate, start + timeout_ms / 1000, every_ms)
-        if not seen:
+        if not _wait_until_met(admin, conditions, start + timeout_ms / 1000, every_ms):
             raise no_such_group(admin, group_id)
     now = time.monotonic()
     waited_ms = round((now - start) * 1000)
-    if gate.good_since is None or not gate.has_lasted(gate.good_since, now):
-        raise _failure(gate, timeout_ms)
-    stable_ms, found = round((now - gate.good_since) * 1000), gate.last
+    if conditions.good_since is None or not conditions.has_lasted(conditions.good_since, now):
+        raise _failure(conditions, timeout_ms)
+    stable_ms, found = round((now - conditions.good_since) * 1000), conditions.last
     assert found is not None
     lag = lag_of([found]).total.records
     if output != "table":
-        told = WaitedFor(group=group_id, waited_ms=waited_ms, stable_ms=stable_ms, lag=lag, members=len(found.members))
-        print_result(told, output)
+        members = len(found.members)
+        result = WaitedFor(group=group_id, waited_ms=waited_ms, stable_ms=stable_ms, lag=lag, members=members)
+        print_result(result, output)
     else:
-        click.echo(f"{cell(group_id)}: {gate.why}, for {seconds(stable_ms)}, after {seconds(waited_ms)}")
+        click.echo(f"{cell(group_id)}: {conditions.summary}, for {seconds(stable_ms)}, after {seconds(waited_ms)}")
 
 
-def _until_open(admin: Admin, gate: Gate, deadline: float, every_ms: int) -> bool:
-    """Sample until the gate opens or the deadline passes; return whether the group ever existed."""
+def _wait_until_met(admin: Admin, conditions: WaitConditions, deadline: float, every_ms: int) -> bool:
+    """Sample until the conditions hold or the deadline passes; return False if the group never existed."""
     from kohort.watch.sampling import SamplingLimits, sample_groups
 
-    limits = SamplingLimits(append_times=0, timeout_ms=min(LONGEST_ASK_MS, ADMIN_MS))
-    seen, told = False, ""
+    limits = SamplingLimits(append_times=0, timeout_ms=min(LONGEST_REQUEST_MS, ADMIN_MS))
+    existed, printed = False, ""
     while True:
         try:
-            sample = sample_groups(admin, [gate.group_id], limits)
-            error = sample.errors.get(gate.group_id)
+            sample = sample_groups(admin, [conditions.group_id], limits)
+            error = sample.errors.get(conditions.group_id)
             if error is not None and not is_missing(error) and not error.retriable:
                 raise error
             if error is not None:
-                gate.lost(error)
-                seen = seen or not is_missing(error)
+                conditions.sample_failed(error)
+                existed = existed or not is_missing(error)
             else:
-                seen = True
-                if gate.look(sample.groups[0], time.monotonic()):
+                existed = True
+                if conditions.check(sample.groups[0], time.monotonic()):
                     return True
         except KohortError as error:
             if not error.retriable:
                 raise
-            seen = True  # nobody answers, so it is not known that it is not there
-            gate.lost(error)
-        if gate.why != told:
-            click.echo(f"{cell(gate.group_id)}: {cell(gate.why)}", err=True)
-            told = gate.why
+            existed = True  # without an answer the group may exist
+            conditions.sample_failed(error)
+        if conditions.summary != printed:
+            click.echo(f"{cell(conditions.group_id)}: {cell(conditions.summary)}", err=True)
+            printed = conditions.summary
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            return seen
+            return existed
         time.sleep(min(every_ms / 1000, left_s))
 
 
-def _failure(gate: Gate, timeout_ms: int) -> KohortError:
-    if gate.max_lag is not None and (gate.was_stable or not gate.stable) and gate.last is not None:
-        return CheckNotMet(f"group {gate.group_id!r} is further behind than {gate.max_lag}: {gate.why}")
-    what = f"stable for {limit(gate.for_ms)}" if gate.stable else "there"
-    return ApiTimeout(f"group {gate.group_id!r} was not {what} within {limit(timeout_ms)}: {gate.why}")
+def _failure(conditions: WaitConditions, timeout_ms: int) -> KohortError:
+    group, max_lag = conditions.group_id, conditions.max_lag
+    if max_lag is not None and (conditions.was_stable or not conditions.stable) and conditions.last is not None:
+        return CheckNotMet(f"the lag of group {group!r} is above {max_lag}: {conditions.summary}")
+    state = f"stable for {limit(conditions.for_ms)}" if conditions.stable else "reachable"
+    return ApiTimeout(f"group {group!r} was not {state} within {limit(timeout_ms)}: {conditions.summary}")
 
 
 def _shape(snapshot: GroupSnapshot) -> object:
-    """Return the parts of a group that a rebalance changes."""
+    """Return the state that a rebalance changes."""
     owners = {tp: member.member_id for tp, member in owners_of(snapshot).items()}
     return snapshot.state, snapshot.epoch, frozenset(m.member_id for m in snapshot.members), owners

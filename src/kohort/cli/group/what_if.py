@@ -1,4 +1,4 @@
-"""``kohort group what-if``: what a change would do to a group, asked of the real assignors. Nothing is executed."""
+"""``kohort group what-if``: predict the effect of a change on a group with the real assignors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kohort.cli.groups.sampling import Looks, samples_of
+from kohort.cli.groups.sampling import SamplingOptions, samples_of
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.options import ADMIN_MS, DURATION
 from kohort.cli.terminal.output import output_of, print_result
@@ -30,15 +30,15 @@ ASSUMED: Final = {
 }
 RATE = click.FloatRange(min=0, min_open=True)
 
-HELP = """Predict what a change would do to GROUP. Nothing is executed.
+HELP = """Predict the effect of a change on GROUP, without executing it.
 
-The real assignors compute the owners, the rounds, the pause of partitions (a range, with its assumptions) and idle
-members. MEMBER is a member id, an instance id, or a unique client id. --rolling-restart goes with --assignor,
---partitions and --to-consumer. With rates, given or sampled (--watch-for 20s), the peak of the lag and the time to
-catch up are predicted, too.
+The real assignors compute the owners, the rebalance rounds, the pauses of partitions and the idle members. MEMBER is a
+member id, an instance id, or a unique client id. --rolling-restart can be combined with --assignor, --partitions and
+--to-consumer. With rates (given, or sampled with --watch-for 20s) the prediction has the peak of the lag and the time
+to catch up.
 
-A cluster does not report timeouts of clients. Kafka's defaults are assumed, unless --assume sets session.timeout.ms,
-heartbeat.interval.ms, max.poll.interval.ms, or restart=5s..30s, the downtime of a restarted process.
+A cluster does not report the timeouts of clients, so Kafka's defaults are assumed. --assume sets session.timeout.ms,
+heartbeat.interval.ms, max.poll.interval.ms, or restart=5s..30s (downtime of a restarted process).
 
 \b
 Examples:
@@ -50,38 +50,39 @@ Examples:
 """
 
 
-@click.command("what-if", help=HELP, short_help="Say what a change would do to a group.")
+@click.command("what-if", help=HELP, short_help="Predict the effect of a change on a group.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--add", type=click.IntRange(1, MOST_NEW_MEMBERS), metavar="N", help="Number of new members.")
-@click.option("--remove", multiple=True, metavar="MEMBER", help="A member that leaves.")
+@click.option("--remove", multiple=True, metavar="MEMBER", help="Member that leaves; may be repeated.")
 @click.option(
-    "--kill", multiple=True, metavar="MEMBER[:HOW]", help="A member that ends by poll, sigkill (default), close."
+    "--kill", multiple=True, metavar="MEMBER[:HOW]", help="Member that fails; HOW: sigkill (default), poll, close."
 )
 @click.option("--assignor", metavar="NAME", help="New assignor.")
 @click.option("--partitions", multiple=True, metavar="TOPIC=N", help="New number of partitions.")
-@click.option("--rolling-restart", is_flag=True, help="Restart all members in turn.")
-@click.option("--static", is_flag=True, help="Instance ids for added or restarted members.")
+@click.option("--rolling-restart", is_flag=True, help="Restart all members, one after another.")
+@click.option("--static", is_flag=True, help="Give added or restarted members instance ids.")
 @click.option("--to-consumer", is_flag=True, help="Switch to the consumer protocol (KIP-848).")
-@click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records per second written to its topics.")
-@click.option("--drain-rate", type=RATE, metavar="N", help="Records per second that a member handles.")
-@click.option("--watch-for", "watch_ms", type=DURATION, help="Take several samples, for both rates.")
-@click.option("--assume", multiple=True, metavar="KEY=TIME", help="Such as session.timeout.ms=10s; may be repeated.")
+@click.option("--in-rate", type=click.FloatRange(min=0), metavar="N", help="Records per second written to the topics.")
+@click.option("--drain-rate", type=RATE, metavar="N", help="Records per second that one member processes.")
+@click.option("--watch-for", "watch_ms", type=DURATION, help="Sampling time, to measure both rates.")
+@click.option(
+    "--assume", multiple=True, metavar="KEY=TIME", help="Assumed timeout (session.timeout.ms=10s); may be repeated."
+)
 @click.option("--compare", is_flag=True, help="Compare all assignors.")
 @cluster_options
 @output_of(GroupWhatIf)
-def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, **asked: Any) -> None:
+def what_if(group_id: str, cluster: ClusterAccess, output: str, compare: bool, **change: Any) -> None:
     try:
-        check_scenario(asked)
-        snapshots, racks = _look(cluster, group_id, Looks(watch_ms=asked["watch_ms"] or 0, append_times=0))
-        result = predict(snapshots, racks, asked, assumptions_of(asked["assume"]), compare=compare)
-    except UsageError as error:  # it names what was asked for: wrong usage of the command
+        check_scenario(change)
+        sampling = SamplingOptions(watch_ms=change["watch_ms"] or 0, append_times=0)
+        snapshots, racks = _sample(cluster, group_id, sampling)
+        result = predict(snapshots, racks, change, assumptions_of(change["assume"]), compare=compare)
+    except UsageError as error:
         raise click.UsageError(str(error)) from error
     found = result.prediction
-    if found.drain is None and any(asked[name] is not None for name in ("in_rate", "drain_rate", "watch_ms")):
-        what = (
-            "no member had enough to do to show how fast it is: give --drain-rate, too; and --in-rate, or --watch-for"
-        )
-        print_prose(f"no lag is predicted: {what}", err=True)
+    if found.drain is None and any(change[name] is not None for name in ("in_rate", "drain_rate", "watch_ms")):
+        reason = "no member was busy enough to measure its rate: add --drain-rate, and --in-rate or --watch-for"
+        print_prose(f"no lag is predicted: {reason}", err=True)
     if output != "table":
         print_result(result, output)
         return
@@ -120,13 +121,13 @@ def assumptions_of(texts: Sequence[str]) -> Assumptions:
     return Assumptions(**found)
 
 
-def _look(cluster: ClusterAccess, group_id: str, looks: Looks) -> tuple[list[GroupSnapshot], Racks]:
-    """Return samples of the group, the last one as it is now, and the racks of its topics."""
+def _sample(cluster: ClusterAccess, group_id: str, sampling: SamplingOptions) -> tuple[list[GroupSnapshot], Racks]:
+    """Return samples of the group, the newest last, and the racks of its topics."""
     from kohort.watch.sampling import racks_of
 
     found: list[GroupSnapshot] = []
     with cluster.admin() as admin:
-        for sample in samples_of(admin, [group_id], looks):
+        for sample in samples_of(admin, [group_id], sampling):
             error = sample.errors.get(group_id)
             if error is not None:
                 raise no_such_group(admin, group_id) if is_missing(error) else error
@@ -138,23 +139,23 @@ def _range(least: float, most: float) -> str:
     return f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
 
 
-def _drain_words(drain: DrainFinding) -> str:
+def _drain_text(drain: DrainFinding) -> str:
     if drain.drained_from_s is None:
         when = "never catches up"
     elif drain.drained_to_s is None:
-        when = f"catches up after {drain.drained_from_s:.3g} s at best, at worst never"
+        when = f"catches up after {drain.drained_from_s:.3g} s in the best case, never in the worst"
     else:
         when = f"catches up after {_range(drain.drained_from_s, drain.drained_to_s)} s"
     peak = " to ".join(dict.fromkeys((f"{drain.peak_lag_from}", f"{drain.peak_lag_to}")))
     last = f", {drain.slowest} last" if drain.slowest and drain.drained_to_s != 0 else ""
-    unread = f"; nobody would read {drain.unread} partitions" if drain.unread else ""
+    unread = f"; {drain.unread} partitions would have no owner" if drain.unread else ""
     return f"lag: at most {peak} records, {when}{last}{unread}"
 
 
 def _print(snapshot: GroupSnapshot, found: WhatIfFinding) -> None:
     print_prose(
         f"now: members {found.members_before}, partitions {sum(snapshot.partition_counts.values())}, "
-        f"{snapshot.assignor or '-'} ({snapshot.protocol})   simulation; nothing is executed"
+        f"{snapshot.assignor or '-'} ({snapshot.protocol})   simulation, not executed"
     )
     print_prose(f"what if: {found.scenario}")
     most, least = most_and_least(found)
@@ -165,7 +166,7 @@ def _print(snapshot: GroupSnapshot, found: WhatIfFinding) -> None:
         f"max/min load {most}/{least}"
     )
     if found.drain is not None:
-        print_prose(_drain_words(found.drain))
+        print_prose(_drain_text(found.drain))
     for note in found.notes:
         print_prose(note, indent=" " * 8, first="note: ")
     for sentence in found.assumptions:

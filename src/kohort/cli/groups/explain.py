@@ -1,4 +1,4 @@
-"""``kohort explain``: what a cause of rebalances, a pattern, or an error code of Kafka's means. Asks no broker."""
+"""``kohort explain``: the meaning of a cause of rebalances, a pattern, or an error code of Kafka."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from kohort.errors import ErrorCode
     from kohort.insight.evidence import CauseEntry
 
-HELP = """Explain WORD: a cause of `kohort group why`, or an error code of Kafka by name or number. No broker is needed.
+HELP = """Explain WORD: a cause of `kohort group why`, or a Kafka error code by name or number.
 
-The text has the proof, similar causes, advice, and the log line of Apache Kafka's broker. Without WORD all causes are
-listed.
+The text has the proof of the cause, similar causes, advice, and the log line of an Apache Kafka broker. Without WORD
+the command lists all causes. No broker is needed.
 
 \b
 Examples:
@@ -66,9 +66,9 @@ def _show_cause(entry: CauseEntry, output: str) -> None:
     print_fact("PROOF", entry.proof)
     for code, difference in entry.look_alikes:
         print_fact("NOT", f"{code}, where {difference}")
-    print_fact("ADVICE", entry.advice or "nothing needs to be done")
+    print_fact("ADVICE", entry.advice or "no action is needed")
     if entry.kafka_log is not None:
-        print_fact("KAFKA", f"its broker's log then: {entry.kafka_log}")
+        print_fact("KAFKA", f"log line of the broker: {entry.kafka_log}")
 
 
 def _show_error(code: ErrorCode, output: str) -> None:
@@ -78,10 +78,10 @@ def _show_error(code: ErrorCode, output: str) -> None:
     if output != "table":
         print_result(Explained(error=error_explained(code)), output)
         return
-    again = "the same request may be repeated" if code.retriable else "the same request would fail again"
+    retry = "the client can retry the same request" if code.retriable else "the same request would fail again"
     print_prose(f"{code.name} ({int(code)}): {entry.meaning}")
     print_fact("ADVICE", entry.advice)
     if code:
-        print_fact("RETRY", again)
+        print_fact("RETRY", retry)
     if entry.causes:
         print_fact("SEE", ", ".join(entry.causes))

@@ -1,4 +1,4 @@
-"""``kohort groups`` and ``kohort doctor``: the health of all groups, and advice."""
+"""``kohort groups`` and ``kohort doctor``: health and problems of all groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.groups.sampling import GroupsSeen, Looks, look_at_all, look_at_one, look_options, tell_unseen
+from kohort.cli.groups.sampling import (
+    SampledGroups,
+    SamplingOptions,
+    print_gaps,
+    sample_all_groups,
+    sample_one_group,
+    sampling_options,
+)
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.terminal.exits import exit_code_of
 from kohort.cli.terminal.output import output_of, print_result
@@ -21,12 +28,14 @@ from kohort.verbs.refusals import CheckNotMet
 if TYPE_CHECKING:
     from kohort.insight.findings.groups import GroupFinding
 
-GROUPS_HELP = """List the consumer groups, the worst first.
+GROUPS_HELP = """List the groups, the worst first.
 
-LAG is in records; LAG-TIME is the age of the next record, by its timestamp; ETA is the time until the lag is 0. HEALTH
-is OK, WARN (the lag grows), STALL (an owner commits no progress), STOP (no member reads), REWIND (an offset went
-back), REBALANCING or STORM; - is unknown after one sample: --watch-for 20s. REBALANCES-1H and LAST-REBALANCE come from
-the journal of a kohort broker or of kohort watch. The exit code is not 0 if a group could not be sampled.
+LAG is in records, LAG-TIME the age of the next unread record, ETA the time until the lag is 0. HEALTH is OK, WARN (the
+lag grows), STALL (no progress of commits), STOP (no member reads), REWIND (an offset went back), REBALANCING or STORM.
+HEALTH needs several samples (--watch-for 20s); after one sample it may be - (unknown). REBALANCES-1H and LAST-REBALANCE
+come from the journal of a kohort broker or of kohort watch.
+
+The exit code is not 0 if a group could not be sampled.
 
 \b
 Examples:
@@ -37,23 +46,23 @@ Examples:
 COLUMNS = ("HEALTH", "GROUP", "STATE", "MEMBERS", "LAG", "LAG-TIME", "ETA", "REBALANCES-1H", "LAST-REBALANCE")
 
 
-@click.command(help=GROUPS_HELP, short_help="List the consumer groups, the worst first.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only groups in this state; may be repeated.")
-@look_options
+@click.command(help=GROUPS_HELP, short_help="List the groups with lag and health, the worst first.")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="State of the groups; may be repeated.")
+@sampling_options
 @cluster_options
 @output_of(GroupsListed)
-def groups(states: tuple[str, ...], looks: Looks, cluster: ClusterAccess, output: str) -> None:
-    wanted = {state.lower().replace("-", "") for state in states}
-    seen = look_at_all(cluster, looks, lambda g: not wanted or g.state.lower() in wanted)
-    unseen = tell_unseen(seen, "kohort groups")
-    found = worst_first(seen.groups)
+def groups(states: tuple[str, ...], sampling: SamplingOptions, cluster: ClusterAccess, output: str) -> None:
+    lowered = {state.lower().replace("-", "") for state in states}
+    sampled = sample_all_groups(cluster, sampling, lambda g: not lowered or g.state.lower() in lowered)
+    gap = print_gaps(sampled, "kohort groups")
+    found = worst_first(sampled.groups)
     if output != "table":
         print_result(GroupsListed(groups=[row_of(g) for g in found]), output)
     else:
-        print_table(COLUMNS, [cells_of(g) for g in found], none="no group is visible here")
-        print_notes(seen, looks)
-    if unseen is not None:
-        click.get_current_context().exit(exit_code_of(unseen))
+        print_table(COLUMNS, [cells_of(g) for g in found], none="the cluster shows no group")
+        print_notes(sampled, sampling)
+    if gap is not None:
+        click.get_current_context().exit(exit_code_of(gap))
 
 
 def cells_of(found: GroupFinding) -> tuple[object, ...]:
@@ -72,22 +81,22 @@ def cells_of(found: GroupFinding) -> tuple[object, ...]:
     )
 
 
-def print_notes(seen: GroupsSeen, looks: Looks) -> None:
-    """Print on stderr what the table lacks, and the option that adds it."""
-    if seen.times_left_out and looks.append_times is None:
-        text = "LAG-TIME is left out, since there are so many groups: --append-times 5000 asks the log at the worst"
+def print_notes(sampled: SampledGroups, sampling: SamplingOptions) -> None:
+    """Print on stderr which columns are incomplete, and the option that completes them."""
+    if sampled.times_left_out and sampling.append_times is None:
+        text = "LAG-TIME is left out for many groups: --append-times 5000 looks it up for the worst groups"
         click.echo(text, err=True)
-    elif seen.not_looked_into and not seen.times_left_out:
-        behind = seen.not_looked_into
-        click.echo(f"at {behind} offsets the log did not say since when records wait: LAG-TIME with ≥", err=True)
-    if not looks.watch_ms and any(g.health is None for g in seen.groups):
-        click.echo("HEALTH - is what one look cannot tell: --watch-for 20s looks several times", err=True)
+    elif sampled.not_looked_up and not sampled.times_left_out:
+        count = sampled.not_looked_up
+        click.echo(f"LAG-TIME with ≥ is a lower bound: {count} timestamps were not looked up", err=True)
+    if not sampling.watch_ms and any(g.health is None for g in sampled.groups):
+        click.echo("HEALTH - is unknown after one sample: --watch-for 20s takes several", err=True)
 
 
 DOCTOR_HELP = """Report problems of GROUP, or of all groups, with evidence and advice.
 
-The exit code is 7 for a warning, an error, or a group that could not be sampled. Rules about progress need several
-samples (--watch-for 20s).
+Rules about progress need several samples (--watch-for 20s). The exit code is 7 for a warning, an error, or a group that
+could not be sampled.
 
 \b
 Examples:
@@ -100,45 +109,48 @@ FACTS_SHOWN = 5
 
 @click.command(help=DOCTOR_HELP, short_help="Report problems of groups, with advice.")
 @click.argument("group_id", metavar="[GROUP]", required=False, shell_complete=complete_groups)
-@look_options
+@sampling_options
 @cluster_options
 @output_of(DoctorReport)
-def doctor(group_id: str | None, looks: Looks, cluster: ClusterAccess, output: str) -> None:
-    seen = look_at_all(cluster, looks, lambda _: True) if group_id is None else look_at_one(cluster, group_id, looks)[1]
-    found = findings_of(seen)
-    unseen = tell_unseen(seen, "kohort doctor")
+def doctor(group_id: str | None, sampling: SamplingOptions, cluster: ClusterAccess, output: str) -> None:
+    if group_id is None:
+        sampled = sample_all_groups(cluster, sampling, lambda _: True)
+    else:
+        sampled = sample_one_group(cluster, group_id, sampling)
+    found = findings_of(sampled)
+    gap = print_gaps(sampled, "kohort doctor")
     if output != "table":
-        unknown = sum(one.health is None for one in seen.groups)
-        print_result(DoctorReport(examined=len(seen.groups), findings=found, unknown=unknown), output)
+        unknown = sum(one.health is None for one in sampled.groups)
+        print_result(DoctorReport(examined=len(sampled.groups), findings=found, unknown=unknown), output)
     else:
         for one in found:
             print_finding(one)
     bad = {one.group for one in found if is_bad([one])}
-    examined = len(seen.groups)
+    examined = len(sampled.groups)
     if bad:
         raise CheckNotMet(
             f"{len(bad)} of {examined} group{'s' * (examined != 1)} need{'s' * (len(bad) == 1)} attention"
         )
-    if unseen is not None:
-        raise CheckNotMet("whether all is well cannot be told: not all was seen")
+    if gap is not None:
+        raise CheckNotMet("the health of the groups is unknown in part: some could not be sampled")
     if not found and output == "table":
-        click.echo(without_findings(seen.groups, looks), err=True)
+        click.echo(healthy_text(sampled.groups, sampling), err=True)
 
 
-def without_findings(groups: Sequence[GroupFinding], looks: Looks) -> str:
+def healthy_text(groups: Sequence[GroupFinding], sampling: SamplingOptions) -> str:
     """Return the sentence of a report without findings; unknown health is not called healthy."""
     if not groups:
-        return "no group is visible here: nothing was examined"
+        return "the cluster shows no group, so none was examined"
     examined = f"{len(groups)} group{'s' * (len(groups) != 1)}"
     unknown = sum(one.health is None for one in groups)
-    hint = "" if looks.watch_ms else "--watch-for 20s"
+    hint = "" if sampling.watch_ms else "--watch-for 20s"
     if unknown:
-        return f"no finding in {examined}; the health of {unknown} is unknown{f': {hint}' if hint else ''}"
-    return f"nothing is wrong with {examined}{f'; whether lags are read takes {hint}' if hint else ''}"
+        return f"no problem in {examined}; the health of {unknown} is unknown{f': {hint}' if hint else ''}"
+    return f"no problem in {examined}{f'; progress is checked only with {hint}' if hint else ''}"
 
 
-def findings_of(seen: GroupsSeen) -> list[DoctorFinding]:
-    found = [one for group in seen.groups for one in examine(group, seen.rebalances_of(group.group))]
+def findings_of(sampled: SampledGroups) -> list[DoctorFinding]:
+    found = [one for group in sampled.groups for one in examine(group, sampled.rebalances_of(group.group))]
     return sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.group))
 
 

@@ -1,4 +1,4 @@
-"""The journal of group events, as commands read it: of one group whole, or as it grows."""
+"""Access of commands to the journal of group events: all entries of a group, or new ones as they arrive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAIT_MS: Final = 500
 store_option = click.option(
     "--store",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Journal file of kohort watch --store.",
+    help="Journal file of kohort watch.",
 )
 
 
@@ -32,10 +32,10 @@ store_option = click.option(
 def journal_of(
     cluster: ClusterAccess, admin: Admin, group_id: str | None, since_ms: int | None, store: Path | None
 ) -> Iterator[JournalSource | None]:
-    """Open the journal of a group, or of all, about since a time (None: now); None without a journal."""
+    """Open the journal of one group, or of all, from about ``since_ms`` (None: now) on. Yields None without one."""
     from kohort.watch.journal_source import JournalAccess, open_journal
 
-    access = JournalAccess(cluster.consumer, admin, os.environ, store, tell)
+    access = JournalAccess(cluster.consumer, admin, os.environ, store, warn)
     source = open_journal(access, group_id, since_ms)
     if source is None:
         yield None
@@ -45,62 +45,62 @@ def journal_of(
     finally:
         source.close()
     if source.unread:
-        tell(f"{source.unread} entries of the journal are of a kind that this version cannot read")
+        warn(f"{source.unread} entries of the journal have a kind that this version cannot read")
 
 
-def tell(text: str) -> None:
+def warn(text: str) -> None:
     click.echo(harmless(text), err=True)
 
 
 def read_journal(cluster: ClusterAccess, group_id: str, store: Path | None = None) -> list[JournalEntry]:
-    """Return the entries of a group, oldest first: of the cluster's journal, else of a watcher's file, else of
-    ``__consumer_offsets``. Raises NothingThere."""
+    """Return the entries of a group, oldest first. Raises NothingThere.
+
+    Sources, first match: journal of the cluster, file of a watcher, ``__consumer_offsets``.
+    """
     with cluster.admin() as admin:
         with journal_of(cluster, admin, group_id, 0, store) as source:
             entries = [] if source is None else source.read()
             if entries and source is not None:
-                tell_if_stale(source)
+                warn_if_stale(source)
         if entries or store is not None or (source is not None and source.until_ms is None):
             return entries
-        return _on_the_spot(cluster, admin, group_id)
+        return _entries_from_offsets_topic(cluster, admin, group_id)
 
 
 def follow_journal(
     cluster: ClusterAccess, group_id: str, since_ms: int = 0, store: Path | None = None
 ) -> Iterator[list[JournalEntry]]:
-    """Yield the present entries of a group as one list, then new ones; an empty list after a while without any.
-    Raises NothingThere without a journal."""
+    """Yield the present entries of a group, then lists of new ones, which may be empty. Raises NothingThere."""
     with cluster.admin() as admin, journal_of(cluster, admin, group_id, since_ms, store) as source:
         if source is None:
-            raise NothingThere(f"{cluster.address} has no journal of rebalances: start `kohort watch` to have one")
+            raise NothingThere(f"{cluster.address} has no journal of rebalances: start `kohort watch` to record one")
         entries = source.read()
-        tell_if_stale(source)
+        warn_if_stale(source)
         yield entries
         while True:
             yield source.wait(WAIT_MS)
 
 
-def tell_if_stale(source: JournalSource) -> bool:
-    """Print and return whether the watcher has stopped."""
+def warn_if_stale(source: JournalSource) -> bool:
+    """Return True, after a warning, if the watcher of this journal has stopped."""
     from kohort.watch.journal_source import is_stale
 
     if not is_stale(source, time.time() * 1000):
         return False
-    when = f"watched until {time_text(source.until_ms)}" if source.until_ms else "nobody has watched yet"
-    tell(f"{when}: start `kohort watch` to see what came after")
+    end = f"the journal ends at {time_text(source.until_ms)}" if source.until_ms else "the journal is empty"
+    warn(f"{end}: start `kohort watch` to record later rebalances")
     return True
 
 
-def _on_the_spot(cluster: ClusterAccess, admin: Admin, group_id: str) -> list[JournalEntry]:
-    """Read the records of a group that the log still has."""
+def _entries_from_offsets_topic(cluster: ClusterAccess, admin: Admin, group_id: str) -> list[JournalEntry]:
     from kohort.watch.watcher import CONSUMER_OPTIONS, read_on_the_spot
 
     with cluster.consumer(CONSUMER_OPTIONS) as consumer:
         found = read_on_the_spot(consumer, admin, group_id)
     if found is None:
-        raise NothingThere(f"{cluster.address} has no journal of rebalances, and no group was ever there")
+        raise NothingThere(f"{cluster.address} has no journal of rebalances, and never had a group")
     for note in found.notes:
-        tell(note)
-    since = "has nothing of it" if found.since_ms is None else f"has records of it since {time_text(found.since_ms)}"
-    tell(f"read now: __consumer_offsets {since}; `kohort watch`, left running, would know more")
+        warn(note)
+    since = "no records of the group" if found.since_ms is None else f"records since {time_text(found.since_ms)}"
+    warn(f"no journal: __consumer_offsets has {since}; a running `kohort watch` records more")
     return found.entries

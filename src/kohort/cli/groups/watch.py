@@ -1,4 +1,4 @@
-"""``kohort watch``: the journal of groups of any cluster, made by looking; a line for each rebalance as it is found."""
+"""``kohort watch``: record a journal of the groups of any cluster; print a line for each rebalance."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from kohort.watch.topic_journal import TopicJournal
     from kohort.watch.watcher import GroupWatcher
 
-HELP = """Watch the groups of any cluster, and print a line for each rebalance: time, cause, confidence.
+HELP = """Record the rebalances of any cluster, and print a line for each: time, cause, confidence.
 
-Apache Kafka keeps no journal of rebalances; this command makes one in ~/.local/state/kohort/watch, from
-__consumer_offsets (it needs READ on that topic) and from the states of groups. `kohort group why` and other commands
-read it there. The first start reads the whole topic, a later one only new records. Only --to-topic writes to the
-cluster. Causes are inferred, so none is a proof; the longer it runs, the more it can explain.
+Apache Kafka keeps no journal of rebalances. This command records one in ~/.local/state/kohort/watch, from
+__consumer_offsets (needs READ on that topic) and from the states of groups. `kohort group why` and other commands read
+that journal. The first start reads the whole topic, a later start only new records. Only --to-topic writes to the
+cluster.
+
+Causes are inferred, not proven. The longer the command runs, the more rebalances it can explain.
 
 \b
 Examples:
@@ -42,11 +44,16 @@ WAIT_S: Final = 5.0
 STEP_MS: Final = 500
 
 
-@click.command(help=HELP, short_help="Watch groups, and keep a journal of why they rebalance.")
+@click.command(help=HELP, short_help="Record and print the rebalances of groups, with their causes.")
 @click.option(
-    "--group", "groups", metavar="GROUP", multiple=True, shell_complete=complete_groups, help="Only these groups."
+    "--group",
+    "groups",
+    metavar="GROUP",
+    multiple=True,
+    shell_complete=complete_groups,
+    help="Group to print; may be repeated.",
 )
-@click.option("--once", is_flag=True, help="Print new rebalances, and end.")
+@click.option("--once", is_flag=True, help="Print the new rebalances, and exit.")
 @click.option(
     "--interval",
     type=click.FloatRange(0, 3600),
@@ -54,19 +61,19 @@ STEP_MS: Final = 500
     show_default=True,
     help="Seconds between samples; 0: none.",
 )
-@click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="File of the journal.")
-@click.option("--to-topic", is_flag=True, help="Write the journal to the topic __kohort_journal, too.")
-@click.option("--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="Days to keep entries.")
+@click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="Journal file.")
+@click.option("--to-topic", is_flag=True, help="Also write the journal to the topic __kohort_journal.")
+@click.option("--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="Retention, in days.")
 @click.option(
-    "--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Size of all entries, in MiB."
+    "--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Size of the journal, in MiB."
 )
-@click.option("--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Groups in memory.")
+@click.option("--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Most groups in memory.")
 @click.option(
     "--max-partitions",
     type=click.IntRange(1),
     default=500_000,
     show_default=True,
-    help="Partitions with commits in memory.",
+    help="Most partitions in memory.",
 )
 @cluster_options
 @output_of(WatchedRebalances)
@@ -74,7 +81,7 @@ def watch(
     groups: tuple[str, ...], once: bool, to_topic: bool, cluster: ClusterAccess, output: str, **limits: Any
 ) -> None:
     if output == "json" and not once:
-        raise click.UsageError("--output json is one object, and this goes on: take --output ndjson, or --once")
+        raise click.UsageError("--output json is one whole document: use --output ndjson, or add --once")
     if once:
         limits["interval"] = 0
     from kohort.watch.opening import DAY_MS, WatchClients, WatchSettings, opened_watcher
@@ -85,22 +92,22 @@ def watch(
         opened_watcher(clients, settings, os.environ) as (watcher, kept, cluster_id),
         shipping(cluster, kept, to_topic, settings.days * DAY_MS) as topic,
     ):
-        found = _told(watcher, kept, groups, once=once, topic=topic)
+        found = _new_rebalances(watcher, kept, groups, once=once, topic=topic)
         if output == "json":
             print_result(WatchedRebalances(cluster=cluster_id, rebalances=list(found)), output)
             return
-        for this in found:
+        for rebalance in found:
             if output == "ndjson":
-                print_lines([line_of(WatchedRebalances, this)])
+                print_lines([line_of(WatchedRebalances, rebalance)])
             else:
-                click.echo(line_about(this))
+                click.echo(rebalance_line(rebalance))
 
 
 @contextmanager
 def shipping(
     cluster: ClusterAccess, kept: WatchStore, to_topic: bool, retention_ms: int
 ) -> Iterator[TopicJournal | None]:
-    """Open the journal topic for new entries; None without ``to_topic``."""
+    """Open the journal topic for new entries; yield None without ``to_topic``."""
     from kohort.watch.topic_journal import PRODUCER_OPTIONS, TopicJournal
     from kohort.watch.watcher import CONSUMER_OPTIONS
 
@@ -114,19 +121,19 @@ def shipping(
         yield journal
 
 
-def _told(
+def _new_rebalances(
     watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, topic: TopicJournal | None
 ) -> Iterator[RebalanceFinding]:
-    """Yield rebalances as they are found; those before the first start only with ``once``."""
+    """Yield each new rebalance; rebalances before the first start only with ``once``."""
     from kohort.watch.background import RebalanceNews
 
     is_first, waited = not kept.positions(), False
     while not watcher.open():
         if once:
-            raise NothingThere("the cluster has no __consumer_offsets: no group was ever there")
+            raise NothingThere("the cluster has no topic __consumer_offsets, so it never had a group")
         if not waited:
-            click.echo("no group was ever there: waiting for the first", err=True)
-            is_first, waited = False, True  # all that comes is new
+            click.echo("the cluster has no group yet: waiting for the first", err=True)
+            is_first, waited = False, True  # every later rebalance is new
         time.sleep(WAIT_S)
     news = RebalanceNews(kept)
     while True:
@@ -141,16 +148,16 @@ def _told(
             click.echo(harmless(f"kohort watch: {note}"), err=True)
         watcher.notes.clear()
         if once or was_there or not is_first:
-            mine = [entry for entry in new if not groups or entry.group in groups]
-            yield from news.of(mine)
+            yield from news.of([entry for entry in new if not groups or entry.group in groups])
         if watcher.is_caught_up and not was_there:
             if once:
                 return
             size = watcher.groups.sizes[0]
-            many = f"{size} group{'s' * (size != 1)}"
-            click.echo(f"{watcher.records} records read, {many} known; journal in {kept.path}; watching", err=True)
+            count = f"{size} group{'s' * (size != 1)}"
+            click.echo(f"watching {count}, after {watcher.records} records; journal in {kept.path}", err=True)
 
 
-def line_about(this: RebalanceFinding) -> str:
-    words = (time_text(this.opened_at_ms), this.group, heading(this), f"{this.cause} ({this.confidence})")
-    return "  ".join(harmless(word).replace("\n", " ") for word in (*words, this.sentence))
+def rebalance_line(found: RebalanceFinding) -> str:
+    cause = f"{found.cause} ({found.confidence})"
+    texts = (time_text(found.opened_at_ms), found.group, heading(found), cause, found.sentence)
+    return "  ".join(harmless(text).replace("\n", " ") for text in texts)

@@ -1,4 +1,4 @@
-"""``kohort pipeline``: ``init``, ``validate``, ``status``, ``compact`` and ``reset``; the others are beside it."""
+"""``kohort pipeline``: ``init``, ``validate``, ``status``, ``compact`` and ``reset``."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(short_help="Show lag by partition, the last micro-batches, and the last run's ledger.")
+@click.command(short_help="Show lag by partition, the last micro-batches, and the last run.")
 @click.argument("file", type=_FILE)
 @output_of(PipelineStatus)
 def status(file: Path, output: str) -> None:
-    """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
+    """Show the progress of the pipeline in FILE: lag by partition, last micro-batches, counts of the last run."""
     from kohort.spark.pipeline.ledger import last_run
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import current_run
@@ -47,7 +47,7 @@ def status(file: Path, output: str) -> None:
     except KohortError as error:
         problem = str(error)
     if output != "table":
-        told = PipelineStatus(
+        result = PipelineStatus(
             name=found.name,
             sources=msgspec.convert([source.as_json() for source in sources], list[PipelineSource]),
             last_run=last,
@@ -55,7 +55,7 @@ def status(file: Path, output: str) -> None:
             batches=msgspec.convert(batches, list[PipelineBatch]),
             problem=problem or None,
         )
-        print_result(told, output)
+        print_result(result, output)
         return
     click.echo(f"pipeline {found.name}, checkpoint {found.state}")
     if problem:
@@ -76,7 +76,7 @@ def _batch_lines(
     batches: list[dict[str, Any]], last: dict[str, Any] | None, *, runs: bool, stateful: bool
 ) -> list[str]:
     if not batches:
-        return ["  no micro-batch is done yet" if runs else "  it has not run yet"]
+        return ["  no micro-batch is done yet" if runs else "  the pipeline has not run yet"]
     lines = [
         f"  batch {b['batch']}, {b['done']}: {b['rows']:,} rows{_again(b)}, {b['dead_letters']:,} dead letters"
         + (f", {b['late']:,} late" if b["late"] else "")
@@ -99,16 +99,16 @@ def _again(counts: dict[str, Any]) -> str:
     return f", re-delivered {rows:,}" if rows else ""
 
 
-@click.command(short_help="Forget the checkpoint, so that the next run begins anew.")
+@click.command(short_help="Remove the checkpoint, so that the next run starts over.")
 @click.argument("file", type=_FILE)
-@click.option("--outputs", is_flag=True, help="Remove the rows of its Parquet sinks and its summaries too.")
+@click.option("--outputs", is_flag=True, help="Also remove the rows of Parquet sinks and the summaries.")
 @yes_option
 def reset(file: Path, outputs: bool, yes: bool) -> None:
-    """Remove the checkpoint and the ledger of the pipeline of FILE. The next run begins where start: says.
+    """Remove the checkpoint and the ledger of the pipeline in FILE. The next run starts at the offsets of start:.
 
-    The group's offsets stay: with start: group the next run continues there, and kohort group reset-offsets moves them.
-    A Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those. Rows of other
-    pipelines in the same folder stay.
+    The committed offsets of the group stay. With start: group the next run continues there; kohort group reset-offsets
+    changes them. A Parquet sink rejects a new checkpoint while it has rows of the old one; --outputs removes these
+    rows. Rows of other pipelines in the same folder stay.
     """
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import current_run
@@ -116,8 +116,8 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
     found = load_pipeline(file)
     now = current_run(found)
     if now:
-        raise RefusedByState(f"pipeline {found.name} is running: process {now.pid} on {now.host}. End it first")
-    rows = _written(found) if outputs else []
+        raise RefusedByState(f"pipeline {found.name} is running: stop process {now.pid} on {now.host} first")
+    rows = _output_rows(found) if outputs else []
     state = [found.state] if found.state.exists() else []
     if not state and not rows:
         click.echo(f"pipeline {found.name} has no checkpoint at {found.state}", err=True)
@@ -132,10 +132,10 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
         click.echo(f"removed {path}", err=True)
     for source in found.streams:
         if source.start == "group":
-            click.echo(f"source {source.name} begins where group {source.group} stands", err=True)
+            click.echo(f"source {source.name} starts at the committed offsets of group {source.group}", err=True)
 
 
-def _written(pipeline: Pipeline) -> list[OwnedFiles]:
+def _output_rows(pipeline: Pipeline) -> list[OwnedFiles]:
     from kohort.spark.pipeline.sinks.folder_claim import owned_files
     from kohort.spark.pipeline.sinks.parquet import ParquetSink
 
@@ -147,11 +147,13 @@ def _written(pipeline: Pipeline) -> list[OwnedFiles]:
 
 @click.command(short_help="Merge the small files of a pipeline's Parquet sinks.")
 @click.argument("file", type=_FILE)
-@click.option("--size", default="128m", show_default=True, help="About how large merged files become.")
+@click.option("--size", default="128m", show_default=True, help="Approximate size of a merged file.")
 def compact(file: Path, size: str) -> None:
-    """Merge small files of the Parquet sinks of FILE into large ones, in each folder of partition_by. The pipeline may
-    run meanwhile: only micro-batches that are complete are touched. Whoever reads the folder in the moment in which a
-    merged file takes the place of small ones may see rows twice, or miss a file."""
+    """Merge small files of the Parquet sinks in FILE into large ones, in each folder of partition_by.
+
+    The pipeline may run meanwhile: only files of completed micro-batches are merged. A reader may see rows twice or
+    miss a file at the moment when a merged file replaces small ones.
+    """
     from kohort.spark.options.table import size_bytes
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
@@ -165,17 +167,14 @@ def compact(file: Path, size: str) -> None:
     if not sinks:
         raise KohortError(f"pipeline {found.name} has no Parquet sink")
     if not found.state.exists():
-        raise KohortError(f"pipeline {found.name} has no checkpoint at {found.state}: it has not run yet")
+        raise KohortError(f"pipeline {found.name} has not run yet: {found.state} has no checkpoint")
     claim_checkpoint(found)
     upto = committed_upto(found)
     for sink in sinks:
-        did = claim_sink(found, sink).compact(upto, large=large)
-        if did is None:
-            raise RefusedByState(f"sink {sink.name}: {sink.path} is being compacted by another process")
-        click.echo(f"sink {sink.name}: {did.files:,} files merged into {did.into:,}", err=True)
-
-
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+        merged = claim_sink(found, sink).compact(upto, large=large)
+        if merged is None:
+            raise RefusedByState(f"sink {sink.name}: another process compacts {sink.path}")
+        click.echo(f"sink {sink.name}: {merged.files:,} files merged into {merged.into:,}", err=True)
 
 
 class Pipelines(click.Group):
@@ -183,9 +182,9 @@ class Pipelines(click.Group):
         return ["init", "validate", "test", "dry-run", "run", "status", "replay", "compact", "reset"]
 
 
-@click.group(cls=Pipelines, short_help="Make, check, test and run Spark pipelines over consumer groups.")
+@click.group(cls=Pipelines, short_help="Check and run Spark pipelines over consumer groups.")
 def pipeline() -> None:
-    """Move topics to tables, declared in one file, every row accounted for.
+    """Run Spark pipelines from topics to tables, declared in one file; every row is counted.
 
     \b
     Examples:
@@ -196,11 +195,11 @@ def pipeline() -> None:
     """
 
 
-@pipeline.command(short_help="Write a pipeline file to begin with.")
+@pipeline.command(short_help="Write an example pipeline file.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--topic", default="orders", show_default=True, help="The topic to read.")
+@click.option("--topic", default="orders", show_default=True, help="Topic to read.")
 def init(file: Path, topic: str) -> None:
-    """Write FILE: a whole pipeline with a test, to be changed. A file that is there is left alone."""
+    """Write FILE: an example pipeline with a test. An existing file is not overwritten."""
     from kohort.spark.pipeline.parse import starter
 
     name = "".join(c if c.isalnum() else "-" for c in file.stem).strip("-") or "pipeline"
@@ -208,17 +207,17 @@ def init(file: Path, topic: str) -> None:
         with file.open("x", encoding="utf-8") as out:
             out.write(starter(name, topic))
     except FileExistsError:
-        raise KohortError(f"{file} is there already") from None
+        raise KohortError(f"{file} exists already") from None
     click.echo(f"wrote {file}; try: kohort pipeline test {file}", err=True)
 
 
-@pipeline.command(short_help="Check a pipeline file without touching a broker or Spark.")
+@pipeline.command(short_help="Check a pipeline file without a broker and without Spark.")
 @click.argument("file", type=_FILE)
 @output_of(PipelineValid)
 def validate(file: Path, output: str) -> None:
-    """Check FILE: keys, types, names, environment, Python functions, schemas, SQL and the columns that it names.
-    Nothing is connected to, nothing is run, and Spark need not be installed. What Spark alone can judge, dry-run
-    tells."""
+    """Check FILE without a connection and without Spark: keys, types, names, environment variables, Python functions,
+    schemas, SQL and column names. For the checks of Spark itself see kohort pipeline dry-run.
+    """
     from kohort.spark.pipeline.check_sql import check_sql
     from kohort.spark.pipeline.parse import load_pipeline
 

@@ -1,4 +1,4 @@
-"""``kohort pipeline replay``: dead letters back into the topics that they came from. No Spark."""
+"""``kohort pipeline replay``: send dead letters back to their source topics, without Spark."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ _ERROR: Final = "kohort-error."
 _POLL_MS: Final = 1000
 
 
-@click.command(short_help="Send dead letters back into the topics that they came from.")
+@click.command(short_help="Send dead letters back to their source topics.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only count them, by reason.")
-@click.option("--tombstones", is_flag=True, help="Send records without a value too, which delete their key.")
+@click.option("--dry-run", is_flag=True, help="Only count the dead letters, by reason.")
+@click.option("--tombstones", is_flag=True, help="Also send tombstones (records without a value).")
 def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
-    """Send the dead letters of the pipeline of FILE back into the topics that they came from, as they were, for its
-    next run to read. The group NAME-replay remembers what was sent: a second replay sends what came since.
+    """Send the dead letters of the pipeline in FILE back to their source topics, unchanged. The next run reads them.
 
-    It is at least once, and other readers of those topics see the records again too. A record comes behind newer
-    records of its key, and in a compacted topic it replaces them; so a tombstone is left out without --tombstones.
+    The group NAME-replay commits the position: a second replay sends only newer dead letters. Delivery is at least
+    once, and other consumers of the topics read the records again.
+
+    A replayed record follows newer records of its key. In a compacted topic it replaces them, so tombstones need
+    --tombstones: they delete their key.
     """
     from kohort import Consumer, Producer
     from kohort.spark.pipeline.parse import load_pipeline
@@ -51,20 +53,19 @@ def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
         consumer = stack.enter_context(Consumer(options))
         clusters = {} if dry_run else {source.brokers: source.client for source in found.sources}
         producers = {at: stack.enter_context(Producer(client)) for at, client in clusters.items()}
-        to = {topic: producers.get(source.brokers) for source in found.sources for topic in source.topics}
-        done = _replayed(found.name, _waiting(consumer, letters), to, tombstones=tombstones)
+        targets = {topic: producers.get(source.brokers) for source in found.sources for topic in source.topics}
+        done = _replay(found.name, _waiting(consumer, letters), targets, tombstones=tombstones)
     for reason, count in done.reasons.most_common():
         click.echo(f"{count:,} {reason}")
-    of_others = f"; {done.others:,} of other pipelines are passed over" if done.others else ""
-    click.echo(f"{done.reasons.total():,} dead letters {'wait' if dry_run else 'sent back'}{of_others}", err=True)
+    of_others = f"; {done.others:,} of other pipelines skipped" if done.others else ""
+    state = "to send" if dry_run else "sent"
+    click.echo(f"{done.reasons.total():,} dead letters {state}{of_others}", err=True)
     if done.tombstones:
-        left = "would be left out" if dry_run else "left out"
-        click.echo(f"{done.tombstones:,} tombstones {left}: --tombstones sends them, and deletes their keys", err=True)
+        text = f"{done.tombstones:,} tombstones skipped: --tombstones sends them, which deletes their keys"
+        click.echo(text, err=True)
     if done.reasons and not dry_run:
-        click.echo(
-            "each record now follows any newer record of its key: check keys that changed since they were set aside",
-            err=True,
-        )
+        text = "a replayed record now follows newer records of its key: check the keys that have changed meanwhile"
+        click.echo(text, err=True)
 
 
 class _Replayed(NamedTuple):
@@ -74,13 +75,13 @@ class _Replayed(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """Dead letters between the position of the consumer and ``ends``."""
+    """Dead letters between the committed offsets and ``ends``."""
 
     consumer: Consumer
     ends: dict[TopicPartition, int]
 
     def polls(self) -> Iterator[list[Record]]:
-        """Yield records before the ends; a replayed record may fail again and follow them."""
+        """Yield records before ``ends``: a replayed record that fails again comes after them."""
         while any(self.consumer.position(tp) < end for tp, end in self.ends.items()):
             records = self.consumer.poll(_POLL_MS)
             yield [r for r in records if r.offset < self.ends[TopicPartition(r.topic, r.partition)]]
@@ -92,10 +93,10 @@ def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
     with Admin(letters.client) as admin:
         count = len(admin.describe_topics([letters.topic])[letters.topic].partitions)
     partitions = [TopicPartition(letters.topic, number) for number in range(count)]
-    held = consumer.committed(partitions)
+    committed = consumer.committed(partitions)
     consumer.assign(partitions)
     for tp in partitions:
-        at = held.get(tp)
+        at = committed.get(tp)
         if at is not None:
             consumer.seek(tp, at.offset)
         else:
@@ -103,10 +104,10 @@ def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
     return _Waiting(consumer, consumer.end_offsets(partitions))
 
 
-def _replayed(name: str, waiting: _Waiting, to: Mapping[str, Producer | None], *, tombstones: bool) -> _Replayed:
-    """Send dead letters to the topics of the pipeline; without a producer, count them. ``tombstones``: send these too.
+def _replay(name: str, waiting: _Waiting, targets: Mapping[str, Producer | None], *, tombstones: bool) -> _Replayed:
+    """Send dead letters to their source topics; only count them for a topic without producer.
 
-    Raises KohortError for a record that the broker refuses: this one and all that follow keep waiting.
+    Raises KohortError if a broker rejects a record: it and later ones are not committed.
     """
     reasons: Counter[str] = Counter()
     others = left_out = 0
@@ -115,20 +116,20 @@ def _replayed(name: str, waiting: _Waiting, to: Mapping[str, Producer | None], *
         for record in records:
             about = error_headers(record)
             topic = about.get("topic", "")
-            if topic not in to or about.get("pipeline", name) != name or "left-out" in about:
+            if topic not in targets or about.get("pipeline", name) != name or "left-out" in about:
                 others += 1
                 continue
             if record.value is None and not tombstones:
                 left_out += 1
                 continue
             reasons[about.get("reason", "no reason")] += 1
-            producer = to[topic]
+            producer = targets[topic]
             if producer is not None:
                 own = [(key, value) for key, value in record.headers if not key.startswith(_ERROR)]
                 sent.append(producer.send(topic, record.value, record.key, headers=own))
         for delivery in sent:
             delivery.result()
-        if records and any(to.values()):
+        if records and any(targets.values()):
             done = {TopicPartition(r.topic, r.partition): OffsetAndMetadata(r.offset + 1) for r in records}
             waiting.consumer.commit(done)
     return _Replayed(reasons, others, left_out)

@@ -1,4 +1,4 @@
-"""``kohort pipeline test``, ``dry-run`` and ``run``: the commands that start Spark."""
+"""``kohort pipeline test``, ``dry-run`` and ``run``, which start Spark."""
 
 from __future__ import annotations
 
@@ -16,13 +16,7 @@ import msgspec
 
 from kohort.cli.terminal.output import output_of, print_result
 from kohort.errors import KohortError
-from kohort.results.pipelines import (
-    PipelineChecked,
-    PipelineRan,
-    PipelineSource,
-    PipelineTested,
-    PipelineTestRow,
-)
+from kohort.results.pipelines import PipelineChecked, PipelineRan, PipelineSource, PipelineTested, PipelineTestRow
 from kohort.results.result import schema_name
 
 if TYPE_CHECKING:
@@ -34,25 +28,25 @@ if TYPE_CHECKING:
 
 
 def rows_waiting(pipeline: Pipeline) -> int | None:
-    """Return the rows before the ends of the topics; None if only Spark's checkpoint knows. Raises KohortError."""
+    """Return the number of unread rows of the topics; None if only Spark's checkpoint has the offsets."""
     from kohort.spark.pipeline.sources import source_lag
 
     found = {source.name: source_lag(source) for source in pipeline.sources}
     fresh = not (pipeline.state / "spark").exists()
     rows = 0
     for source in pipeline.streams:
-        stands = found[source.name]
+        lag = found[source.name]
         if not fresh and not source.group:
             return None
         if fresh and source.start == "earliest":
-            rows += sum(p.latest - p.earliest for p in stands.partitions.values())
+            rows += sum(p.latest - p.earliest for p in lag.partitions.values())
         elif not fresh or source.start == "group":
-            rows += stands.waiting
+            rows += lag.waiting
     return rows
 
 
 class Progress:
-    """Progress of a run: a bar on a terminal for a finite run, else a line for each micro-batch."""
+    """Prints the progress of a run: a bar for a finite run on a terminal, else a line per micro-batch."""
 
     def __init__(
         self,
@@ -86,10 +80,10 @@ class Progress:
     def _plan(self) -> str:
         topics = ", ".join(topic for source in self._pipeline.streams for topic in source.topics)
         if self._waiting is None:
-            return f"reading {topics} from where the checkpoint stands"
+            return f"reading {topics} from the offsets in the checkpoint"
         most = sum(source.max_rows or 0 for source in self._pipeline.streams)
         batches = f" in about {math.ceil(self._waiting / most):,} batches" if most and self._waiting else ""
-        then = "" if self._finite else ", then what comes; Ctrl-C ends"
+        then = "" if self._finite else ", then new records until Ctrl-C"
         return f"reading {self._waiting:,} records of {topics}{batches}{then}"
 
     def _start_bar(self) -> None:
@@ -115,7 +109,7 @@ class Progress:
             self._first_done, self._rows_of_first = now, self._rows
 
     def _pace(self, now: float) -> float:
-        """Return rows per second since the first micro-batch, which pays the start-up."""
+        """Return rows per second since the first micro-batch, which is slow: Spark starts up."""
         since = 0.0 if self._first_done is None else now - self._first_done
         return (self._rows - self._rows_of_first) / since if since > 0 else 0.0
 
@@ -129,7 +123,7 @@ class Progress:
         if self._finite and self._waiting and self._waiting >= self._rows:
             left = self._waiting - self._rows
             line += f", {100 * self._rows // self._waiting} %"
-            line += f", about {told_time(left / pace)} left" if left and pace else ""
+            line += f", about {time_left(left / pace)} left" if left and pace else ""
         return line
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -137,17 +131,18 @@ class Progress:
             self._bar.stop()
 
 
-def told_time(seconds: float) -> str:
+def time_left(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
 
 
-RUN_HELP = """Run a pipeline file on Spark, from topics to sinks, every row accounted for.
+RUN_HELP = """Run the pipeline in FILE on Spark, from topics to sinks, and count every row.
 
-Goes on from the checkpoint of the last run. With --until-caught-up, or with trigger: available-now, it stops at the end
-that the topics have now; with --continuous, or with trigger: {every: ...}, it runs until Ctrl-C. At the end it prints
-the ledger: rows in, rows out and dead letters of every sink. Exits with 1 if they do not add up.
+A run continues from the checkpoint of the last run. With --until-caught-up, or trigger: available-now in the file, it
+stops at the ends that the topics have at its start. With --continuous, or trigger: {every: ...}, it runs until Ctrl-C.
+At the end it prints the ledger: rows in, rows out and dead letters of each sink. The exit code is 1 if they do not add
+up.
 
 \b
 Examples:
@@ -159,24 +154,24 @@ Examples:
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _master = click.option("--master", default="local[*,3]", show_default=True, help="Spark master.")
 EVERY = "1 second"
-"""How often a run begins a micro-batch that is made continuous by the command, where the file has no interval."""
+"""Trigger interval of --continuous, if the file has none."""
 
 
 @contextmanager
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
-    """Start a session; Ctrl-C ends it at once, but for a run."""
+    """Start a Spark session; Ctrl-C stops it at once, except during a run."""
     from kohort.cli.terminal.exits import ExitCode
     from kohort.spark.pipeline.running.process import exit_on_signal
     from kohort.spark.runtime.environment import spark_home
     from kohort.spark.runtime.session import SHORT_RUN, session
 
     with exit_on_signal(ExitCode.INTERRUPTED) as install:
-        spark_home()  # or an error that names the extra
+        spark_home()  # raises MissingExtra
         click.echo("starting Spark", err=True)
         began = time.monotonic()
         spark = session(f"kohort-{pipeline.name}", master=master, conf=SHORT_RUN if short else None)
         install()
-        click.echo(f"Spark {spark.version} is there after {time.monotonic() - began:.0f} s", err=True)
+        click.echo(f"Spark {spark.version} started in {time.monotonic() - began:.0f} s", err=True)
         try:
             yield spark
         finally:
@@ -185,13 +180,15 @@ def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[
 
 @click.command(short_help="Run the tests in a pipeline file; no broker is needed.")
 @click.argument("file", type=_FILE)
-@click.option("--only", metavar="TEXT", default="", help="Only tests whose name holds this.")
-@click.option("--watch", is_flag=True, help="Run them again whenever FILE or a Python file beside it changes.")
+@click.option("--only", metavar="TEXT", default="", help="Part of the names of the tests to run.")
+@click.option("--watch", is_flag=True, help="Repeat the tests after each change of FILE or its Python files.")
 @output_of(PipelineTested)
 def test(file: Path, only: str, watch: bool, output: str) -> None:
-    """Give each test's records to the steps and rules of FILE and compare what comes of them. Exits with 1 if one
-    fails. Spark takes its seconds to start; --watch does so once."""
-    found = _checked(file)
+    """Run the tests in FILE: send their records through its steps and rules, and compare the output rows.
+
+    The exit code is 1 if a test fails. Spark starts in some seconds; with --watch it starts only once.
+    """
+    found = _load_checked(file)
     chosen = _chosen(found, only)
     if not chosen:
         click.echo(f"kohort pipeline: {file} has no tests{f' with {only!r} in their name' if only else ''}", err=True)
@@ -201,15 +198,15 @@ def test(file: Path, only: str, watch: bool, output: str) -> None:
         while watch:
             wait_for_change(file)
             try:
-                found = _checked(file)
+                found = _load_checked(file)
                 _run_tests(found, _chosen(found, only), spark, output)
             except KohortError as error:
                 click.echo(f"kohort pipeline: {error}", err=True)
     sys.exit(0 if passed else 1)
 
 
-def _checked(file: Path) -> Pipeline:
-    """Load a pipeline and check its SQL before Spark starts."""
+def _load_checked(file: Path) -> Pipeline:
+    """Load a pipeline and check its SQL without Spark."""
     from kohort.spark.pipeline.check_sql import check_sql
     from kohort.spark.pipeline.parse import load_pipeline
 
@@ -234,35 +231,36 @@ def _run_tests(pipeline: Pipeline, tests: list[PipelineTest], spark: SparkSessio
             for problem in outcome.problems:
                 click.echo(f"       {problem}")
     if output != "table":
-        told = [PipelineTestRow(name=o.name, line=o.line, passed=o.passed, problems=o.problems) for o in outcomes]
-        print_result(PipelineTested(tests=told), output)
+        rows = [PipelineTestRow(name=o.name, line=o.line, passed=o.passed, problems=o.problems) for o in outcomes]
+        print_result(PipelineTested(tests=rows), output)
     return all(o.passed for o in outcomes)
 
 
 def wait_for_change(file: Path, every_s: float = 0.5) -> None:
-    def seen() -> dict[Path, int]:
+    def change_times() -> dict[Path, int]:
         found = {}
         for path in (file, *file.absolute().parent.glob("*.py")):
-            with suppress(OSError):  # an editor may be replacing it
+            with suppress(OSError):  # an editor may be replacing the file
                 found[path] = path.stat().st_mtime_ns
         return found
 
-    before = seen()
-    click.echo(f"watching {file} and the Python files beside it; Ctrl-C ends", err=True)
-    while seen() == before:
+    before = change_times()
+    click.echo(f"watching {file} and the Python files in its folder until Ctrl-C", err=True)
+    while change_times() == before:
         time.sleep(every_s)
 
 
-@click.command("dry-run", short_help="Connect and analyse, but read no rows and write nothing.")
+@click.command("dry-run", short_help="Check against the brokers and Spark, without reading or writing rows.")
 @click.argument("file", type=_FILE)
 @output_of(PipelineChecked)
 def dry_run(file: Path, output: str) -> None:
-    """Check FILE against its brokers and against Spark: topics exist, how much waits in them, and every step makes
-    sense to Spark. Nothing is read, created or written."""
+    """Check FILE against its brokers and Spark: the topics exist, and every step is valid. Shows the number of unread
+    records. No record is read, and no topic or file is created.
+    """
     from kohort.spark.pipeline.sources import source_lag
 
-    found = _checked(file)
-    sources = [source_lag(source) for source in found.sources]  # before Spark is started: this may fail at once
+    found = _load_checked(file)
+    sources = [source_lag(source) for source in found.sources]  # before the slow start of Spark: may fail
     from kohort.spark.pipeline.file_tests import dry_run_frame
     from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame
 
@@ -273,20 +271,20 @@ def dry_run(file: Path, output: str) -> None:
         if found.stateful:
             check_streams(result_frame(spark, found), found)
     if output != "table":
-        told = msgspec.convert([source.as_json() for source in sources], list[PipelineSource])
-        print_result(PipelineChecked(name=found.name, sources=told, columns=columns), output)
+        lags = msgspec.convert([source.as_json() for source in sources], list[PipelineSource])
+        print_result(PipelineChecked(name=found.name, sources=lags, columns=columns), output)
         return
     for source in sources:
         click.echo(f"source {source.name}: {source.sentence()}")
-    click.echo("to the sinks: " + ", ".join(f"{name} {kind}" for name, kind in columns.items()))
+    click.echo("columns of the sinks: " + ", ".join(f"{name} {kind}" for name, kind in columns.items()))
     for sink in found.sinks:
         click.echo(f"sink {sink.name}: {sink.kind} {sink.place}".rstrip())
 
 
 @click.command(help=RUN_HELP, short_help="Run a pipeline file on Spark.")
 @click.argument("file", type=_FILE)
-@click.option("--until-caught-up", "--once", "once", is_flag=True, help="Stop at the end that the topics have now.")
-@click.option("--continuous", is_flag=True, help="Run until Ctrl-C, whatever the file's trigger says.")
+@click.option("--until-caught-up", "--once", "once", is_flag=True, help="Stop at the present ends of the topics.")
+@click.option("--continuous", is_flag=True, help="Run until Ctrl-C, regardless of the trigger in FILE.")
 @_master
 @output_of(PipelineRan)
 def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> None:
@@ -295,16 +293,16 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
 
     if once and continuous:
         raise click.UsageError("--until-caught-up and --continuous exclude each other")
-    found = _checked(file)
+    found = _load_checked(file)
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
     if finite:
-        check_not_member(found)  # before Spark is started
+        check_not_member(found)
     from kohort.spark.pipeline.running.process import exclusive_run
     from kohort.spark.pipeline.running.run import claim, run_pipeline
 
-    waiting = rows_waiting(found)  # before Spark is started: this may fail at once
+    waiting = rows_waiting(found)  # before the slow start of Spark: may fail
     with exclusive_run(found):
-        claim(found)  # so may this
+        claim(found)  # may fail, too
         with _spark(found, master) as spark:
             with Progress(found, waiting, finite=finite, quiet=output != "table") as progress:
                 report = run_pipeline(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY, locked=True)
@@ -328,7 +326,7 @@ def ledger_lines(report: RunReport) -> list[str]:
     lines += [f"  dead letters, not decoded: {ledger.undecoded:,}"] if ledger.undecoded else []
     lines += [f"  dropped, {reason}: {rows:,}" for reason, rows in ledger.dropped.items()]
     lines += [f"  table {name}: {table.rows:,} rows" for name, table in report.tables.items()]
-    lines += [f"  waiting in Spark's state, {what}: {rows:,}" for what, rows in ledger.state.items()]
+    lines += [f"  waiting in Spark's state, {name}: {rows:,}" for name, rows in ledger.state.items()]
     lines += [f"  summary {name}: {rows:,} rows" for name, rows in report.summaries.items()]
     lines += [f"  lag of {name}: {lag:,}" for name, lag in report.lag.items()]
     lines += [f"  DOES NOT ADD UP: {problem}" for problem in [*ledger.problems, *report.problems]]

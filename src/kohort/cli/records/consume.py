@@ -1,4 +1,4 @@
-"""``kohort consume``: the records of topics as lines on stdout."""
+"""``kohort consume``: print the records of topics as lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ CSV_COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "key", "va
 def writer_of(
     kind: str, *, key_separator: bytes | None = None, null_value: bytes = b"", headers: bool = False
 ) -> Writer:
-    """Return a function from records to lines."""
     if kind == "json":
         return lambda records: b"".join(json_line(record) for record in records)
     if kind == "csv":
@@ -52,7 +51,7 @@ def raw_line(record: Record, key_separator: bytes | None, null_value: bytes) -> 
 
 
 def headers_text(record: Record) -> bytes:
-    """Return ``name:value,name:value`` and a tab, as Kafka's console consumer (print.headers)."""
+    """Return ``name:value,name:value`` and a tab: the format of Kafka's console consumer."""
     pairs = [name.encode() + b":" + (b"null" if value is None else value) for name, value in record.headers]
     return (b",".join(pairs) or b"NO_HEADERS") + b"\t"
 
@@ -83,8 +82,8 @@ def csv_lines(records: Iterable[Record]) -> bytes:
 
 HELP = """Print the records of TOPICS, one per line, until Ctrl-C.
 
-Without --group all partitions are read from their end, or from their start with --from-beginning, and nothing is
-committed. With --group the command is a member of the group, and commits what it has printed.
+Without --group the command reads all partitions from their end (--from-beginning: from their start) and commits
+nothing. With --group the command joins the group, and commits the offsets of printed records.
 
 \b
 Examples:
@@ -102,18 +101,18 @@ LAST_COMMIT_MS: Final = 3000
 @click.command(help=HELP, short_help="Print the records of topics.")
 @click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Consumer group to join.")
-@click.option("--from-beginning", is_flag=True, help="Start at the first record if nothing is committed.")
-@click.option("--partition", type=click.IntRange(min=0), help="Only this partition.")
-@click.option("--offset", type=click.IntRange(min=0), help="Start at this offset.")
-@click.option("--max", "most", type=click.IntRange(min=1), help="Number of records to stop after.")
-@click.option("--until-end", is_flag=True, help="Stop at the present end of the topics.")
-@click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this long without a record.")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record, if no offset is committed.")
+@click.option("--partition", type=click.IntRange(min=0), help="Partition to read.")
+@click.option("--offset", type=click.IntRange(min=0), help="Offset to start at.")
+@click.option("--max", "most", type=click.IntRange(min=1), help="Stop after this number of records.")
+@click.option("--until-end", is_flag=True, help="Stop at the ends of the partitions at start.")
+@click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this time without a record.")
 @click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="Output format [raw].")
-@click.option("--key-separator", metavar="TEXT", help="Print the key, and this text after it.")
-@click.option("--headers", is_flag=True, help="Print the headers and a tab first.")
-@click.option("--null-value", metavar="TEXT", default="", help="Text for null in raw lines.")
+@click.option("--key-separator", metavar="TEXT", help="Print the key and this text before each value.")
+@click.option("--headers", is_flag=True, help="Print the headers and a tab before each record.")
+@click.option("--null-value", metavar="TEXT", default="", help="Text for a null key or value in raw lines.")
 @cluster_options
-@click.option("--quiet", is_flag=True, help="Only errors.")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
 def consume(
     topics: tuple[str, ...],
     group_id: str | None,
@@ -131,11 +130,11 @@ def consume(
     quiet: bool,
 ) -> None:
     if group_id is not None and (partition is not None or offset is not None):
-        raise click.UsageError("--partition and --offset are for reading without a group")
+        raise click.UsageError("--partition and --offset exclude --group")
     if key_separator is not None and kind != "raw":
-        raise click.UsageError("--key-separator is for raw lines; json and csv have the key anyway")
+        raise click.UsageError("--key-separator is for raw lines only; json and csv always have the key")
     if headers and kind != "raw":
-        raise click.UsageError("--headers is for raw lines; json has them anyway, csv has no place for them")
+        raise click.UsageError("--headers is for raw lines only; json always has headers, csv never")
     options: dict[str, Any] = {
         "auto.offset.reset": "earliest" if from_beginning else "latest",
         "allow.auto.create.topics": False,
@@ -148,15 +147,15 @@ def consume(
     if kind == "csv":
         out.write(",".join(CSV_COLUMNS).encode() + b"\n")
     with cluster.consumer(options) as consumer:
-        reading = Reading(consumer, partitions, most=most, idle=idle, until_end=until_end)
+        printing = RecordPrinter(consumer, partitions, most=most, idle=idle, until_end=until_end)
         start(consumer, topics, partitions, group_id, offset, from_beginning=from_beginning)
         try:
-            reading.run(lambda records: out.write(write(records)), out.flush, commits=group_id is not None)
+            printing.run(lambda records: out.write(write(records)), out.flush, commits=group_id is not None)
         finally:
             if group_id is not None:
-                reading.commit()
+                printing.commit()
             if not quiet:
-                click.echo(f"{reading.count:,} records", err=True)
+                click.echo(f"{printing.count:,} records", err=True)
 
 
 def partitions_of(topics: tuple[str, ...], only: int | None, cluster: ClusterAccess) -> list[TopicPartition]:
@@ -170,7 +169,7 @@ def partitions_of(topics: tuple[str, ...], only: int | None, cluster: ClusterAcc
     if only is not None:
         for name, count in counts.items():
             if only >= count:
-                raise NothingThere(f"topic {name!r} has {count} partitions, 0 to {count - 1}; not {only}")
+                raise NothingThere(f"topic {name!r} has partitions 0 to {count - 1}, not {only}")
     return [TopicPartition(name, p) for name, n in counts.items() for p in range(n) if only is None or p == only]
 
 
@@ -196,7 +195,7 @@ def start(
         consumer.seek_to_end(partitions)
 
 
-class Reading:
+class RecordPrinter:
     def __init__(
         self,
         consumer: Consumer,
@@ -215,7 +214,7 @@ class Reading:
         self._last_record = self._last_commit = time.monotonic()
 
     def run(self, write: Callable[[list[Record]], object], flush: Callable[[], object], *, commits: bool) -> None:
-        """Write records; with ``commits``, commit written offsets each second."""
+        """Write records until a limit is reached; with ``commits``, commit once a second."""
         while not self._is_done():
             room = 500 if self._most is None else min(500, self._most - self.count)
             records = self._consumer.poll(POLL_MS, max_records=room)
@@ -224,30 +223,30 @@ class Reading:
                 with interrupts_wait():
                     write(records)
                     flush()
-                    self._note(records)
+                    self._count(records)
                 self._last_record = now
                 if commits and now - self._last_commit >= COMMIT_S:
-                    self._consumer.commit_async(self._mine())
+                    self._consumer.commit_async(self._offsets_to_commit())
                     self._last_commit = now
 
-    def _note(self, records: list[Record]) -> None:
+    def _count(self, records: list[Record]) -> None:
         self.count += len(records)
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
             self._written[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
 
     def commit(self) -> None:
-        """Commit written offsets. A second Ctrl-C ends the wait."""
-        if written := self._mine():
+        """Commit the offsets of written records. A Ctrl-C ends the wait."""
+        if written := self._offsets_to_commit():
             try:
                 self._consumer.commit(written, timeout_ms=LAST_COMMIT_MS)
             except KeyboardInterrupt:
                 self._consumer.close(timeout_ms=0)
                 raise
 
-    def _mine(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        mine = self._consumer.assignment()
-        return {p: at for p, at in self._written.items() if p in mine}
+    def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        owned = self._consumer.assignment()
+        return {p: at for p, at in self._written.items() if p in owned}
 
     def _is_done(self) -> bool:
         if self._most is not None and self.count >= self._most:
@@ -257,8 +256,7 @@ class Reading:
         return self._ends is not None and self._is_at_end(self._ends)
 
     def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
-        """Return whether the consumer has read its partitions up to ``ends``."""
-        mine = self._consumer.assignment()
-        if not mine:
+        owned = self._consumer.assignment()
+        if not owned:
             return not any(ends.values())
-        return all(self._consumer.position(p, timeout_ms=ADMIN_MS) >= ends.get(p, 0) for p in mine)
+        return all(self._consumer.position(p, timeout_ms=ADMIN_MS) >= ends.get(p, 0) for p in owned)

@@ -1,4 +1,4 @@
-"""``kohort console``: one page in a browser that shows groups live, and what happened to them."""
+"""``kohort console``: a page in a browser with live groups and the history of their rebalances."""
 
 from __future__ import annotations
 
@@ -32,14 +32,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 LISTEN: Final = "127.0.0.1:9310"
 MOST_PASSWORD: Final = 1_024
-TRIED_MS: Final = 10_000
+LOGIN_MS: Final = 10_000
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True)
-class ConsoleWanted:
-    """Options of a console."""
-
+class ConsoleFlags:
     allow_changes: bool = False
     allow_host: tuple[str, ...] = ()
     login: str | None = None
@@ -50,28 +48,30 @@ class ConsoleWanted:
 
 
 def console_options(command: F) -> F:
-    """Give a command the options of a console, as the argument ``wanted``."""
+    """Add the options of a console to a command, as the argument ``flags``."""
 
     @wraps(command)
-    def with_wanted(*args: Any, **given: Any) -> Any:
-        wanted = ConsoleWanted(**{field.name: given.pop(field.name) for field in fields(ConsoleWanted)})
-        return command(*args, wanted=wanted, **given)
+    def with_flags(*args: Any, **given: Any) -> Any:
+        flags = ConsoleFlags(**{field.name: given.pop(field.name) for field in fields(ConsoleFlags)})
+        return command(*args, flags=flags, **given)
 
     return with_options(
-        click.option("--allow-changes", is_flag=True, help="Allow resets and removals."),
-        click.option("--allow-host", metavar="NAME", multiple=True, help="Host name of the console."),
-        click.option("--login", type=click.Choice(["cluster"]), help="Log in users of the cluster (SASL)."),
+        click.option("--allow-changes", is_flag=True, help="Allow changes of offsets, members and groups."),
+        click.option("--allow-host", metavar="NAME", multiple=True, help="Host name of the console; may be repeated."),
+        click.option("--login", type=click.Choice(["cluster"]), help="Require the login of a cluster user (SASL)."),
         click.option("--password-file", type=_FILE, help="File with the password of the console."),
         click.option("--tls-cert", type=_FILE, help="Certificate chain for TLS (PEM)."),
         click.option("--tls-key", type=_FILE, help="Private key of the certificate (PEM)."),
-        click.option("--pipeline", "pipelines", type=_FILE, multiple=True, help="Pipeline file to show."),
-    )(with_wanted)  # type: ignore[return-value]
+        click.option(
+            "--pipeline", "pipelines", type=_FILE, multiple=True, help="Pipeline file to show; may be repeated."
+        ),
+    )(with_flags)  # type: ignore[return-value]
 
 
-def served_as(
-    wanted: ConsoleWanted, listen: str, option: str, cluster: ClusterAccess | None
+def console_settings(
+    flags: ConsoleFlags, listen: str, option: str, cluster: ClusterAccess | None
 ) -> tuple[ConsolePlace, ConsoleOptions]:
-    """Return address and options of a console. Raises ConfigError, also for a public address without a login."""
+    """Return address and options of a console. Raises ConfigError for a public address without login."""
     from kohort.aio.serving.listening import is_loopback
     from kohort.config.listeners import parse_listener
     from kohort.console.app import ConsoleOptions
@@ -80,110 +80,111 @@ def served_as(
     from kohort.metrics.serving import host_of
 
     host, port = parse_listener(listen, option)
-    if (wanted.tls_cert is None) != (wanted.tls_key is None):
-        raise ConfigError("a certificate and its key go together: give both")
-    login = _login_of(wanted, cluster)
+    if (flags.tls_cert is None) != (flags.tls_key is None):
+        raise ConfigError("--tls-cert and --tls-key must be given together")
+    login = _login_of(flags, cluster)
     if login is None and not is_loopback(host):
         raise ConfigError(
-            f"{option}={listen} may be reached from other computers, and nobody would have to log in: listen on "
-            "127.0.0.1, or say who may come in with a password file, or as the cluster's users"
+            f"{option}={listen} is open to other computers without a login: listen on 127.0.0.1, or add "
+            "--password-file or --login cluster"
         )
-    if not is_loopback(host) and wanted.tls_cert is None:
-        click.echo("the console is served without TLS: whoever is on the way reads passwords", err=True)
+    if not is_loopback(host) and flags.tls_cert is None:
+        click.echo("warning: the console has no TLS, so the network can read passwords", err=True)
     names = {"localhost"}
-    for name in wanted.allow_host:
+    for name in flags.allow_host:
         known = host_of(name)
         if known is None:
-            raise ConfigError(f"{name[:80]!r} is no name of a host")
+            raise ConfigError(f"--allow-host {name[:80]!r} is not a host name")
         names.add(known)
     options = ConsoleOptions(
-        allow_changes=wanted.allow_changes,
+        allow_changes=flags.allow_changes,
         hosts=Hosts(frozenset(names)),
         login=login,
-        secure=wanted.tls_cert is not None,
-        pipelines=wanted.pipelines,
+        secure=flags.tls_cert is not None,
+        pipelines=flags.pipelines,
     )
-    return ConsolePlace(host, port, wanted.tls_cert, wanted.tls_key), options
+    return ConsolePlace(host, port, flags.tls_cert, flags.tls_key), options
 
 
-def _login_of(wanted: ConsoleWanted, cluster: ClusterAccess | None) -> TryLogin | None:
-    if wanted.login is not None and wanted.password_file is not None:
-        raise ConfigError("a password file and the cluster's users: choose one")
-    if wanted.password_file is not None:
+def _login_of(flags: ConsoleFlags, cluster: ClusterAccess | None) -> TryLogin | None:
+    if flags.login is not None and flags.password_file is not None:
+        raise ConfigError("--password-file and --login cluster exclude each other")
+    if flags.password_file is not None:
         from kohort.console.logins import by_password
 
-        return by_password(_password_in(wanted.password_file))
-    if wanted.login is None:
+        return by_password(_password_in(flags.password_file))
+    if flags.login is None:
         return None
     if cluster is None:
-        raise ConfigError("a recording has no cluster whose users could log in: give a password file")
+        raise ConfigError("--login cluster needs a cluster, not a recording: use --password-file")
     return _by_cluster(cluster)
 
 
 def _password_in(path: Path) -> str:
     """Return the first line of a file that only its owner may read. Raises ConfigError."""
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise ConfigError(f"{path} may be read by others: chmod 600 {path}")
+        raise ConfigError(f"other users can read {path}: chmod 600 {path}")
     try:
         line = path.read_text(encoding="utf-8").split("\n", 1)[0].rstrip("\r")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8") from error
     if not line or len(line) > MOST_PASSWORD:
-        raise ConfigError(f"{path}: the first line is to be a password of 1 to {MOST_PASSWORD} letters")
+        raise ConfigError(f"{path}: expected a password of 1 to {MOST_PASSWORD} characters in the first line")
     return line
 
 
 def _by_cluster(cluster: ClusterAccess) -> TryLogin:
-    """Return a login that tries name and password at the cluster. Raises ConfigError."""
+    """Return a check of name and password by the cluster. Raises ConfigError."""
     from kohort.watch.opening import WatchClients
 
     with cluster.admin() as admin:
         by_sasl, mechanism = admin.config.security_protocol.startswith("SASL"), admin.config.sasl_mechanism
     if not by_sasl or not mechanism.startswith(("PLAIN", "SCRAM-")):
-        # Any other would take no name and no password, and let everybody in as the console itself.
-        raise ConfigError("the cluster's users log in with name and password: that takes SASL, by PLAIN or SCRAM")
+        # Other mechanisms ignore the password, so every login would succeed as the console's own user.
+        raise ConfigError("--login cluster needs a cluster with SASL PLAIN or SCRAM")
 
-    def tried(name: str, password: str) -> LoggedIn | None:
+    def check(name: str, password: str) -> LoggedIn | None:
         from kohort.console.logins import LoggedIn
 
         if not name or not password:
             return None
         as_user = ClusterAccess(
-            _without_login(cluster.said),
+            _without_login(cluster.file_options),
             {**_without_login(cluster.settings), "sasl.username": name, "sasl.password": password},
-            cluster.where,
+            cluster.file_name,
         )
         try:
             with as_user.admin() as admin:
-                admin.describe_cluster(timeout_ms=TRIED_MS)
+                admin.describe_cluster(timeout_ms=LOGIN_MS)
         except AuthenticationFailed:
             return None
         except ConfigError as error:
-            raise KohortError(f"the login cannot be tried: {error}") from error
+            raise KohortError(f"the login cannot be checked: {error}") from error
         return LoggedIn(name, WatchClients(as_user.admin, as_user.consumer))
 
-    return tried
+    return check
 
 
 def _without_login(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if "jaas" not in name}
 
 
-def needs_console() -> None:
-    """Raise MissingExtra without the console's packages, ConfigError without its files."""
+def require_console() -> None:
+    """Raise MissingExtra if packages of the console are missing, ConfigError if its files are."""
     from kohort.console.page import ConsolePage
 
     ConsolePage()
-    import kohort.console.serving  # noqa: F401 - says what is missing
+    import kohort.console.serving  # noqa: F401 - raises MissingExtra
 
 
 HELP = """Serve a page with live groups: lag, members, assignments over time, causes of rebalances, what-if.
 
-It listens on 127.0.0.1 by default; another address needs a login. --allow-changes allows confirmed changes. The journal
-is that of the cluster or of a watcher; without one the console watches itself (--no-watch: it does not).
+The console listens on 127.0.0.1; any other address needs a login. With --allow-changes the page can reset offsets and
+remove members, after a confirmation. Rebalances come from the journal of the cluster or of kohort watch. Without a
+journal the console records one itself; --no-watch turns that off.
 
---recording shows a watcher's file, or the output of `kohort group events --output ndjson`. --export writes one group as
-an HTML file that needs no server. The guide: docs/guides/console.md
+--recording shows a journal file of kohort watch, or the output of `kohort group events --output ndjson`. --export
+writes one group as an HTML file that needs no server. Guide: docs/guides/console.md
 
 \b
 Examples:
@@ -195,28 +196,28 @@ Examples:
 """
 
 
-@click.command(help=HELP, short_help="Show groups live in a browser, and what happened.")
-@click.option("--listen", metavar="HOST:PORT", default=LISTEN, show_default=True, help="Address; port 0 is any.")
+@click.command(help=HELP, short_help="Show live groups and their history in a browser.")
+@click.option("--listen", metavar="HOST:PORT", default=LISTEN, show_default=True, help="Address; port 0: a free port.")
 @console_options
 @click.option("--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Recording to show.")
-@click.option("--export", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML file instead.")
-@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group of --export.")
+@click.option("--export", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write; needs --group.")
+@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Group for --export.")
 @click.option(
     "--interval", type=click.FloatRange(1, 3600), default=5.0, show_default=True, help="Seconds between samples."
 )
-@click.option("--watch/--no-watch", default=True, help="Watch the cluster if it has no journal.")
+@click.option("--watch/--no-watch", default=True, help="Record a journal if the cluster has none.")
 @click.option(
-    "--max-groups", type=click.IntRange(1, 10_000), default=2_000, show_default=True, help="Most groups to show."
+    "--max-groups", type=click.IntRange(1, 10_000), default=2_000, show_default=True, help="Most groups on the page."
 )
 @click.option(
-    "--journal-size", type=click.IntRange(1, 4_096), default=64, show_default=True, help="MiB of the journal in memory."
+    "--journal-size", type=click.IntRange(1, 4_096), default=64, show_default=True, help="Journal in memory, in MiB."
 )
 @store_option
 @cluster_options
 @output_of(ConsoleReady)
 def console(
     listen: str,
-    wanted: ConsoleWanted,
+    flags: ConsoleFlags,
     recording: Path | None,
     export: Path | None,
     group_id: str | None,
@@ -229,8 +230,8 @@ def console(
     output: str,
 ) -> None:
     if (export is None) != (group_id is None):
-        raise click.UsageError("--export and --group go together")
-    needs_console()
+        raise click.UsageError("--export and --group must be given together")
+    require_console()
     if recording is not None:
         from kohort.console.recorded import read_recording
 
@@ -243,7 +244,7 @@ def console(
         write_export(source, group_id or "", export)
         click.echo(f"wrote {export}", err=True)
         return
-    serve_console(source, wanted, (listen, "--listen"), None if recording is not None else cluster, output)
+    serve_console(source, flags, (listen, "--listen"), None if recording is not None else cluster, output)
 
 
 def live_source(cluster: ClusterAccess, settings: LiveSettings) -> ConsoleSource:
@@ -252,24 +253,24 @@ def live_source(cluster: ClusterAccess, settings: LiveSettings) -> ConsoleSource
 
     clients = WatchClients(cluster.admin, cluster.consumer)
     with clients.admin() as admin:
-        admin.describe_cluster()  # fails at once if no broker answers
+        admin.describe_cluster()  # fail at once if no broker answers
     return LiveSource(clients, cluster.address, settings)
 
 
 def serve_console(
     source: ConsoleSource,
-    wanted: ConsoleWanted,
+    flags: ConsoleFlags,
     listen: tuple[str, str],
     cluster: ClusterAccess | None,
     output: str = "table",
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; ``listen``: address and its option."""
+    """Serve until SIGTERM or Ctrl-C; ``listen``: address, and name of its option."""
     from kohort.console.app import ConsoleApp
     from kohort.console.serving import console_served
 
-    place, options = served_as(wanted, *listen, cluster)
+    place, options = console_settings(flags, *listen, cluster)
     logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s", stream=sys.stderr)
-    logging.getLogger("kohort.console").setLevel(logging.INFO)  # logins
+    logging.getLogger("kohort.console").setLevel(logging.INFO)  # log logins
     with console_served(source, ConsoleApp(source, options), place) as url:
         kind = source.about().kind
         if output == "table":
@@ -288,6 +289,6 @@ def write_export(source: ConsoleSource, group: str, path: Path) -> None:
     page = ConsolePage()
     source.begin()
     try:
-        path.write_text(page.alone(exported(source, group)), encoding="utf-8")
+        path.write_text(page.single_file(exported(source, group)), encoding="utf-8")
     finally:
         source.end()

@@ -1,4 +1,4 @@
-"""``kohort metrics``: the page of any cluster, printed once or served for Prometheus."""
+"""``kohort metrics``: Prometheus metrics of groups and topics of any cluster, printed once or served."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from kohort.cli.terminal.options import ADMIN_MS
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
     from kohort.metrics.families import PageOptions
-    from kohort.metrics.group_families import GroupViews
     from kohort.metrics.page import Page
-    from kohort.metrics.rebalance_counts import RebalanceCounts
     from kohort.watch.journal_source import JournalSource
 
 DEFAULTS: Final = ("kafka_exporter",)
 HELP = """Show the groups and topics of any cluster as metrics for Prometheus.
 
-Without --listen the page is printed once. With --listen it is served at /metrics, and each scrape samples the cluster.
-Rebalances are counted from the journal of a kohort broker or of kohort watch: since the start, or all for one page.
+Without --listen the metrics are printed once. With --listen they are served at /metrics, and each scrape samples the
+cluster. Counts of rebalances come from the journal of a kohort broker or of kohort watch: since the start of the
+command with --listen, else of the whole journal.
 
 \b
 Examples:
@@ -37,31 +36,34 @@ Examples:
 
 
 @click.command(help=HELP, short_help="Show groups and topics as metrics, for Prometheus.")
-@click.option("--listen", metavar="HOST:PORT", help="Serve /metrics there; 127.0.0.1:9308 is usual.")
+@click.option("--listen", metavar="HOST:PORT", help="Address of /metrics, such as 127.0.0.1:9308.")
 @click.option(
     "--metrics-compat",
     "compat",
     metavar="NAMES",
     default=",".join(DEFAULTS),
     show_default=True,
-    help="Sets of names beside our own: kafka_exporter.",
+    help="Metric names of other exporters to add: kafka_exporter.",
 )
 @click.option(
-    "--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Serve /metrics to other computers, by any name."
+    "--metrics-allow-anyone",
+    "allow_anyone",
+    is_flag=True,
+    help="Allow other computers and all host names on /metrics.",
 )
 @click.option(
     "--max-partitions",
     type=click.IntRange(min=0),
     default=1_000,
     show_default=True,
-    help="Partitions of a group that have series of their own.",
+    help="Most partitions of a group with their own series.",
 )
 @click.option(
     "--max-series",
     type=click.IntRange(min=1_000),
     default=200_000,
     show_default=True,
-    help="Series of a page; what is more is left out.",
+    help="Most series on the page; the rest is left out.",
 )
 @store_option
 @cluster_options
@@ -85,27 +87,27 @@ def metrics(
         def begin() -> JournalSource | None:
             return stack.enter_context(journal_of(cluster, admin, None, since_ms, store))
 
-        looks = Looks(admin, options, begin)
+        sampler = MetricsSampler(admin, options, begin)
         if listen is None:
-            click.echo(looks.make(PLAIN)[0], nl=False)
+            click.echo(sampler.make(PLAIN)[0], nl=False)
         else:
-            _serve(looks, cluster, listen, allow_anyone=allow_anyone)
+            _serve(sampler, cluster, listen, allow_anyone=allow_anyone)
 
 
-def _serve(looks: Looks, cluster: ClusterAccess, listen: str, *, allow_anyone: bool) -> None:
+def _serve(sampler: MetricsSampler, cluster: ClusterAccess, listen: str, *, allow_anyone: bool) -> None:
     from kohort.metrics.serving import Pages, parse_page_address, serving
 
     address = parse_page_address(listen, "--listen", allow_anyone=allow_anyone)
-    looks.is_served = True
-    looks.admin.describe_cluster(timeout_ms=ADMIN_MS)  # whether anybody is there is said at once
-    with serving(Pages(looks.make), address, any_host=allow_anyone) as url:
+    sampler.is_served = True
+    sampler.admin.describe_cluster(timeout_ms=ADMIN_MS)  # fail at once if no broker answers
+    with serving(Pages(sampler.make), address, any_host=allow_anyone) as url:
         click.echo(f"metrics of {cluster.address} on {url}")
         sys.stdout.flush()
         threading.Event().wait()
 
 
-class Looks:
-    """Samples of a cluster. ``begin`` opens the journal, and is tried again until there is one."""
+class MetricsSampler:
+    """Samples a cluster for each scrape; ``begin`` opens the journal, and is retried until one exists."""
 
     def __init__(self, admin: Admin, options: PageOptions, begin: Callable[[], JournalSource | None]) -> None:
         from kohort.metrics.group_families import GroupViews
@@ -113,12 +115,12 @@ class Looks:
 
         self.admin = admin
         self._options = options
-        self._counts: RebalanceCounts = RebalanceCounts()
-        self._views: GroupViews = GroupViews(self._counts.times)
+        self._counts = RebalanceCounts()
+        self._views = GroupViews(self._counts.times)
         self._begin = begin
         self._journal: JournalSource | None = None
         self.is_served = False
-        """Whether there will be other looks, which count what this one is too early for."""
+        """True if later scrapes follow, which count rebalances that are still open now."""
 
     def make(self, form: str) -> tuple[bytes, str]:
         from kohort.metrics.exposition import render_page

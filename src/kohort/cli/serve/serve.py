@@ -1,4 +1,4 @@
-"""``kohort serve``: run a broker until told to stop."""
+"""``kohort serve``: run a broker until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from kohort.cli.groups.watch import line_about
-from kohort.cli.serve.console import LISTEN, ConsoleWanted, needs_console, served_as
+from kohort.cli.serve.console import LISTEN, ConsoleFlags, console_settings, require_console
 from kohort.cli.terminal.cluster import SERVERS, ClusterAccess
 from kohort.cli.terminal.exits import exit_code_of
 from kohort.cli.terminal.output import output_of, print_result
@@ -24,55 +23,55 @@ if TYPE_CHECKING:
     from kohort.aio.serving.cluster_server import ClusterServer
     from kohort.aio.serving.server import Server
     from kohort.config.broker import BrokerConfig
-    from kohort.watch.background import BackgroundWatch
 
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 CONSOLE_INTERVAL_S: Final = 5.0
 CONSOLE_END_S: Final = 0.2
-"""Most time to end the console; the broker's loop waits for it."""
+"""Longest wait for the end of the console; the broker's loop blocks meanwhile."""
 HELP = """Run a broker that any Kafka client can connect to.
 
-Without --data everything is kept in memory and ends with the process. With --data it is kept in DIR, in Kafka's own
-format, and the next start goes on from there. The broker stops on SIGTERM or Ctrl-C, after writing out what it has.
+Without --data all records are in memory, and are lost when the process ends. With --data they are in the folder DIR, in
+Kafka's own format, and the next start continues from there. SIGTERM or Ctrl-C stops the broker after a flush to disk.
 
-Options are Kafka's, by Kafka's names: --set wins over --listen and --data, and those over --config FILE. In a
-server.properties, what has no meaning for one broker (replication, controllers) is passed over with a warning.
+Broker options have Kafka's names. --set wins over --listen and --data, and these win over --config FILE. Options of
+server.properties that have no meaning for one broker (replication, controllers) are ignored with a warning.
 
 \b
 Examples:
   kohort serve                                   in memory, on 127.0.0.1:9092
   kohort serve --data ./kohort-data              on disk
-  kohort serve --listen 127.0.0.1:0 --output json   a free port, told as JSON
+  kohort serve --listen 127.0.0.1:0 --output json   on a free port
   kohort serve --nodes 3                         three nodes, on 9092 to 9094
   kohort serve --metrics 127.0.0.1:9308          /metrics for Prometheus
-  kohort serve --console                   and show its groups in a browser
-  kohort serve --watch kafka:9092          and watch groups of another cluster
+  kohort serve --console                         groups in a browser
   kohort serve --set num.partitions=6 --set group.initial.rebalance.delay.ms=0
   kohort serve --config config/server.properties
   kohort serve --listen 127.0.0.1:9092 --listen SASL_SSL://myhost:9093 \\
       --config secured.properties                two listeners, one secured
   kohort serve --listen SASL_PLAINTEXT://127.0.0.1:9092 \\
-      --add-scram SCRAM-SHA-256=[name=alice,password=...]   with a login
+      --add-scram SCRAM-SHA-256=[name=alice,password=...]
   kohort serve --listen :9092 --set advertised.listeners=myhost:9092 \\
-      --allow-anyone                             for others, unsecured
+      --allow-anyone                             open to all computers
 """
 
 
 @click.command(help=HELP, short_help="Run a broker that any Kafka client can connect to.")
-@click.option("--data", "data_dir", type=click.Path(file_okay=False, path_type=Path), help="Folder to keep data in.")
-@click.option("--memory", is_flag=True, help="Keep everything in memory (the default without --data).")
+@click.option(
+    "--data", "data_dir", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Folder for all data."
+)
+@click.option("--memory", is_flag=True, help="Keep all data in memory (the default without --data).")
 @click.option(
     "--listen",
     metavar="[NAME://]HOST:PORT",
     multiple=True,
-    help="Listener [PLAINTEXT://127.0.0.1:9092]; port 0 is a free one. May be repeated for several names.",
+    help="Listener [PLAINTEXT://127.0.0.1:9092]; port 0: a free port. May be repeated with different names.",
 )
 @click.option(
-    "--allow-anyone", is_flag=True, help="Let other computers use a listener without TLS and logins, with all rights."
+    "--allow-anyone", is_flag=True, help="Allow other computers all rights on a listener without TLS and login."
 )
 @click.option(
-    "--nodes", type=click.IntRange(1, 100), default=1, help="Number of nodes, on ports counted up from --listen."
+    "--nodes", type=click.IntRange(1, 100), default=1, help="Number of nodes, on consecutive ports from --listen on."
 )
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's broker options.")
 @click.option("--config", "config_file", type=FILE, help="Broker options from a server.properties.")
@@ -80,15 +79,14 @@ Examples:
     "--add-scram",
     metavar="MECHANISM=[name=...,...]",
     multiple=True,
-    help="Add a SCRAM user, unless it exists: SCRAM-SHA-256=[name=alice,password=...]. To keep the password out of "
-    "the list of processes, use kohort.add.scram in a --config FILE, or kohort users.",
+    help="SCRAM user to add, unless it exists: SCRAM-SHA-256=[name=alice,password=...]. Other users of this computer "
+    "can read a command line: use kohort.add.scram in a --config FILE, or kohort users, for secret passwords.",
 )
-@click.option("--metrics", metavar="HOST:PORT", help="Address of /metrics for Prometheus; 127.0.0.1:9308 is usual.")
-@click.option("--metrics-compat", metavar="NAMES", help="Sets of names: kafka_exporter, jmx [kafka_exporter,jmx].")
-@click.option("--metrics-allow-anyone", is_flag=True, help="Serve /metrics to other computers, by any name.")
-@click.option("--watch", metavar="HOST:PORT", help="Watch the groups of another cluster, as kohort watch does.")
-@click.option("--watch-config", type=FILE, help="Client options for that cluster, from a client.properties.")
-@click.option("--watch-store", type=NEW_FILE, help="File for its journal.")
+@click.option("--metrics", metavar="HOST:PORT", help="Address of /metrics for Prometheus, such as 127.0.0.1:9308.")
+@click.option(
+    "--metrics-compat", metavar="NAMES", help="Sets of metric names: kafka_exporter, jmx [kafka_exporter,jmx]."
+)
+@click.option("--metrics-allow-anyone", is_flag=True, help="Allow other computers and all host names on /metrics.")
 @click.option(
     "--console", is_flag=False, flag_value=LISTEN, metavar="[HOST:PORT]", help="Show the groups in a browser."
 )
@@ -107,26 +105,31 @@ def serve(
     add_scram: tuple[str, ...],
     metrics_allow_anyone: bool,
     quiet: bool,
-    **given: Any,
+    metrics: str | None,
+    metrics_compat: str | None,
+    console: str | None,
+    console_config: Path | None,
+    port_file: Path | None,
+    output: str,
 ) -> None:
-    if given["console_config"] is not None and given["console"] is None:
-        raise click.UsageError("--console-config goes with --console")
+    if console_config is not None and console is None:
+        raise click.UsageError("--console-config needs --console")
     start_logging(quiet=quiet)
     try:
         if add_scram:
             settings = (*settings, "kohort.add.scram=" + "\n".join(add_scram))
-        for name in ("listen", "compat"):
-            value = given["metrics" if name == "listen" else "metrics_compat"]
+        for name, value in (("listen", metrics), ("compat", metrics_compat)):
             if value is not None:
                 settings = (*settings, f"kohort.metrics.{name}={value}")
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
-        config = replace(config, allow_anyone=config.allow_anyone or allow_anyone)
-        config = replace(config, metrics_allow_anyone=config.metrics_allow_anyone or metrics_allow_anyone)
-        watching = watch_of(given["watch"], given["watch_config"], given["watch_store"])
-        if given["console"] is not None:
-            needs_console()
-        console = given["console"], given["console_config"]
-        _run(config, nodes, folder, Besides(given["port_file"], given["output"], watching, *console))
+        config = replace(
+            config,
+            allow_anyone=config.allow_anyone or allow_anyone,
+            metrics_allow_anyone=config.metrics_allow_anyone or metrics_allow_anyone,
+        )
+        if console is not None:
+            require_console()
+        _run(config, nodes, folder, RunOptions(port_file, output, console, console_config))
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
         sys.exit(exit_code_of(error))
@@ -146,13 +149,13 @@ def configure(
     folder = None
     if config_file is not None:
         try:
-            said = understand(parse_properties(config_file.read_text()))
+            found = understand(parse_properties(config_file.read_text()))
         except ConfigError as error:
             raise ConfigError(f"{config_file}: {error}") from None
-        given |= said.options
-        folder = Path(said.data_dir) if said.data_dir else None
-        _tell_ignored(str(config_file), said.ignored)
-    if listen:  # of one name the last holds
+        given |= found.options
+        folder = Path(found.data_dir) if found.data_dir else None
+        _warn_ignored(str(config_file), found.ignored)
+    if listen:  # the last listener of a name wins
         named = {parse_endpoint(text, "--listen")[0]: text for text in listen}
         given |= understand({"listeners": ",".join(named.values())}).options
     pairs = {}
@@ -161,31 +164,32 @@ def configure(
         if not equals:
             raise ConfigError(f"--set {setting}: expected KEY=VALUE")
         pairs[name.strip()] = value
-    said = understand(pairs)
-    _tell_ignored("--set", said.ignored)
-    given |= said.options
-    _check_short_way(given, pairs)
-    folder = data_dir or (Path(said.data_dir) if said.data_dir else None) or folder
+    found = understand(pairs)
+    _warn_ignored("--set", found.ignored)
+    given |= found.options
+    _check_host_and_port(given, pairs)
+    folder = data_dir or (Path(found.data_dir) if found.data_dir else None) or folder
     if memory:
         if data_dir is not None:
-            raise ConfigError("--memory and --data: choose one")
+            raise ConfigError("--memory and --data exclude each other")
         folder = None
     config = parse_config(BrokerConfig, with_mechanisms(given))
     check_listeners(config)
     return config, folder
 
 
-def _check_short_way(given: Mapping[str, Any], pairs: Mapping[str, str]) -> None:
+def _check_host_and_port(given: Mapping[str, Any], pairs: Mapping[str, str]) -> None:
     for name in ("host.name", "port"):
         if given.get("listeners") and name in pairs:
-            raise ConfigError(f"--set {name}={pairs[name]}: the broker listens on {given['listeners']}; change that")
+            listeners = given["listeners"]
+            raise ConfigError(f"--set {name}={pairs[name]} has no effect: listeners={listeners} wins; change listeners")
 
 
-def _tell_ignored(where: str, names: Sequence[str]) -> None:
+def _warn_ignored(where: str, names: Sequence[str]) -> None:
     import logging
 
     if names:
-        logging.getLogger("kohort.serve").warning("%s: passed over, without meaning here: %s", where, ", ".join(names))
+        logging.getLogger("kohort.serve").warning("%s: ignored options without effect: %s", where, ", ".join(names))
 
 
 def start_logging(*, quiet: bool) -> None:
@@ -198,17 +202,16 @@ def start_logging(*, quiet: bool) -> None:
     )
 
 
-class Besides(NamedTuple):
+class RunOptions(NamedTuple):
     port_file: Path | None
     output: str
-    watching: BackgroundWatch | None
     console: str | None
     console_config: Path | None
 
 
 @contextmanager
-def console_beside(listen: str, config_file: Path | None, bootstrap: str) -> Iterator[str]:
-    """Serve a console of the broker at ``bootstrap``, on a thread with own clients, and yield its address."""
+def console_of_broker(listen: str, config_file: Path | None, bootstrap: str) -> Iterator[str]:
+    """Serve a console of the broker at ``bootstrap`` on its own thread and clients; yield its URL."""
     from kohort.config.client_files import read_client_file
     from kohort.console.app import ConsoleApp
     from kohort.console.live import LiveSettings, LiveSource
@@ -216,105 +219,68 @@ def console_beside(listen: str, config_file: Path | None, bootstrap: str) -> Ite
     from kohort.watch.opening import WatchClients
 
     options = {} if config_file is None else dict(read_client_file(config_file, os.environ).options)
-    cluster = ClusterAccess({**options, SERVERS: bootstrap}, where=str(config_file or ""))
-    place, limits = served_as(ConsoleWanted(), listen, "--console", cluster)
+    cluster = ClusterAccess({**options, SERVERS: bootstrap}, file_name=str(config_file or ""))
+    place, limits = console_settings(ConsoleFlags(), listen, "--console", cluster)
     settings = LiveSettings(interval_s=CONSOLE_INTERVAL_S, watch=False, end_s=CONSOLE_END_S)  # the broker has a journal
     source = LiveSource(WatchClients(cluster.admin, cluster.consumer), bootstrap, settings)
     with console_served(source, ConsoleApp(source, limits), place) as url:
         yield url
 
 
-def watch_of(address: str | None, config_file: Path | None, store: Path | None) -> BackgroundWatch | None:
-    """Return a watcher that has not started. Raises UsageError without an address, ConfigError for bad options."""
-    if address is None and config_file is None:
-        return None
-    import logging
-
-    from kohort.config.client_files import read_client_file
-    from kohort.watch.background import BackgroundWatch
-    from kohort.watch.opening import WatchClients, WatchSettings
-
-    options = {} if config_file is None else dict(read_client_file(config_file, os.environ).options)
-    if address is not None:
-        options[SERVERS] = address
-    if SERVERS not in options:
-        raise click.UsageError("--watch-config names no bootstrap.servers: add --watch HOST:PORT")
-    cluster = ClusterAccess(options, where=str(config_file or ""))
-    cluster.admin().close()  # checks the options
-    logger = logging.getLogger("kohort.watch")
-    return BackgroundWatch(
-        WatchClients(cluster.admin, cluster.consumer),
-        cluster.address,
-        WatchSettings(store=store),
-        tell=lambda text: logger.warning("%s", text),
-        told=lambda rebalance: logger.info("%s", line_about(rebalance)),
-    )
-
-
-def _run(config: BrokerConfig, nodes: int, folder: Path | None, wanted: Besides) -> None:
+def _run(config: BrokerConfig, nodes: int, folder: Path | None, options: RunOptions) -> None:
     from kohort.aio.io_thread import new_loop
     from kohort.aio.serving.cluster_server import run
     from kohort.config.kafka_releases import NEWEST
 
-    at: list[str] = []
-    consoles: list[str] = []
+    urls: dict[str, str] = {}
 
     @contextmanager
-    def beside(server: Server | ClusterServer) -> Iterator[None]:
+    def metrics_and_console(server: Server | ClusterServer) -> Iterator[None]:
         with ExitStack() as stack:
-            watching = wanted.watching
-            if watching is not None:
-                watching.begin()
-                stack.callback(watching.end)
-            if wanted.console is not None:
+            if options.console is not None:
                 bootstrap = next(iter(server.addresses.values()))
-                started = console_beside(wanted.console, wanted.console_config, bootstrap)
-                consoles.append(stack.enter_context(started))
+                started = console_of_broker(options.console, options.console_config, bootstrap)
+                urls["console"] = stack.enter_context(started)
             if config.metrics_listen is not None:
                 from kohort.metrics.broker_page import serve_broker_metrics
 
-                watched = None if watching is None else lambda: watching.view
-                at.append(stack.enter_context(serve_broker_metrics(server, config, config.metrics_listen, watched)))
+                urls["metrics"] = stack.enter_context(serve_broker_metrics(server, config, config.metrics_listen))
             yield
 
     def ready(addresses: Mapping[str, str], cluster_id: str) -> None:
         bootstrap = next(iter(addresses.values()))
-        if wanted.port_file is not None:
-            write_whole(wanted.port_file, f"{bootstrap.split(',', maxsplit=1)[0].rpartition(':')[2]}\n")
-        if wanted.output != "table":
-            told = BrokerReady(
+        if options.port_file is not None:
+            write_atomically(options.port_file, f"{bootstrap.split(',', maxsplit=1)[0].rpartition(':')[2]}\n")
+        if options.output != "table":
+            result = BrokerReady(
                 bootstrap=bootstrap,
                 listeners=dict(addresses),
                 cluster_id=cluster_id,
                 data=str(folder) if folder else None,
                 as_version=config.as_version,
-                metrics=at[0] if at else None,
-                console=consoles[0] if consoles else None,
+                metrics=urls.get("metrics"),
+                console=urls.get("console"),
             )
-            print_result(told, "ndjson")  # one line, for whoever waits for one
+            print_result(result, "ndjson")  # a program that started the broker waits for one line
         else:
             where = f"data {folder}" if folder else "in memory"
-            named = (
-                [f"{name}://{address}" for name, address in addresses.items()] if len(addresses) > 1 else [bootstrap]
-            )
-            on = " and ".join(named)
-            stands_in = "" if config.as_version == NEWEST else f", as Apache Kafka {config.as_version}"
-            click.echo(f"kohort broker{'s' * (nodes > 1)} ready on {on} (cluster {cluster_id}, {where}{stands_in})")
-            for url in at:
-                click.echo(f"metrics on {url}")
-            for url in consoles:
-                click.echo(f"console on {url}")
+            one = len(addresses) == 1
+            on = bootstrap if one else " and ".join(f"{name}://{address}" for name, address in addresses.items())
+            version = "" if config.as_version == NEWEST else f", as Apache Kafka {config.as_version}"
+            click.echo(f"kohort broker{'s' * (nodes > 1)} ready on {on} (cluster {cluster_id}, {where}{version})")
+            for name in ("metrics", "console"):
+                if name in urls:
+                    click.echo(f"{name} on {urls[name]}")
         sys.stdout.flush()
 
     loop = new_loop()
     try:
-        loop.run_until_complete(run(config, nodes, folder, ready, beside))
+        loop.run_until_complete(run(config, nodes, folder, ready, metrics_and_console))
     finally:
         loop.close()
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file in one step, so that a reader never sees half of it."""
+def write_atomically(path: Path, text: str) -> None:
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_text(text)

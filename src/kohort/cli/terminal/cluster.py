@@ -1,5 +1,4 @@
-"""How commands reach their cluster: ``--bootstrap``, ``--config FILE``, ``--profile NAME``, ``--set``; one place for
-all of them."""
+"""Options of every command that connects to a cluster: ``--bootstrap``, ``--config``, ``--profile``, ``--set``."""
 
 from __future__ import annotations
 
@@ -28,57 +27,59 @@ DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 COMPLETION_MS: Final = 1_000
 SERVERS: Final = "bootstrap.servers"
 _OURS: Final = ("group.id", "enable.auto.commit", "auto.offset.reset", "allow.auto.create.topics")
-"""Options of consumers that a command decides, whatever a file for all clients says."""
+"""Consumer options that the command sets; values from a --config FILE are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """Client options: ``said`` from a file, ``settings`` from --set; the latter win."""
+    """Client options: ``file_options`` from a file, ``settings`` from --set, which win."""
 
-    said: Mapping[str, Any]
+    file_options: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
-    where: str = ""
-    """The file that ``said`` is from, for errors."""
+    file_name: str = ""
+    """Added to error messages."""
 
     @property
     def address(self) -> str:
-        servers = self.settings.get(SERVERS, self.said[SERVERS])
+        servers = self.settings.get(SERVERS, self.file_options[SERVERS])
         return ",".join(servers) if isinstance(servers, list) else str(servers)
 
     def admin(self) -> Admin:
         from kohort import Admin
         from kohort.config.client import AdminConfig
 
-        return self._made(Admin, AdminConfig, self.said, _meant_for(AdminConfig, self.settings))
+        return self._client(Admin, AdminConfig, self.file_options, _options_for(AdminConfig, self.settings))
 
     def consumer(self, options: Mapping[str, Any]) -> Consumer:
-        """Return a consumer with these options; --set wins."""
         from kohort import Consumer
         from kohort.config.client import ConsumerConfig
 
-        said = {name: value for name, value in self.said.items() if name not in _OURS}
-        return self._made(Consumer, ConsumerConfig, said, {**options, **self.settings})
+        file_options = {name: value for name, value in self.file_options.items() if name not in _OURS}
+        return self._client(Consumer, ConsumerConfig, file_options, {**options, **self.settings})
 
     def producer(self, options: Mapping[str, Any]) -> Producer:
-        """Return a producer with these options; --set wins."""
         from kohort import Producer
         from kohort.config.client import ProducerConfig
 
-        return self._made(Producer, ProducerConfig, self.said, {**options, **self.settings})
+        return self._client(Producer, ProducerConfig, self.file_options, {**options, **self.settings})
 
-    def _made(
-        self, client: Callable[[dict[str, Any]], C], config: type, said: Mapping[str, Any], options: Mapping[str, Any]
+    def _client(
+        self,
+        client: Callable[[dict[str, Any]], C],
+        config: type,
+        file_options: Mapping[str, Any],
+        options: Mapping[str, Any],
     ) -> C:
         from kohort.config.security_names import translated
 
         try:
-            return client({**translated(_meant_for(config, said)), **translated(options)})
+            return client({**translated(_options_for(config, file_options)), **translated(options)})
         except ConfigError as error:
-            raise ConfigError(f"{error} ({self.where})" if self.where else str(error)) from None
+            raise ConfigError(f"{error} ({self.file_name})" if self.file_name else str(error)) from None
 
 
-def _meant_for(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop options of other kinds of clients, which a common file may hold."""
+def _options_for(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove the options of other client types: one file may serve all clients."""
     from kohort.config.client import ConsumerConfig, ProducerConfig
     from kohort.config.options import options_of
 
@@ -102,18 +103,16 @@ bootstrap_option = click.option(
     "bootstrap",
     metavar="HOST:PORT",
     envvar="KOHORT_BOOTSTRAP",
-    help=f"A broker of the cluster, or several with commas; also KOHORT_BOOTSTRAP [{DEFAULT_BOOTSTRAP}].",
+    help=f"Brokers of the cluster, separated by commas; also KOHORT_BOOTSTRAP [{DEFAULT_BOOTSTRAP}].",
 )
 profile_option = click.option(
     "--profile",
     metavar="NAME",
     envvar="KOHORT_PROFILE",
     shell_complete=complete_profiles,
-    help="A cluster of clusters.toml; also KOHORT_PROFILE.",
+    help="Name of a cluster in clusters.toml; also KOHORT_PROFILE.",
 )
-set_option = click.option(
-    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's client options."
-)
+set_option = click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Kafka client option.")
 
 
 def config_option(*names: str) -> Callable[[F], F]:
@@ -123,17 +122,17 @@ def config_option(*names: str) -> Callable[[F], F]:
         metavar="FILE",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         envvar="KOHORT_CONFIG",
-        help="Client options from a client.properties; also KOHORT_CONFIG.",
+        help="File with client options (client.properties); also KOHORT_CONFIG.",
     )
 
 
 def cluster_options(command: F) -> F:
-    """Give a command the options of client connections, as the argument ``cluster``."""
+    """Add the options of client connections to a command, as the argument ``cluster``."""
     return _with_cluster(command, "--config", "--command-config")
 
 
 def cluster_options_without_config(command: F) -> F:
-    """Leave --config to the command: the file is --command-config."""
+    """Add the same options for a command with another --config; the file is --command-config."""
     return _with_cluster(command, "--command-config")
 
 
@@ -151,43 +150,45 @@ def _with_cluster(command: F, *config_names: str) -> F:
 
 
 def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _: None) -> ClusterAccess:
-    """Return the cluster that a command's options name.
+    """Return the access to the cluster that the options of a command select.
 
-    What is said on the command line wins over the environment, ``--bootstrap`` over the address in a file, and
-    ``--set`` over all. An address alone on the command line leaves the profile of the environment out: its password is
-    not for whoever listens there. Raises ConfigError for files, UsageError for options that contradict each other.
+    The command line wins over the environment, ``--bootstrap`` over the address in a file, ``--set`` over all. With
+    ``--bootstrap`` on the command line, KOHORT_PROFILE is ignored: its password must not reach another cluster. Raises
+    ConfigError for an invalid file, UsageError for contradicting options.
     """
-    found = _file_of(context)
-    for text in found.warnings if found else ():
+    file = _file_of(context)
+    for text in file.warnings if file else ():
         warn(text)
-    said = dict(found.options) if found else {}
+    options = dict(file.options) if file else {}
     bootstrap = context.params.get("bootstrap")
-    if bootstrap and (SERVERS not in said or _is_said(context, "bootstrap")):
-        said[SERVERS] = bootstrap
-    said.setdefault(SERVERS, DEFAULT_BOOTSTRAP)
+    if bootstrap and (SERVERS not in options or _is_typed(context, "bootstrap")):
+        options[SERVERS] = bootstrap
+    options.setdefault(SERVERS, DEFAULT_BOOTSTRAP)
     settings = pairs(context.params.get("settings") or (), "--set")
-    return ClusterAccess(
-        said, {name.replace("_", "."): v for name, v in settings.items()}, found.where if found else ""
-    )
+    dotted = {name.replace("_", "."): value for name, value in settings.items()}
+    return ClusterAccess(options, dotted, file.where if file else "")
 
 
 def _file_of(context: click.Context) -> ClientSettings | None:
     config, profile = context.params.get("config_file"), context.params.get("profile")
     if config and profile:
-        by_hand = _is_said(context, "config_file"), _is_said(context, "profile")
-        if by_hand[0] == by_hand[1]:
-            raise click.UsageError("--config and --profile: choose one (KOHORT_CONFIG and KOHORT_PROFILE count too)")
-        config, profile = (config, None) if by_hand[0] else (None, profile)
+        config_typed = _is_typed(context, "config_file")
+        if config_typed == _is_typed(context, "profile"):
+            raise click.UsageError(
+                "--config and --profile exclude each other, also as KOHORT_CONFIG and KOHORT_PROFILE"
+            )
+        config, profile = (config, None) if config_typed else (None, profile)
     from kohort.config.client_files import read_client_file, read_profile
 
     if config:
         return read_client_file(config, os.environ)
-    if profile and (_is_said(context, "profile") or not _is_said(context, "bootstrap")):
+    if profile and (_is_typed(context, "profile") or not _is_typed(context, "bootstrap")):
         return read_profile(profile, os.environ)
     return None
 
 
-def _is_said(context: click.Context, name: str) -> bool:
+def _is_typed(context: click.Context, name: str) -> bool:
+    """Return True if the option is on the command line, not from the environment."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
@@ -206,7 +207,7 @@ Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def _completion(names: Callable[[Admin, str], Iterable[str]]) -> Completion:
-    """Return a shell completion of names; of none if the broker does not answer soon. ``names`` gets the group, too."""
+    """Return a shell completion; without an answer of a broker it offers nothing. ``names``: admin, group -> names."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:
@@ -224,7 +225,7 @@ def _members(admin: Admin, group_id: str) -> list[str]:
     return [m.group_instance_id for m in members if m.group_instance_id] + [m.member_id for m in members]
 
 
-def _places(admin: Admin, group_id: str) -> list[str]:
+def _committed_partitions(admin: Admin, group_id: str) -> list[str]:
     found = admin.list_group_offsets(group_id, timeout_ms=COMPLETION_MS)
     return [f"{tp.topic}:{tp.partition}" for tp in sorted(found)]
 
@@ -233,4 +234,4 @@ complete_topics = _completion(lambda admin, _: [t.name for t in admin.list_topic
 complete_groups = _completion(lambda admin, _: [g.group_id for g in admin.list_groups(timeout_ms=COMPLETION_MS)])
 complete_users = _completion(lambda admin, _: admin.describe_user_scram_credentials(timeout_ms=COMPLETION_MS))
 complete_members = _completion(_members)
-complete_places = _completion(_places)
+complete_partitions = _completion(_committed_partitions)

@@ -1,18 +1,18 @@
 """Exit codes of commands, and interrupts by Ctrl-C and SIGTERM.
 
-====  =========================================================================================
-0     done
-1     failed for a reason that is none of these: the disk, a record that cannot be read, a bug
-2     wrong usage: an option, its value, what contradicts what
+====  ================================================================================
+0     success
+1     any other failure: disk, unreadable record, bug
+2     wrong usage: an unknown option, an invalid value, contradicting options
 3     not found: a group, a topic, a partition, a user
-4     nobody answers, or not in time: another try may help
-5     refused by the state of things: a group that has members, a topic that exists already
-6     not authorised: no right to it, or not let in at all
-7     a check did not hold: what was asked for is not so
+4     no answer in time; a retry may help
+5     conflict with the present state: the group has members, the topic exists already
+6     not authorised: a missing right, a failed login
+7     a check failed
 130   interrupted (Ctrl-C, SIGTERM)
-====  =========================================================================================
+====  ================================================================================
 
-Kafka's own tool ends with 0 where a group does not exist, so a script cannot rely on it.
+Kafka's own tool exits with 0 for a group that does not exist, so scripts cannot rely on it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ BY_KIND: Final = (
     (ConnectionFailed, ExitCode.UNREACHABLE),
     (ApiTimeout, ExitCode.UNREACHABLE),
 )
-"""By the kind of an error; that of an ApiError is in its code."""
+"""Exit codes by error class; for ApiError see ``BY_CODE``."""
 
 _NAMES: Final = MappingProxyType(
     {
@@ -79,7 +79,7 @@ _NAMES: Final = MappingProxyType(
     }
 )
 BY_CODE: Final = MappingProxyType({ErrorCode[name]: code for code, names in _NAMES.items() for name in names.split()})
-"""By what a broker answers; every other answer is a failure."""
+"""Exit codes by error code of a broker; other codes exit with FAILED."""
 
 
 def exit_code_of(error: KohortError) -> ExitCode:
@@ -90,7 +90,7 @@ def exit_code_of(error: KohortError) -> ExitCode:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Treat SIGTERM, which service managers send, as Ctrl-C."""
+    """Treat SIGTERM as Ctrl-C within the block."""
     if current_thread() is not main_thread():
         yield
         return
@@ -105,20 +105,19 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
     on_interrupt = signal.getsignal(signal.SIGINT)
     if callable(on_interrupt):
         on_interrupt(signal.SIGINT, frame)
-    else:  # a process in the background of a shell has SIGINT ignored
+    else:  # shells ignore SIGINT in background processes
         raise KeyboardInterrupt
 
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Within it, a first Ctrl-C or SIGTERM is raised at the end; a second at once, for a write that never ends.
+    """Delay the first Ctrl-C or SIGTERM to the end of the block; raise the second at once.
 
-    A buffered file looks for signals after its bytes have left: without this, ``flush`` may raise for bytes that
-    the reader has.
+    Without the delay, ``flush`` may raise KeyboardInterrupt after the reader has received the bytes.
     """
     found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     raising = {number: before for number, before in found.items() if callable(before)}
-    if current_thread() is not main_thread() or not raising:  # where no interrupt is ever raised
+    if current_thread() is not main_thread() or not raising:  # no handler raises KeyboardInterrupt here
         yield
         return
     waiting = False

@@ -1,4 +1,4 @@
-"""Options and value types that many commands share; those that reach a cluster are in ``cluster.py``."""
+"""Options and value types that many commands share; ``cluster.py`` has the options of connections."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from kohort.verbs.durations import LONGEST_MS, parse_duration_ms
 F = TypeVar("F", bound=Callable[..., Any])
 
 ADMIN_MS: Final = 15_000
-"""How long one question to the cluster may take."""
-
+"""Timeout of one admin request."""
 PARTITION_DIGITS: Final = 9
-"""Of the number of a partition: more are no number that a request can bear."""
-
-yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+"""Most digits of a partition number: partitions are int32 on the wire."""
+yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation.")
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Give a command several options, in this order in its help."""
+    """Add several options to a command, in the order of its help."""
 
     def decorate(command: F) -> F:
         decorated: Any = command
@@ -36,20 +34,17 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something is destroyed; without a terminal, require --yes."""
+    """Ask for a confirmation on the terminal. Raises UsageError without a terminal and without --yes."""
     if yes:
         return
     question = printable(question)
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Give --yes to confirm.")
+        raise click.UsageError(f"{question} Add --yes to confirm.")
     click.confirm(question, abort=True, err=True)
 
 
 def partition_in(text: str, sign: str = ":", shape: str = "TOPIC:NUMBER", *, given_as: str) -> TopicPartition:
-    """Return the partition that ``orders:3`` names, or the same with another sign in the place of the colon.
-
-    Raises BadParameter for any other text: it says what was given as what, and the shape that was expected.
-    """
+    """Parse ``orders:3``, or with another separator ``sign``. Raises BadParameter; ``shape``: expected format."""
     topic, _, number = text.rpartition(sign)
     if not topic or not number.isascii() or not number.isdecimal() or len(number) > PARTITION_DIGITS:
         raise click.BadParameter(f"{text!r}: expected {shape}, such as orders{sign}3", param_hint=given_as)
@@ -57,7 +52,7 @@ def partition_in(text: str, sign: str = ":", shape: str = "TOPIC:NUMBER", *, giv
 
 
 class Duration(click.ParamType[int]):
-    """A duration in milliseconds, at least ``least_ms``."""
+    """A duration, converted to milliseconds; at least ``least_ms``."""
 
     name = "duration"
 
@@ -73,7 +68,7 @@ class Duration(click.ParamType[int]):
         total_ms = parse_duration_ms(str(value).strip().lower())
         if total_ms is None or not self.least_ms <= total_ms <= LONGEST_MS:
             shown = str(value)[:40]
-            self.fail(f"{shown!r} is no duration: give a number and s, m, h or d, as in 30m, or PT30M", param, ctx)
+            self.fail(f"{shown!r} is not a duration: expected a number with s, m, h or d (30m), or PT30M", param, ctx)
         return total_ms
 
 

@@ -1,8 +1,7 @@
-"""``--output``: one result as a table, as JSON, as lines of JSON; and the JSON schema of it.
+"""``--output``: print a result as a table, JSON, lines of JSON (ndjson), or its JSON schema.
 
-A command declares its result as a ``Result``: a struct whose tag names the schema. From it follow the JSON, the lines
-of ``ndjson`` (one for each entry of the list that ``LINES`` names) and what ``--output schema`` prints, which
-``docs/schemas`` holds for every command.
+A command declares its result as a ``Result``: a struct whose tag names the schema. ``ndjson`` has a line for each entry
+of the list that ``LINES`` names. ``docs/schemas`` has the schemas of all commands.
 """
 
 from __future__ import annotations
@@ -24,15 +23,13 @@ FORMATS: Final = ("table", "json", "ndjson", "schema")
 
 
 class OutputOption(click.Option):
-    """The option ``--output`` with the result of its command."""
-
     result: type[Result]
 
 
 def output_of(result: type[Result]) -> Callable[[F], F]:
-    """Give a command the option ``--output``, with the schema of its result."""
+    """Add the option ``--output`` to a command that prints ``result``."""
 
-    def schema_wanted(ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    def print_schema(ctx: click.Context, _param: click.Parameter, value: str) -> str:
         if value == "schema" and not ctx.resilient_parsing:
             click.echo(json.dumps(schema_of(result), indent=2))
             ctx.exit()
@@ -45,9 +42,9 @@ def output_of(result: type[Result]) -> Callable[[F], F]:
             type=click.Choice(FORMATS),
             default="table",
             envvar="KOHORT_OUTPUT",
-            is_eager=True,  # so that nothing else need be right for the schema
-            callback=schema_wanted,
-            help="Tables for people, JSON for programs; or the JSON's schema.",
+            is_eager=True,  # the schema needs no valid arguments
+            callback=print_schema,
+            help="Output format; schema: the JSON schema.",
         )
         with_option = option(command)
         params: list[click.Option] = getattr(with_option, "__click_params__", None) or getattr(with_option, "params")  # noqa: B009
@@ -59,7 +56,7 @@ def output_of(result: type[Result]) -> Callable[[F], F]:
 
 
 def print_result(result: Result, output: str) -> None:
-    """Print a result as JSON, indented on a terminal, or as ``ndjson``."""
+    """Print a result as JSON (indented on a terminal) or ``ndjson``."""
     if output == "ndjson":
         print_lines(lines_of_result(result))
     else:
@@ -68,7 +65,7 @@ def print_result(result: Result, output: str) -> None:
 
 
 def report(output: str, result: Result, columns: Mapping[str, str], *, none: str = "nothing to show") -> None:
-    """Print a result as JSON, or its rows as a table: headings, each with the field below it."""
+    """Print a result as JSON or as a table; ``columns``: heading -> field of a row."""
     if output != "table":
         print_result(result, output)
         return
@@ -77,7 +74,7 @@ def report(output: str, result: Result, columns: Mapping[str, str], *, none: str
 
 
 def report_lines(output: str, result: Result, lines: Iterable[str]) -> None:
-    """Print a result as JSON, or these lines."""
+    """Print a result as JSON, or ``lines`` as text."""
     if output != "table":
         print_result(result, output)
         return

@@ -1,4 +1,4 @@
-"""Print results: tables that fit the terminal and are whole in a pipe, prose, JSON."""
+"""Print tables and sentences: cut to the width of a terminal, whole in a pipe."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, Final
 
 import click
@@ -16,53 +17,51 @@ import click
 from kohort.notes import printable
 
 GAP: Final = 2
-"""Blanks between columns."""
+"""Spaces between columns."""
 SHORTEST: Final = 9
-"""Characters that are left of a name at the least."""
+"""Least number of characters of a cut text."""
 CUT: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells as text. ``numeric`` columns are right-aligned and never cut."""
+    """A table of texts; ``numeric`` columns are right-aligned and never cut."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric: tuple[bool, ...]
     above: tuple[tuple[str, str], ...] = ()
-    """Columns that have one value in all rows, said once: name and value."""
+    """Name and value of each column that has the same value in all rows: printed above the table."""
 
     def cells(self, column: int) -> list[str]:
         return [row[column] for row in self.rows]
 
 
 def lines_of(table: Table, width: int | None = None) -> list[str]:
-    """Return the lines of a table, at most ``width`` wide if possible; headings come first."""
+    """Return the lines of a table, headings first; as narrow as ``width`` if possible."""
     whole, heads = table, [[name] for name in table.columns]
     if width is not None and _width(table, heads) > width:
-        heads = [_broken(name, _widest(table.cells(i))) for i, name in enumerate(table.columns)]
+        heads = _broken_headings(table)
         if _width(table, heads) > width and len(table.rows) > 1:
-            table = _say_once(table)
-            heads = [_broken(name, _widest(table.cells(i))) for i, name in enumerate(table.columns)]
+            table = _lift_constant_columns(table)
+            heads = _broken_headings(table)
         uncut, table = table, _cut(table, heads, width)
         if _width(table, heads) > width:
-            heads = [_broken(name, 0) if not table.numeric[i] else heads[i] for i, name in enumerate(table.columns)]
+            heads = [heads[i] if table.numeric[i] else _broken(name, 0) for i, name in enumerate(table.columns)]
             table = _cut(uncut, heads, width)
         if _width(table, heads) > width and len(table.rows) == 1:
-            table = _say_once(whole)
-            heads = [_broken(name, _widest(table.cells(i))) for i, name in enumerate(table.columns)]
+            table = _lift_constant_columns(whole)
+            heads = _broken_headings(table)
+    above = [f"{name} {value}" for name, value in table.above]
     if not table.columns:
-        return [f"{name} {value}" for name, value in table.above]
+        return above
     widths = _widths(table, heads)
-    tall = max(map(len, heads), default=0)
-    head_rows = [[head[line] if line < len(head) else "" for head in heads] for line in range(tall)]
-    said = [f"{name} {value}" for name, value in table.above]
-    return [*said, *(_line(row, widths, table.numeric) for row in (*head_rows, *table.rows))]
+    head_rows = [list(row) for row in zip_longest(*heads, fillvalue="")]
+    return [*above, *(_line(row, widths, table.numeric) for row in (*head_rows, *table.rows))]
 
 
-def headings(table: Table, lines: Sequence[str]) -> int:
-    """Return the number of lines before the first row."""
-    return len(lines) - len(table.rows)
+def _broken_headings(table: Table) -> list[list[str]]:
+    return [_broken(name, _widest(table.cells(i))) for i, name in enumerate(table.columns)]
 
 
 def _line(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
@@ -86,7 +85,7 @@ def _width(table: Table, heads: Sequence[Sequence[str]]) -> int:
 
 
 def _broken(name: str, room: int) -> list[str]:
-    """Break a heading at a hyphen if it is wider than its column."""
+    """Split a heading at a hyphen if it is wider than its column."""
     breaks = [at + 1 for at, character in enumerate(name) if character == "-"]
     if len(name) <= room or not breaks:
         return [name]
@@ -94,8 +93,8 @@ def _broken(name: str, room: int) -> list[str]:
     return [name[:at], name[at:]]
 
 
-def _say_once(table: Table) -> Table:
-    """Lift text columns with one value in all rows above the table."""
+def _lift_constant_columns(table: Table) -> Table:
+    """Move text columns that have the same value in all rows above the table."""
     once = [i for i, right in enumerate(table.numeric) if not right and len(set(table.cells(i))) == 1]
     kept = [i for i in range(len(table.columns)) if i not in once]
     if not kept and len(table.rows) > 1:
@@ -109,7 +108,7 @@ def _say_once(table: Table) -> Table:
 
 
 def _cut(table: Table, heads: Sequence[Sequence[str]], width: int) -> Table:
-    """Cut texts in the widest columns first, as little as possible."""
+    """Cut texts, the widest columns first, until the table fits the width."""
     rooms = _widths(table, heads)
     least = [max(SHORTEST, _widest(head)) for head in heads]
     over = sum(rooms) + GAP * (len(rooms) - 1) - width
@@ -141,22 +140,15 @@ NOTHING: Final = "-"
 NUMBERS: Final = (int, float)
 
 
-def print_json(kind: str, content: dict[str, Any]) -> None:
-    indent = 2 if sys.stdout.isatty() else None
-    text = json.dumps({"schema": f"kohort/v1/{kind}", **content}, indent=indent, ensure_ascii=False)
-    click.echo(escaped(text))
-
-
 def escaped(text: str) -> str:
-    """Escape characters in JSON that would move the cursor."""
+    """Escape unprintable characters of JSON, which could control the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show") -> None:
-    """Print a table. On a terminal it fits the width, and ``none`` replaces zero rows; a pipe gets every value
-    whole."""
+    """Print a table: cut to the width of a terminal, whole in a pipe. ``none``: text without rows."""
     table = table_of(columns, rows)
     if not sys.stdout.isatty():
         for line in lines_of(table):
@@ -166,7 +158,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: 
     else:
         lines = lines_of(table, terminal_width())
         for number, line in enumerate(lines):
-            click.echo(click.style(line, bold=True) if number < headings(table, lines) else line)
+            click.echo(click.style(line, bold=True) if number < len(lines) - len(table.rows) else line)
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
@@ -175,7 +167,7 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def print_prose(text: str, *, indent: str = "", first: str | None = None, err: bool = False) -> None:
-    """Print sentences, on a terminal wrapped behind ``indent``, without control characters."""
+    """Print a text without control characters; on a terminal wrapped and indented."""
     text = harmless(text)
     begin = indent if first is None else first
     if (sys.stderr if err else sys.stdout).isatty():
@@ -202,12 +194,12 @@ def is_numeric(column: Sequence[Any]) -> bool:
 
 
 def harmless(text: str) -> str:
-    """Escape control characters, colours and writing direction in each line."""
+    """Escape control characters, colours and changes of writing direction."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def cell(value: Any) -> str:
-    """Return a value as text without control characters."""
+    """Return a value as text of a table cell, without control characters."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, (list, tuple)):
@@ -216,7 +208,7 @@ def cell(value: Any) -> str:
 
 
 def time_text(at_ms: int) -> str:
-    """Return a time in UTC; the number if no calendar has it, since producers may send any."""
+    """Return a time in UTC, or the number for a timestamp outside the calendar."""
     try:
         at = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Findings as text: lag and times in cells, rebalances and client metrics for people."""
+"""Texts of findings: lag and times for table cells, rebalances and patterns as sentences."""
 
 from __future__ import annotations
 
@@ -63,65 +63,67 @@ MOVES_SHOWN: Final = 20
 PATTERN_FACTS_SHOWN: Final = 6
 LATE: Final = {
     "dead": "its connection had closed",
-    "silent": "nothing was heard of it meanwhile",
+    "silent": "it sent nothing meanwhile",
     "not_polling": "it sent heartbeats, and did not poll",
-    "slow_to_revoke": "it was giving up what it had",
-    "broker_stalled": "the broker itself stood still",
+    "slow_to_revoke": "it was still revoking its partitions",
+    "broker_stalled": "the broker itself stalled",
 }
-UNDER_WAY: Final = ("open", "assigning", "reconciling")
+IN_FLIGHT: Final = ("open", "assigning", "reconciling")
 
 
-def print_pattern(this: PatternFinding) -> None:
-    when = f"{time_text(this.from_ms)} to {time_text(this.until_ms)}"
-    print_prose(f"{this.pattern}: {this.sentence}  ({len(this.rebalances)} rebalances, {when})")
-    for fact in this.evidence[:PATTERN_FACTS_SHOWN]:
+def print_pattern(pattern: PatternFinding) -> None:
+    when = f"{time_text(pattern.from_ms)} to {time_text(pattern.until_ms)}"
+    print_prose(f"{pattern.pattern}: {pattern.sentence}  ({len(pattern.rebalances)} rebalances, {when})")
+    for fact in pattern.evidence[:PATTERN_FACTS_SHOWN]:
         print_fact("EVIDENCE", f"{fact.kind}: {fact.value}")
-    if len(this.evidence) > PATTERN_FACTS_SHOWN:
-        print_fact("", f"and {len(this.evidence) - PATTERN_FACTS_SHOWN} more: --output json has them all")
-    if this.advice is not None:
-        print_fact("ADVICE", this.advice)
+    if len(pattern.evidence) > PATTERN_FACTS_SHOWN:
+        print_fact("", f"and {len(pattern.evidence) - PATTERN_FACTS_SHOWN} more: --output json has them all")
+    if pattern.advice is not None:
+        print_fact("ADVICE", pattern.advice)
 
 
-def print_rebalance(this: RebalanceFinding) -> None:
-    click.echo(f"{heading(this)}  {time_text(this.opened_at_ms)}  ({ago(this.opened_at_ms)})")
-    print_prose(this.sentence)
-    print_fact("CAUSE", f"{this.cause}  (confidence: {this.confidence})")
-    if this.took_ms is not None:
-        phases = " + ".join(f"{name} {seconds(ms)}" for name, ms in this.phases_ms.items() if name != "resume")
-        resume = this.phases_ms.get("resume")
-        then = f", then {seconds(resume)} until all that moved was fetched" if resume is not None else ""
-        print_fact("TOOK", f"{seconds(this.took_ms)} = {phases}{then}")
-    if this.blocker is not None and this.blocker.because is not None:
-        why = LATE.get(this.blocker.because, this.blocker.because)
-        print_fact("HELD UP", f"by {name_of_member(this.blocker.who)} for {seconds(this.blocker.waited_ms)}: {why}")
-    for fact in this.evidence:
+def print_rebalance(rebalance: RebalanceFinding) -> None:
+    click.echo(f"{heading(rebalance)}  {time_text(rebalance.opened_at_ms)}  ({ago(rebalance.opened_at_ms)})")
+    print_prose(rebalance.sentence)
+    print_fact("CAUSE", f"{rebalance.cause}  (confidence: {rebalance.confidence})")
+    if rebalance.took_ms is not None:
+        phases = " + ".join(f"{name} {seconds(ms)}" for name, ms in rebalance.phases_ms.items() if name != "resume")
+        resume = rebalance.phases_ms.get("resume")
+        then = f", then {seconds(resume)} until the first fetch from all moved partitions" if resume is not None else ""
+        print_fact("TOOK", f"{seconds(rebalance.took_ms)} = {phases}{then}")
+    if rebalance.blocker is not None and rebalance.blocker.because is not None:
+        why = LATE.get(rebalance.blocker.because, rebalance.blocker.because)
+        print_fact(
+            "DELAYED", f"by {name_of_member(rebalance.blocker.who)} for {seconds(rebalance.blocker.waited_ms)}: {why}"
+        )
+    for fact in rebalance.evidence:
         if not fact.kind.startswith("phase_"):
             when = f"  ({time_text(fact.at_ms)})" if fact.at_ms is not None else ""
             print_fact("EVIDENCE", f"{fact.kind}: {fact.value}{when}")
-    if this.advice is not None:
-        print_fact("ADVICE", this.advice)
-    if this.standing:
-        print_fact("MEMBERS", "now" if this.end in UNDER_WAY else "at the end of it")
+    if rebalance.advice is not None:
+        print_fact("ADVICE", rebalance.advice)
+    if rebalance.standing:
+        print_fact("MEMBERS", "now" if rebalance.end in IN_FLIGHT else "at the end of it")
         columns = ("MEMBER", "EPOCH", "HAS", "TARGET", "TO-REVOKE", "SINCE", "STILL-TO-GET")
-        print_table(columns, [standing_row(this, row) for row in this.standing])
-    if this.moves:
-        print_fact("MOVED", f"{len(this.moves)} partition{'s' * (len(this.moves) != 1)}")
-        print_table(*moves_table(this))
-        if len(this.moves) > MOVES_SHOWN:
-            click.echo(f"... and {len(this.moves) - MOVES_SHOWN} more: --output json has them all")
+        print_table(columns, [standing_row(rebalance, row) for row in rebalance.standing])
+    if rebalance.moves:
+        print_fact("MOVED", f"{len(rebalance.moves)} partition{'s' * (len(rebalance.moves) != 1)}")
+        print_table(*moves_table(rebalance))
+        if len(rebalance.moves) > MOVES_SHOWN:
+            click.echo(f"... and {len(rebalance.moves) - MOVES_SHOWN} more: --output json has them all")
 
 
-def heading(this: RebalanceFinding) -> str:
-    if this.end == "no_rebalance":
+def heading(rebalance: RebalanceFinding) -> str:
+    if rebalance.end == "no_rebalance":
         return "no rebalance"
-    word = "epoch" if this.protocol == "consumer" else "generation"
-    before, after = ("?" if n is None else str(n) for n in (this.from_generation, this.generation))
-    second = f" (second round of {this.parent})" if this.parent is not None else ""
+    word = "epoch" if rebalance.protocol == "consumer" else "generation"
+    before, after = ("?" if n is None else str(n) for n in (rebalance.from_generation, rebalance.generation))
+    second = f" (second round of {rebalance.parent})" if rebalance.parent is not None else ""
     return f"{word} {before} -> {after}{second}"
 
 
-def print_fact(what: str, text: str, *, err: bool = False) -> None:
-    print_prose(text, indent=" " * 12, first=f"  {what:<10}", err=err)
+def print_fact(label: str, text: str, *, err: bool = False) -> None:
+    print_prose(text, indent=" " * 12, first=f"  {label:<10}", err=err)
 
 
 def ago(at_ms: int) -> str:
@@ -132,9 +134,9 @@ def ago(at_ms: int) -> str:
     return f"{passed} s ago"
 
 
-def standing_row(this: RebalanceFinding, row: StandingFinding) -> tuple[object, ...]:
-    """Return the row of a KIP-848 member; ``?`` marks what the journal lacks."""
-    names = names_of(this)
+def standing_row(rebalance: RebalanceFinding, row: StandingFinding) -> tuple[object, ...]:
+    """Return the table row of a consumer group's member; ``?``: not in the journal."""
+    names = names_of(rebalance)
     since = None if row.to_revoke_since_ms is None else ago(row.to_revoke_since_ms)
     has = spans(row.has) if row.known else f"{spans(row.has)}?"
     target = "?" if row.target is None else spans(row.target)
@@ -145,15 +147,15 @@ def standing_row(this: RebalanceFinding, row: StandingFinding) -> tuple[object, 
     return name_of_member(row.who), row.epoch, has, target, spans(row.to_revoke), since, missing
 
 
-def moves_table(this: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Return a row per moved partition, without columns that are unknown in all rows."""
-    names = names_of(this)
+def moves_table(rebalance: RebalanceFinding) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return columns and rows of moved partitions, without columns that are always unknown."""
+    names = names_of(rebalance)
     columns = ["PARTITION", "FROM", "TO"]
     rows: list[list[object]] = [
         [f"{move.topic}-{move.partition}", owner(names, move.before), owner(names, move.after)]
-        for move in this.moves[:MOVES_SHOWN]
+        for move in rebalance.moves[:MOVES_SHOWN]
     ]
-    shown = this.moves[:MOVES_SHOWN]
+    shown = rebalance.moves[:MOVES_SHOWN]
     further: dict[str, list[object]] = {
         "NO-OWNER-FOR": [gap_text(move) for move in shown],
         "LAG-BEFORE": [move.lag_before for move in shown],
@@ -174,8 +176,12 @@ def gap_text(move: MoveFinding) -> str | None:
     return None if move.unowned_since_ms is None else f"since {ago(move.unowned_since_ms)}"
 
 
-def names_of(this: RebalanceFinding) -> dict[str, str]:
-    members = (*this.members_before, *this.members, *((this.trigger,) if this.trigger is not None else ()))
+def names_of(rebalance: RebalanceFinding) -> dict[str, str]:
+    members = (
+        *rebalance.members_before,
+        *rebalance.members,
+        *((rebalance.trigger,) if rebalance.trigger is not None else ()),
+    )
     return {who.member_id: name_of_member(who) for who in members}
 
 
@@ -184,12 +190,12 @@ def owner(names: dict[str, str], member_id: str | None) -> str | None:
 
 
 def spans(partitions: Iterable[str]) -> str:
-    """Return names of partitions in short: ``t-0..3,5 u-1``."""
+    """Shorten names of partitions: ``t-0..3,5 u-1``."""
     return " ".join(f"{topic}-{_runs(of, '..')}" for topic, of in by_topic(sorted(places(partitions))).items())
 
 
 def in_ranges(partitions: Iterable[TopicPartition]) -> str:
-    """Return partitions in short: ``orders:0-3,7;payments:1``."""
+    """Shorten partitions: ``orders:0-3,7;payments:1``."""
     return ";".join(f"{topic}:{_runs(of, '-')}" for topic, of in by_topic(sorted(set(partitions))).items())
 
 

@@ -1,4 +1,4 @@
-"""Answers as gzip: what is squeezed, for whom, and what is not."""
+"""Answers as gzip: what is gzipped, for whom, and what is not."""
 
 import gzip
 import http.client
@@ -8,8 +8,8 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from kohort.console.encoding import LEAST, json_of, squeezed, takes_gzip
-from kohort.console.page import MOST_SQUEEZED, ConsolePage
+from kohort.console.encoding import LEAST_BYTES, gzipped, json_of, takes_gzip
+from kohort.console.page import MOST_GZIPPED, ConsolePage
 from kohort.console.sources import GroupsKnown, SourceAbout
 from kohort.insight.findings.groups import find_group
 from kohort.results.groups import GroupStatus
@@ -75,7 +75,7 @@ def test_the_list_of_500_groups_takes_a_twentieth(many):
 def test_a_group_of_200_members_and_1000_partitions_takes_a_tenth():
     told = json_of(GroupStatus(status=ManyGroups(1, 200, 1_000).found["group-0"]))
 
-    assert len(squeezed(told)) * 10 < len(told)
+    assert len(gzipped(told)) * 10 < len(told)
 
 
 def test_files_of_the_page_are_squeezed_once_and_have_a_tag_of_their_own(many):
@@ -127,14 +127,14 @@ def test_who_takes_gzip_is_read_from_what_it_says(accepted, takes):
 
 
 def test_what_is_small_or_has_no_pattern_stays_as_it_is():
-    assert squeezed(b"a" * (LEAST - 1)) is None
-    assert squeezed(random.Random(1).randbytes(LEAST)) is None
+    assert gzipped(b"a" * (LEAST_BYTES - 1)) is None
+    assert gzipped(random.Random(1).randbytes(LEAST_BYTES)) is None
 
 
 def test_files_that_change_while_they_are_served_are_not_all_kept(folder):
     page = ConsolePage(folder)
-    for n in range(MOST_SQUEEZED + 5):
+    for n in range(MOST_GZIPPED + 5):
         (folder / "large.js").write_text(f"export const large = {n};\n" * 100)
-        page.squeezed(page.file("large.js"))
+        page.gzipped(page.file("large.js"))
 
-    assert len(page._squeezed) <= MOST_SQUEEZED
+    assert len(page._gzipped) <= MOST_GZIPPED

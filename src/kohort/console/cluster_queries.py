@@ -1,4 +1,4 @@
-"""What is asked of the cluster when somebody wants it: members in full, records, nodes, topics, what-if, pipelines."""
+"""Answers of the API that query the cluster: members in full, records, nodes, topics, what-if, pipelines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from kohort.console.answers import span_of_causes
-from kohort.console.routes import AskedRoute, AskedSpan, Route
+from kohort.console.routes import ApiQuery, Route, TimeSpan
 from kohort.console.sources import ConsoleSource
 from kohort.errors import KohortError, UsageError
 from kohort.insight.names import printable
@@ -46,8 +46,8 @@ CAUSES_BACK_MS: Final = 3_600_000
 """Age of pushed client metrics to consider."""
 
 
-class WhatIfAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a what-if: as the options of ``kohort group what-if``."""
+class WhatIfRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of a what-if request; the fields are the options of ``kohort group what-if``."""
 
     add: int | None = None
     remove: list[str] = []
@@ -62,15 +62,15 @@ class WhatIfAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     compare: bool = False
 
 
-class ChangesAtCluster:
-    """Asks; every call takes the clients to ask with, which may be those of whoever is logged in."""
+class ClusterQueries:
+    """Queries of the cluster. Each call takes its clients, which may have the rights of the logged-in user."""
 
-    def __init__(self, source: ConsoleSource, pipelines: Sequence[Path] = (), *, is_whole: bool = True) -> None:
-        """``is_whole`` is False where the source is narrowed to the rights of a user."""
-        self._source, self._pipelines, self._is_whole = source, pipelines, is_whole
+    def __init__(self, source: ConsoleSource, pipelines: Sequence[Path] = (), *, full_rights: bool = True) -> None:
+        """``full_rights``: False if the source is narrowed to the rights of a user."""
+        self._source, self._pipelines, self._full_rights = source, pipelines, full_rights
 
     def describe(self, clients: WatchClients, group: str) -> GroupDescribed:
-        """Return a group with the targets and epochs of its members."""
+        """Return a group with target assignments and epochs of its members."""
         with clients.admin() as admin:
             sample = sample_groups(admin, [group], SamplingLimits(append_times=0, timeout_ms=ADMIN_MS))
             if (error := sample.errors.get(group)) is not None:
@@ -79,28 +79,30 @@ class ChangesAtCluster:
             return described(about, sample.groups[0], coordinators(admin).get(about.coordinator_id))
 
     def clients(self, clients: WatchClients | None, group: str) -> ConsoleClients:
-        """Return what is known of the clients of a group's members: their software, limits, polls; and why not."""
+        """Return software, timeouts and pushed metrics of a group's members."""
         found = self._source.groups(None).groups.get(group)
         if found is None:
-            raise NothingThere(f"there is no group {printable(group)!r}")
+            raise NothingThere(f"group {printable(group)!r} does not exist")
         entries = self._source.entries(group, None)
-        reports, why = _reports(clients, BACK_MS)
-        return client_rows(group, [member.who for member in found.members], entries, reports, why)
+        reports, why_not = _reports(clients, BACK_MS)
+        return client_rows(group, [member.who for member in found.members], entries, reports, why_not)
 
     def software(
-        self, clients: WatchClients | None, since_ms: int | None, group: str | None, span: AskedSpan
+        self, clients: WatchClients | None, since_ms: int | None, group: str | None, span: TimeSpan
     ) -> CausesSoftware:
-        """Return which software the members run that rebalances began with, as the journal has it, or as their clients
-        pushed it within the hour before now."""
+        """Return the client software of members that triggered rebalances.
+
+        The journal has it, or else client metrics pushed within the last hour.
+        """
         found = span_of_causes(self._source, since_ms, group, span).every
-        groups = {this.group for this in found if this.trigger is not None}
+        groups = {rebalance.group for rebalance in found if rebalance.trigger is not None}
         journal = {name: journaled_software(self._source.entries(name, span.end_ms)) for name in groups}
-        asks = any(lacks_software(this, journal) for this in found)
-        reports, why = _reports(clients, CAUSES_BACK_MS) if asks else ([], "")
-        return software_of_triggers(found, journal, reports, why)
+        needs_reports = any(lacks_software(rebalance, journal) for rebalance in found)
+        reports, why_not = _reports(clients, CAUSES_BACK_MS) if needs_reports else ([], "")
+        return software_of_triggers(found, journal, reports, why_not)
 
     def nodes(self, clients: WatchClients) -> ConsoleNodes:
-        """Return the nodes, and which groups each coordinates."""
+        """Return the nodes, and the groups that each of them coordinates."""
         groups: dict[str, list[str]] = {}
         for name, found in sorted(self._source.groups(None).groups.items()):
             if found.coordinator_id is not None:
@@ -109,131 +111,137 @@ class ChangesAtCluster:
             return ConsoleNodes(nodes=node_rows(admin)[0], groups=groups)
 
     def topics(self, clients: WatchClients) -> TopicsListed:
-        """Return all topics, the brokers' own, too."""
+        """Return all topics, with internal ones."""
         with clients.admin() as admin:
             listed = admin.list_topics(internal=True, timeout_ms=ADMIN_MS)
-            told = admin.describe_topics([topic.name for topic in listed], timeout_ms=ADMIN_MS) if listed else {}
+            topics = admin.describe_topics([topic.name for topic in listed], timeout_ms=ADMIN_MS) if listed else {}
             rows = [
                 TopicRow(
                     name=name,
-                    topic_id=uuid_to_text(told[name].topic_id),
-                    partitions=len(told[name].partitions),
-                    internal=told[name].internal,
+                    topic_id=uuid_to_text(topics[name].topic_id),
+                    partitions=len(topics[name].partitions),
+                    internal=topics[name].internal,
                 )
                 for name in sorted(topic.name for topic in listed)
-                if name not in getattr(told, "errors", {})
+                if name not in getattr(topics, "errors", {})
             ]
         return TopicsListed(topics=rows)
 
     def topic(self, clients: WatchClients, name: str) -> TopicsDescribed:
-        """Return one topic."""
         with clients.admin() as admin:
             return TopicsDescribed(
                 topics=[describe_topic(admin, admin.describe_topics([name], timeout_ms=ADMIN_MS)[name])]
             )
 
     def peek(self, clients: WatchClients, group: str, place: TopicPartition, around: tuple[int, int]) -> GroupPeek:
-        """Return the records around what a group has committed: so many before it, and from it on."""
+        """Return records before and from the committed offset on; ``around``: number of each."""
         with clients.admin() as admin:
             ends = position_of(admin, group, place)
         before, after = (min(MOST_RECORDS, max(0, n)) for n in around)
         return peek(clients.consumer, group, place, ends, range(-before, after))
 
     def peek_topic(self, clients: WatchClients, place: TopicPartition, at: int | None, many: int) -> GroupPeek:
-        """Return records of a partition: from an offset on, else the last; ``committed`` is where they begin."""
+        """Return records from an offset on, or the last ones; ``committed`` in the result is the first offset."""
         with clients.admin() as admin:
             starts, ends = ends_of(admin, [place], "earliest"), ends_of(admin, [place], "latest")
         if place not in ends:
-            raise NothingThere(f"{place}: no such partition")
+            raise NothingThere(f"partition {place} does not exist")
         first = max(starts[place], ends[place] - many if at is None else min(at, ends[place]))
         known = Ends(first, starts[place], ends[place])
         return peek(clients.consumer, "", place, known, range(min(MOST_RECORDS, max(0, many))))
 
-    def what_if(self, clients: WatchClients | None, group: str, asked: WhatIfAsked) -> GroupWhatIf:
-        """Return what a change would do; asks for racks, and executes nothing. Raises UsageError for what cannot be
-        asked, NothingThere for a group that was not seen."""
+    def what_if(self, clients: WatchClients | None, group: str, request: WhatIfRequest) -> GroupWhatIf:
+        """Predict the effect of a change, without executing it. Raises UsageError, NothingThere."""
         from kohort.insight.what_if.scenario import Assumptions
         from kohort.watch.sampling import racks_of
 
-        options = _as_options(asked)
+        options = _as_options(request)
         check_scenario(options)
-        looks, racks = self._looks(group), {}
+        snapshots, racks = self._snapshots(group), {}
         if clients is not None:
             with clients.admin() as admin:
-                racks = racks_of(admin, looks[-1].partition_counts, timeout_ms=ADMIN_MS)
-        return predict(looks, racks, options, Assumptions(), compare=asked.compare)
+                racks = racks_of(admin, snapshots[-1].partition_counts, timeout_ms=ADMIN_MS)
+        return predict(snapshots, racks, options, Assumptions(), compare=request.compare)
 
-    def _looks(self, group: str) -> Sequence[GroupSnapshot]:
-        from kohort.console.journal import told_snapshot
+    def _snapshots(self, group: str) -> Sequence[GroupSnapshot]:
+        from kohort.console.journal import snapshot_from_journal
 
-        looks = self._source.snapshots(group)
-        if looks:
-            return looks
+        snapshots = self._source.snapshots(group)
+        if snapshots:
+            return snapshots
         now_ms = self._source.now_ms()
-        told = told_snapshot(group, self._source.entries(group, None), now_ms)
-        if told is None:
-            raise NothingThere(f"there is no group {group!r}")
-        return [told[0]]
+        past = snapshot_from_journal(group, self._source.entries(group, None), now_ms)
+        if past is None:
+            raise NothingThere(f"group {group!r} does not exist")
+        return [past[0]]
 
     def pipelines(self) -> ConsolePipelines:
-        """Return the pipelines whose files were given; of one that cannot be read, why."""
         return ConsolePipelines(pipelines=[self._visible(_pipeline_or_why(path)) for path in self._pipelines])
 
     def _visible(self, found: PipelineStatus) -> PipelineStatus:
         places = [(source.group, {name.rpartition("-")[0] for name in source.partitions}) for source in found.sources]
-        if self._is_whole or (places and all(self._source.sees(group, topics) for group, topics in places)):
+        if self._full_rights or (places and all(self._source.sees(group, topics) for group, topics in places)):
             return found
-        why = "you may not describe all groups and topics of its sources, or they could not be read"
-        return PipelineStatus(name=found.name, sources=[], last_run=None, running=None, batches=[], problem=why)
+        return _without_state(found.name, "your user lacks DESCRIBE on a group or topic of its sources")
 
 
 def _reports(clients: WatchClients | None, back_ms: int) -> tuple[list[ClientReport] | None, str]:
     if clients is None:
-        return None, "a recording has no metrics of clients beside its journal"
+        return None, "a recording has no pushed client metrics"
     try:
         with clients.admin() as admin:
-            return read_reports(clients.consumer, admin, back_ms), "this cluster keeps no metrics of clients (KIP-714)"
-    except KohortError as error:  # the rest is told all the same
-        return None, f"metrics of clients could not be read: {error}"
+            return read_reports(clients.consumer, admin, back_ms), "this cluster stores no client metrics (KIP-714)"
+    except KohortError as error:  # the journal has part of the answer
+        return None, f"client metrics could not be read: {error}"
 
 
 def _pipeline_or_why(path: Path) -> PipelineStatus:
     try:
         return pipeline_status(path)
     except (KohortError, OSError) as error:
-        return PipelineStatus(name=path.name, sources=[], last_run=None, running=None, batches=[], problem=str(error))
+        return _without_state(path.name, str(error))
 
 
-def _as_options(asked: WhatIfAsked) -> Mapping[str, Any]:
-    options: dict[str, Any] = msgspec.structs.asdict(asked)
-    if isinstance(asked.partitions, dict):
-        options["partitions"] = [f"{topic}={count}" for topic, count in asked.partitions.items()]
+def _without_state(name: str, problem: str) -> PipelineStatus:
+    return PipelineStatus(name=name, sources=[], last_run=None, running=None, batches=[], problem=problem)
+
+
+def _as_options(request: WhatIfRequest) -> Mapping[str, Any]:
+    options: dict[str, Any] = msgspec.structs.asdict(request)
+    if isinstance(request.partitions, dict):
+        options["partitions"] = [f"{topic}={count}" for topic, count in request.partitions.items()]
     return options
 
 
-def _peek(cluster: ChangesAtCluster, asked: AskedRoute, names: Sequence[str]) -> GroupPeek:
-    around = asked.number("before", 3) or 0, asked.number("after", 3) or 0
-    return cluster.peek(asked.with_clients(), names[0], _place(asked, asked.params.get("topic", "")), around)
+def _what_if(queries: ClusterQueries, query: ApiQuery, names: Sequence[str]) -> GroupWhatIf:
+    return queries.what_if(query.clients_or_none(), names[0], query.parse_body(WhatIfRequest))
 
 
-def _peek_topic(cluster: ChangesAtCluster, asked: AskedRoute, names: Sequence[str]) -> GroupPeek:
-    place, many = _place(asked, names[0]), asked.number("count", 20) or 0
-    return cluster.peek_topic(asked.with_clients(), place, asked.number("offset"), many)
+def _peek(queries: ClusterQueries, query: ApiQuery, names: Sequence[str]) -> GroupPeek:
+    around = query.number("before", 3) or 0, query.number("after", 3) or 0
+    return queries.peek(query.with_clients(), names[0], _partition(query, query.params.get("topic", "")), around)
 
 
-def _place(asked: AskedRoute, topic: str) -> TopicPartition:
-    number = asked.number("partition")
+def _peek_topic(queries: ClusterQueries, query: ApiQuery, names: Sequence[str]) -> GroupPeek:
+    partition, count = _partition(query, names[0]), query.number("count", 20) or 0
+    return queries.peek_topic(query.with_clients(), partition, query.number("offset"), count)
+
+
+def _partition(query: ApiQuery, topic: str) -> TopicPartition:
+    number = query.number("partition")
     if not topic or number is None or number >= 2**31:
-        raise UsageError("say which topic and which partition")
+        raise UsageError("expected the parameters topic and partition")
     return TopicPartition(topic, number)
 
 
-CLUSTER: Final[tuple[Route[ChangesAtCluster], ...]] = (
+CLUSTER_ROUTES: Final[tuple[Route[ClusterQueries], ...]] = (
     Route("groups/{}/describe", lambda c, q, names: c.describe(q.with_clients(), names[0])),
     Route("groups/{}/clients", lambda c, q, names: c.clients(q.clients_or_none(), names[0]), exported=True),
     Route("groups/{}/peek", _peek),
     Route(
-        "groups/{}/what-if", lambda c, q, names: c.what_if(q.clients_or_none(), names[0], q.told(WhatIfAsked)), "POST"
+        "groups/{}/what-if",
+        lambda c, q, names: c.what_if(q.clients_or_none(), names[0], q.parse_body(WhatIfRequest)),
+        "POST",
     ),
     Route(
         "groups/{}/causes/software",
