@@ -136,14 +136,8 @@ def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
         ended = rebalance.settled_at_ms or rebalance.assigned_at_ms or rebalance.closed_at_ms
         why = explain(rebalance)
         duration = (None, None) if ended is None else (_time(ended), ended - rebalance.opened_at_ms)
+        generations = (rebalance.from_generation, rebalance.generation)
         sizes = (len(rebalance.members_after), len(rebalance.moves))
-        row = (
-            rebalance.group,
-            _time(rebalance.opened_at_ms),
-            *duration,
-            rebalance.from_generation,
-            rebalance.generation,
-            *sizes,
-        )
-        rows.append((*row, str(rebalance.end), why.cause, why.sentence, why.advice))
+        row = (rebalance.group, _time(rebalance.opened_at_ms), *duration, *generations, *sizes, str(rebalance.end))
+        rows.append((*row, why.cause, why.sentence, why.advice))
     return rows

@@ -11,17 +11,9 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from kohort.spark.pipeline import frames
 from kohort.spark.pipeline.definition import Pipeline, PipelineTest, Source
-from kohort.spark.pipeline.frames import (
-    FAILED,
-    PROBLEM,
-    RAW_SCHEMA,
-    SOURCE,
-    decode_records,
-    failed_rules,
-    judge,
-    run_steps,
-)
+from kohort.spark.pipeline.frames import FAILED, PROBLEM, RAW_SCHEMA, SOURCE
 from kohort.spark.pipeline.sinks.dead_letters import quarantines
 
 if TYPE_CHECKING:
@@ -144,13 +136,14 @@ def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
     """Decode all sources, with their problems; all but the first stream become views of their good rows."""
-    frames = {
-        s.name: decode_records(records_frame(spark, s, given.get(s.name, ())), s.decode) for s in pipeline.sources
+    decoded = {
+        s.name: frames.decode_records(records_frame(spark, s, given.get(s.name, ())), s.decode)
+        for s in pipeline.sources
     }
     for source in pipeline.sources:
         if source.name != pipeline.stream.name:
-            good_rows(frames[source.name], table=source.table).createOrReplaceTempView(source.name)
-    return frames
+            good_rows(decoded[source.name], table=source.table).createOrReplaceTempView(source.name)
+    return decoded
 
 
 def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
@@ -160,19 +153,19 @@ def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
 def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> TestOutcome:
     """Run a test: its records pass decoding, steps and rules as one batch; nothing is written."""
     outcome = TestOutcome(test.name, test.line)
-    frames = decoded_views(spark, pipeline, test.given)
+    decoded = decoded_views(spark, pipeline, test.given)
     letters: list[Mapping[str, Any]] = []
     for source in pipeline.sources:
-        bad = frames[source.name].where(f"{PROBLEM} is not null")
+        bad = decoded[source.name].where(f"{PROBLEM} is not null")
         letters += [_letter("decode", row[PROBLEM], row) for row in bad.select(PROBLEM, SOURCE).collect()]
-    judged = judge(run_steps(pipeline, good_rows(frames[pipeline.stream.name])), pipeline.rules)
+    judged = frames.judge(frames.run_steps(pipeline, good_rows(decoded[pipeline.stream.name])), pipeline.rules)
     passed, dropped = [], 0
     for row in judged.collect():
         verdict = row[FAILED]
         if verdict is None:
             passed.append({k: _value(v) for k, v in row.asDict().items() if k not in (FAILED, SOURCE)})
             continue
-        failed = failed_rules(verdict, pipeline.rules)
+        failed = frames.failed_rules(verdict, pipeline.rules)
         fatal = next((rule for rule in failed if rule.otherwise == "fail"), None)
         if fatal is not None:
             outcome.problems.append(f"a row fails rule {fatal.name!r}, which would end the run: {fatal.reason}")
@@ -190,8 +183,8 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> Tes
 
 def dry_run_frame(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
     """Return the DataFrame for the sinks, without rows. Raises StepFailed if Spark rejects a step."""
-    frames = decoded_views(spark, pipeline, {})
-    judged = judge(run_steps(pipeline, good_rows(frames[pipeline.stream.name])), pipeline.rules)
+    decoded = decoded_views(spark, pipeline, {})
+    judged = frames.judge(frames.run_steps(pipeline, good_rows(decoded[pipeline.stream.name])), pipeline.rules)
     return judged.drop(FAILED, SOURCE)
 
 

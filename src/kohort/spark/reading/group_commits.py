@@ -1,7 +1,7 @@
-"""Commits of a query to its group: the pinned start, completed micro-batches, warnings of foreign commits.
+"""Commits of a query to its group: the pinned start, completed micro-batches, and warnings of other commits.
 
 Commit metadata is ``kohort-init:...`` for a pinned start and ``kohort-query:...`` for progress. Other metadata in the
-group means that another query commits available or that a user reset the group. The query logs a warning and continues:
+group means that another query commits there or that a user reset the group. The query logs a warning and continues:
 its position is in its checkpoint, not in the group.
 
 In member mode the metadata is ``kohort-member:QUERY:UPTO``: the query that owns the partition, and the end of the

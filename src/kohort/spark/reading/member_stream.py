@@ -25,16 +25,10 @@ from kohort.errors import CommitFailed, ConfigError, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.options.offsets import PartitionOffsets
 from kohort.spark.options.source import SourceOptions
+from kohort.spark.reading import group_commits
 from kohort.spark.reading.bounds import resolve_start
 from kohort.spark.reading.cluster import Connect, connect, selected_partitions
-from kohort.spark.reading.group_commits import (
-    CommitMark,
-    PartitionStart,
-    parse_mark,
-    partition_start,
-    query_of,
-    with_query,
-)
+from kohort.spark.reading.group_commits import CommitMark, PartitionStart
 from kohort.spark.reading.log_changes import TopicIds, ids_of, partitions_of, with_ids
 from kohort.spark.reading.ranges import ReadTask
 from kohort.spark.reading.stream import KohortStreamReader
@@ -159,7 +153,7 @@ class MemberStreamReader(KohortStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return no partitions: they enter with micro-batches, at the group's committed offsets."""
-        return with_query(self._query, {})
+        return group_commits.with_query(self._query, {})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         raise ConfigError(
@@ -168,7 +162,7 @@ class MemberStreamReader(KohortStreamReader):
         )
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        self._query = query_of(start) or self._query
+        self._query = group_commits.query_of(start) or self._query
         done = partitions_of(start)
         member = self._member
         wait_ms = self._options.idle_wait_ms if self._commit_failed or not member.assigned else 0
@@ -181,7 +175,7 @@ class MemberStreamReader(KohortStreamReader):
         if self._commit_failed:
             return dict(start)
         self._active = set(end)
-        self._planned_end = with_ids(with_query(self._query, end), ids_of(start) | self._ids_now(end))
+        self._planned_end = with_ids(group_commits.with_query(self._query, end), ids_of(start) | self._ids_now(end))
         return self._planned_end
 
     def _end(self, begin: PartitionOffsets, limit: ReadLimit, before: TopicIds) -> PartitionOffsets:
@@ -216,7 +210,7 @@ class MemberStreamReader(KohortStreamReader):
         if not fresh:
             return {}
         held = self._cluster.committed(fresh)
-        found = {tp: partition_start(held[tp], self._query, done.get(tp)) for tp in fresh if tp in held}
+        found = {tp: group_commits.partition_start(held[tp], self._query, done.get(tp)) for tp in fresh if tp in held}
         rest = [tp for tp in fresh if tp not in held]
         if rest:
             starts = resolve_start(self._cluster, rest, "group", {}, self._options.group_fallback)
@@ -269,7 +263,7 @@ class MemberStreamReader(KohortStreamReader):
         begin |= self._starts_of_replaced(begin, start, end)
         both = begin.keys() & upto.keys()
         if end != self._planned_end:
-            both = self._still_owned(query_of(end), both & self._without_recreated(upto, end).keys())
+            both = self._still_owned(group_commits.query_of(end), both & self._without_recreated(upto, end).keys())
             return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=upto)
         self._redelivered_below = {
             tp: offset for tp, offset in self._redelivered_below.items() if tp not in begin or offset > begin[tp]
@@ -278,7 +272,7 @@ class MemberStreamReader(KohortStreamReader):
 
     def _still_owned(self, query: int | None, partitions: set[TopicPartition]) -> set[TopicPartition]:
         held = self._cluster.committed(partitions) if partitions else {}
-        marks = {tp: parse_mark(o.metadata) for tp, o in held.items()}
+        marks = {tp: group_commits.parse_mark(o.metadata) for tp, o in held.items()}
         taken = {tp for tp, mark in marks.items() if mark is not None and mark.query != query}
         if taken:
             names = ", ".join(map(str, sorted(taken)))

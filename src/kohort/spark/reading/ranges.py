@@ -111,7 +111,7 @@ def _after_loss(cluster: SourceCluster, wanted: Range, deleted: RangeGone, *, fa
             raise deleted
         raise data_lost([Loss(tp, wanted.start, earliest, latest)]) from deleted
     if wanted.start < earliest < wanted.end:
-        log.warning("%s: offsets below %d were deleted; continuing from available", wanted, earliest)
+        log.warning("%s: offsets below %d were deleted; continuing after them", wanted, earliest)
         return earliest
     log.warning("%s: all its records were deleted", wanted)
     return wanted.end
@@ -135,7 +135,7 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
         losses = find_losses(behind, cluster.earliest(behind), end) if behind else []
         if losses and options.fail_on_data_loss:
             raise data_lost(losses)
-        # Spark needs a partition even if available is nothing to read.
+        # Spark needs a partition even if there is nothing to read.
         plan = plan_tasks(ranges_between(start, end), options.task_rows, options.min_partitions)
         return [ReadTask(r) for r in plan] or [ReadTask([])]
 

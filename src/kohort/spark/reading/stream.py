@@ -1,7 +1,7 @@
 """Streaming reader: offsets of each micro-batch, and their commits to the group.
 
 Spark calls ``commit(end)`` one batch late, and never for the last batch. It calls ``latestOffset(start, ...)`` at every
-trigger with the end of the last completed batch: ``start`` is committed available, so the lag reaches 0.
+trigger with the end of the last completed batch: ``start`` is committed then, so the lag reaches 0.
 Spark calls ``initialOffset`` again when batch 0 is retried after a restart, while the log grows: so the first result is
 pinned in the group at once, with a mark in the commit's metadata.
 """
@@ -25,18 +25,11 @@ from pyspark.sql.streaming.datasource import (
 from kohort.errors import KohortError
 from kohort.spark.options.offsets import PartitionOffsets, as_json, plan_tasks, ranges_between
 from kohort.spark.options.source import SourceOptions
+from kohort.spark.reading import log_changes
 from kohort.spark.reading.bounds import BatchLimits, resolve_start
 from kohort.spark.reading.cluster import Connect, SourceCluster, connect, selected_partitions
 from kohort.spark.reading.group_commits import GroupCommits, query_mark, query_of
-from kohort.spark.reading.log_changes import (
-    LogChanges,
-    TopicIds,
-    hex_ids,
-    ids_of,
-    partitions_of,
-    recreated_topics,
-    with_ids,
-)
+from kohort.spark.reading.log_changes import LogChanges, TopicIds, hex_ids, recreated_topics
 from kohort.spark.reading.ranges import ReadTask, read_ranges
 from kohort.spark.values.row_builders import RowBuilder
 
@@ -77,7 +70,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         if self._initial is None:
             self._initial = self._resolve_initial()
-        return with_ids(as_json(self._initial), self._ids_now(self._initial))
+        return log_changes.with_ids(as_json(self._initial), self._ids_now(self._initial))
 
     def _resolve_initial(self) -> PartitionOffsets:
         cluster, options = self._cluster, self._options
@@ -94,8 +87,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         if not options.commits and options.stream_start == "latest":
             log.warning(
                 "without group.id, startingOffsets=latest is resolved again if the first micro-batch is repeated "
-                "after a "
-                "restart; give a group.id, which pins the start"
+                "after a restart; give a group.id, which pins the start"
             )
         return initial
 
@@ -115,14 +107,14 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._group.commit_completed(begin, planned=self._planned)
         heads = self._end_of_log(begin)
         begin |= self._starts_of_new(begin, heads)
-        begin |= self._changes.starts_after_loss(self._cluster, begin, heads, ids_of(start))
+        begin |= self._changes.starts_after_loss(self._cluster, begin, heads, log_changes.ids_of(start))
         if isinstance(limit, ReadAllAvailable):
             end = heads
         else:
             end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
         # A missing partition keeps its offset.
         ends = {tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()}
-        self._planned_end = with_ids(as_json(ends), ids_of(start) | self._ids_now(ends))
+        self._planned_end = log_changes.with_ids(as_json(ends), log_changes.ids_of(start) | self._ids_now(ends))
         return self._planned_end
 
     def _ids_now(self, partitions: PartitionOffsets) -> TopicIds:
@@ -135,7 +127,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             raise KohortError(
                 "this checkpoint was made with group.mode=member: keep that mode, or start with a new checkpoint"
             )
-        return partitions_of(offsets)
+        return log_changes.partitions_of(offsets)
 
     def _end_of_log(self, begin: PartitionOffsets) -> PartitionOffsets:
         if self._target is not None:
@@ -182,7 +174,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return as_json(self._heads) if self._heads else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
-        begin, upto = self._standalone_offsets(start), partitions_of(end)
+        begin, upto = self._standalone_offsets(start), log_changes.partitions_of(end)
         begin |= self._starts_of_new(begin, upto)
         begin |= self._starts_of_replaced(begin, start, end)
         if end == self._planned_end:
@@ -194,17 +186,17 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def _starts_of_replaced(
         self, begin: PartitionOffsets, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> PartitionOffsets:
-        replaced = recreated_topics(ids_of(start), ids_of(end))
+        replaced = recreated_topics(log_changes.ids_of(start), log_changes.ids_of(end))
         partitions = [tp for tp in begin if tp.topic in replaced]
         return self._cluster.earliest(partitions) if partitions else {}
 
     def _without_recreated(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
         """Return the ends of a repeated micro-batch without topics recreated since it was planned.
         The next micro-batch reads those from their beginning. Raises DataLost if failOnDataLoss is set."""
-        if not ids_of(end):
+        if not log_changes.ids_of(end):
             return upto
         selected_partitions(self._cluster, self._options, absent_ok=True)
-        replaced = self._changes.check_recreated(self._cluster, ids_of(end))
+        replaced = self._changes.check_recreated(self._cluster, log_changes.ids_of(end))
         return {tp: offset for tp, offset in upto.items() if tp.topic not in replaced}
 
     def _plan(self, begin: PartitionOffsets, upto: PartitionOffsets, again: PartitionOffsets) -> list[ReadTask]:

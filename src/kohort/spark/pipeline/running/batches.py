@@ -7,17 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
+from kohort.spark.pipeline import frames
 from kohort.spark.pipeline.definition import Pipeline, Sink
-from kohort.spark.pipeline.frames import (
-    FAILED,
-    PROBLEM,
-    SOURCE,
-    counts_by,
-    counts_of_source,
-    failed_rules,
-    judge,
-    run_steps,
-)
+from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
 from kohort.spark.pipeline.sinks.dead_letters import quarantines, send_quarantined, send_undecoded
 
@@ -102,7 +94,7 @@ class BatchRunner:
         # Persisted: each sink and each count would otherwise fetch and decode again.
         decoded = raw.persist()
         try:
-            by_problem, again = counts_of_source(decoded)
+            by_problem, again = frames.counts_of_source(decoded)
             rows_in = sum(by_problem.values(), start=Count())
             entry = Entry(batch, rows_in=rows_in, redelivered=again)
             if not rows_in.rows:
@@ -119,11 +111,11 @@ class BatchRunner:
 
     def _run_good(self, good: DataFrame, entry: Entry) -> None:
         pipeline = self._pipeline
-        stepped = run_steps(pipeline, good)
+        stepped = frames.run_steps(pipeline, good)
         self.check_types(stepped)
-        judged = judge(stepped, pipeline.rules).persist()
+        judged = frames.judge(stepped, pipeline.rules).persist()
         try:
-            verdicts = counts_by(judged, FAILED)
+            verdicts = frames.counts_by(judged, FAILED)
             entry.marked = SOURCE in judged.columns
             entry.stepped = sum(verdicts.values(), start=Count())
             entry.passed = verdicts.pop("", Count())
@@ -142,7 +134,7 @@ class BatchRunner:
         self._refuse_failures(judged, verdicts)
         aside = [v for v in verdicts if quarantines(v, rules)]
         for verdict, count in verdicts.items():
-            reason = "; ".join(r.reason for r in failed_rules(verdict, rules))
+            reason = "; ".join(r.reason for r in frames.failed_rules(verdict, rules))
             into = entry.quarantined if verdict in aside else entry.dropped
             into[reason] = into.get(reason, Count()) + count
         if aside:
@@ -154,7 +146,7 @@ class BatchRunner:
     def _refuse_failures(self, judged: DataFrame, verdicts: Mapping[str, Count]) -> None:
         rules = self._pipeline.rules
         for verdict, count in verdicts.items():
-            fatal = [r for r in failed_rules(verdict, rules) if r.otherwise == "fail"]
+            fatal = [r for r in frames.failed_rules(verdict, rules) if r.otherwise == "fail"]
             if not fatal:
                 continue
             where = "select _source in each step to see them here"
@@ -170,7 +162,7 @@ class BatchRunner:
 def keep_table(rows: DataFrame, pipeline: Pipeline) -> tuple[DataFrame, Count, Count, int]:
     """Persist the decoded rows of a table. Return the DataFrame, rows in, undecoded rows, dead letters sent."""
     decoded = rows.persist()
-    by_problem = counts_by(decoded, PROBLEM)
+    by_problem = frames.counts_by(decoded, PROBLEM)
     rows_in = sum(by_problem.values(), start=Count())
     by_problem.pop("", None)
     undecoded = sum(by_problem.values(), start=Count())

@@ -12,20 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
+from kohort.spark.pipeline import frames
 from kohort.spark.pipeline.definition import Pipeline, Source
-from kohort.spark.pipeline.frames import (
-    FAILED,
-    RAW_SCHEMA,
-    RECORD_COLUMNS,
-    SOURCE,
-    StepFailed,
-    counts_by,
-    decode_options,
-    decoded_schema,
-    judge,
-    run_steps,
-    source_rows,
-)
+from kohort.spark.pipeline.frames import FAILED, RAW_SCHEMA, RECORD_COLUMNS, SOURCE, StepFailed
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, rows_in_open_windows, total
 from kohort.spark.pipeline.pipeline_owner import owner_of
 from kohort.spark.pipeline.running.batches import BatchRunner
@@ -59,8 +48,8 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
         extra = [f"_{name}" for name in own]
         letters = pipeline.dead_letters
         bad = {"badRecords": "dlq", "deadLetterTopic": letters.topic} if letters else {"badRecords": "fail"}
-        options = {**decode_options(spark, source.decode), **bad}
-        frame = reader.options(**options).schema(decoded_schema(source.decode, own)).load()
+        options = {**frames.decode_options(spark, source.decode), **bad}
+        frame = reader.options(**options).schema(frames.decoded_schema(source.decode, own)).load()
         record = {name.removeprefix("_"): f.col(name) for name in extra}
     if keeps:
         frame = frame.withColumn(SOURCE, f.struct(*(column.alias(name) for name, column in record.items())))
@@ -76,7 +65,7 @@ def _metric(source: Source) -> str:
 def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
     for source in pipeline.streams[1:]:
         stream_frame(spark, pipeline, source).createOrReplaceTempView(source.name)
-    return run_steps(pipeline, stream_frame(spark, pipeline, pipeline.stream))
+    return frames.run_steps(pipeline, stream_frame(spark, pipeline, pipeline.stream))
 
 
 def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
@@ -101,10 +90,10 @@ class StatefulRunner(BatchRunner):
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persisted: the plan behind it has state, and must run once.
-        judged = judge(raw, self._pipeline.rules).persist()
+        judged = frames.judge(raw, self._pipeline.rules).persist()
         entry = Entry(batch, marked=False, stateful=True)
         try:
-            verdicts = counts_by(judged, FAILED)
+            verdicts = frames.counts_by(judged, FAILED)
             entry.stepped = Count(sum(count.rows for count in verdicts.values()))
             entry.passed = Count(verdicts.pop("", Count()).rows)
             self._set_aside(judged, verdicts, entry)
@@ -113,7 +102,7 @@ class StatefulRunner(BatchRunner):
                 entry.sinks[sink.name] = self._write(replace(sink, counts=""), passed, entry)
                 counts = sink.counts or counting_column(self._pipeline)
                 if counts:
-                    entry.stands_for[sink.name] = source_rows(passed, counts)
+                    entry.stands_for[sink.name] = frames.source_rows(passed, counts)
         finally:
             judged.unpersist()
         return entry

@@ -58,8 +58,7 @@ class FolderTypes:
                 has, comes = known.type.simpleString(), field.dataType.simpleString()
                 raise SinkRefused(
                     f"sink {self._sink}: column {field.name} is {comes}, but {has} in {known.file}: readers take one "
-                    "type "
-                    f"for the whole folder. Cast it to {has} in a step, or give another path"
+                    f"type for the whole folder. Cast it to {has} in a step, or give another path"
                 )
             found[field.name] = known.type.simpleString()
         return found

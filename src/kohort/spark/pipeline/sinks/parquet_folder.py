@@ -172,8 +172,7 @@ class ParquetFolder:
             if file.merged:
                 raise SinkRefused(
                     f"{file.path} has rows up to micro-batch {file.last}, but the checkpoint continues at {batch}: it "
-                    "is "
-                    "not the checkpoint of these rows. Remove both: kohort pipeline reset --outputs"
+                    "is not the checkpoint of these rows. Remove both: kohort pipeline reset --outputs"
                 )
         for file in repeated:
             file.path.unlink(missing_ok=True)
