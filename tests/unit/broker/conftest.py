@@ -1,4 +1,4 @@
-"""A broker without a network for every test."""
+"""Fixture of a broker without network."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What clients are told of nodes that have no address on the listener that they came in on."""
+"""Nodes without an address on the listener of a client."""
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.cluster import DescribeClusterRequest, DescribeQuorumRequest, QuorumPartition, QuorumTopic
@@ -18,7 +18,7 @@ def inside(stage: BrokerStage):
     return stage.connect(listener="INNER")
 
 
-def test_it_is_left_out_of_the_nodes():
+def test_node_without_address_on_the_listener_is_omitted():
     stage = BrokerStage(**LISTENERS)
     quorum = [QuorumTopic(topic_name="__cluster_metadata", partitions=[QuorumPartition(partition_index=0)])]
 
@@ -31,7 +31,7 @@ def test_it_is_left_out_of_the_nodes():
             assert [(node.host, node.port) for node in told] == expected
 
 
-def test_partitions_that_it_leads_have_no_leader():
+def test_partitions_of_an_omitted_node_have_no_leader():
     stage = BrokerStage(**LISTENERS)
     stage.connect(listener="OUTER").create("t")
     asked = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
@@ -49,7 +49,7 @@ def test_partitions_that_it_leads_have_no_leader():
     assert (partition.error_code, partition.leader_id, partition.offline_replicas) == (0, 1, [])
 
 
-def test_groups_that_it_coordinates_have_no_coordinator():
+def test_groups_of_an_omitted_node_have_no_coordinator():
     stage = BrokerStage(**LISTENERS)
 
     (told,) = inside(stage).ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators

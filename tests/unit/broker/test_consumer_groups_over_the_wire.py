@@ -1,4 +1,4 @@
-"""Groups that the coordinator assigns, as raw members see them: frames, a topic that grows, a restart (KIP-848)."""
+"""Consumer groups (KIP-848) by frames: a growing topic, a restart."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from support.machines.broker_stage import BrokerStage
 
 
 class Member:
-    """A raw member of group g, that reads topic a."""
+    """A member of group g with topic a."""
 
     def __init__(self, stage, name):
         self.wire = stage.connect()
@@ -53,7 +53,7 @@ def members(stage):
     return ann, ben
 
 
-def test_a_topic_that_grows_is_given_out(stage, members):
+def test_added_partitions_are_assigned(stage, members):
     ann, ben = members
     more = CreatePartitionsRequest(
         topics=[CreatePartitionsTopic(name="a", count=4, assignments=None)], timeout_ms=1_000
@@ -69,7 +69,7 @@ def test_a_topic_that_grows_is_given_out(stage, members):
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_a_restarted_broker_moves_nothing(stage, members, cleanly):
+def test_assignment_survives_a_restart(stage, members, cleanly):
     epochs = [member.epoch for member in members]
 
     stage.restart(cleanly=cleanly)
@@ -81,7 +81,7 @@ def test_a_restarted_broker_moves_nothing(stage, members, cleanly):
     assert [member.owned for member in members] == [[0], [1]]
 
 
-def test_what_a_member_leaves_the_other_has_with_its_next_heartbeat(stage, members):
+def test_revoked_partitions_are_assigned_in_the_next_heartbeat(stage, members):
     ann, ben = members
     assert ann.beat(epoch=-1).member_epoch == -1
     stage.advance(1_000)
@@ -92,7 +92,7 @@ def test_what_a_member_leaves_the_other_has_with_its_next_heartbeat(stage, membe
 
 
 @pytest.mark.parametrize("protocols", [["classic", "consumer"], ["classic"]])
-def test_who_asks_is_told_whether_the_protocol_is_served(protocols):
+def test_disabled_consumer_protocol_is_not_advertised(protocols):
     peer = BrokerStage(group_coordinator_rebalance_protocols=protocols).connect()
     answer = peer.ask(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
 

@@ -1,4 +1,4 @@
-"""What a broker counts of itself."""
+"""Counters of a broker."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ FETCH = FetchRequest.API_KEY
 
 
 def never(_us: float) -> bool:
-    """Need no steps."""
     return False
 
 
 def timed(stage: BrokerStage) -> BrokerCounters:
-    """The counters of a broker in which each look at the clock takes a microsecond."""
+    """Return the counters of a broker whose clock advances a microsecond with each read."""
     counters = stage.broker.state.counters
     counters.time_ns = count(0, 1_000).__next__
     return counters
 
 
-def test_requests_are_counted_by_api_with_their_time(stage):
+def test_requests_are_counted_by_api_with_their_duration(stage):
     counters = timed(stage)
     peer = stage.connect()
     peer.create("t")
@@ -49,7 +48,7 @@ def test_requests_are_counted_by_api_with_their_time(stage):
     assert took.by_size[(1_000).bit_length()] == 3
 
 
-def test_a_fetch_that_waits_is_counted_once_with_its_wait(stage):
+def test_waiting_fetch_is_counted_once_with_its_wait(stage):
     counters = stage.broker.state.counters
     counters.time_ns = lambda: stage.now_ms * 1_000_000
     peer = stage.connect()
@@ -64,7 +63,7 @@ def test_a_fetch_that_waits_is_counted_once_with_its_wait(stage):
     assert (stage.broker.state.purgatory.parked, stage.broker.state.purgatory.expired) == (1, 1)
 
 
-def test_a_produce_that_nobody_answers_is_counted_too(stage):
+def test_produce_without_response_is_counted(stage):
     counters = timed(stage)
     peer = stage.connect()
     peer.create("t")
@@ -75,7 +74,7 @@ def test_a_produce_that_nobody_answers_is_counted_too(stage):
     assert counters.by_api[PRODUCE].took.count == 1
 
 
-def test_errors_are_counted_by_code_in_whatever_depth_they_are(stage):
+def test_errors_are_counted_by_code_at_any_depth(stage):
     counters = timed(stage)
     peer = stage.connect()
 
@@ -87,16 +86,16 @@ def test_errors_are_counted_by_code_in_whatever_depth_they_are(stage):
     assert refused == 1
 
 
-def test_every_answer_can_be_looked_through():
+def test_errors_of_each_response_type_can_be_counted():
     counters = BrokerCounters()
 
     for key, api in APIS.items():
-        counters.by_api[key].answered(0, api.response())  # each has defaults, and no error
+        counters.by_api[key].answered(0, api.response())  # a response of defaults has no error
     assert not any(api.errors for api in counters.by_api.values())
     assert all(api.took.count == 1 for api in counters.by_api.values())
 
 
-def test_errors_of_a_list_that_is_very_long_are_looked_for_at_its_beginning():
+def test_errors_of_a_long_array_are_counted_in_its_first_entries():
     counters = BrokerCounters()
     topics: Any = next(f for f in ProduceResponse.FIELDS if f.name == "responses")
     (parts,) = [f for f in topics.of.FIELDS if f.name == "partition_responses"]
@@ -109,7 +108,7 @@ def test_errors_of_a_list_that_is_very_long_are_looked_for_at_its_beginning():
     assert counters.by_api[PRODUCE].errors == {6: 1_000}
 
 
-def test_errors_of_an_answer_of_many_lists_are_looked_for_in_steps():
+def test_errors_of_many_arrays_are_counted_in_steps():
     counters = BrokerCounters()
     topics: Any = next(f for f in ProduceResponse.FIELDS if f.name == "responses")
     (parts,) = [f for f in topics.of.FIELDS if f.name == "partition_responses"]
@@ -122,7 +121,7 @@ def test_errors_of_an_answer_of_many_lists_are_looked_for_in_steps():
     assert steps == 100_100 * ITEM_US // STEP_US
 
 
-def test_bytes_connections_and_their_ends_are_counted(stage):
+def test_bytes_and_opened_and_closed_connections_are_counted(stage):
     counters = stage.broker.state.counters
     peer = stage.connect()
     peer.create("t")
@@ -139,7 +138,7 @@ def test_bytes_connections_and_their_ends_are_counted(stage):
 
 
 @pytest.mark.heavy
-def test_offsets_are_counted_as_they_are_written_and_expire(stage):
+def test_written_and_expired_offsets_are_counted(stage):
     ann = RawMember(stage.connect(), "g", ["t"])
     ann.wire.create("t", 2)
     ann.start_join()
@@ -157,7 +156,7 @@ def test_offsets_are_counted_as_they_are_written_and_expire(stage):
     assert (counted.committed, counted.expired, counted.deleted) == (3, 2, 0)
 
 
-def test_logs_count_what_is_appended_rolled_and_deleted(stage):
+def test_logs_count_appends_rolls_and_deletions(stage):
     peer = stage.connect()
     counted = stage.broker.state.topics.counters
     peer.create("t", retention_ms="1000", segment_ms="1000")
@@ -173,7 +172,7 @@ def test_logs_count_what_is_appended_rolled_and_deleted(stage):
     assert counted.deleted_bytes > 0
 
 
-def test_a_copy_of_what_logs_count_stays_as_it_is(stage):
+def test_copy_of_log_counters_does_not_change(stage):
     counted = stage.broker.state.topics.counters
     peer = stage.connect()
     peer.create("t")
@@ -186,7 +185,7 @@ def test_a_copy_of_what_logs_count_stays_as_it_is(stage):
     assert counted.batches == copy.batches + 1
 
 
-def test_journal_entries_are_counted_and_kept_only_for_who_takes_them():
+def test_journal_entries_are_counted_and_kept_only_for_a_reader():
     counters = BrokerCounters()
     fenced = RequestFenced(
         at_ms=1, group="g", who=Who("m"), api="Heartbeat", error="UNKNOWN_MEMBER_ID", generation=1, current=2
@@ -202,7 +201,7 @@ def test_journal_entries_are_counted_and_kept_only_for_who_takes_them():
     assert counters.take_entries() == []
 
 
-def test_entries_that_nobody_takes_do_not_fill_memory():
+def test_number_of_kept_journal_entries_is_limited():
     counters = BrokerCounters()
     counters.keeps_entries = True
     entry = GroupUnloaded(at_ms=1, group="g", generation=1)
@@ -214,7 +213,7 @@ def test_entries_that_nobody_takes_do_not_fill_memory():
     assert counters.entries_forgotten == 2 * ENTRIES_KEPT
 
 
-def test_entries_that_are_large_are_kept_by_their_bytes():
+def test_bytes_of_kept_journal_entries_are_limited():
     counters = BrokerCounters()
     counters.keeps_entries = True
     members = tuple(Who(f"m{number}", "c" * 1_000) for number in range(1_000))
@@ -227,7 +226,7 @@ def test_entries_that_are_large_are_kept_by_their_bytes():
     assert counters.entries_forgotten == 100 - kept
 
 
-def test_requests_of_members_that_are_out_of_date_are_counted_one_by_one(stage):
+def test_rejected_requests_of_outdated_members_are_counted(stage):
     ann = RawMember(stage.connect(), "g", ["t"])
     ann.wire.create("t", 2)
     ann.start_join()
@@ -245,7 +244,7 @@ def test_requests_of_members_that_are_out_of_date_are_counted_one_by_one(stage):
     assert stage.broker.state.counters.journal[RequestFenced] == 2, "the journal tells of each kind once"
 
 
-def test_groups_of_which_refusals_are_counted_are_so_many_and_their_names_so_long():
+def test_groups_with_counted_rejections_are_limited():
     fenced = FencedCounters()
     for number in range(GROUPS_MOST + 10):
         fenced.refused(f"g{number}", "Heartbeat", "ILLEGAL_GENERATION")
@@ -260,7 +259,7 @@ def test_groups_of_which_refusals_are_counted_are_so_many_and_their_names_so_lon
     assert list(fenced.by_group) == ["999" * 10_000]
 
 
-def test_durations_hold_any_length_of_time():
+def test_histogram_holds_any_duration():
     took = Durations()
     for ns in (0, 1, 2**62, 999):
         took.add(ns)
@@ -269,7 +268,7 @@ def test_durations_hold_any_length_of_time():
     assert took.copy().by_size == took.by_size
 
 
-def test_a_load_of_groups_is_counted_with_its_time(stage):
+def test_load_of_groups_is_counted_with_its_duration(stage):
     counters = stage.broker.state.counters
     counters.loaded(5)
     counters.loaded(15)

@@ -1,4 +1,4 @@
-"""What the disk refuses is told: to who asked, and in the broker's log, by partition and with the reason."""
+"""Disk errors: responses to clients, and lines of the broker's log."""
 
 import random
 import struct
@@ -31,7 +31,7 @@ def commit(peer, group):
 
 
 class Locked(MemoryStorage):
-    """Some files cannot be opened."""
+    """A disk with files that cannot be opened."""
 
     locked = " "
 
@@ -47,12 +47,12 @@ class Locked(MemoryStorage):
 
 
 def damage(stage, folder, **fields):
-    """Give the first batch of the log another length."""
+    """Change fields in the first batch of a log."""
     name = next(name for name in stage.storage.files(folder) if name.endswith(".log"))
     struct.pack_into(">i", stage.storage._folders[folder][name], 8, fields["length"])
 
 
-def test_a_full_disk_is_told_by_partition_with_what_is_refused_and_why(stage):
+def test_full_disk_is_logged_by_partition_with_the_failed_operation(stage):
     peer = two_partitions(stage)
     commit(peer, "g")
     stage.said()
@@ -71,7 +71,7 @@ def test_a_full_disk_is_told_by_partition_with_what_is_refused_and_why(stage):
     assert notes[1].kind == notes[2].kind != notes[0].kind, "told once a minute each"
 
 
-def test_a_topic_that_cannot_be_made_is_told(stage):
+def test_failed_topic_creation_is_logged(stage):
     peer = stage.connect()
     stage.storage.weather.refuse = 1.0
 
@@ -82,7 +82,7 @@ def test_a_topic_that_cannot_be_made_is_told(stage):
 
 
 def ask_both(peer, offset, **options):
-    """Fetch both partitions of ``a``; the answers by partition."""
+    """Fetch both partitions of ``a``; return the results by partition."""
     asked = fetch_request("a", offset, **options)
     asked.topics[0].partitions = [fetch_request("a", offset, partition=p).topics[0].partitions[0] for p in (0, 1)]
     peer.send(asked, 12)
@@ -99,7 +99,7 @@ def two_partitions(stage):
     return peer
 
 
-def test_a_damaged_batch_is_told_and_hides_no_other_partition(stage):
+def test_damaged_batch_is_logged_and_other_partitions_are_served(stage):
     peer = two_partitions(stage)
     damage(stage, "a-1", length=-1)
 
@@ -113,7 +113,7 @@ def test_a_damaged_batch_is_told_and_hides_no_other_partition(stage):
 
 
 @pytest.mark.parametrize("waits", [{}, {"max_wait_ms": 500, "min_bytes": 1000}])
-def test_a_file_that_cannot_be_opened_is_told_and_hides_no_other_partition(waits):
+def test_unreadable_file_is_logged_and_other_partitions_are_served(waits):
     stage = BrokerStage(Locked())
     peer = two_partitions(stage)
     stage.broker.state.topics.log("a", 1).segments[0].close()

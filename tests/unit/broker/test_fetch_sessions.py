@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): what is asked, what is told, what goes wrong."""
+"""Incremental fetch sessions (KIP-227)."""
 
 from kohort.broker.fetch_sessions import PARTITIONS_PER_SLOT
 from kohort.errors import ErrorCode
@@ -26,26 +26,26 @@ def told(answer) -> list[int]:
 
 
 def opened(peer, partitions=3) -> int:
-    """A session over ``partitions`` empty partitions of topic a."""
+    """Open a session with empty partitions of topic a; return its id."""
     peer.create("a", partitions)
     answer = ask(peer, partitions=[(p, 0) for p in range(partitions)])
     assert told(answer) == list(range(partitions))
     return answer.session_id
 
 
-def test_a_full_fetch_that_wants_a_session_gets_one(peer, stage):
+def test_full_fetch_opens_a_session_on_request(peer, stage):
     assert opened(peer) > 0
     assert len(stage.broker.state.sessions) == 1
 
 
-def test_the_final_epoch_gets_none(peer, stage):
+def test_final_epoch_opens_no_session(peer, stage):
     peer.create("a")
 
     assert ask(peer, epoch=-1, partitions=[(0, 0)]).session_id == 0
     assert len(stage.broker.state.sessions) == 0
 
 
-def test_an_incremental_answer_holds_only_what_has_news(peer):
+def test_incremental_response_has_only_changed_partitions(peer):
     session = opened(peer)
     peer.produce("a", b"1", partition=1)
 
@@ -59,7 +59,7 @@ def test_an_incremental_answer_holds_only_what_has_news(peer):
     assert told(third) == []
 
 
-def test_a_forgotten_partition_is_read_no_more_and_a_new_one_is(peer):
+def test_forgotten_partition_is_removed_and_new_one_is_added(peer):
     session = opened(peer)
     peer.create("b")
     ask(peer, session, 1, forget=[0])
@@ -72,7 +72,7 @@ def test_a_forgotten_partition_is_read_no_more_and_a_new_one_is(peer):
     assert [(t.topic, [p.partition_index for p in t.partitions]) for t in answer.responses] == [("b", [0])]
 
 
-def test_a_session_from_which_all_is_forgotten_is_gone(peer, stage):
+def test_session_without_partitions_is_closed(peer, stage):
     session = opened(peer)
 
     answer = ask(peer, session, 1, forget=[0, 1, 2])
@@ -81,7 +81,7 @@ def test_a_session_from_which_all_is_forgotten_is_gone(peer, stage):
     assert len(stage.broker.state.sessions) == 0
 
 
-def test_a_busy_partition_is_read_after_the_others_next_time(peer):
+def test_partition_with_records_is_read_last_next_time(peer):
     session = opened(peer)
     for partition in range(3):
         peer.produce("a", b"x" * 100, partition=partition)
@@ -95,7 +95,7 @@ def test_a_busy_partition_is_read_after_the_others_next_time(peer):
     assert with_records == [[0], [1]]
 
 
-def test_an_error_is_told_each_time_and_so_is_the_recovery(peer):
+def test_incremental_response_repeats_an_error_and_reports_its_end(peer):
     session = opened(peer, 1)
     ask(peer, session, 1, partitions=[(0, 99)])
 
@@ -107,7 +107,7 @@ def test_an_error_is_told_each_time_and_so_is_the_recovery(peer):
     assert mended.responses[0].partitions[0].error_code == 0
 
 
-def test_a_topic_that_is_deleted_is_told_through_the_session(peer):
+def test_session_reports_a_deleted_topic(peer):
     session = opened(peer, 1)
 
     peer.ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1), 5)
@@ -115,7 +115,7 @@ def test_a_topic_that_is_deleted_is_told_through_the_session(peer):
     assert ask(peer, session, 1).responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_wrong_ids_epochs_and_kinds_are_refused_as_a_whole(peer):
+def test_invalid_session_id_epoch_and_kind_reject_the_fetch(peer):
     session = opened(peer)
 
     unknown = ask(peer, session + 1, 1)
@@ -129,7 +129,7 @@ def test_wrong_ids_epochs_and_kinds_are_refused_as_a_whole(peer):
     ]
 
 
-def test_epoch_0_with_an_id_replaces_the_session(peer, stage):
+def test_epoch_0_with_a_session_id_replaces_the_session(peer, stage):
     session = opened(peer)
 
     renewed = ask(peer, session, 0, partitions=[(0, 0)]).session_id
@@ -138,7 +138,7 @@ def test_epoch_0_with_an_id_replaces_the_session(peer, stage):
     assert len(stage.broker.state.sessions) == 1
 
 
-def test_without_a_free_slot_a_fetch_is_answered_without_a_session_until_one_has_idled_for_two_minutes():
+def test_session_is_evicted_after_two_idle_minutes():
     stage = BrokerStage(max_incremental_fetch_session_cache_slots=1)
     first, second = stage.connect(), stage.connect()
     session = opened(first)
@@ -150,7 +150,7 @@ def test_without_a_free_slot_a_fetch_is_answered_without_a_session_until_one_has
     assert ask(first, session, 1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_an_old_small_session_gives_way_to_a_larger_one_and_not_the_other_way_round():
+def test_old_small_session_is_evicted_for_a_larger_one_but_not_vice_versa():
     stage = BrokerStage(max_incremental_fetch_session_cache_slots=1)
     small, large = stage.connect(), stage.connect()
     small.create("a", 3)
@@ -163,7 +163,7 @@ def test_an_old_small_session_gives_way_to_a_larger_one_and_not_the_other_way_ro
     assert ask(large, partitions=[(0, 0), (1, 0), (2, 0)]).session_id > 0
 
 
-def test_a_waiting_fetch_of_a_session_is_woken_and_tells_only_the_news(peer, stage):
+def test_woken_session_fetch_has_only_changed_partitions(peer, stage):
     session = opened(peer)
     peer.send(FetchRequest(session_id=session, session_epoch=1, max_wait_ms=1000, min_bytes=1), V)
     assert peer.take() is None
@@ -173,7 +173,7 @@ def test_a_waiting_fetch_of_a_session_is_woken_and_tells_only_the_news(peer, sta
     assert told(peer.take()) == [2]
 
 
-def test_the_epoch_wraps_to_1(peer, stage):
+def test_session_epoch_wraps_to_1(peer, stage):
     session = opened(peer)
     (kept,) = stage.broker.state.sessions._sessions.values()
     kept.next_epoch = 0x7FFFFFFF
@@ -183,7 +183,7 @@ def test_the_epoch_wraps_to_1(peer, stage):
     assert ask(peer, session, 1).error_code == 0
 
 
-def test_sessions_have_so_many_partitions_and_who_wants_more_fetches_without_one():
+def test_client_above_the_limit_of_partitions_gets_no_session():
     stage = BrokerStage(max_incremental_fetch_session_cache_slots=2)
     peer = stage.connect()
     many = [(p, 0) for p in range(2 * PARTITIONS_PER_SLOT - 1)]
@@ -195,7 +195,7 @@ def test_sessions_have_so_many_partitions_and_who_wants_more_fetches_without_one
     assert len(told(second)) == 2
 
 
-def test_a_session_that_grows_beyond_all_bounds_ends():
+def test_session_that_grows_above_the_limit_is_closed():
     stage = BrokerStage(max_incremental_fetch_session_cache_slots=1)
     peer = stage.connect()
     session = ask(peer, partitions=[(0, 0)]).session_id

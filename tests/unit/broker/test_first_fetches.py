@@ -1,4 +1,4 @@
-"""The first fetch of what moved, and a broker that stood still, as the journal hears of them."""
+"""Journal entries of first fetches after a rebalance."""
 
 import random
 
@@ -44,7 +44,7 @@ def nothing_committed(_group):
 
 
 def generation(*moves, group="g", number=2, members=(A, B)):
-    """The entries of a round that gives partitions of t: (partition, from, to)."""
+    """Return the entries of a rebalance with moves (partition, from, to) of topic t."""
     return [
         RoundOpened(at_ms=1, group=group, trigger=Trigger(event="member_left"), from_generation=number - 1,
                     members=members, timeout_ms=1),
@@ -55,7 +55,7 @@ def generation(*moves, group="g", number=2, members=(A, B)):
     ]  # fmt: skip
 
 
-def test_the_first_fetch_of_the_new_owner_is_told_once_with_the_lag_before_and_now(first):
+def test_first_fetch_of_the_new_owner_is_journaled_once_with_its_lag(first):
     offsets = GroupOffsets()
     offsets.put("t", 0, OffsetCommitValue(offset=0, metadata="", commit_timestamp=0))
     first.follow(generation((0, "a-1", "b-1"), (1, None, "b-1"), (2, "a-1", None)), lambda _group: offsets)
@@ -70,7 +70,7 @@ def test_the_first_fetch_of_the_new_owner_is_told_once_with_the_lag_before_and_n
     assert not first
 
 
-def test_what_moves_again_before_it_is_fetched_is_awaited_of_its_latest_owner(first):
+def test_partition_that_moves_again_is_awaited_of_its_latest_owner(first):
     first.follow(generation((0, "a-1", "b-1")), nothing_committed)
     first.follow(generation((0, "b-1", "a-1"), number=3), nothing_committed)
 
@@ -79,7 +79,7 @@ def test_what_moves_again_before_it_is_fetched_is_awaited_of_its_latest_owner(fi
     assert entry.generation == 3
 
 
-def test_what_a_modern_member_is_given_is_awaited_too(first):
+def test_partition_of_a_consumer_group_member_is_awaited(first):
     given = (GivenPartition("t", 2, 5), GivenPartition("gone", 7))
     entry = MemberReconciled(
         at_ms=1, group="m", who=B, epoch=4, from_epoch=3, target_epoch=4, state="stable", given=given
@@ -91,7 +91,7 @@ def test_what_a_modern_member_is_given_is_awaited_too(first):
     assert [(p.topic, p.partition, p.lag) for p in resumed.partitions] == [("t", 2, 0), ("gone", 7, None)]
 
 
-def test_what_nobody_fetches_is_bounded(first):
+def test_number_of_awaited_partitions_is_limited(first):
     for number in range(3):
         moves = [(p, None, "a-1") for p in range(number * AWAITED_MOST, (number + 1) * AWAITED_MOST)]
         first.follow(generation(*moves, number=number + 2), nothing_committed)
@@ -103,7 +103,7 @@ def test_what_nobody_fetches_is_bounded(first):
     assert sum(len(entry.partitions) for entry in told) == AWAITED_MOST
 
 
-def test_members_that_wait_to_be_assigned_are_bounded_over_all_groups(first):
+def test_number_of_joining_members_is_limited_over_all_groups(first):
     crowd = tuple(Who(f"m-{i}", "a", "/h") for i in range(OF_GROUPS_MOST // 2))
     for i in range(3):
         first.follow(generation((i, None, "m-1"), group=f"g{i}", members=crowd)[:2], nothing_committed)
@@ -115,7 +115,7 @@ def test_members_that_wait_to_be_assigned_are_bounded_over_all_groups(first):
     assert [entry.group for entry in told] == ["g1", "g2"], "of the first the members were forgotten"
 
 
-def test_members_with_names_as_long_as_strangers_make_them_up_are_not_awaited(first):
+def test_member_with_a_very_long_id_is_not_awaited(first):
     long = Who("m-" + "x" * 30_000, "a", "/h")
     first.follow(generation((0, None, long.member_id), members=(long,)), nothing_committed)
     given = MemberReconciled(
@@ -127,7 +127,7 @@ def test_members_with_names_as_long_as_strangers_make_them_up_are_not_awaited(fi
     assert not first
 
 
-def test_a_broker_that_stood_still_says_so_in_its_log():
+def test_stalled_broker_is_logged():
     stage = BrokerStage()
     since_ms = stage.now_ms
     stage.clock.advance(5_000)

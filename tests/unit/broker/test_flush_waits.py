@@ -1,4 +1,4 @@
-"""``flush.messages``: an answer leaves when its batch is on the disk; who comes meanwhile shares the next flush."""
+"""Answers that wait for the flushes of ``flush.messages``."""
 
 import pytest
 
@@ -10,11 +10,11 @@ from support.machines.broker_stage import BrokerStage, produce_request
 
 KAFKA_STORAGE_ERROR = 56
 NOT_COORDINATOR = 16
-"""What members are told of a storage error, so that they look for another."""
+"""Code of a storage error for members, so that they look for another coordinator."""
 
 
 class SlowFile(MemoryFile):
-    """Bytes are on the disk when the disk says so."""
+    """A file whose flushes end on demand."""
 
     def __init__(self, data, disk):
         super().__init__(data)
@@ -51,7 +51,7 @@ class SlowDisk(MemoryStorage):
         return SlowFile(folder.setdefault(file, bytearray()), self)
 
     def end_flushes(self, *, well=True):
-        """All that are under way end."""
+        """End all flushes in flight."""
         ended, self.under_way = self.under_way, []
         for file in ended:
             file.end(well=well)
@@ -77,7 +77,7 @@ def send(peer, value, *, partition=0, producer=None):
 
 
 def told(peer):
-    """Base offset and error that the peer was told, or None while it waits."""
+    """Return base offset and error of the produce response, None while it waits."""
     answer = peer.take()
     if answer is None:
         return None
@@ -85,7 +85,7 @@ def told(peer):
     return partition.base_offset, partition.error_code
 
 
-def test_an_answer_waits_for_its_flush(stage, disk):
+def test_produce_answer_waits_for_its_flush(stage, disk):
     ann = stage.connect()
 
     send(ann, b"a")
@@ -98,7 +98,7 @@ def test_an_answer_waits_for_its_flush(stage, disk):
     assert stage.broker.state.flushes.wake_at_ms is None
 
 
-def test_appends_that_come_during_a_flush_share_the_next(stage, disk):
+def test_appends_during_a_flush_share_the_next_one(stage, disk):
     peers = [stage.connect() for _ in range(5)]
 
     for n, peer in enumerate(peers):
@@ -113,7 +113,7 @@ def test_appends_that_come_during_a_flush_share_the_next(stage, disk):
     assert disk.flushes == 2
 
 
-def test_requests_of_one_connection_keep_their_order(stage, disk):
+def test_answers_of_one_connection_keep_their_order(stage, disk):
     ann = stage.connect()
 
     for n in range(3):
@@ -125,7 +125,7 @@ def test_requests_of_one_connection_keep_their_order(stage, disk):
         assert told(ann) == (expected, 0)
 
 
-def test_partitions_do_not_wait_for_each_other(stage, disk):
+def test_partitions_do_not_wait_for_flushes_of_others(stage, disk):
     ann, ben = stage.connect(), stage.connect()
 
     send(ann, b"a", partition=0)
@@ -138,7 +138,7 @@ def test_partitions_do_not_wait_for_each_other(stage, disk):
     assert (told(ann), told(ben)) == (None, (0, 0))
 
 
-def test_a_flush_that_fails_is_told_to_all_that_waited_for_it(stage, disk):
+def test_failed_flush_is_an_error_of_each_waiting_answer(stage, disk):
     ann, ben = stage.connect(), stage.connect()
 
     send(ann, b"a", producer=7)
@@ -155,7 +155,7 @@ def test_a_flush_that_fails_is_told_to_all_that_waited_for_it(stage, disk):
     assert (told(ann), told(ben)) == ((0, 0), (1, 0))
 
 
-def test_without_acknowledgement_nobody_waits(stage, disk):
+def test_produce_with_acks_0_does_not_wait_for_a_flush(stage, disk):
     ann = stage.connect()
 
     batch = build_batch([NewRecord(None, b"a", (), stage.now_ms)])
@@ -166,7 +166,7 @@ def test_without_acknowledgement_nobody_waits(stage, disk):
 
 
 @pytest.mark.parametrize(("well", "code"), [(True, 0), (False, NOT_COORDINATOR)])
-def test_a_commit_waits_too_where_the_offsets_topic_is_flushed(disk, well, code):
+def test_offset_commit_waits_for_a_flush_of_the_offsets_topic(disk, well, code):
     stage = BrokerStage(disk, log_flush_interval_messages=1)
     ann = stage.connect()
     ann.create("orders", 1)
@@ -182,7 +182,7 @@ def test_a_commit_waits_too_where_the_offsets_topic_is_flushed(disk, well, code)
     assert ann.take().topics[0].partitions[0].error_code == code
 
 
-def test_a_connection_that_ends_meanwhile_is_answered_no_more(stage, disk):
+def test_answer_of_a_closed_connection_is_dropped_after_the_flush(stage, disk):
     ann = stage.connect()
 
     send(ann, b"a")
@@ -194,7 +194,7 @@ def test_a_connection_that_ends_meanwhile_is_answered_no_more(stage, disk):
 
 
 @pytest.mark.parametrize("well", [True, False])
-def test_a_commit_in_pieces_waits_for_the_disk_as_a_whole(well):
+def test_split_offset_commit_waits_for_its_last_flush(well):
     disk = SlowDisk()
     stage = BrokerStage(disk)
     peer = stage.connect()

@@ -1,4 +1,4 @@
-"""The journal of groups: what waits to be written, and how much is kept on the disk."""
+"""Delayed entries and retention of the group journal."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def written(stage) -> int:
     return topic.partitions[0].log_end_offset if topic else 0
 
 
-def test_quiet_entries_wait_until_they_are_many(stage, journal):
+def test_quiet_entries_wait_until_there_are_many(stage, journal):
     for number in range(WAITING_MOST - 1):
         journal.append([quiet(number)], 1)
     assert written(stage) == 0
@@ -41,7 +41,7 @@ def test_quiet_entries_wait_until_they_are_many(stage, journal):
     assert written(stage) == WAITING_MOST
 
 
-def test_what_happens_beside_rebalances_waits_for_what_happens_in_one(stage, journal):
+def test_quiet_entry_is_written_with_the_next_rebalance_entry(stage, journal):
     who = Who("m")
     beside = [
         MemberTurnedAway(at_ms=1, group="g", who=who, members=2),
@@ -59,7 +59,7 @@ def test_what_happens_beside_rebalances_waits_for_what_happens_in_one(stage, jou
     assert written(stage) == len(beside) + 1
 
 
-def test_quiet_entries_of_long_names_wait_until_they_are_large(stage, journal):
+def test_quiet_entries_are_written_above_a_size_limit(stage, journal):
     name = "x" * (WAITING_MOST_BYTES // 4)
     for number in range(3):
         journal.append([quiet(number, name)], 1)
@@ -71,7 +71,7 @@ def test_quiet_entries_of_long_names_wait_until_they_are_large(stage, journal):
     assert written(stage) == 4
 
 
-def test_the_topic_is_kept_for_a_week_and_up_to_a_gibibyte(stage, journal):
+def test_journal_topic_is_retained_for_a_week_and_up_to_a_gibibyte(stage, journal):
     config = journal.ensure(1).config
 
     assert (config.retention_ms, config.retention_bytes) == (7 * 86_400_000, 1 << 30)

@@ -1,4 +1,4 @@
-"""Groups as raw members see them: through frames, parked requests, restarts, and the journal topic."""
+"""Classic groups by frames: joins, restarts, journal."""
 
 import json
 
@@ -19,11 +19,11 @@ from support.raw.group_member import RawMember, committed
 
 
 def two_members(stage: BrokerStage) -> tuple[RawMember, RawMember]:
-    """A group of two in its first common generation: ann reads a-0, ben reads a-1."""
+    """A group in its first common generation: ann has a-0, ben a-1."""
     ann, ben = (RawMember(stage.connect(), "g", ["a"]) for _ in range(2))
     ann.wire.create("a", 2)
     ann.start_join()
-    stage.advance(0)  # an empty group waits for others, here for no time at all
+    stage.advance(0)  # end the initial rebalance delay
     ann.end_join()
     ann.sync({ann.member_id: {"a": [0, 1]}})
     ben.start_join()
@@ -36,7 +36,7 @@ def two_members(stage: BrokerStage) -> tuple[RawMember, RawMember]:
     return ann, ben
 
 
-def test_a_group_forms_rebalances_and_each_member_learns_its_share(stage):
+def test_group_rebalances_and_each_member_gets_its_assignment(stage):
     ann, ben = two_members(stage)
 
     assert (ann.generation, ben.generation, ann.leader, ben.leader) == (2, 2, True, False)
@@ -45,7 +45,7 @@ def test_a_group_forms_rebalances_and_each_member_learns_its_share(stage):
     assert set(ann.members) == {ann.member_id, ben.member_id}
 
 
-def test_a_parked_join_blocks_later_requests_of_its_connection_only(stage):
+def test_waiting_join_delays_only_its_connection(stage):
     ann, _ = two_members(stage)
     cal = RawMember(stage.connect(), "g", ["a"])
     cal.start_join()
@@ -64,7 +64,7 @@ def test_offsets_are_committed_and_fetched(stage):
     assert committed(ann.wire, "other", "a", [0]) == {0: -1}
 
 
-def test_a_commit_of_a_stale_generation_is_refused(stage):
+def test_commit_of_a_previous_generation_is_rejected(stage):
     ann, _ = two_members(stage)
 
     assert ann.commit("a", 0, 17, generation=1) == ErrorCode.ILLEGAL_GENERATION
@@ -72,7 +72,7 @@ def test_a_commit_of_a_stale_generation_is_refused(stage):
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_a_restarted_broker_goes_on_with_the_group(stage, cleanly):
+def test_group_survives_a_restart(stage, cleanly):
     ann, ben = two_members(stage)
     ann.commit("a", 0, 17)
 
@@ -85,7 +85,7 @@ def test_a_restarted_broker_goes_on_with_the_group(stage, cleanly):
     assert ann.commit("a", 0, 18) == 0
 
 
-def test_a_member_that_falls_silent_is_expired_and_the_other_told(stage):
+def test_silent_member_expires_and_the_group_rebalances(stage):
     ann, ben = two_members(stage)
     for _ in range(4):
         stage.advance(2_600)
@@ -97,7 +97,7 @@ def test_a_member_that_falls_silent_is_expired_and_the_other_told(stage):
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_lost_connection_is_no_lost_member(stage):
+def test_member_survives_a_lost_connection(stage):
     ann, ben = two_members(stage)
 
     ben.wire.leave()
@@ -127,7 +127,7 @@ def test_groups_are_listed_described_and_deleted(stage):
     assert peer.ask(ListGroupsRequest(), 5).groups == []
 
 
-def test_offsets_of_a_deleted_topic_are_forgotten(stage):
+def test_offsets_of_a_deleted_topic_are_removed(stage):
     ann, _ = two_members(stage)
     ann.commit("a", 0, 17)
 
@@ -136,7 +136,7 @@ def test_offsets_of_a_deleted_topic_are_forgotten(stage):
     assert committed(ann.wire, "g", "a", [0]) == {0: -1}
 
 
-def test_who_only_asks_about_groups_does_not_have_the_topic_of_their_offsets_made(stage):
+def test_read_requests_do_not_create_the_offsets_topic(stage):
     wire = stage.connect()
 
     wire.ask(ListGroupsRequest(), 5)
@@ -149,7 +149,7 @@ def test_who_only_asks_about_groups_does_not_have_the_topic_of_their_offsets_mad
     assert stage.broker.state.topics.get("__consumer_offsets") is not None
 
 
-def test_an_answer_is_not_given_before_its_records_are_on_the_log(stage, monkeypatch):
+def test_answer_is_not_sent_before_its_records_are_appended(stage, monkeypatch):
     ann, _ = two_members(stage)
     (offsets_topic,) = [t for t in stage.broker.state.topics if t.name == "__consumer_offsets"]
 
@@ -165,7 +165,7 @@ def test_an_answer_is_not_given_before_its_records_are_on_the_log(stage, monkeyp
     assert committed(ann.wire, "g", "a", [0]) == {0: -1}
 
 
-def test_groups_are_placed_by_the_number_of_partitions_that_the_topic_has(stage):
+def test_group_partition_depends_on_the_existing_number_of_partitions(stage):
     ann, _ = two_members(stage)
     ann.commit("a", 0, 17)
     stage.config = BrokerStage(offsets_topic_num_partitions=7).config
@@ -175,13 +175,13 @@ def test_groups_are_placed_by_the_number_of_partitions_that_the_topic_has(stage)
     assert committed(stage.connect(), "g", "a", [0]) == {0: 17}
 
 
-def test_other_kinds_of_coordinator_are_refused(peer):
+def test_unknown_coordinator_types_are_rejected(peer):
     share = peer.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=["g:t:0"]), 6).coordinators[0]
 
     assert share.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_every_version_finds_the_coordinator(peer):
+def test_each_version_of_find_coordinator_is_answered(peer):
     for version in range(4):
         answer = peer.ask(FindCoordinatorRequest(key="g"), version)
         assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, "127.0.0.1", 9092)
@@ -199,7 +199,7 @@ def journal(stage: BrokerStage) -> list[dict]:
     return [json.loads(r.value) for at, _ in split_batches(data) for r in read_batch(data, at)]
 
 
-def test_the_journal_tells_what_happened_to_the_group_in_order(stage):
+def test_journal_has_the_events_of_the_group_in_order(stage):
     two_members(stage)
 
     kinds = [entry["kind"] for entry in journal(stage)]
@@ -210,7 +210,7 @@ def test_the_journal_tells_what_happened_to_the_group_in_order(stage):
     assert {entry["group"] for entry in journal(stage)} == {"g"}
 
 
-def test_a_reader_that_waits_for_the_journal_is_woken_by_the_event_itself(stage):
+def test_fetch_that_waits_for_the_journal_is_woken_by_an_entry(stage):
     ann, _ = two_members(stage)
     reader = stage.connect()
     end = reader.fetch("__kohort_journal").responses[0].partitions[0].high_watermark
@@ -221,14 +221,14 @@ def test_a_reader_that_waits_for_the_journal_is_woken_by_the_event_itself(stage)
     assert reader.take().responses[0].partitions[0].high_watermark > end
 
 
-def test_whoever_asks_for_the_journal_before_there_is_one_finds_the_brokers_own(stage):
+def test_request_for_the_journal_creates_the_internal_topic(stage):
     peer = stage.connect()
     topic = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(name="__kohort_journal")]), 12).topics[0]
 
     assert (topic.is_internal, len(topic.partitions)) == (True, 1)
 
 
-def test_the_journal_tells_of_an_expired_member_and_survives_a_restart(stage):
+def test_expired_member_is_in_the_journal_after_a_restart(stage):
     ann, ben = two_members(stage)
     for _ in range(4):
         stage.advance(2_600)
@@ -240,7 +240,7 @@ def test_the_journal_tells_of_an_expired_member_and_survives_a_restart(stage):
     assert [(entry["who"]["member_id"], entry["why"]) for entry in removed] == [(ben.member_id, "session_expired")]
 
 
-def test_a_journal_that_cannot_be_written_holds_no_group_up(stage, monkeypatch):
+def test_failed_journal_write_does_not_delay_a_group(stage, monkeypatch):
     ann, _ = two_members(stage)
     (topic,) = [t for t in stage.broker.state.topics if t.name == "__kohort_journal"]
 
@@ -253,13 +253,13 @@ def test_a_journal_that_cannot_be_written_holds_no_group_up(stage, monkeypatch):
     assert any("journal entries are lost: the disk is full" in note for note in stage.said())
 
 
-def test_an_answer_that_its_version_cannot_say_costs_its_connection_alone(stage):
+def test_answer_that_cannot_be_encoded_closes_only_its_connection(stage):
     ann, ben = two_members(stage)
     peer = stage.connect()
     asked = ann.join_request()
     asked.member_id = ""
 
-    peer.send(asked, 5, client_id="c" * 32_767)  # its member id would be longer than a string may be
+    peer.send(asked, 5, client_id="c" * 32_767)  # the member id would exceed the longest string
 
     assert "the response cannot be encoded" in peer.closed
     assert (ann.heartbeat(), ben.heartbeat()) == (0, 0)

@@ -1,4 +1,4 @@
-"""The broker's own topics: nobody else writes there, and what is there all the same costs itself alone."""
+"""Internal topics: rejected writes of clients, and invalid records in the log."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def ann(stage):
 
 
 def ends(stage):
-    """Where each log of the broker's own topics ends."""
+    """Return the end offset of each log of the internal topics."""
     state = stage.broker.state
     return [log.log_end_offset for name in OWN for log in state.topics.get(name).partitions]
 
@@ -43,10 +43,10 @@ def garbage(key=b"junk", value=b"rubbish", **options):
     return build_batch([NewRecord(key, value, (), NOW_MS)], **options)
 
 
-class TestNobodyElseWritesThere:
+class TestWritesOfClients:
     @pytest.mark.parametrize("topic", OWN)
     @pytest.mark.parametrize("client_id", ["tester", "__admin_client"])
-    def test_by_produce(self, stage, ann, topic, client_id):
+    def test_produce_to_an_internal_topic_is_rejected(self, stage, ann, topic, client_id):
         before = ends(stage)
 
         asked = produce_request(topic, garbage())
@@ -56,7 +56,7 @@ class TestNobodyElseWritesThere:
         assert ends(stage) == before
 
     @pytest.mark.parametrize("new", [False, True])
-    def test_by_produce_in_a_transaction(self, stage, ann, new):
+    def test_transactional_produce_to_an_internal_topic_is_rejected(self, stage, ann, new):
         producer = Transactional(stage.connect(), "evil", new=new)
         producer.init()
         asked = produce_request(TRANSACTIONS, producer.batch(TRANSACTIONS, (b"x",), key=b"k"))
@@ -69,7 +69,7 @@ class TestNobodyElseWritesThere:
         assert ends(stage) == before
 
     @pytest.mark.parametrize("topic", [*OWN, "__share_group_state"])
-    def test_by_making_them_part_of_a_transaction(self, stage, ann, topic):
+    def test_add_partitions_of_an_internal_topic_is_rejected(self, stage, ann, topic):
         producer = Transactional(stage.connect(), "evil")
         producer.init()
         before = ends(stage)
@@ -91,7 +91,7 @@ class TestNobodyElseWritesThere:
         assert codes_of(old) == codes_of(new[0].topic_results) == {topic: {why}, "a": {55}}
         assert ends(stage) == before
 
-    def test_but_whether_they_are_part_of_one_may_be_asked(self, stage, ann):
+    def test_verify_only_of_an_internal_topic_is_answered(self, stage, ann):
         producer = Transactional(stage.connect(), "mover")
         producer.init()
         producer.commit_offsets(GROUP, "a", 3)
@@ -109,7 +109,7 @@ class TestNobodyElseWritesThere:
         assert codes_of(answer[0].topic_results) == {OFFSETS: {0}}
 
     @pytest.mark.parametrize("topic", OWN)
-    def test_by_a_marker(self, stage, ann, topic):
+    def test_marker_for_an_internal_topic_is_rejected(self, stage, ann, topic):
         before = ends(stage)
 
         answer = ann.wire.ask(markers(topic, producer_id=0, epoch=5), 1)
@@ -117,7 +117,7 @@ class TestNobodyElseWritesThere:
         assert code_of(answer) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert ends(stage) == before
 
-    def test_by_taking_records_away(self, stage, ann):
+    def test_delete_records_of_an_internal_topic_is_rejected(self, stage, ann):
         partition = DeleteRecordsPartition(partition_index=own_logs(stage)[OFFSETS].tp.partition, offset=-1)
         topic = DeleteRecordsTopic(name=OFFSETS, partitions=[partition])
 
@@ -136,7 +136,7 @@ def code_of(answer):
     return answer.markers[0].topics[0].partitions[0].error_code
 
 
-def test_an_administrator_ends_offsets_that_hang(stage, ann):
+def test_administrator_ends_hanging_offsets(stage, ann):
     ann.leave()
     producer = Transactional(stage.connect(), "mover")
     producer.init()
@@ -151,7 +151,7 @@ def test_an_administrator_ends_offsets_that_hang(stage, ann):
     assert code_of(ann.wire.ask(asked, 1)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "nothing is open any more"
 
 
-def test_offsets_that_hang_since_before_a_restart_are_ended_for_good(stage, ann):
+def test_hanging_offsets_of_before_a_restart_are_ended_permanently(stage, ann):
     ann.leave()
     producer = Transactional(stage.connect(), "mover")
     producer.init()
@@ -173,9 +173,9 @@ def test_offsets_that_hang_since_before_a_restart_are_ended_for_good(stage, ann)
     assert committed_offset(stage.connect(), GROUP, "a", stable=True) == (0, 7), "the log has the marker"
 
 
-class TestAFolderInWhichThereIs:
+class TestInvalidRecords:
     @pytest.mark.parametrize("cleanly", [True, False])
-    def test_a_marker_among_the_transactions_starts(self, stage, ann, cleanly):
+    def test_marker_in_the_transaction_topic_is_skipped_at_the_start(self, stage, ann, cleanly):
         log = own_logs(stage)[TRANSACTIONS]
         log.end_transaction(Marker(1, 0, committed=True, coordinator_epoch=0), stage.now_ms)
 
@@ -198,7 +198,7 @@ class TestAFolderInWhichThereIs:
         ],
         ids=["rubbish", "no key bytes", "no key", "of a later version", "cut", "negative", "in a transaction"],
     )
-    def test_a_record_that_is_none_has_lost_that_record_alone(self, stage, ann, topic, batch):
+    def test_invalid_record_in_an_internal_topic_is_skipped(self, stage, ann, topic, batch):
         log = own_logs(stage)[topic]
         log.append(batch, stage.now_ms, from_client=False)
 
@@ -209,7 +209,7 @@ class TestAFolderInWhichThereIs:
         check_all_is_there(stage, ann)
 
     @pytest.mark.parametrize("cleanly", [True, False])
-    def test_a_control_batch_of_no_kind_starts(self, stage, ann, cleanly):
+    def test_unknown_control_batch_is_skipped_at_the_start(self, stage, ann, cleanly):
         for log in own_logs(stage).values():
             batch = garbage(key=b"j", producer_id=9, producer_epoch=0, is_transactional=True, is_control=True)
             log.append(batch, stage.now_ms, from_client=False)
@@ -221,7 +221,7 @@ class TestAFolderInWhichThereIs:
         assert sum("skipped 1 unreadable records: the batch at offset" in line for line in told) == 2
         check_all_is_there(stage, ann)
 
-    def test_more_rubbish_than_records_is_told_in_one_line(self, stage, ann):
+    def test_many_invalid_records_are_logged_in_one_line(self, stage, ann):
         log = own_logs(stage)[OFFSETS]
         for _ in range(10):
             records = [NewRecord(b"\x1b[2J\n" * 100, b"x" * 100, (), NOW_MS)] * 500
@@ -234,7 +234,7 @@ class TestAFolderInWhichThereIs:
         assert told.endswith("; and 4997 more")
         check_all_is_there(stage, ann)
 
-    def test_a_damaged_batch_has_lost_its_partition_alone(self, stage, ann):
+    def test_damaged_batch_makes_only_its_partition_unavailable(self, stage, ann):
         damaged = own_logs(stage)[OFFSETS]
         stage.broker.close(stage.now_ms)
         name = next(name for name in stage.storage.files(damaged.folder) if name.endswith(".log"))
@@ -253,8 +253,8 @@ class TestAFolderInWhichThereIs:
         assert committed_offset(ann.wire, others[0], "a") == (0, -1)
 
 
-def test_an_open_transaction_that_names_them_is_ended_at_the_start():
-    """A folder of a version that let a client do so: what is open there is ended, and nothing stops the start."""
+def test_open_transaction_with_internal_topics_is_ended_at_the_start():
+    """An earlier version allowed such transactions."""
     stage = BrokerStage()
     ann = populate(stage)
     transactions = stage.broker.state.cluster.transactions

@@ -1,4 +1,4 @@
-"""Requests that take long are served in steps: others are served in between, and nothing is lost or half done."""
+"""Long requests in steps, with other requests in between."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def unknown_names(count: int = MANY) -> MetadataRequest:
 
 
 def finish(stage: BrokerStage) -> int:
-    """Let the broker come to an end; how many ticks that took."""
+    """Tick until the broker is idle; return the number of ticks."""
     ticks = 0
     while stage.broker.long_work:
         stage.give(Tick())
@@ -58,7 +58,7 @@ def ask(peer, message, version):
 
 
 @pytest.mark.heavy
-def test_others_are_served_while_a_long_request_is(stage, peer):
+def test_other_requests_are_served_during_a_long_one(stage, peer):
     other = stage.connect()
     peer.send(unknown_names(), 9)
 
@@ -72,7 +72,7 @@ def test_others_are_served_while_a_long_request_is(stage, peer):
     assert served > 10
 
 
-def test_a_long_request_is_answered_whole_and_the_connection_goes_on(stage, peer):
+def test_long_request_is_answered_and_the_connection_continues(stage, peer):
     peer.send(unknown_names(), 9)
     peer.send(MetadataRequest(topics=[]), 9)
     assert peer.take() is None
@@ -99,7 +99,7 @@ def test_two_long_requests_take_turns(stage, peer):
     assert peer.take() is not None
 
 
-def test_a_peer_that_goes_takes_nothing_with_it(stage, peer):
+def test_long_request_completes_after_its_client_disconnects(stage, peer):
     asked = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(200)]
     peer.send(CreateTopicsRequest(topics=asked), 7)
     assert stage.broker.long_work
@@ -110,7 +110,7 @@ def test_a_peer_that_goes_takes_nothing_with_it(stage, peer):
     assert len(stage.broker.state.topics) == 200
 
 
-def test_what_cannot_be_read_ends_the_connection_however_late(stage, peer):
+def test_malformed_end_of_a_long_request_closes_the_connection(stage, peer):
     body = peer.request_bytes(unknown_names(), 9)
     peer.send_bytes(body[:-40] + b"\xff" * 40)
 
@@ -119,21 +119,21 @@ def test_what_cannot_be_read_ends_the_connection_however_late(stage, peer):
     assert "malformed Metadata version 9" in peer.closed
 
 
-def test_metadata_request_of_more_names_than_a_request_may_have_ends_the_connection_at_once(stage, peer):
+def test_metadata_request_with_too_many_names_closes_the_connection(stage, peer):
     peer.send(MetadataRequest(topics=[MetadataRequestTopic(name="")] * 100_001), 1)
 
     assert "100001 elements, more than the 100000 accepted" in peer.closed
     assert not stage.broker.long_work
 
 
-def test_a_topic_that_is_named_twice_is_answered_once(peer):
+def test_duplicate_topic_is_answered_once(peer):
     peer.create("a")
     answer = ask(peer, MetadataRequest(topics=[MetadataRequestTopic(name=n) for n in ("a", "b", "a", "b")]), 9)
 
     assert [t.name for t in answer.topics] == ["a", "b"]
 
 
-def test_an_error_of_the_broker_costs_the_one_connection(stage, peer, monkeypatch):
+def test_internal_error_closes_only_its_connection(stage, peer, monkeypatch):
     peer.send(unknown_names(), 9)
     monkeypatch.setattr(stage.broker.state.topics, "get", None)
 
@@ -149,7 +149,7 @@ def test_an_error_of_the_broker_costs_the_one_connection(stage, peer, monkeypatc
 # ---------------------------------------------------------------- topics
 
 
-def test_a_topic_is_seen_when_all_its_partitions_are_there(stage, peer):
+def test_topic_is_visible_after_all_its_partitions_are_created(stage, peer):
     other = stage.connect()
     peer.send(CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=500, replication_factor=1)]), 7)
 
@@ -164,7 +164,7 @@ def test_a_topic_is_seen_when_all_its_partitions_are_there(stage, peer):
 
 
 @pytest.mark.parametrize("is_asked_only", [False, True])
-def test_topics_that_are_refused_for_an_option_take_their_steps(stage, peer, is_asked_only):
+def test_topics_rejected_for_an_option_take_steps(stage, peer, is_asked_only):
     wrong = [CreatableTopicConfig(name="retention.mss", value="1")]
     topics = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1, configs=wrong) for i in range(500)]
 
@@ -175,7 +175,7 @@ def test_topics_that_are_refused_for_an_option_take_their_steps(stage, peer, is_
     assert {topic.error_code for topic in answer.topics} == {ErrorCode.INVALID_CONFIG}
 
 
-def test_options_that_are_refused_take_their_steps(stage, peer):
+def test_rejected_options_take_steps(stage, peer):
     wrong = [AlterableConfig(name="retention.mss", value="1")]
     asked = [AlterConfigsResource(resource_type=2, resource_name=f"t{n}", configs=wrong) for n in range(500)]
 
@@ -186,7 +186,7 @@ def test_options_that_are_refused_take_their_steps(stage, peer):
     assert all(found.error_code for found in answer.responses)
 
 
-def test_a_name_is_taken_as_soon_as_its_topic_is_being_made(stage, peer):
+def test_name_is_taken_while_its_topic_is_created(stage, peer):
     wide = CreateTopicsRequest(topics=[CreatableTopic(name="a.b", num_partitions=500, replication_factor=1)])
     peer.send(wide, 7)
     other = stage.connect()
@@ -201,7 +201,7 @@ def test_a_name_is_taken_as_soon_as_its_topic_is_being_made(stage, peer):
     assert codes == [ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
-def test_one_request_makes_as_many_partitions_as_in_kafka(peer):
+def test_partitions_per_request_are_limited_as_in_kafka(peer):
     asked = [CreatableTopic(name=f"t{i}", num_partitions=n, replication_factor=1) for i, n in enumerate((5_000, 5_001))]
 
     answer = peer.ask(CreateTopicsRequest(topics=asked), 7)
@@ -209,7 +209,7 @@ def test_one_request_makes_as_many_partitions_as_in_kafka(peer):
     assert [(t.name, t.error_code) for t in answer.topics] == [("t0", 44), ("t1", 44)]
 
 
-def test_a_topic_deleted_while_it_grows_is_gone(stage, peer):
+def test_topic_deleted_while_partitions_are_added_is_unknown(stage, peer):
     peer.create("a")
     other = stage.connect()
     grow = CreatePartitionsTopic(name="a", count=500, assignments=None)
@@ -225,7 +225,7 @@ def test_a_topic_deleted_while_it_grows_is_gone(stage, peer):
     assert stage.storage.folders() == ["a-0", "a-1", "a-2"]
 
 
-def test_a_topic_made_anew_while_the_old_one_is_cleared_away_begins_empty(stage, peer):
+def test_topic_recreated_during_its_deletion_is_empty(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=2_000, replication_factor=1)]), 7)
     peer.produce("a", b"old", partition=1_999)
     other = stage.connect()
@@ -242,7 +242,7 @@ def test_a_topic_made_anew_while_the_old_one_is_cleared_away_begins_empty(stage,
     assert stage.broker.state.topics.recovery_notes == []
 
 
-def test_asked_for_topics_are_made_in_one_write(stage, peer):
+def test_auto_created_topics_are_stored_with_one_write(stage, peer):
     written = []
     replace = stage.storage.replace
     stage.storage.replace = lambda name, *given, **how: (written.append(name), replace(name, *given, **how))
@@ -268,7 +268,7 @@ def wide(stage, peer):
 
 
 @pytest.mark.parametrize("version", [6, 8])
-def test_offsets_of_very_many_partitions_are_committed_and_read(wide, version):
+def test_offsets_of_many_partitions_are_committed_and_fetched(wide, version):
     committed = ask(wide, commit(3_000), 8)
     topics = [OffsetFetchRequestTopics(name="wide", partition_indexes=list(range(3_000)))]
     groups = [OffsetFetchRequestGroup(group_id="g", topics=given) for given in (topics, None)]
@@ -281,7 +281,7 @@ def test_offsets_of_very_many_partitions_are_committed_and_read(wide, version):
         assert [p.committed_offset for p in group.topics[0].partitions] == [5 + i for i in range(3_000)]
 
 
-def test_what_is_named_twice_is_deleted_once_wherever_it_stands(stage, peer):
+def test_duplicate_items_of_a_split_request_are_deleted_once(stage, peer):
     peer.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
     names = [f"n{i}" for i in range(100)] * 2
 
@@ -290,13 +290,13 @@ def test_what_is_named_twice_is_deleted_once_wherever_it_stands(stage, peer):
     assert [r.group_id for r in answer.results] == names[:100]
 
 
-def test_very_many_groups_are_described(stage, peer):
+def test_many_groups_are_described(stage, peer):
     answer = ask(peer, DescribeGroupsRequest(groups=[f"n{i}" for i in range(3_000)]), 5)
 
     assert [g.group_id for g in answer.groups] == [f"n{i}" for i in range(3_000)]
 
 
-def test_a_partition_asked_for_twice_is_refused_however_far_apart(wide):
+def test_duplicate_partition_in_a_large_request_is_rejected(wide):
     asked = [ListOffsetsPartition(partition_index=i % 2_999, timestamp=-1) for i in range(3_000)]
 
     answer = ask(wide, ListOffsetsRequest(topics=[ListOffsetsTopic(name="wide", partitions=asked)]), 7)
@@ -305,7 +305,7 @@ def test_a_partition_asked_for_twice_is_refused_however_far_apart(wide):
     assert (codes[0], codes[-1], set(codes[1:-1])) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, {0})
 
 
-def test_a_member_says_what_is_gathered_in_steps(stage, peer):
+def test_large_subscription_is_read_in_steps(stage, peer):
     blob = bytes(5 << 20)
     join = JoinGroupRequest(
         group_id="g",
@@ -356,7 +356,7 @@ def wide_fetch(count: int = 3_000, max_wait_ms: int = 0) -> FetchRequest:
     )
 
 
-def test_a_wide_fetch_waits_and_is_woken_and_answered_in_steps(stage, wide):
+def test_wide_fetch_waits_and_is_answered_in_steps(stage, wide):
     other = stage.connect()
     wide.send(wide_fetch(max_wait_ms=60_000), 12)
     finish(stage)
@@ -370,7 +370,7 @@ def test_a_wide_fetch_waits_and_is_woken_and_answered_in_steps(stage, wide):
 
 
 @pytest.mark.heavy
-def test_what_comes_while_a_wide_fetch_looks_around_is_seen(stage, peer):
+def test_append_during_the_survey_of_a_wide_fetch_is_noticed(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
     other = stage.connect()
     peer.send(wide_fetch(9_000, max_wait_ms=60_000), 12)
@@ -383,7 +383,7 @@ def test_what_comes_while_a_wide_fetch_looks_around_is_seen(stage, peer):
 
 
 @pytest.mark.heavy
-def test_a_wide_fetch_whose_peer_is_gone_waits_for_nothing(stage, peer):
+def test_wide_fetch_of_a_disconnected_client_does_not_wait(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
     peer.send(wide_fetch(9_000, max_wait_ms=2**31 - 1), 12)
     assert stage.broker.long_work
@@ -394,7 +394,7 @@ def test_a_wide_fetch_whose_peer_is_gone_waits_for_nothing(stage, peer):
     assert len(stage.broker.state.purgatory) == 0
 
 
-def test_a_wide_produce_reaches_every_partition(stage, wide):
+def test_wide_produce_appends_to_each_partition(stage, wide):
     batch = build_batch([NewRecord(None, b"v", (), stage.now_ms)])
     data = [PartitionProduceData(index=i, records=batch) for i in range(3_000)]
     message = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="wide", partition_data=data)])
@@ -409,7 +409,7 @@ def many_records(stage, key=b"k") -> bytes:
     return build_batch([NewRecord(key, None, (), stage.now_ms)] * 50_000)
 
 
-def test_a_batch_is_opened_in_steps_and_others_write_meanwhile(stage, peer):
+def test_batch_is_decompressed_in_steps_between_other_appends(stage, peer):
     peer.create("keyed", cleanup_policy="compact")
     other = stage.connect()
     peer.send(produce_request("keyed", many_records(stage)), 9)
@@ -421,7 +421,7 @@ def test_a_batch_is_opened_in_steps_and_others_write_meanwhile(stage, peer):
     assert peer.take().responses[0].partition_responses[0].base_offset == 1
 
 
-def test_a_topic_deleted_while_its_batch_is_opened_takes_nothing(stage, peer):
+def test_topic_deleted_while_its_batch_is_decompressed_is_unknown(stage, peer):
     peer.create("keyed", cleanup_policy="compact")
     other = stage.connect()
     peer.send(produce_request("keyed", many_records(stage)), 9)
@@ -437,7 +437,7 @@ def test_a_topic_deleted_while_its_batch_is_opened_takes_nothing(stage, peer):
 
 @pytest.mark.parametrize("codec", list(Codec)[1:])
 @pytest.mark.parametrize("options", [{"cleanup_policy": "compact"}, {"compression_type": "uncompressed"}])
-def test_a_batch_that_holds_too_much_is_refused(stage, peer, codec, options):
+def test_batch_that_decompresses_above_the_limit_is_rejected(stage, peer, codec, options):
     peer.create("opened", max_message_bytes="3000000", **options)
     bomb = build_batch([NewRecord(b"k", bytes(1 << 20), (), stage.now_ms)] * 17, codec=codec)
 
@@ -452,7 +452,7 @@ def test_a_batch_that_holds_too_much_is_refused(stage, peer, codec, options):
 # ---------------------------------------------------------------- stops
 
 
-def test_a_stop_in_the_middle_is_made_good_by_the_start(stage, peer):
+def test_interrupted_deletion_is_completed_at_the_start(stage, peer):
     asked = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(300)]
     peer.send(CreateTopicsRequest(topics=asked), 7)
     while not len(stage.broker.state.topics):
@@ -465,7 +465,7 @@ def test_a_stop_in_the_middle_is_made_good_by_the_start(stage, peer):
     assert len(stage.storage.folders()) == 300
 
 
-def test_a_clean_stop_in_the_middle_is_one(stage, peer):
+def test_clean_stop_during_a_long_request_is_clean(stage, peer):
     asked = [CreatableTopic(name="t", num_partitions=300, replication_factor=1)]
     peer.send(CreateTopicsRequest(topics=asked), 7)
 
@@ -476,7 +476,7 @@ def test_a_clean_stop_in_the_middle_is_one(stage, peer):
     assert stage.storage.read(".kafka_cleanshutdown") is not None
 
 
-def test_fetch_is_as_before_for_who_asks_little(peer):
+def test_small_fetch_is_answered_in_one_step(peer):
     peer.create("a")
     peer.produce("a", b"x")
 

@@ -1,4 +1,4 @@
-"""``__consumer_offsets`` is compacted under the groups that live in it: what it gives at a start is what is known."""
+"""Compaction of ``__consumer_offsets``."""
 
 from itertools import chain
 
@@ -37,7 +37,7 @@ def offsets_logs(stage):
     return stage.broker.state.topics.get("__consumer_offsets").partitions
 
 
-def test_a_busy_offsets_topic_stays_small_and_gives_back_every_commit():
+def test_compacted_offsets_topic_stays_small_and_keeps_each_commit():
     stage = BrokerStage(offsets_topic_segment_bytes=2048, log_cleaner_backoff_ms=1000)
     peer = stage.connect()
     peer.create("orders", PARTITIONS)

@@ -1,4 +1,4 @@
-"""The power goes: of each file what was flushed is left. What ``flush.messages=1`` acknowledged is there."""
+"""Power losses: only flushed bytes of each file remain."""
 
 import random
 
@@ -19,7 +19,7 @@ from support.raw.transactional import Transactional, committed_offset, committed
 
 
 class CachedFile(MemoryFile):
-    """What is appended lies in the cache until a flush of it has ended."""
+    """A file whose appended bytes are volatile until a flush ends."""
 
     def __init__(self, data, disk, name):
         super().__init__(data)
@@ -45,7 +45,7 @@ class CachedFile(MemoryFile):
 
 
 class CachingDisk(MemoryStorage):
-    """A disk behind a cache: how much of each file is safe, and which flushes are asked for, in their order."""
+    """A disk with a volatile cache and flushes that end on demand."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +69,7 @@ class CachingDisk(MemoryStorage):
         self.safe.pop(name, None)
 
     def end_flushes(self, count=1_000):
-        """The first of those that are under way end well."""
+        """End the first flushes in flight successfully."""
         for name, size in self.under_way[:count]:
             self.safe[name] = max(self.safe.get(name, 0), size)
         del self.under_way[:count]
@@ -103,7 +103,7 @@ def committed(peer):
 
 
 def on_log(peer, partition=0):
-    """All values of a partition, by offset."""
+    """Return all values of a partition, by offset."""
     found, end = {}, 0
     while True:
         answer = peer.fetch("orders", end, partition=partition)
@@ -117,7 +117,7 @@ def on_log(peer, partition=0):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_was_acknowledged_with_flush_messages_1_is_there_whenever_the_power_goes(seed):
+def test_acknowledged_records_with_flush_messages_1_survive_a_power_loss(seed):
     rng, disk = random.Random(seed), CachingDisk()
     stage = BrokerStage(disk, log_flush_interval_messages=1)
     stage.connect().create("orders", 2, **{"segment.bytes": "1024"})
@@ -154,7 +154,7 @@ def test_what_was_acknowledged_with_flush_messages_1_is_there_whenever_the_power
     assert committed(reader) >= offsets_told
 
 
-def test_without_it_what_was_acknowledged_may_go_with_the_power():
+def test_acknowledged_records_without_flush_may_be_lost():
     disk = CachingDisk()
     stage = BrokerStage(disk)
     peer = stage.connect()
@@ -167,7 +167,7 @@ def test_without_it_what_was_acknowledged_may_go_with_the_power():
     assert on_log(stage.connect()) == {}
 
 
-def test_what_a_flush_by_time_took_to_the_disk_is_there():
+def test_records_flushed_by_time_survive_a_power_loss():
     disk = CachingDisk()
     stage = BrokerStage(disk)
     peer = stage.connect()
@@ -187,7 +187,7 @@ class PowerCut(Exception):
 
 
 class PatientPeer:
-    """Asks and waits, while flushes end one by one; after so many the power goes."""
+    """A client that ends flushes while it waits, until the power fails."""
 
     def __init__(self, stage, flushes):
         self._stage, self._peer, self._left = stage, stage.connect(), flushes
@@ -204,7 +204,7 @@ class PatientPeer:
 
 
 def transactions_until_the_power_goes(producer):
-    """Commit and abort over two topics and a group's offsets; what was told as committed, the last one by offset."""
+    """Run transactions over two topics and offsets; return the committed ones by offset."""
     told = []
     try:
         assert producer.init() == 0
@@ -223,7 +223,7 @@ def transactions_until_the_power_goes(producer):
 
 @pytest.mark.parametrize("new", [False, True])
 @pytest.mark.parametrize("flushes", [*range(50, 75), 200])
-def test_a_transaction_that_was_told_as_committed_with_flush_messages_1_is_there_whole(flushes, new):
+def test_committed_transaction_with_flush_messages_1_survives_a_power_loss(flushes, new):
     disk = CachingDisk()
     stage = BrokerStage(disk, log_flush_interval_messages=1)
     stage.connect().create("orders")
@@ -231,7 +231,7 @@ def test_a_transaction_that_was_told_as_committed_with_flush_messages_1_is_there
     told = transactions_until_the_power_goes(Transactional(PatientPeer(stage, flushes), new=new))
     disk.lose_power()
     stage.restart(cleanly=False)
-    stage.advance(120_000)  # what was open is aborted
+    stage.advance(120_000)  # the open transaction is aborted
 
     peer = stage.connect()
     orders, payments = committed_values(peer, "orders"), committed_values(peer, "payments")
@@ -242,7 +242,7 @@ def test_a_transaction_that_was_told_as_committed_with_flush_messages_1_is_there
     assert (code, offset >= int(told[-1])) == (0, True)
 
 
-def test_a_transaction_whose_end_the_disk_refuses_is_not_told_as_committed():
+def test_transaction_with_a_failed_flush_is_not_reported_as_committed():
     disk = CachingDisk()
     stage = BrokerStage(disk, log_flush_interval_messages=1)
     stage.connect().create("orders")
@@ -255,7 +255,7 @@ def test_a_transaction_whose_end_the_disk_refuses_is_not_told_as_committed():
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_a_repeated_end_waits_for_the_disk_again_after_a_flush_that_failed(new):
+def test_repeated_end_txn_waits_for_a_flush_after_a_failed_one(new):
     disk = CachingDisk()
     stage = BrokerStage(disk, log_flush_interval_messages=1)
     stage.connect().create("orders")

@@ -1,4 +1,4 @@
-"""Waiting requests: woken by their own partitions, by time, and forgotten with their connection."""
+"""Waiting fetches: woken by bytes and time, dropped with their connection."""
 
 from kohort.broker.purgatory import Parked, Purgatory
 from kohort.broker.request import ReplyTo
@@ -15,7 +15,7 @@ def woken(purgatory: Purgatory, now_ms: int = 0) -> list[int]:
     return [p.reply_to.connection for p in purgatory.take_woken()]
 
 
-def test_bytes_on_any_of_its_partitions_count():
+def test_bytes_on_any_partition_count():
     purgatory = Purgatory()
     purgatory.park(parked(1, A0, A1, missing=100), 1000)
 
@@ -28,7 +28,7 @@ def test_bytes_on_any_of_its_partitions_count():
     assert purgatory.wake_at_ms is None
 
 
-def test_time_wakes_in_the_order_of_deadlines():
+def test_expired_fetches_are_woken_in_the_order_of_their_deadlines():
     purgatory = Purgatory()
     purgatory.park(parked(1, A0), 200)
     purgatory.park(parked(2, A0), 100)
@@ -38,7 +38,7 @@ def test_time_wakes_in_the_order_of_deadlines():
     assert woken(purgatory, 200) == [2, 1]
 
 
-def test_a_change_of_a_partition_wakes_all_that_wait_on_it():
+def test_changed_partition_wakes_all_its_fetches():
     purgatory = Purgatory()
     purgatory.park(parked(1, A0, missing=10**9), 200)
     purgatory.park(parked(2, A1), 200)
@@ -48,7 +48,7 @@ def test_a_change_of_a_partition_wakes_all_that_wait_on_it():
     assert woken(purgatory) == [1]
 
 
-def test_what_waits_for_a_lost_connection_is_forgotten_woken_or_not():
+def test_fetch_of_a_lost_connection_is_removed():
     purgatory = Purgatory()
     purgatory.park(parked(1, A0), 200)
     purgatory.park(parked(2, A0), 200)
@@ -60,7 +60,7 @@ def test_what_waits_for_a_lost_connection_is_forgotten_woken_or_not():
     assert len(purgatory) == 0
 
 
-def test_an_append_looks_only_at_what_waits_on_its_own_partition():
+def test_append_checks_only_the_fetches_of_its_partition():
     purgatory = Purgatory()
     others = [parked(n, (b"b" * 16, n), missing=5) for n in range(1000)]
     for other in others:

@@ -1,4 +1,4 @@
-"""What a refusal leaves in memory: nothing that only the collector could find."""
+"""Memory that is freed after a rejected request, without the garbage collector."""
 
 import gc
 import tracemalloc
@@ -49,7 +49,7 @@ def collector_off() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("asked", "version"), REFUSED, ids=lambda x: type(x).__name__ if not isinstance(x, int) else ""
 )
-def test_a_refusal_leaves_no_error_for_the_collector(asked, version):
+def test_rejected_request_leaves_no_exception_in_memory(asked, version):
     peer = BrokerStage(auto_create_topics_enable="false").connect()
     peer.ask(asked, version)
 
@@ -67,7 +67,7 @@ def test_a_refusal_leaves_no_error_for_the_collector(asked, version):
 
 
 @pytest.mark.heavy
-def test_a_refused_bomb_leaves_nothing_behind():
+def test_rejected_compressed_batch_leaves_no_memory():
     peer = BrokerStage().connect()
     peer.create("bombed", cleanup_policy="compact")
     bomb = build_batch([NewRecord(b"k", bytes(300_000_000), (), 1)], codec=Codec.GZIP)

@@ -1,4 +1,4 @@
-"""What software a client says it is when it connects (KIP-511) is in the journal of its group, where it comes in."""
+"""Client software (KIP-511) in the group journal."""
 
 import pytest
 
@@ -13,14 +13,13 @@ SAYS = ApiVersionsRequest(client_software_name="librdkafka", client_software_ver
 
 
 def journal(stage):
-    """The journal as anybody reads it."""
     answer = stage.connect().fetch("__kohort_journal")
     data = b"".join(bytes(p.records) for t in answer.responses for p in t.partitions)
     return [parse_entry(record.value) for at, _ in split_batches(data) for record in read_batch(data, at)]
 
 
 def join(stage, wire):
-    """Have a member of the classic protocol come, alone in its group; returns its id."""
+    """Join as the only classic member of a group; return the member id."""
     member = RawMember(wire, "g", ["a"])
     member.start_join()
     stage.advance(0)
@@ -31,13 +30,13 @@ def join(stage, wire):
 
 @pytest.fixture
 def wire(stage):
-    """A connection to a broker that has a topic."""
+    """Return a connection to a broker with a topic."""
     wire = stage.connect()
     wire.create("a", 1)
     return wire
 
 
-def test_a_member_of_the_classic_protocol(stage, wire):
+def test_software_of_a_classic_member_is_journaled(stage, wire):
     wire.ask(SAYS, 3)
 
     member_id = join(stage, wire)
@@ -47,7 +46,7 @@ def test_a_member_of_the_classic_protocol(stage, wire):
     assert journaled_software(journal(stage)) == {member_id: "librdkafka 2.6.1"}
 
 
-def test_a_modern_member(stage, wire):
+def test_software_of_a_consumer_group_member_is_journaled(stage, wire):
     wire.ask(SAYS, 3)
 
     heartbeat = ConsumerGroupHeartbeatRequest(
@@ -61,8 +60,8 @@ def test_a_modern_member(stage, wire):
     assert journaled_software(raised) == {"m": "librdkafka 2.6.1"}
 
 
-def test_of_one_that_does_not_say_nothing_is_told(stage, wire):
-    stage.connect().ask(SAYS, 3)  # somebody else on a connection of its own
+def test_software_of_another_connection_is_not_journaled(stage, wire):
+    stage.connect().ask(SAYS, 3)  # another connection
 
     join(stage, wire)
 
@@ -70,7 +69,7 @@ def test_of_one_that_does_not_say_nothing_is_told(stage, wire):
     assert came.software is None
 
 
-def test_a_long_name_is_cut(stage, wire):
+def test_long_software_name_is_cut(stage, wire):
     wire.ask(ApiVersionsRequest(client_software_name="n" * 30_000, client_software_version="1" * 30_000), 3)
 
     member_id = join(stage, wire)

@@ -1,6 +1,6 @@
-"""Whoever goes over a quota is answered at once, told for how long it is held up, and not served meanwhile.
+"""Throttling of clients above their quotas.
 
-The numbers are those that Apache Kafka 4.3 answers the same requests with.
+The expected numbers are those of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def admin(stage):
 
 
 def produce_of(peer, frame_bytes, *, acks=-1):
-    """A request whose frame has so many bytes, without the four that tell its length."""
+    """Return a produce request with a frame of so many bytes, without the length."""
     batch = build_batch([NewRecord(None, b"")])
     bare = len(peer.request_bytes(produce_request("orders", batch, acks=acks), 9, answered=False)) - 4
     fitting = (build_batch([NewRecord(None, bytes(frame_bytes - bare - i))]) for i in range(10))
@@ -57,10 +57,10 @@ def ask(peer, request, version):
     return peer.ask(request, version).throttle_time_ms
 
 
-# ------------------------------------------------------------ what is produced
+# ------------------------------------------------------------ produce
 
 
-def test_a_producer_is_held_up_for_as_long_as_its_rate_is_above_its_quota(stage, admin):
+def test_producer_is_throttled_while_its_rate_exceeds_the_quota(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
     request = produce_of(peer, 5031)
@@ -73,7 +73,7 @@ def test_a_producer_is_held_up_for_as_long_as_its_rate_is_above_its_quota(stage,
     assert throttled == [0, 35, 5009, 10_008]
 
 
-def test_what_is_held_up_is_not_served_until_its_time_has_come(stage, admin):
+def test_throttled_client_is_not_served_before_its_time(stage, admin):
     set_quotas(admin, {"user": "ANONYMOUS"}, producer_byte_rate=1000)
     peer = stage.connect()
     held_up_ms = ask(peer, produce_of(peer, 15_000), 9)
@@ -87,7 +87,7 @@ def test_what_is_held_up_is_not_served_until_its_time_has_come(stage, admin):
     assert peer.take() is not None
 
 
-def test_others_are_served_meanwhile(stage, admin):
+def test_other_clients_are_served_during_a_throttle(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
     assert ask(peer, produce_of(peer, 15_000), 9)
@@ -105,7 +105,7 @@ def test_connections_of_one_client_share_its_quota(stage, admin):
     assert ask(first, produce_of(first, 8000), 9) == 14_000
 
 
-def test_a_producer_that_wants_no_answer_is_held_up_too(stage, admin):
+def test_producer_with_acks_0_is_throttled(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
     peer.send(produce_of(peer, 15_000, acks=0), 9, answered=False)
@@ -117,7 +117,7 @@ def test_a_producer_that_wants_no_answer_is_held_up_too(stage, admin):
     assert peer.take() is not None
 
 
-def test_what_is_refused_counts_as_well(stage, admin):
+def test_rejected_requests_count_for_the_quota(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
     answer = peer.ask(produce_request("nowhere", build_batch([NewRecord(None, bytes(20_000))])), 9)
@@ -126,7 +126,7 @@ def test_what_is_refused_counts_as_well(stage, admin):
     assert answer.throttle_time_ms > 10_000
 
 
-def test_a_peer_that_is_held_up_and_sends_on_is_not_read(stage, admin):
+def test_reading_stops_for_a_throttled_client(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
     held_up_ms = ask(peer, produce_of(peer, 15_000), 9)
@@ -141,7 +141,7 @@ def test_a_peer_that_is_held_up_and_sends_on_is_not_read(stage, admin):
     assert not peer.paused
 
 
-def test_a_peer_that_is_held_up_may_leave(stage, admin):
+def test_throttled_client_may_disconnect(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
     assert ask(peer, produce_of(peer, 15_000), 9)
@@ -152,7 +152,7 @@ def test_a_peer_that_is_held_up_may_leave(stage, admin):
     assert not stage.broker.state.quotas.in_flight
 
 
-def test_a_quota_that_is_raised_or_removed_holds_at_once(stage, admin):
+def test_raised_or_removed_quota_applies_at_once(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peers = [stage.connect() for _ in range(3)]
     request = produce_of(peers[0], 9000)
@@ -165,7 +165,7 @@ def test_a_quota_that_is_raised_or_removed_holds_at_once(stage, admin):
     assert not stage.broker.state.cluster.quotas.any_on_requests
 
 
-def test_an_answer_that_waits_for_the_disk_is_counted_when_it_leaves(stage, admin):
+def test_answer_that_waits_for_a_flush_counts_when_sent(stage, admin):
     admin.create("safe", flush_messages="1")
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
@@ -174,7 +174,7 @@ def test_an_answer_that_waits_for_the_disk_is_counted_when_it_leaves(stage, admi
     assert 5000 < answer.throttle_time_ms < 5200
 
 
-def test_the_log_is_told_who_is_held_up_and_by_which_quota(stage, admin):
+def test_throttle_is_logged_with_client_and_quota(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
     stage.said()
@@ -185,10 +185,10 @@ def test_the_log_is_told_who_is_held_up_and_by_which_quota(stage, admin):
     ]
 
 
-# ------------------------------------------------------------ what is fetched
+# ------------------------------------------------------------ fetch
 
 
-def test_a_fetch_above_the_quota_is_answered_with_nothing_and_is_not_counted(stage, admin):
+def test_fetch_above_the_quota_is_empty_and_not_counted(stage, admin):
     admin.produce("orders", bytes(4902))
     set_quotas(admin, {"client-id": "tester"}, consumer_byte_rate=1000)
     peer = stage.connect()
@@ -207,7 +207,7 @@ def test_a_fetch_above_the_quota_is_answered_with_nothing_and_is_not_counted(sta
     assert third.responses[0].partitions[0].records == first.responses[0].partitions[0].records
 
 
-def test_a_session_stays_as_it_was_when_its_fetch_is_held_up(stage, admin):
+def test_fetch_session_does_not_change_when_throttled(stage, admin):
     admin.produce("orders", bytes(4902))
     set_quotas(admin, {"client-id": "tester"}, consumer_byte_rate=1000)
     peer = stage.connect()
@@ -224,7 +224,7 @@ def test_a_session_stays_as_it_was_when_its_fetch_is_held_up(stage, admin):
     assert again.responses[0].partitions[0].records == opened.responses[0].partitions[0].records
 
 
-def test_a_first_fetch_that_is_held_up_opens_no_session(stage, admin):
+def test_throttled_first_fetch_opens_no_session(stage, admin):
     admin.produce("orders", bytes(4902))
     set_quotas(admin, {"client-id": "tester"}, consumer_byte_rate=100)
     held_up = stage.connect().ask(fetch_request("orders", session_epoch=0), 12)
@@ -234,7 +234,7 @@ def test_a_first_fetch_that_is_held_up_opens_no_session(stage, admin):
     assert not len(stage.broker.state.sessions)
 
 
-def test_one_answer_holds_no_more_than_the_quota_lets_through_in_a_window(stage, admin):
+def test_fetch_response_is_limited_to_the_quota_of_a_window(stage, admin):
     for _ in range(8):
         admin.produce("orders", bytes(2000))
     set_quotas(admin, {"client-id": "tester"}, consumer_byte_rate=1000)
@@ -243,7 +243,7 @@ def test_one_answer_holds_no_more_than_the_quota_lets_through_in_a_window(stage,
     assert 8000 < len(answer.responses[0].partitions[0].records) <= 10_000
 
 
-def test_a_fetch_that_has_waited_is_counted_when_it_is_answered(stage, admin):
+def test_waiting_fetch_counts_when_it_is_answered(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, consumer_byte_rate=10)
     peer = stage.connect()
     peer.send(fetch_request("orders", max_wait_ms=5000), 12)
@@ -258,7 +258,7 @@ def test_a_fetch_that_has_waited_is_counted_when_it_is_answered(stage, admin):
 # ------------------------------------------------------------ request time
 
 
-def test_a_client_whose_requests_take_too_much_time_is_held_up_for_a_sample_at_most(stage, admin):
+def test_request_time_above_the_quota_throttles_for_at_most_a_sample(stage, admin):
     clock = iter(range(0, 10**12, 60_000_000))
     stage.broker.state.quotas.thread_time_ns = lambda: next(clock)
     set_quotas(admin, {"client-id": "tester"}, request_percentage=1)
@@ -272,7 +272,7 @@ def test_a_client_whose_requests_take_too_much_time_is_held_up_for_a_sample_at_m
     assert peer.take().throttle_time_ms == 1000
 
 
-def test_a_request_that_is_served_in_steps_counts_the_time_of_all_of_them(stage, admin):
+def test_long_request_counts_the_time_of_all_steps(stage, admin):
     ticks = iter(range(0, 10**12, 60_000_000))
     stage.broker.state.quotas.thread_time_ns = lambda: next(ticks)
     set_quotas(admin, {"client-id": "tester"}, request_percentage=1)
@@ -284,14 +284,14 @@ def test_a_request_that_is_served_in_steps_counts_the_time_of_all_of_them(stage,
     assert peer.take().throttle_time_ms == 1000
 
 
-def test_without_a_clock_no_request_takes_any_time(stage, admin):
+def test_request_time_is_zero_without_a_clock(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, request_percentage=0.001)
     peer = stage.connect()
 
     assert [ask(peer, ANYTHING, 12) for _ in range(20)] == [0] * 20
 
 
-def test_an_answer_that_has_no_room_for_it_holds_up_all_the_same(stage, admin):
+def test_response_without_throttle_time_field_throttles_too(stage, admin):
     clock = iter(range(0, 10**12, 10**9))
     stage.broker.state.quotas.thread_time_ns = lambda: next(clock)
     set_quotas(admin, {"client-id": "tester"}, request_percentage=1)
@@ -304,7 +304,7 @@ def test_an_answer_that_has_no_room_for_it_holds_up_all_the_same(stage, admin):
     assert peer.take() is not None
 
 
-# ------------------------------------------------------------ changes of topics
+# ------------------------------------------------------------ topic mutations
 
 
 def create(peer, version, *topics, validate_only=False):
@@ -316,7 +316,7 @@ def codes(answer):
     return [(t.name, t.error_code, t.error_message) for t in answer.topics]
 
 
-def test_topics_are_refused_once_more_partitions_were_made_than_the_bucket_had_tokens(stage, admin):
+def test_topics_are_rejected_when_the_mutation_tokens_are_used_up(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, controller_mutation_rate=1)
     peer = stage.connect()
     answer = create(peer, 7, ("a", 4), ("b", 4), ("c", 4), ("d", 4), ("orders", 1))
@@ -328,7 +328,7 @@ def test_topics_are_refused_once_more_partitions_were_made_than_the_bucket_had_t
     assert codes(create(peer, 7, ("d", 4))) == [("d", 0, None)]
 
 
-def test_who_knows_no_such_error_is_served_and_held_up(stage, admin):
+def test_older_version_is_throttled_instead_of_rejected(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, controller_mutation_rate=1)
     peer = stage.connect()
     answer = create(peer, 5, ("a", 12), ("b", 3))
@@ -338,7 +338,7 @@ def test_who_knows_no_such_error_is_served_and_held_up(stage, admin):
     assert not codes(create(stage.connect(), 5, ("c", 1)))[0][1]
 
 
-def test_a_check_counts_like_the_change_itself(stage, admin):
+def test_validate_only_counts_for_the_mutation_quota(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, controller_mutation_rate=1)
     peer = stage.connect()
     assert codes(create(peer, 7, ("a", 12), validate_only=True)) == [("a", 0, None)]
@@ -347,7 +347,7 @@ def test_a_check_counts_like_the_change_itself(stage, admin):
     assert (codes(answer), answer.throttle_time_ms) == ([("a", 89, None)], 1000)
 
 
-def test_partitions_are_counted_where_they_are_added_and_deleted(stage, admin):
+def test_added_and_deleted_partitions_count_for_the_mutation_quota(stage, admin):
     for name in ("a", "b"):
         admin.create(name, 6)
     set_quotas(admin, {"client-id": "tester"}, controller_mutation_rate=1)
@@ -374,7 +374,7 @@ def test_partitions_are_counted_where_they_are_added_and_deleted(stage, admin):
 # ------------------------------------------------------------ connections
 
 
-def test_connections_that_come_too_fast_wait_one_after_the_other():
+def test_connections_above_the_rate_wait_in_turn():
     stage = BrokerStage(max_connection_creation_rate=1)
     peers = [stage.connect(f"10.0.0.{i}") for i in range(12)]
     for peer in peers:
@@ -389,7 +389,7 @@ def test_connections_that_come_too_fast_wait_one_after_the_other():
     assert not peers[11].paused
 
 
-def test_a_listener_may_have_a_rate_and_a_limit_of_its_own():
+def test_listener_has_its_own_connection_rate_and_limit():
     stage = BrokerStage(
         listeners="PLAINTEXT://127.0.0.1:9092,OUTSIDE://127.0.0.1:9093",
         listener_security_protocol_map="PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT",
@@ -407,7 +407,7 @@ def test_a_listener_may_have_a_rate_and_a_limit_of_its_own():
     assert stage.broker.wake_at_ms <= stage.now_ms + 1000
 
 
-def test_an_address_above_its_rate_is_closed_after_its_delay_and_not_served(stage, admin):
+def test_address_above_its_connection_rate_is_closed_after_a_delay(stage, admin):
     set_quotas(admin, {"ip": "10.0.0.7"}, connection_creation_rate=1)
     set_quotas(admin, {"ip": None}, connection_creation_rate=2)
     peers = [stage.connect("10.0.0.7") for _ in range(11)]
@@ -424,7 +424,7 @@ def test_an_address_above_its_rate_is_closed_after_its_delay_and_not_served(stag
     assert [peer.closed is None for peer in others] == [True] * 20 + [False]
 
 
-def test_a_refused_connection_does_not_count_against_the_next(stage, admin):
+def test_rejected_connection_does_not_count_for_the_rate(stage, admin):
     set_quotas(admin, {"ip": "10.0.0.7"}, connection_creation_rate=2)
     for _ in range(60):
         stage.connect("10.0.0.7")

@@ -1,4 +1,4 @@
-"""A wall clock that is set while the broker runs: timers go on as before, times in records follow it."""
+"""Changes of the wall clock: timers continue, record timestamps follow."""
 
 import json
 
@@ -18,7 +18,7 @@ TWO_HOURS_MS = 2 * HOUR_MS
 
 
 def member_of(stage: BrokerStage) -> RawMember:
-    """The only member of group g, which reads a-0."""
+    """Return the only member of group g, with partition a-0."""
     member = RawMember(stage.connect(), "g", ["a"])
     member.wire.create("a")
     member.start_join()
@@ -37,12 +37,12 @@ def records_of(stage: BrokerStage, topic: str):
 
 
 def journal_of(stage: BrokerStage) -> list[dict]:
-    stage.broker.close(stage.now_ms)  # entries that wait for others are written
+    stage.broker.close(stage.now_ms)  # write the delayed journal entries
     return [json.loads(record.value) for record in records_of(stage, "__kohort_journal")]
 
 
 @pytest.mark.parametrize("ahead_ms", [TWO_HOURS_MS, -TWO_HOURS_MS])
-def test_wall_clock_that_is_set_ends_no_session_connection_or_transaction(stage, ahead_ms):
+def test_changed_wall_clock_ends_no_session_connection_or_transaction(stage, ahead_ms):
     member = member_of(stage)
     producer = Transactional(stage.connect())
     producer.peer.create("t")
@@ -58,7 +58,7 @@ def test_wall_clock_that_is_set_ends_no_session_connection_or_transaction(stage,
 
 
 @pytest.mark.parametrize(("ahead_ms", "way"), [(TWO_HOURS_MS, "forward"), (-TWO_HOURS_MS, "back")])
-def test_wall_clock_that_is_set_is_logged(stage, ahead_ms, way):
+def test_changed_wall_clock_is_logged(stage, ahead_ms, way):
     stage.give(WallClockSet(ahead_ms))
 
     assert stage.said() == [f"the wall clock moved {way} by 7200.0 s: record timestamps follow, timers do not"]
@@ -99,7 +99,7 @@ def test_retention_follows_the_wall_clock(stage, peer):
     assert log.log_start_offset == 1
 
 
-def test_committed_offset_has_wall_time_on_the_log_and_none_in_memory(stage):
+def test_committed_offset_has_wall_time_only_on_the_log(stage):
     member = member_of(stage)
     stage.give(WallClockSet(-TWO_HOURS_MS))
     assert member.commit("a", 0, 7) == 0

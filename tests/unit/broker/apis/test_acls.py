@@ -1,4 +1,4 @@
-"""Requests about ACLs: without an authorizer each says so; with one they are made, told, deleted, and kept."""
+"""DescribeAcls, CreateAcls and DeleteAcls, with and without an authorizer."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def make(admin, *creations: AclCreation) -> list[tuple[int, str | None]]:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_whoever_asks_for_acls_hears_that_there_is_no_authorizer(peer, version):
+def test_acl_requests_without_authorizer_return_security_disabled(peer, version):
     answer = peer.ask(DescribeAclsRequest(resource_type_filter=TOPIC, operation=READ, permission_type=ALLOW), version)
 
     assert ((answer.error_code, answer.error_message), answer.resources) == (REFUSED, [])
 
 
-def test_each_creation_and_each_filter_is_refused_by_itself(peer):
+def test_each_creation_and_filter_without_authorizer_has_its_own_error(peer):
     chosen = AclFilter(resource_type_filter=TOPIC, resource_name_filter="a", operation=READ)
 
     made = peer.ask(CreateAclsRequest(creations=[creation(), creation(permission_type=0)]), 3)
@@ -67,7 +67,7 @@ def test_each_creation_and_each_filter_is_refused_by_itself(peer):
     assert [(r.error_code, r.error_message, r.matching_acls) for r in gone.filter_results] == [(*REFUSED, [])] * 2
 
 
-def test_what_was_made_is_told_by_resource_and_kept_once(admin):
+def test_describe_acls_groups_created_acls_by_resource_without_duplicates(admin):
     assert make(admin, creation(), creation(), creation(operation=Operation.WRITE), creation("b")) == [(0, None)] * 4
 
     answer = admin.ask(DescribeAclsRequest(**choice()), 3)
@@ -99,7 +99,7 @@ def test_what_was_made_is_told_by_resource_and_kept_once(admin):
         ({"resource_pattern_type": MATCH}, "Invalid patternType MATCH"),
     ],
 )
-def test_one_that_cannot_be_is_refused_and_the_others_are_made(admin, wrong, words):
+def test_create_acls_rejects_an_invalid_acl_and_creates_the_others(admin, wrong, words):
     odd = creation()
     for field, value in wrong.items():
         setattr(odd, field, value)
@@ -108,7 +108,7 @@ def test_one_that_cannot_be_is_refused_and_the_others_are_made(admin, wrong, wor
     assert names(admin.ask(DescribeAclsRequest(**choice()), 3)) == [("b", LITERAL)]
 
 
-def test_odd_hosts_names_and_operations_are_taken_as_they_are(admin):
+def test_create_acls_accepts_unusual_hosts_names_and_operations(admin):
     odd = [creation(host="no host"), creation(principal="User:"), creation(operation=Operation.IDEMPOTENT_WRITE)]
 
     assert make(admin, *odd) == [(0, None)] * 3
@@ -117,7 +117,7 @@ def test_odd_hosts_names_and_operations_are_taken_as_they_are(admin):
 @pytest.mark.parametrize("version", [1, 3])
 @pytest.mark.parametrize("field", ["resource_type", "operation", "permission_type"])
 @pytest.mark.parametrize("value", [0, 99, -1])
-def test_a_number_that_means_nothing_ends_the_connection(guarded, admin, version, field, value):
+def test_unknown_enum_value_closes_the_connection(guarded, admin, version, field, value):
     odd = creation()
     setattr(odd, field, value)
 
@@ -142,13 +142,13 @@ def test_a_number_that_means_nothing_ends_the_connection(guarded, admin, version
         ("nothing", LITERAL, []),
     ],
 )
-def test_filters_take_what_kafkas_take(admin, name, pattern, found):
+def test_filter_matches_the_same_acls_as_kafka(admin, name, pattern, found):
     make(admin, creation("*"), creation("a"), creation("a", PREFIXED), creation("ab"), creation("b", PREFIXED))
 
     assert names(admin.ask(DescribeAclsRequest(**choice(name, pattern)), 3)) == found
 
 
-def test_filters_choose_by_who_where_and_what(admin):
+def test_filter_selects_by_principal_resource_and_operation(admin):
     make(admin, creation(), creation("b", principal="User:eve"), creation("c", host="10.0.0.1"),
          creation("d", operation=Operation.ALL), creation("e", permission_type=2))  # fmt: skip
 
@@ -162,7 +162,7 @@ def test_filters_choose_by_who_where_and_what(admin):
     assert found(resource_type_filter=ResourceType.GROUP) == []
 
 
-def test_deleting_tells_what_went_by_each_filter(admin):
+def test_delete_acls_returns_the_acls_matched_by_each_filter(admin):
     make(admin, creation("a"), creation("b"), creation("c"))
     asked = [AclFilter(**choice("a")), AclFilter(**choice("none")), AclFilter(**choice(None, PREFIXED))]
 
@@ -173,7 +173,7 @@ def test_deleting_tells_what_went_by_each_filter(admin):
     assert names(admin.ask(DescribeAclsRequest(**choice()), 3)) == [("c", LITERAL)]
 
 
-def test_acls_are_there_again_after_a_restart(guarded, admin):
+def test_acls_survive_a_restart(guarded, admin):
     make(admin, creation("a"), creation("b", PREFIXED, host="10.0.0.0/8"))
 
     guarded.restart()
@@ -181,7 +181,7 @@ def test_acls_are_there_again_after_a_restart(guarded, admin):
     assert names(guarded.connect().ask(DescribeAclsRequest(**choice()), 3)) == [("a", LITERAL), ("b", PREFIXED)]
 
 
-def test_a_change_holds_for_the_next_request_of_whoever_is_connected():
+def test_changed_acl_applies_to_the_next_request_of_a_connected_client():
     stage = GuardedStage(super_users="User:admin")
     stage.let_everything()
     peer = stage.connect()
@@ -197,7 +197,7 @@ def test_a_change_holds_for_the_next_request_of_whoever_is_connected():
     assert peer.ask(asked, 9).topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_change_that_the_disk_refuses_is_none(guarded, admin, monkeypatch):
+def test_failed_write_changes_no_acl(guarded, admin, monkeypatch):
     make(admin, creation("a"))
 
     def full(name, data, **_how):
@@ -213,7 +213,7 @@ def test_a_change_that_the_disk_refuses_is_none(guarded, admin, monkeypatch):
     assert names(admin.ask(DescribeAclsRequest(**choice()), 3)) == [("a", LITERAL)]
 
 
-def test_fifty_thousand_are_enough(guarded, admin, monkeypatch):
+def test_acls_above_the_limit_are_rejected(guarded, admin, monkeypatch):
     monkeypatch.setattr("kohort.broker.cluster.access_control.ACLS_MOST", 2)
 
     assert make(admin, creation("a"), creation("b")) == [(0, None)] * 2
@@ -239,7 +239,7 @@ def test_fifty_thousand_are_enough(guarded, admin, monkeypatch):
         ),
     ],
 )  # fmt: skip
-def test_what_is_no_acl_on_the_disk_stops_the_start_by_name(guarded, held):
+def test_invalid_stored_acl_stops_the_start_with_its_position(guarded, held):
     sections = {"version": 1, "acls": held, "users": [], "quotas": []}
     guarded.storage.replace("kohort-security.json", json.dumps(sections).encode())
 
@@ -247,7 +247,7 @@ def test_what_is_no_acl_on_the_disk_stops_the_start_by_name(guarded, held):
         guarded.restart()
 
 
-def test_super_users_may_everything_and_are_named_with_their_type():
+def test_super_users_have_all_rights_and_a_principal_type():
     with pytest.raises(ConfigError, match=r"super\.users: Could not parse principal from `bob`"):
         BrokerStage(authorizer_class_name=AUTHORIZER, super_users="User:a; bob")
     stage = GuardedStage(super_users=" User:CN=x,O=y ;User:ANONYMOUS; ")
@@ -255,7 +255,7 @@ def test_super_users_may_everything_and_are_named_with_their_type():
     stage.connect().create("a")
 
 
-def test_what_no_acl_speaks_of_is_everybodys_where_that_is_set():
+def test_resource_without_acl_is_open_with_allow_everyone_if_no_acl_found():
     stage = GuardedStage(allow_everyone_if_no_acl_found=True)
     peer = stage.connect()
     peer.create("a")

@@ -1,4 +1,4 @@
-"""Options of topics, changed one by one or as a whole."""
+"""AlterConfigs and IncrementalAlterConfigs for topics."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def replace(peer, name="orders", kind=TOPIC, **configs):
     return ErrorCode(answers[-1].error_code)
 
 
-def test_what_is_named_changes_and_the_rest_stays(peer, topic):
+def test_incremental_alter_changes_named_options_and_keeps_others(peer, topic):
     assert change(peer, ("segment.bytes", SET, "4096"), ("max.message.bytes", SET, "99")) == 0
     assert topic.overrides == {"retention.ms": "1000", "segment.bytes": "4096", "max.message.bytes": "99"}
     assert topic.partitions[0].config.segment_bytes == 4096
@@ -58,7 +58,7 @@ def test_what_is_named_changes_and_the_rest_stays(peer, topic):
     assert topic.config.retention_ms == 604_800_000
 
 
-def test_lists_are_added_to_and_taken_from(peer, topic):
+def test_append_and_subtract_change_a_list_option(peer, topic):
     assert change(peer, ("cleanup.policy", APPEND, "compact")) == 0
     assert topic.config.cleanup_policy == ["delete", "compact"]
     assert change(peer, ("cleanup.policy", SUBTRACT, "delete")) == 0
@@ -66,7 +66,7 @@ def test_lists_are_added_to_and_taken_from(peer, topic):
     assert change(peer, ("retention.ms", APPEND, "5")) == ErrorCode.INVALID_CONFIG
 
 
-def test_a_list_that_was_empty_is_added_to_and_emptied(peer, topic):
+def test_append_and_subtract_change_an_empty_list_option(peer, topic):
     assert change(peer, (THROTTLED, APPEND, "0:1")) == 0
     assert change(peer, (THROTTLED, APPEND, "0:1, 1:1")) == 0
     assert topic.config.leader_replication_throttled_replicas == ["0:1", "1:1"]
@@ -85,11 +85,11 @@ def described(peer, name, option=RATE):
     ("kind", "name"), [(TOPIC, "orders"), (BROKER, "1"), (BROKER, ""), (GROUP, "g"), (METRICS, "m")]
 )
 @pytest.mark.parametrize("option", [RATE, "num.io.threads", "nonsense"])
-def test_to_delete_what_is_not_set_succeeds(peer, topic, kind, name, option):
+def test_delete_of_an_unset_option_succeeds(peer, topic, kind, name, option):
     assert change(peer, (option, DELETE, None), kind=kind, name=name) == 0
 
 
-def test_rates_of_replication_are_kept_and_shown_until_they_are_deleted(peer):
+def test_replication_rates_are_described_until_deleted(peer):
     assert change(peer, (RATE, SET, "7"), kind=BROKER, name="1", validate_only=True) == 0
     assert described(peer, "1") == []
 
@@ -116,7 +116,7 @@ def test_rates_of_replication_are_kept_and_shown_until_they_are_deleted(peer):
         ("log.cleaner.io.max.bytes.per.second", "1000", "1000.0"),
     ],
 )
-def test_what_means_nothing_here_may_change_while_a_broker_runs(peer, option, value, told):
+def test_options_without_effect_can_be_changed_at_run_time(peer, option, value, told):
     assert replace(peer, "1", BROKER, **{option: value}) == 0
 
     assert described(peer, "1", option) == [[(option, told, 2)]]
@@ -124,7 +124,7 @@ def test_what_means_nothing_here_may_change_while_a_broker_runs(peer, option, va
     assert described(peer, "1", option) == []
 
 
-def test_a_list_of_a_broker_is_added_to_and_taken_from(peer):
+def test_append_and_subtract_change_a_list_option_of_a_broker(peer):
     def changed(operation, value):
         configs = [AlterableConfig(name=RULES, config_operation=operation, value=value)]
         resource = AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=configs)
@@ -135,7 +135,7 @@ def test_a_list_of_a_broker_is_added_to_and_taken_from(peer):
     assert changed(SUBTRACT, "DEFAULT") == (0, "RULE:[1:$1]")
 
 
-def test_the_least_compaction_lag_is_at_most_the_longest_when_it_is_given(stage, peer, topic):
+def test_min_compaction_lag_must_not_exceed_max_compaction_lag(stage, peer, topic):
     lags = ("min.compaction.lag.ms", SET, "11"), ("max.compaction.lag.ms", SET, "10")
     assert change(peer, *lags) == ErrorCode.INVALID_CONFIG
     assert change(peer, lags[0]) == 0
@@ -145,13 +145,13 @@ def test_the_least_compaction_lag_is_at_most_the_longest_when_it_is_given(stage,
     assert lower.broker.state.topics.get("orders").config.min_compaction_lag_ms == 11
 
 
-def test_replacing_forgets_what_is_not_named(peer, topic):
+def test_alter_configs_removes_options_that_are_not_named(peer, topic):
     assert replace(peer, segment_bytes="4096") == 0
 
     assert topic.overrides == {"segment.bytes": "4096"}
 
 
-def test_a_change_outlives_a_restart(peer, stage, topic):
+def test_changed_topic_options_survive_a_restart(peer, stage, topic):
     change(peer, ("segment.bytes", SET, "4096"))
 
     stage.restart()
@@ -159,7 +159,7 @@ def test_a_change_outlives_a_restart(peer, stage, topic):
     assert stage.broker.state.topics.get("orders").config.segment_bytes == 4096
 
 
-def test_validation_alone_changes_nothing(peer, topic):
+def test_validate_only_changes_nothing(peer, topic):
     assert change(peer, ("segment.bytes", SET, "4096"), validate_only=True) == 0
     assert change(peer, ("segment.bytes", SET, "few"), validate_only=True) == ErrorCode.INVALID_CONFIG
 
@@ -197,6 +197,6 @@ def test_validation_alone_changes_nothing(peer, topic):
         ([(RATE, DELETE, None)], {"kind": BROKER, "name": "2"}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(peer, topic, changes, where, code):
+def test_invalid_change_is_rejected_without_effect(peer, topic, changes, where, code):
     assert change(peer, *changes, **where) == code
     assert topic.overrides == {"retention.ms": "1000"}

@@ -1,4 +1,4 @@
-"""What is served, and how a newer client finds out."""
+"""ApiVersions: served versions, features, and errors."""
 
 import struct
 
@@ -18,7 +18,7 @@ def test_every_declared_api_is_served_and_advertised(peer):
     assert ranges == {key: (api.advertised_low, api.high) for key, api in APIS.items()}
 
 
-def test_producers_learn_that_transactions_are_those_of_kip_890(peer):
+def test_transaction_version_feature_is_2(peer):
     answer = peer.ask(ASKED, 4)
 
     finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
@@ -28,12 +28,12 @@ def test_producers_learn_that_transactions_are_those_of_kip_890(peer):
     assert [f.name for f in peer.ask(ASKED, 3).supported_features] == ["metadata.version"], "others begin with 0"
 
 
-def test_every_version_of_it_is_answered(peer):
+def test_each_version_of_api_versions_is_answered(peer):
     for version in range(6):
         assert len(peer.ask(ASKED, version).api_keys) == len(APIS)
 
 
-def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, stage, monkeypatch):
+def test_unsupported_version_gets_a_version_0_response_with_only_api_versions(peer, stage, monkeypatch):
     answers = []
     monkeypatch.setattr(peer, "received", lambda buffers: answers.append(b"".join(buffers)))
 
@@ -49,7 +49,7 @@ def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only
     assert peer.closed is None
 
 
-def test_a_client_software_name_that_is_none_is_refused(peer):
+def test_invalid_client_software_name_is_rejected(peer):
     answer = peer.ask(ApiVersionsRequest(client_software_name="a b", client_software_version="1"), 3)
 
     assert answer.error_code == ErrorCode.INVALID_REQUEST
@@ -68,7 +68,7 @@ def test_a_client_software_name_that_is_none_is_refused(peer):
         ("this", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
     ],
 )
-def test_who_means_another_node_or_cluster_is_told_to_begin_anew(peer, stage, of_cluster, node_id, code):
+def test_client_that_expects_another_node_or_cluster_gets_rebootstrap_required(peer, stage, of_cluster, node_id, code):
     cluster_id = stage.broker.cluster_id if of_cluster == "this" else of_cluster
 
     answer = peer.ask(
@@ -91,7 +91,6 @@ ON_LIBRDKAFKA = ["librdkafka", "a client on librdkafka"]
 
 
 def shows_telemetry(peer, client):
-    """Whether the two APIs of KIP-714 are shown to a client."""
     name, version = SOFTWARE[client]
     answer = peer.ask(ApiVersionsRequest(client_software_name=name, client_software_version=version), 3)
     shown = {71, 72} & {r.api_key for r in answer.api_keys}
@@ -99,7 +98,7 @@ def shows_telemetry(peer, client):
     return bool(shown)
 
 
-def test_telemetry_is_shown_to_librdkafka_only_with_a_subscription(stage, peer):
+def test_telemetry_apis_are_shown_to_librdkafka_only_with_a_subscription(stage, peer):
     subscriptions = stage.broker.state.cluster.subscriptions
     assert {client: shows_telemetry(peer, client) for client in SOFTWARE} == {
         client: client not in ON_LIBRDKAFKA for client in SOFTWARE
@@ -112,7 +111,7 @@ def test_telemetry_is_shown_to_librdkafka_only_with_a_subscription(stage, peer):
     assert [shows_telemetry(peer, client) for client in ON_LIBRDKAFKA] == [False, False]
 
 
-def test_telemetry_is_shown_to_no_client_without_default_and_subscription():
+def test_telemetry_apis_are_hidden_without_any_subscription():
     peer = BrokerStage(client_metrics_default=[]).connect()
 
     assert not any(shows_telemetry(peer, client) for client in SOFTWARE)

@@ -1,4 +1,4 @@
-"""Quotas are described and altered as Apache Kafka 4.3 does it, with its words; and they are still there afterwards."""
+"""DescribeClientQuotas and AlterClientQuotas, with the messages of Apache Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def entities(answer):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_what_is_set_is_described(peer, version):
+def test_altered_quotas_are_described(peer, version):
     assert alter(peer, alteration({"user": "alice"}, producer_byte_rate=1000), version=version) == [(0, None)]
     answer = describe(peer, version=version)
 
@@ -54,7 +54,7 @@ def test_what_is_set_is_described(peer, version):
     assert entities(answer) == {(("user", "alice"),): {"producer_byte_rate": 1000.0}}
 
 
-def test_quotas_outlive_the_broker():
+def test_quotas_survive_a_restart():
     stage = BrokerStage()
     peer = stage.connect()
     set_quotas(peer, {"user": None, "client-id": "app"}, request_percentage=12.5, controller_mutation_rate=math.inf)
@@ -68,7 +68,7 @@ def test_quotas_outlive_the_broker():
     assert stage.broker.state.cluster.quotas.any_on_requests
 
 
-def test_an_entity_is_gone_with_its_last_value(peer):
+def test_entity_is_removed_with_its_last_quota(peer):
     set_quotas(peer, {"user": "alice"}, producer_byte_rate=1, consumer_byte_rate=2)
     set_quotas(peer, {"user": "alice"}, producer_byte_rate=None)
     assert entities(describe(peer)) == {(("user", "alice"),): {"consumer_byte_rate": 2.0}}
@@ -77,7 +77,7 @@ def test_an_entity_is_gone_with_its_last_value(peer):
     assert entities(describe(peer)) == {}
 
 
-def test_what_is_not_there_is_removed_all_the_same(peer):
+def test_removing_an_unset_quota_succeeds(peer):
     assert alter(peer, alteration({"user": "bob"}, producer_byte_rate=None, nope=None), alteration({"ip": "::1"})) == [
         (0, None),
         (0, None),
@@ -85,7 +85,7 @@ def test_what_is_not_there_is_removed_all_the_same(peer):
     assert entities(describe(peer)) == {}
 
 
-def test_a_check_changes_nothing(peer):
+def test_validate_only_changes_no_quota(peer):
     good, bad = alteration({"user": "a"}, producer_byte_rate=1), alteration({"user": "b"}, producer_byte_rate=0)
     assert alter(peer, good, bad, validate_only=True) == [
         (0, None),
@@ -134,12 +134,12 @@ def test_a_check_changes_nothing(peer):
         ),
     ],
 )
-def test_what_may_not_be_is_refused_in_words(peer, entity, key, value, words):
+def test_invalid_alteration_is_rejected_with_a_message(peer, entity, key, value, words):
     assert alter(peer, alteration(entity, **{key: value})) == [(INVALID, words)]
     assert entities(describe(peer)) == {}
 
 
-def test_one_bad_value_refuses_its_entry_and_no_other(peer):
+def test_invalid_quota_rejects_only_its_entry(peer):
     answer = alter(
         peer, alteration({"user": "a"}, producer_byte_rate=1, nope=1), alteration({"user": "b"}, producer_byte_rate=1)
     )
@@ -148,7 +148,7 @@ def test_one_bad_value_refuses_its_entry_and_no_other(peer):
     assert entities(describe(peer)) == {(("user", "b"),): {"producer_byte_rate": 1.0}}
 
 
-def test_an_entity_that_is_named_twice_is_refused_and_answered_once(peer):
+def test_duplicate_entity_is_rejected_and_answered_once(peer):
     once, again = (alteration({"user": None}, producer_byte_rate=rate) for rate in (1, 2))
     words = "Ignoring duplicate entity ClientQuotaEntity(entries={user=<default>})"
     assert alter(peer, once, again) == [(INVALID, words)]
@@ -159,7 +159,7 @@ def test_an_entity_that_is_named_twice_is_refused_and_answered_once(peer):
     assert entities(describe(peer)) == {}
 
 
-def test_of_a_part_that_is_named_twice_the_last_name_counts(peer):
+def test_last_name_of_a_duplicate_entity_type_counts(peer):
     parts = [QuotaEntityPart(entity_type="user", entity_name=name) for name in ("a", "b")]
     of_both = QuotaAlteration(entity=parts, ops=alteration({}, producer_byte_rate=1).ops)
 
@@ -167,7 +167,7 @@ def test_of_a_part_that_is_named_twice_the_last_name_counts(peer):
     assert entities(describe(peer)) == {(("user", "b"),): {"producer_byte_rate": 1.0}}
 
 
-def test_an_address_counts_however_it_is_written():
+def test_notations_of_one_ip_address_share_a_quota():
     stage = BrokerStage()
     set_quotas(stage.connect(), {"ip": "0:0:0:0:0:0:0:1"}, connection_creation_rate=1)
 
@@ -175,7 +175,7 @@ def test_an_address_counts_however_it_is_written():
     assert stage.broker.state.cluster.quotas.table.connection_rate("::2") is None
 
 
-def test_what_the_disk_does_not_take_is_refused_and_does_not_hold():
+def test_failed_write_changes_no_quota():
     stage = BrokerStage(FullStorage())
     answer = alter(stage.connect(), alteration({"user": "a"}, producer_byte_rate=1))
 
@@ -184,7 +184,7 @@ def test_what_the_disk_does_not_take_is_refused_and_does_not_hold():
     assert entities(describe(stage.connect())) == {}
 
 
-def test_more_quotas_than_there_is_room_for_are_refused():
+def test_quotas_above_the_size_limit_are_rejected():
     stage = BrokerStage()
     peer = stage.connect()
     names = [alteration({"user": f"{i:04}" * 5_000}, producer_byte_rate=1) for i in range(500)]
@@ -196,8 +196,6 @@ def test_more_quotas_than_there_is_room_for_are_refused():
 
 
 class FullStorage(MemoryStorage):
-    """A disk that takes no file of quotas."""
-
     def replace(self, path, data, **how):  # type: ignore[override]
         if path == SECURITY_FILE:
             raise StorageError("the disk is full")
@@ -238,7 +236,7 @@ def known(peer):
         ([("ip", ANY, None)], False, 1),
     ],
 )
-def test_a_filter_takes_what_matches_all_its_components(known, components, strict, found):
+def test_filter_returns_entities_that_match_all_components(known, components, strict, found):
     assert len(entities(describe(known, *components, strict=strict))) == found
 
 
@@ -264,12 +262,12 @@ def test_a_filter_takes_what_matches_all_its_components(known, components, stric
         ),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused_in_words(known, components, code, words):
+def test_invalid_filter_is_rejected_with_a_message(known, components, code, words):
     answer = describe(known, *components)
     assert (answer.error_code, answer.error_message, answer.entries) == (code, words, None)
 
 
-# ------------------------------------------------------------ what is kept
+# ------------------------------------------------------------ stored quotas
 
 
 def kept(section):
@@ -278,7 +276,7 @@ def kept(section):
     return storage
 
 
-def test_a_file_is_read_as_it_was_written():
+def test_stored_quotas_are_loaded():
     stage = BrokerStage(kept([{"entity": {"user": None}, "values": {"request_percentage": "Infinity"}}]))
     assert entities(describe(stage.connect())) == {(("user", None),): {"request_percentage": math.inf}}
 
@@ -301,6 +299,6 @@ def test_a_file_is_read_as_it_was_written():
         [{"entity": {"user": "a"}, "values": {"nope": 1}}],
     ],
 )
-def test_a_file_that_holds_anything_else_ends_the_start_in_words(section):
+def test_invalid_stored_quotas_stop_the_start(section):
     with pytest.raises(StorageError, match=r"kohort-security\.json: quotas cannot be read \(.*\)\. Repair"):
         BrokerStage(kept(section))

@@ -1,4 +1,4 @@
-"""Every API declares the cost of a request: names count once, the work is in steps, the answer has a bound."""
+"""Cost of each API: duplicate names count once, work takes steps, responses are limited."""
 
 import inspect
 
@@ -29,7 +29,7 @@ BY_API = {api.name: HANDLED[api.request].cost for api in SERVED.values()}
 
 
 def finish(stage: BrokerStage) -> int:
-    """Let the broker come to an end; the number of ticks that took."""
+    """Tick until the broker is idle; return the number of ticks."""
     ticks = 0
     while stage.broker.long_work:
         stage.give(Tick())
@@ -38,7 +38,7 @@ def finish(stage: BrokerStage) -> int:
 
 
 def ask(stage: BrokerStage, message, version: int):
-    """The answer to a request of a new peer, and the ticks until it came."""
+    """Return the answer to a request of a new client, and the ticks that it took."""
     peer = stage.connect()
     peer.send(message, version)
     ticks = finish(stage)
@@ -48,7 +48,6 @@ def ask(stage: BrokerStage, message, version: int):
 
 
 def field_at(message, path: str):
-    """The field at a path of names."""
     of, found = message, None
     for name in path.split("."):
         found = next((field for field in of.FIELDS if field.name == name), None)
@@ -59,7 +58,7 @@ def field_at(message, path: str):
 
 class TestDeclarations:
     @pytest.mark.parametrize("name", BY_API)
-    def test_api_is_not_divided_in_two_ways(self, name):
+    def test_api_has_parts_or_one_step_but_not_both(self, name):
         assert BY_API[name].parts is None or not BY_API[name].one_step
 
     @pytest.mark.parametrize("name", [n for n, cost in BY_API.items() if cost.parts is None and not cost.one_step])
@@ -72,7 +71,7 @@ class TestDeclarations:
             assert inspect.isgeneratorfunction(HANDLED[request].handle)
 
     @pytest.mark.parametrize("name", BY_API)
-    def test_paths_of_a_declaration_are_fields_of_its_messages(self, name):
+    def test_paths_of_parts_are_arrays_of_request_and_response(self, name):
         api = next(api for api in SERVED.values() if api.name == name)
         cost: Cost = BY_API[name]
 
@@ -88,7 +87,7 @@ class TestDeclarations:
         assert not parts.writes
 
 
-class TestNamesThatRepeat:
+class TestDuplicateNames:
     @pytest.fixture
     def crowd(self) -> BrokerStage:
         """A broker with a consumer group and a classic group of 300 members each."""
@@ -103,7 +102,7 @@ class TestNamesThatRepeat:
             ("classic", lambda names: DescribeGroupsRequest(groups=names), 6),
         ],
     )
-    def test_group_named_many_times_is_described_once(self, crowd, group, request_of, version):
+    def test_duplicate_group_is_described_once(self, crowd, group, request_of, version):
         once, ticks_of_one = ask(crowd, request_of([group]), version)
 
         many, ticks_of_many = ask(crowd, request_of([group] * 4_000), version)
@@ -112,24 +111,24 @@ class TestNamesThatRepeat:
         assert many == once
         assert ticks_of_many <= ticks_of_one + 5
 
-    def test_other_groups_keep_their_entries_beside_a_repeated_one(self, crowd):
+    def test_other_groups_keep_their_entries_with_a_duplicate_group(self, crowd):
         answer, _ = ask(crowd, DescribeGroupsRequest(groups=["classic", "x", "classic", "y", "x"]), 6)
 
         assert [described.group_id for described in answer.groups] == ["classic", "x", "y"]
 
-    def test_all_offsets_of_a_group_named_many_times_are_listed_once(self, crowd):
+    def test_all_offsets_of_a_duplicate_group_are_listed_once(self, crowd):
         asked = [OffsetFetchRequestGroup(group_id="modern", topics=None)] * 1_000
 
         answer, _ = ask(crowd, OffsetFetchRequest(groups=asked), 9)
 
         assert [group.group_id for group in answer.groups] == ["modern"]
 
-    def test_transactional_id_named_many_times_is_described_once(self, crowd):
+    def test_duplicate_transactional_id_is_described_once(self, crowd):
         answer, _ = ask(crowd, DescribeTransactionsRequest(transactional_ids=["x"] * 5_000), 0)
 
         assert [found.error_code for found in answer.transaction_states] == [ErrorCode.TRANSACTIONAL_ID_NOT_FOUND]
 
-    def test_options_of_a_topic_named_many_times_are_described_once(self, crowd):
+    def test_options_of_a_duplicate_topic_are_described_once(self, crowd):
         crowd.connect().create("t")
         topic = DescribeConfigsResource(resource_type=2, resource_name="t")
         one_option = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=["retention.ms"])
@@ -147,7 +146,7 @@ class TestWorkInSteps:
             (classic_group("g", 50), DescribeGroupsRequest(groups=["g"]), 6),
         ],
     )
-    def test_others_are_served_between_the_members_of_a_described_group(self, records, message, version):
+    def test_small_requests_are_served_between_the_members_of_a_described_group(self, records, message, version):
         stage = BrokerStage()
         write_groups(stage, g=records)
         peer, other = stage.connect(), stage.connect()
@@ -162,7 +161,7 @@ class TestWorkInSteps:
 
         assert served >= 50
 
-    def test_member_that_leaves_between_steps_is_described_as_it_was(self):
+    def test_member_that_leaves_between_steps_is_still_described(self):
         stage = BrokerStage()
         write_groups(stage, g=classic_group("g", 20))
         peer, other = stage.connect(), stage.connect()
@@ -176,7 +175,7 @@ class TestWorkInSteps:
         (group,) = peer.take().groups
         assert (group.group_state, len(group.members)) == ("Stable", 20)
 
-    def test_others_are_served_between_listed_groups(self):
+    def test_small_requests_are_served_between_listed_groups(self):
         stage = BrokerStage()
         write_groups(stage, **{f"g{n}": classic_group(f"g{n}", 1) for n in range(50)})
 
@@ -186,7 +185,7 @@ class TestWorkInSteps:
         assert len(answer.groups) == 50
         assert ticks >= 50
 
-    def test_others_are_served_between_names_that_repeat(self, stage):
+    def test_small_requests_are_served_between_duplicate_names(self, stage):
         with shortest_steps():
             answer, ticks = ask(stage, DescribeGroupsRequest(groups=["x"] * 600), 6)
 
@@ -209,14 +208,14 @@ class TestWorkInSteps:
             ),
         ],
     )
-    def test_others_are_served_between_the_users_of_a_request(self, stage, message):
+    def test_small_requests_are_served_between_the_users_of_a_request(self, stage, message):
         with shortest_steps():
             answer, ticks = ask(stage, message, 0)
 
         assert [result.user for result in answer.results] == [f"u{n}" for n in range(100)]
         assert ticks >= 100
 
-    def test_others_are_served_between_the_offsets_of_a_group(self):
+    def test_small_requests_are_served_between_the_offsets_of_a_group(self):
         stage = BrokerStage()
         write_groups(stage, g=offsets("g", 50))
 
@@ -227,15 +226,15 @@ class TestWorkInSteps:
         assert ticks >= 50
 
 
-class TestLargestAnswer:
+class TestLargestResponse:
     @pytest.fixture
     def stage(self) -> BrokerStage:
-        """A broker that holds 64 KiB of unread answers, and groups of 40 KB each."""
+        """A broker with a limit of 64 KiB unread answers, and groups of 40 KB each."""
         stage = BrokerStage(queued_max_request_bytes=64 << 10)
         write_groups(stage, **{f"g{n}": classic_group(f"g{n}", 10, metadata_bytes=4_000) for n in range(60)})
         return stage
 
-    def test_groups_beyond_the_largest_answer_are_refused_each(self, stage):
+    def test_groups_beyond_the_response_limit_are_rejected(self, stage):
         answer, _ = ask(stage, DescribeGroupsRequest(groups=[f"g{n}" for n in range(60)] + ["x"] * 500), 6)
 
         codes = [group.error_code for group in answer.groups]
@@ -245,7 +244,7 @@ class TestLargestAnswer:
         assert "queued.max.request.bytes" in answer.groups[-1].error_message
         assert [group.group_id for group in answer.groups] == [*(f"g{n}" for n in range(60)), "x"]
 
-    def test_answer_that_grows_counts_as_unread_until_it_is_sent(self, stage):
+    def test_growing_response_counts_as_unread_until_it_is_sent(self, stage):
         peer = stage.connect()
         peer.send(DescribeGroupsRequest(groups=[f"g{n}" for n in range(60)] + [f"x{n}" for n in range(2_000)]), 6)
         unread = stage.broker.state.unread

@@ -1,4 +1,4 @@
-"""DescribeQuorum and ListConfigResources: who decides, and what has options."""
+"""DescribeQuorum, ListConfigResources and DescribeCluster."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def quorum_of(peer, topic: str = "__cluster_metadata", index: int = 0, version: 
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_controller_is_the_only_voter(peer, version):
+def test_controller_is_the_only_voter_of_the_quorum(peer, version):
     answer = quorum_of(peer, version=version)
 
     (topic,) = answer.topics
@@ -27,7 +27,7 @@ def test_the_controller_is_the_only_voter(peer, version):
     assert partition.observers == []
 
 
-def test_a_voter_is_told_with_its_address_and_as_caught_up_now(stage, peer):
+def test_voter_has_its_address_and_is_caught_up(stage, peer):
     stage.advance(5000)
 
     answer = quorum_of(peer)
@@ -39,7 +39,7 @@ def test_a_voter_is_told_with_its_address_and_as_caught_up_now(stage, peer):
 
 
 @pytest.mark.parametrize(("topic", "index"), [("a", 0), ("__cluster_metadata", 1)])
-def test_nothing_else_has_a_quorum(peer, topic, index):
+def test_other_topics_and_partitions_have_no_quorum(peer, topic, index):
     answer = quorum_of(peer, topic, index)
 
     (partition,) = answer.topics[0].partitions
@@ -54,7 +54,7 @@ def resources(peer, *types: int, version: int = 1):
     return answer.config_resources
 
 
-def test_no_type_means_every_type():
+def test_list_config_resources_without_types_lists_all_types():
     peer = BrokerStage().connect()
     peer.create("b")
     peer.create("a")
@@ -68,7 +68,7 @@ def test_no_type_means_every_type():
     ]
 
 
-def test_only_what_is_asked_for_is_listed(peer):
+def test_list_config_resources_lists_only_requested_types(peer):
     peer.create("a")
 
     assert [r.resource_name for r in resources(peer, TOPIC)] == ["a"]
@@ -76,13 +76,13 @@ def test_only_what_is_asked_for_is_listed(peer):
     assert resources(peer, GROUP, CLIENT_METRICS, BROKER_LOGGER) == []
 
 
-def test_the_first_version_knows_client_metrics_alone(peer):
+def test_list_config_resources_version_0_lists_only_client_metrics(peer):
     peer.create("a")
 
     assert resources(peer, version=0) == []
 
 
-def test_a_type_that_nobody_knows_refuses_the_whole_request(peer):
+def test_unknown_resource_type_rejects_the_whole_request(peer):
     answer = peer.ask(ListConfigResourcesRequest(resource_types=[TOPIC, 77]), 1)
 
     assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

@@ -48,7 +48,7 @@ KAFKA_4_4 = {
     "segment.ms": ("604800000", 5, None),
     "unclean.leader.election.enable": ("false", 1, "unclean.leader.election.enable"),
 }
-"""What Apache Kafka 4.4 says of a new topic: default, type, the broker's option behind it (if it has a default)."""
+"""Options of a new topic in Apache Kafka 4.4: default, type, inherited broker option."""
 
 
 def describe(peer, kind: int, name: str, keys=None, version: int = 4, **options):
@@ -56,7 +56,7 @@ def describe(peer, kind: int, name: str, keys=None, version: int = 4, **options)
     return peer.ask(DescribeConfigsRequest(resources=[resource], **options), version).results[0]
 
 
-def test_a_topics_own_value_comes_before_the_brokers_and_before_the_default():
+def test_topic_option_precedes_broker_option_and_default():
     peer = BrokerStage(**{"log.retention.ms": 5000}).connect()
     peer.create("a", retention_ms="1000")
 
@@ -69,7 +69,7 @@ def test_a_topics_own_value_comes_before_the_brokers_and_before_the_default():
     ]
 
 
-def test_a_topic_has_the_options_of_kafka_with_their_defaults_types_and_synonyms(peer):
+def test_topic_has_kafkas_options_defaults_types_and_synonyms(peer):
     peer.create("a")
 
     told = describe(peer, TOPIC, "a", include_synonyms=True, include_documentation=True).configs
@@ -79,7 +79,7 @@ def test_a_topic_has_the_options_of_kafka_with_their_defaults_types_and_synonyms
     assert all(c.documentation for c in told)
 
 
-def test_the_broker_says_in_how_many_bits_a_number_is_kept(peer):
+def test_integer_options_have_the_type_of_their_size(peer):
     told = {c.name: c.config_type for c in describe(peer, BROKER, "1").configs}
 
     short, of_32, of_64 = 4, 3, 5
@@ -88,7 +88,7 @@ def test_the_broker_says_in_how_many_bits_a_number_is_kept(peer):
     assert told["log.retention.bytes"] == told["log.retention.ms"] == told["log.cleaner.dedupe.buffer.size"] == of_64
 
 
-def test_documentation_is_given_when_asked_for(peer):
+def test_documentation_is_returned_on_request(peer):
     peer.create("a")
 
     (with_doc,) = describe(peer, TOPIC, "a", ["cleanup.policy"], include_documentation=True).configs
@@ -98,7 +98,7 @@ def test_documentation_is_given_when_asked_for(peer):
     assert (without.documentation, without.synonyms, without.config_type) == (None, [], 7)
 
 
-def test_the_broker_tells_every_option_of_its_table(peer):
+def test_broker_resource_has_each_broker_option(peer):
     told = {c.name: c for c in describe(peer, BROKER, "1").configs}
 
     assert told["group.initial.rebalance.delay.ms"].value == "0"
@@ -108,7 +108,7 @@ def test_the_broker_tells_every_option_of_its_table(peer):
     assert {name for name, c in told.items() if not c.read_only} == set(OF_BROKER)
 
 
-def test_what_a_node_knows_of_itself_is_told_to_who_asks_by_name_and_nobody_else(stage, peer):
+def test_node_measures_are_returned_only_if_requested_by_name(stage, peer):
     stage.broker.state.counters.loaded(30)
     stage.broker.state.counters.loaded(11)
     stage.broker.state.counters.late.add(40, 0)
@@ -124,7 +124,7 @@ def test_what_a_node_knows_of_itself_is_told_to_who_asks_by_name_and_nobody_else
     assert describe(peer, BROKER, "", keys=list(MEASURES)).configs == []
 
 
-def test_secrets_are_told_to_nobody():
+def test_secret_options_have_no_value():
     peer = BrokerStage(**{"ssl.key.password": "planted"}).connect()
     names = ["ssl.key.password", "ssl.keystore.password"]
 
@@ -136,19 +136,19 @@ def test_secrets_are_told_to_nobody():
     assert sorted(told.config_source for told in (given, absent)) == [4, 5]
 
 
-def test_every_version_is_answered(peer):
+def test_each_version_of_describe_configs_is_answered(peer):
     peer.create("a")
 
     assert {len(describe(peer, TOPIC, "a", version=v).configs) for v in range(1, 5)} == {len(KAFKA_4_4)}
 
 
-def test_to_ask_for_no_option_is_to_ask_for_all(peer):
+def test_empty_list_of_options_requests_all_options(peer):
     peer.create("a")
 
     assert describe(peer, TOPIC, "a", []) == describe(peer, TOPIC, "a")
 
 
-def test_what_does_not_exist_is_refused(peer):
+def test_unknown_resource_is_rejected(peer):
     assert describe(peer, TOPIC, "no/name").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert describe(peer, TOPIC, "zzz").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert describe(peer, BROKER, "9").error_code == ErrorCode.INVALID_REQUEST
@@ -156,7 +156,7 @@ def test_what_does_not_exist_is_refused(peer):
     assert describe(peer, BROKER, "").configs == []
 
 
-def test_what_has_no_options_here_has_an_empty_list_of_them(peer):
+def test_resource_type_without_options_has_an_empty_list(peer):
     told = describe(peer, LOGGER, "1")
     assert (told.error_code, told.configs) == (ErrorCode.NONE, [])
 
@@ -171,7 +171,7 @@ def test_what_has_no_options_here_has_an_empty_list_of_them(peer):
         (99, "a", "unknown resource type 99"),
     ],
 )
-def test_a_refusal_names_the_type_of_the_resource_in_words(peer, kind, name, words):
+def test_error_message_names_the_resource_type(peer, kind, name, words):
     told = describe(peer, kind, name)
 
     assert (told.error_code, told.error_message) == (ErrorCode.INVALID_REQUEST, words)

@@ -1,5 +1,4 @@
-"""What nobody allowed has no effect: every API that is served, at both ends of its versions, without a right and with
-each single one."""
+"""Each API in its lowest and highest version, without rights and with each single right."""
 
 import pytest
 
@@ -23,14 +22,14 @@ CALLS = list(NEEDS)
 
 
 class Walk:
-    """One call after the other, on a broker that is made anew once something has changed."""
+    """Calls of all APIs, with a new broker after each call with an effect."""
 
     def __init__(self) -> None:
         self.stage: GuardedStage | None = None
         self.effects: list[str] = []
 
     def asked(self, name: str, rights: list[Right]):
-        """The call, and its answer to who has these rights."""
+        """Call an API with these rights; return the call and its answer."""
         if self.stage is None:
             self.stage = GuardedStage()
             self.things = self.stage.fill()
@@ -47,18 +46,18 @@ class Walk:
         return call, answer
 
 
-def test_every_api_that_is_served_has_a_call_here():
+def test_each_served_api_has_a_call_in_this_file():
     without_call = {api.name for api in SERVED.values()} - {call.api for call in calls(ANYTHING)}
     assert without_call - {"SaslHandshake", "SaslAuthenticate"} == set(), "logins are anybody's"
 
 
-def test_the_lowest_and_the_highest_version_of_each_are_asked():
+def test_calls_have_the_lowest_and_highest_version_of_each_api():
     missing = {name for name, _ in ends_not_asked(at_both_ends(calls(ANYTHING)))}
     assert missing == {"SaslHandshake", "SaslAuthenticate"}
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_who_has_no_right_is_refused_and_nothing_happens(name):
+def test_request_without_rights_is_rejected_without_effect(name):
     walk = Walk()
 
     call, answer = walk.asked(name, [])
@@ -68,7 +67,7 @@ def test_who_has_no_right_is_refused_and_nothing_happens(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_one_right_does_what_it_is_for_and_no_more(name):
+def test_one_right_permits_only_its_operation(name):
     walk = Walk()
     wrong = []
     for right in SINGLE:
@@ -85,7 +84,7 @@ def test_one_right_does_what_it_is_for_and_no_more(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_who_has_what_it_takes_is_served(name):
+def test_request_with_the_required_rights_is_served(name):
     _, full = Walk().asked(name, [(Operation.ALL, kind) for kind in KINDS])
     assert denials_in(full) == ()
 

@@ -1,4 +1,4 @@
-"""Fetch: whole batches as stored; long polls, woken by bytes and by time."""
+"""Fetch: records, waiting, sizes, sessions."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def only(answer):
     return answer.responses[0].partitions[0]
 
 
-def test_what_was_produced_is_fetched(peer):
+def test_fetch_returns_produced_records(peer):
     peer.create("a")
     peer.produce("a", b"1", b"2")
     peer.produce("a", b"3")
@@ -26,14 +26,14 @@ def test_what_was_produced_is_fetched(peer):
     assert got.aborted_transactions is None
 
 
-def test_a_fetch_from_within_a_batch_gets_the_whole_batch(peer):
+def test_fetch_within_a_batch_returns_the_whole_batch(peer):
     peer.create("a")
     peer.produce("a", b"1", b"2")
 
     assert values_of(only(peer.fetch("a", 1)).records) == [b"1", b"2"]
 
 
-def test_every_version_is_answered(peer):
+def test_each_version_of_fetch_is_answered(peer):
     peer.create("a")
     peer.produce("a", b"1")
     topic_id = peer.topic_id("a")
@@ -42,7 +42,7 @@ def test_every_version_is_answered(peer):
         assert values_of(only(answer).records) == [b"1"]
 
 
-def test_a_reader_of_committed_records_is_told_of_no_aborted_ones(peer):
+def test_read_committed_fetch_has_an_empty_list_of_aborted_transactions(peer):
     peer.create("a")
     asked = fetch_request("a")
     asked.isolation_level = 1
@@ -50,7 +50,7 @@ def test_a_reader_of_committed_records_is_told_of_no_aborted_ones(peer):
     assert only(peer.ask(asked, 12)).aborted_transactions == []
 
 
-def test_an_offset_out_of_range_is_answered_at_once(peer):
+def test_offset_out_of_range_is_answered_at_once(peer):
     peer.create("a")
 
     got = only(peer.fetch("a", 5, max_wait_ms=1000))
@@ -58,7 +58,7 @@ def test_an_offset_out_of_range_is_answered_at_once(peer):
     assert (got.error_code, got.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
 
-def test_unknown_topics_partitions_and_ids_are_told_per_partition(peer):
+def test_unknown_topics_partitions_and_ids_are_errors_of_their_partition(peer):
     peer.create("a")
 
     codes = [
@@ -74,7 +74,7 @@ def test_unknown_topics_partitions_and_ids_are_told_per_partition(peer):
     ]
 
 
-def test_leader_epochs_are_compared(peer):
+def test_fetch_with_another_leader_epoch_is_rejected(peer):
     peer.create("a")
     asked = fetch_request("a")
     asked.topics[0].partitions[0].current_leader_epoch = 5
@@ -82,7 +82,7 @@ def test_leader_epochs_are_compared(peer):
     assert only(peer.ask(asked, 12)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_zstd_is_kept_from_readers_that_are_older(peer):
+def test_zstd_batch_is_rejected_for_versions_below_10(peer):
     peer.create("a")
     peer.produce("a", batch=build_batch([NewRecord(None, b"v")], codec=Codec.ZSTD))
 
@@ -93,7 +93,7 @@ def test_zstd_is_kept_from_readers_that_are_older(peer):
 # ---------------------------------------------------------------- waiting
 
 
-def test_a_fetch_waits_until_something_is_produced(peer, stage):
+def test_fetch_waits_for_a_produced_record(peer, stage):
     peer.create("a")
     assert peer.fetch("a", max_wait_ms=5000) is None
 
@@ -102,7 +102,7 @@ def test_a_fetch_waits_until_something_is_produced(peer, stage):
     assert values_of(only(peer.take()).records) == [b"1"]
 
 
-def test_a_fetch_waits_until_min_bytes_have_come(peer, stage):
+def test_fetch_waits_for_min_bytes(peer, stage):
     peer.create("a")
     writer = stage.connect()
     writer.produce("a", b"x" * 100)
@@ -115,7 +115,7 @@ def test_a_fetch_waits_until_min_bytes_have_come(peer, stage):
     assert len(values_of(only(peer.take()).records)) == 3
 
 
-def test_a_fetch_gives_what_there_is_when_its_time_is_up(peer, stage):
+def test_fetch_returns_available_records_after_max_wait(peer, stage):
     peer.create("a")
     stage.connect().produce("a", b"1")
     peer.fetch("a", max_wait_ms=500, min_bytes=10_000)
@@ -127,7 +127,7 @@ def test_a_fetch_gives_what_there_is_when_its_time_is_up(peer, stage):
     assert values_of(only(peer.take()).records) == [b"1"]
 
 
-def test_a_fetch_is_not_woken_by_other_partitions(peer, stage):
+def test_fetch_is_not_woken_by_appends_to_other_partitions(peer, stage):
     peer.create("a", 2)
     peer.fetch("a", max_wait_ms=500)
 
@@ -136,7 +136,7 @@ def test_a_fetch_is_not_woken_by_other_partitions(peer, stage):
     assert peer.take() is None
 
 
-def test_one_append_wakes_all_that_wait_for_it(stage):
+def test_append_wakes_all_fetches_of_its_partition(stage):
     peers = [stage.connect() for _ in range(5)]
     peers[0].create("a")
     for peer in peers:
@@ -148,7 +148,7 @@ def test_one_append_wakes_all_that_wait_for_it(stage):
     assert len(stage.broker.state.purgatory) == 0
 
 
-def test_the_deletion_of_its_topic_ends_the_wait(peer, stage):
+def test_deleted_topic_wakes_the_waiting_fetch(peer, stage):
     peer.create("a")
     peer.fetch("a", max_wait_ms=5000)
 
@@ -160,7 +160,7 @@ def test_the_deletion_of_its_topic_ends_the_wait(peer, stage):
 # ---------------------------------------------------------------- sizes
 
 
-def test_the_first_batch_is_given_whatever_its_size_and_later_partitions_what_room_is_left(peer):
+def test_first_batch_is_returned_above_the_limit_and_later_partitions_within_it(peer):
     peer.create("a", 3)
     for partition in range(3):
         peer.produce("a", b"x" * 1000, partition=partition)
@@ -173,21 +173,21 @@ def test_the_first_batch_is_given_whatever_its_size_and_later_partitions_what_ro
     assert all(p.error_code == 0 for p in got)
 
 
-def test_an_empty_request_is_answered_at_once(peer):
+def test_fetch_without_partitions_is_answered_at_once(peer):
     answer = peer.ask(FetchRequest(max_wait_ms=1000, topics=[]), 12)
 
     assert (answer.error_code, answer.responses) == (0, [])
 
 
 def session_of(peer, topic):
-    """Begin a fetch session that reads a topic by its id; the session id."""
+    """Open a fetch session for a topic id; return the session id."""
     answer = peer.fetch(topic, version=13, topic_id=peer.topic_id(topic), session_epoch=0)
     assert answer.error_code == 0
     return answer.session_id
 
 
 def resume(peer, session_id, epoch=1):
-    """The error codes of the partitions in the next answer of a session."""
+    """Return the error codes of the partitions in the next response of a session."""
     peer.send(FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=epoch), 13)
     return [p.error_code for topic in peer.take().responses for p in topic.partitions]
 
@@ -220,7 +220,7 @@ def test_session_reports_a_recreated_topic_by_its_partitions(peer, partitions, c
     assert resume(peer, session_id, epoch=2) == [code]
 
 
-def test_session_of_an_id_that_was_never_found_reports_unknown_topic_id(peer):
+def test_session_with_an_unresolved_id_reports_unknown_topic_id(peer):
     peer.create("a")
     answer = peer.fetch("a", version=13, topic_id=b"n" * 16, session_epoch=0)
 

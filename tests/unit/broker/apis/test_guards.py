@@ -1,4 +1,4 @@
-"""What a request is answered where some of it is allowed and some is not."""
+"""Responses to requests with allowed and denied items."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def on_cluster(*operations: Operation):
 
 @pytest.fixture
 def stage() -> GuardedStage:
-    """Two topics, ``open`` and ``shut``, with a record each; the peer may do nothing yet."""
+    """Topics ``open`` and ``shut`` with a record each, and a client without rights."""
     stage = GuardedStage()
     stage.let_everything()
     peer = stage.connect()
@@ -96,7 +96,7 @@ def metadata(*names: str, **more) -> MetadataRequest:
 
 
 @pytest.mark.parametrize("version", [0, 1, 9, 12, 13])
-def test_a_topic_that_may_not_be_described_is_refused_whether_it_is_there_or_not(stage, peer, version):
+def test_topic_without_describe_is_denied_whether_or_not_it_exists(stage, peer, version):
     stage.let(*on_topic(Operation.DESCRIBE))
 
     answer = peer.ask(metadata(OPEN, SHUT, "missing"), version)
@@ -110,13 +110,13 @@ def test_a_topic_that_may_not_be_described_is_refused_whether_it_is_there_or_not
     assert len(answer.brokers) == 1
 
 
-def test_version_0_that_may_see_none_of_what_it_names_is_not_told_of_all(stage, peer):
+def test_metadata_version_0_with_only_denied_topics_does_not_list_all_topics(stage, peer):
     answer = peer.ask(metadata(SHUT), 0)
 
     assert [(t.name, t.error_code) for t in answer.topics] == [(SHUT, DENIED)]
 
 
-def test_asked_by_id_a_topic_keeps_its_id_and_has_no_name(stage, peer):
+def test_denied_topic_id_is_returned_without_a_name(stage, peer):
     asked = [
         MetadataRequestTopic(topic_id=ids(stage)[SHUT], name=None),
         MetadataRequestTopic(topic_id=b"?" * 16, name=None),
@@ -129,7 +129,7 @@ def test_asked_by_id_a_topic_keeps_its_id_and_has_no_name(stage, peer):
 
 
 @pytest.mark.parametrize("version", [0, 9])
-def test_of_all_topics_only_those_are_told_that_may_be_described(stage, peer, version):
+def test_metadata_of_all_topics_hides_topics_without_describe(stage, peer, version):
     stage.let(*on_topic(Operation.READ))
 
     answer = peer.ask(MetadataRequest(topics=[] if version == 0 else None), version)
@@ -139,7 +139,7 @@ def test_of_all_topics_only_those_are_told_that_may_be_described(stage, peer, ve
 
 
 @pytest.mark.parametrize("right", [acl(Operation.CREATE, TOPICS, "new"), *on_cluster(Operation.CREATE)])
-def test_a_topic_is_made_on_demand_by_who_may_create_it(stage, peer, right):
+def test_auto_creation_needs_the_right_create(stage, peer, right):
     stage.let(acl(Operation.DESCRIBE, TOPICS, "new"))
     assert peer.ask(metadata("new"), 9).topics[0].error_code == DENIED
     assert "new" not in stage.broker.state.topics
@@ -148,7 +148,7 @@ def test_a_topic_is_made_on_demand_by_who_may_create_it(stage, peer, right):
     assert peer.ask(metadata("new"), 9).topics[0].error_code == 0
 
 
-def test_where_nothing_is_made_a_missing_topic_is_unknown(stage, peer):
+def test_missing_topic_without_auto_creation_is_unknown(stage, peer):
     stage.let(acl(Operation.DESCRIBE, TOPICS, "new"))
 
     answer = peer.ask(metadata("new", allow_auto_topic_creation=False), 9)
@@ -156,7 +156,7 @@ def test_where_nothing_is_made_a_missing_topic_is_unknown(stage, peer):
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_answers_tell_what_may_be_done(stage, peer):
+def test_metadata_has_the_authorized_operations(stage, peer):
     stage.let(*on_topic(Operation.READ, Operation.ALTER_CONFIGS), *on_cluster(Operation.DESCRIBE, Operation.ALTER))
     asked = metadata(OPEN, SHUT, include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
 
@@ -179,7 +179,7 @@ def test_answers_tell_what_may_be_done(stage, peer):
     assert peer.ask(asked, 9).topics[0].topic_authorized_operations == ALL_OPERATIONS[TOPICS] == 3576
 
 
-def test_pages_of_topics_skip_what_may_not_be_seen_and_never_name_it(stage, peer):
+def test_describe_topic_partitions_skips_denied_topics(stage, peer):
     stage.let_everything()
     for name in ("a", "z"):
         peer.create(name)
@@ -206,7 +206,7 @@ def creations(*names: str, **more) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=topics, **more)
 
 
-def test_topics_are_made_by_who_may_and_told_to_who_may_see_their_options(stage, peer):
+def test_create_topics_needs_create_and_hides_options_without_describe_configs(stage, peer):
     stage.let(
         acl(Operation.CREATE, TOPICS, "my-", pattern=PatternType.PREFIXED),
         acl(Operation.DESCRIBE_CONFIGS, TOPICS, "my-b"),
@@ -230,7 +230,7 @@ def test_topics_are_made_by_who_may_and_told_to_who_may_see_their_options(stage,
     assert shown.configs
 
 
-def test_a_topic_goes_only_for_who_may_delete_it_and_is_named_to_who_may_describe_it(stage, peer):
+def test_delete_topics_needs_delete_and_hides_names_without_describe(stage, peer):
     stage.let(*on_topic(Operation.DESCRIBE))
     known = ids(stage)
 
@@ -253,7 +253,7 @@ def test_a_topic_goes_only_for_who_may_delete_it_and_is_named_to_who_may_describ
     assert set(ids(stage)) == {SHUT}
 
 
-def test_partitions_are_added_by_who_may_alter(stage, peer):
+def test_create_partitions_needs_alter(stage, peer):
     stage.let(*on_topic(Operation.ALTER))
     topics = [CreatePartitionsTopic(name=name, count=3, assignments=None) for name in (OPEN, SHUT, "twice", "twice")]
 
@@ -277,7 +277,7 @@ def end_of(stage: GuardedStage, name: str) -> int:
     return stage.broker.state.topics.get(name).partitions[0].log_end_offset
 
 
-def test_what_may_be_written_is_written_and_the_rest_is_refused(stage, peer):
+def test_produce_appends_to_allowed_topics_and_rejects_denied_ones(stage, peer):
     stage.let(*on_topic(Operation.WRITE))
 
     answer = peer.ask(producing(SHUT, OPEN, "missing"), 9)
@@ -287,7 +287,7 @@ def test_what_may_be_written_is_written_and_the_rest_is_refused(stage, peer):
     assert (end_of(stage, OPEN), end_of(stage, SHUT)) == (2, 1)
 
 
-def test_by_an_unknown_id_nothing_is_denied(stage, peer):
+def test_produce_to_an_unknown_topic_id_is_not_denied(stage, peer):
     data = [PartitionProduceData(index=0, records=BATCH)]
     topics = [TopicProduceData(topic_id=one, partition_data=data) for one in (ids(stage)[SHUT], b"?" * 16)]
 
@@ -298,7 +298,7 @@ def test_by_an_unknown_id_nothing_is_denied(stage, peer):
 
 
 @pytest.mark.parametrize("names", [(SHUT,), (OPEN, SHUT)])
-def test_without_an_answer_a_denial_ends_the_connection(stage, peer, names):
+def test_denied_produce_with_acks_0_closes_the_connection(stage, peer, names):
     stage.let(*on_topic(Operation.WRITE))
 
     peer.send(producing(*names, acks=0), 9, answered=False)
@@ -307,7 +307,7 @@ def test_without_an_answer_a_denial_ends_the_connection(stage, peer, names):
     assert (end_of(stage, OPEN), end_of(stage, SHUT)) == (len(names), 1)
 
 
-def test_an_answer_that_waits_for_the_disk_tells_what_was_refused_too():
+def test_produce_answer_after_a_flush_has_the_denied_topics():
     stage = GuardedStage()
     stage.let_everything()
     peer = stage.connect()
@@ -336,7 +336,7 @@ def told_of(answer) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("rights", "told"), [((Operation.READ, Operation.WRITE), 0), ((Operation.WRITE,), DENIED)])
-def test_waiting_fetch_is_answered_by_the_rights_of_the_end_of_its_wait(stage, peer, rights, told):
+def test_waiting_fetch_is_checked_again_at_the_end_of_its_wait(stage, peer, rights, told):
     stage.let(*on_topic(Operation.READ))
     peer.send(fetching(OPEN, SHUT, wait_ms=500), 12)
     assert peer.take() is None
@@ -349,11 +349,11 @@ def test_waiting_fetch_is_answered_by_the_rights_of_the_end_of_its_wait(stage, p
     assert [bool(p.records) for t in answer.responses for p in t.partitions if t.topic == OPEN] == [told == 0]
 
 
-def test_a_fetch_of_nothing_that_may_be_read_is_answered_at_once(stage, peer):
+def test_fetch_of_only_denied_topics_is_answered_at_once(stage, peer):
     assert told_of(peer.ask(fetching(SHUT, "missing", wait_ms=500), 12)) == {SHUT: DENIED, "missing": DENIED}
 
 
-def test_in_a_session_a_denied_partition_is_told_each_time_until_it_is_allowed(stage, peer):
+def test_fetch_session_reports_a_denied_partition_until_it_is_allowed(stage, peer):
     stage.let(*on_topic(Operation.READ))
     first = peer.ask(fetching(OPEN, SHUT, epoch=0), 12)
     assert told_of(first) == {OPEN: 0, SHUT: DENIED}
@@ -366,7 +366,7 @@ def test_in_a_session_a_denied_partition_is_told_each_time_until_it_is_allowed(s
     assert told_of(peer.ask(fetching(session_id=first.session_id, epoch=2), 12)) == {SHUT: 0}
 
 
-def test_replicas_need_cluster_action_instead(stage, peer):
+def test_replica_fetch_needs_cluster_action(stage, peer):
     asked = fetching(OPEN)
     asked.replica_id = 1
     stage.let(*on_topic(Operation.READ))
@@ -390,7 +390,7 @@ def codes_of(answer) -> dict[str, int]:
     return {topic.name: topic.partitions[0].error_code for topic in answer.topics}
 
 
-def test_offsets_are_committed_for_topics_that_may_be_read(stage, peer):
+def test_offset_commit_needs_read_on_the_topic(stage, peer):
     stage.let(*on_group(Operation.READ), *on_topic(Operation.READ))
 
     assert codes_of(peer.ask(committing(OPEN, SHUT, "missing"), 8)) == {OPEN: 0, SHUT: DENIED, "missing": DENIED}
@@ -398,7 +398,7 @@ def test_offsets_are_committed_for_topics_that_may_be_read(stage, peer):
     assert stage.broker.state.amendments == {}
 
 
-def test_very_many_are_split_and_refused_all_the_same(stage, peer):
+def test_large_offset_commit_with_denied_topics_is_split(stage, peer):
     stage.let(*on_group(Operation.READ), *on_topic(Operation.READ))
     part = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
     more = [
@@ -418,7 +418,7 @@ def test_very_many_are_split_and_refused_all_the_same(stage, peer):
 
 
 @pytest.mark.parametrize("version", [1, 5, 7])
-def test_offsets_of_one_group_are_told_for_topics_that_may_be_described(stage, peer, version):
+def test_offset_fetch_of_one_group_needs_describe_on_the_topic(stage, peer, version):
     stage.let_everything()
     peer.ask(committing(OPEN, SHUT), 8)
     stage.let(*on_group(Operation.DESCRIBE), *on_topic(Operation.DESCRIBE))
@@ -433,7 +433,7 @@ def test_offsets_of_one_group_are_told_for_topics_that_may_be_described(stage, p
         assert codes_of(every) == {OPEN: 0}
 
 
-def test_offsets_of_several_groups_are_told_each_by_its_rights(stage, peer):
+def test_offset_fetch_of_several_groups_checks_each_group_and_topic(stage, peer):
     stage.let_everything()
     for group in (GROUP, "other"):
         peer.ask(committing(OPEN, SHUT, group=group), 8)
@@ -454,7 +454,7 @@ def test_offsets_of_several_groups_are_told_each_by_its_rights(stage, peer):
     ]
 
 
-def test_groups_are_listed_described_and_deleted_by_who_may(stage, peer):
+def test_list_describe_and_delete_groups_need_rights_on_the_group(stage, peer):
     stage.let_everything()
     for group in (GROUP, "other"):
         peer.ask(committing(OPEN, group=group), 8)
@@ -480,7 +480,7 @@ def test_groups_are_listed_described_and_deleted_by_who_may(stage, peer):
     assert everything.groups[0].authorized_operations == ALL_OPERATIONS[GROUPS] == 3400
 
 
-def test_coordinators_are_found_key_by_key(stage, peer):
+def test_find_coordinator_checks_each_key(stage, peer):
     stage.let(*on_group(Operation.DESCRIBE))
 
     answer = peer.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["other", GROUP]), 4)
@@ -493,7 +493,7 @@ def test_coordinators_are_found_key_by_key(stage, peer):
     assert (old.error_code, old.node_id) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, -1)
 
 
-def test_what_was_refused_of_a_request_goes_with_its_connection(stage):
+def test_denied_part_of_a_request_is_dropped_with_its_connection(stage):
     stage.let(*on_topic(Operation.WRITE))
     stage.broker.state.amendments[99] = lambda answer: answer
     peer = stage.connect()
@@ -507,7 +507,7 @@ def test_what_was_refused_of_a_request_goes_with_its_connection(stage):
 # ---------------------------------------------------------------- transactions, options, the cluster
 
 
-def test_partitions_join_a_transaction_all_or_none():
+def test_denied_topic_keeps_all_partitions_out_of_the_transaction():
     stage = GuardedStage()
     things = stage.fill()
     stage.let_everything()
@@ -532,7 +532,7 @@ def test_partitions_join_a_transaction_all_or_none():
     assert state_of(stage) == before
 
 
-def test_a_transaction_is_described_without_topics_that_may_not_be():
+def test_described_transaction_hides_topics_without_describe():
     stage = GuardedStage()
     stage.fill()
     peer = stage.connect()
@@ -555,7 +555,7 @@ def test_a_transaction_is_described_without_topics_that_may_not_be():
         (on_cluster(Operation.IDEMPOTENT_WRITE), True),
     ],
 )
-def test_an_idempotent_producer_needs_a_right_to_write_something(stage, peer, acls, is_allowed):
+def test_idempotent_producer_needs_write_on_any_topic(stage, peer, acls, is_allowed):
     stage.let(*acls)
 
     answer = peer.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1), 4)
@@ -565,7 +565,7 @@ def test_an_idempotent_producer_needs_a_right_to_write_something(stage, peer, ac
     assert (answer.producer_id >= 0) == is_allowed
 
 
-def test_options_are_told_resource_by_resource(stage, peer):
+def test_config_requests_check_each_resource(stage, peer):
     stage.let(*on_topic(Operation.DESCRIBE_CONFIGS), *on_group(Operation.DESCRIBE_CONFIGS))
     asked = [
         DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
@@ -586,7 +586,7 @@ def test_options_are_told_resource_by_resource(stage, peer):
     }
 
 
-def test_before_version_3_folders_are_not_told_without_an_error(stage, peer):
+def test_denied_describe_log_dirs_before_version_3_is_empty(stage, peer):
     answer = peer.ask(DescribeLogDirsRequest(topics=None), 2)
 
     assert (answer.error_code, answer.results) == (0, [])
@@ -595,7 +595,7 @@ def test_before_version_3_folders_are_not_told_without_an_error(stage, peer):
 # ---------------------------------------------------------------- the audit
 
 
-def test_a_denial_is_one_line_with_kafkas_words(stage, peer):
+def test_denial_is_logged_in_kafkas_format(stage, peer):
     peer.ask(metadata(SHUT, OPEN, SHUT), 9)
 
     assert stage.said() == [
@@ -605,7 +605,7 @@ def test_a_denial_is_one_line_with_kafkas_words(stage, peer):
     ]
 
 
-def test_an_acl_that_denies_is_named(stage, peer):
+def test_denial_log_names_the_denying_acl(stage, peer):
     stage.let(acl(Operation.ALL, TOPICS, "*"), acl(Operation.READ, TOPICS, SHUT, permission=Permission.DENY))
 
     peer.ask(fetching(SHUT), 12)
@@ -617,7 +617,7 @@ def test_an_acl_that_denies_is_named(stage, peer):
     )
 
 
-def test_a_request_about_very_much_has_few_lines(stage, peer):
+def test_request_with_many_denials_is_logged_in_few_lines(stage, peer):
     peer.ask(metadata(*(f"t{i}" for i in range(1_000))), 9)
 
     lines = stage.said()

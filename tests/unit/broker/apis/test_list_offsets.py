@@ -28,14 +28,14 @@ def produced(peer) -> None:
         assert peer.produce("a", batch=batch).error_code == 0
 
 
-def test_the_ends_of_a_log(peer):
+def test_earliest_and_latest_offset(peer):
     produced(peer)
 
     assert find(peer, EARLIEST) == (0, 0, -1)
     assert find(peer, LATEST) == (0, 6, -1)
 
 
-def test_by_time_the_first_record_that_is_not_earlier(peer):
+def test_offset_by_time_is_the_first_record_at_or_after_it(peer):
     produced(peer)
 
     assert find(peer, 0) == (0, 0, 1000)
@@ -44,19 +44,19 @@ def test_by_time_the_first_record_that_is_not_earlier(peer):
     assert find(peer, 9999) == (0, -1, -1)
 
 
-def test_the_record_with_the_latest_time(peer):
+def test_max_timestamp_returns_the_latest_record(peer):
     produced(peer)
 
     assert find(peer, MAX_TIMESTAMP) == (0, 3, 3001)
 
 
-def test_nothing_is_tiered(peer):
+def test_tiered_offsets_are_unknown(peer):
     produced(peer)
 
     assert [find(peer, -4), find(peer, -5), find(peer, -6)] == [(0, 0, -1), (0, -1, -1), (0, -1, -1)]
 
 
-def test_a_name_is_refused_in_versions_that_do_not_have_it(peer):
+def test_special_timestamp_is_rejected_in_older_versions(peer):
     produced(peer)
 
     codes = [find(peer, MAX_TIMESTAMP, 6)[0], find(peer, -4, 7)[0], find(peer, -5, 8)[0], find(peer, -6, 10)[0]]
@@ -64,13 +64,13 @@ def test_a_name_is_refused_in_versions_that_do_not_have_it(peer):
     assert codes == [ErrorCode.UNSUPPORTED_VERSION] * 4
 
 
-def test_every_version_is_answered(peer):
+def test_each_version_of_list_offsets_is_answered(peer):
     produced(peer)
 
     assert [find(peer, LATEST, version) for version in range(1, 12)] == [(0, 6, -1)] * 11
 
 
-def test_unknown_partitions_and_those_asked_twice_are_refused(peer):
+def test_unknown_and_duplicate_partitions_are_rejected(peer):
     produced(peer)
 
     assert find(peer, LATEST, partition=9)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -78,7 +78,7 @@ def test_unknown_partitions_and_those_asked_twice_are_refused(peer):
     assert find(peer, LATEST, times=2)[0] == ErrorCode.INVALID_REQUEST
 
 
-def test_the_end_of_the_current_epoch_is_the_end_of_the_log(peer):
+def test_end_of_the_current_leader_epoch_is_the_log_end(peer):
     produced(peer)
 
     def end(partition: int, epoch: int, version: int, current: int = -1):

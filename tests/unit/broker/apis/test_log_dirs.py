@@ -1,4 +1,4 @@
-"""DescribeLogDirs and its neighbours: what admin tools ask about logs, their producers and their topics."""
+"""DescribeLogDirs, AlterReplicaLogDirs, DescribeProducers and DescribeTopicPartitions."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def sizes(result) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
-def test_the_one_folder_tells_the_size_of_every_log(peer, version):
+def test_data_folder_has_the_size_of_each_log(peer, version):
     peer.create("a", partitions=2)
     peer.create("b")
     batch = build_batch([NewRecord(None, b"x" * 100, (), 0)])
@@ -47,20 +47,20 @@ def test_the_one_folder_tells_the_size_of_every_log(peer, version):
     assert {(p.offset_lag, p.is_future_key) for t in found.topics for p in t.partitions} == {(0, False)}
 
 
-def test_what_was_not_asked_for_or_is_not_there_is_left_out(peer):
+def test_describe_log_dirs_omits_unrequested_and_unknown_partitions(peer):
     peer.create("a", partitions=3)
     peer.create("b")
 
     assert set(sizes(log_dir(peer, {"a": [2, 0, 9], "gone": [0]}))) == {("a", 0), ("a", 2)}
 
 
-def test_memory_has_no_disk_whose_room_could_be_told(peer):
+def test_in_memory_broker_has_no_disk_space(peer):
     found = log_dir(peer)
 
     assert (found.total_bytes, found.usable_bytes, found.is_cordoned) == (-1, -1, False)
 
 
-def test_a_disk_that_says_nothing_is_an_error_of_the_folder():
+def test_disk_error_is_an_error_of_the_folder():
     class LostDisk(MemoryStorage):
         def disk_space(self):
             raise StorageError("cannot ask for the room on the disk of /data: Input/output error")
@@ -71,7 +71,7 @@ def test_a_disk_that_says_nothing_is_an_error_of_the_folder():
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_log_can_go_nowhere_but_where_it_is(peer, version):
+def test_log_moves_only_to_its_own_folder(peer, version):
     peer.create("a")
     here, elsewhere = (
         AlterLogDir(path=path, topics=[AlterLogDirTopic(name=name, partitions=at) for name, at in wanted.items()])
@@ -97,7 +97,7 @@ def producers_of(peer, topic: str, *partitions: int):
     return answered.partitions
 
 
-def test_each_partition_names_its_idempotent_producers_and_how_far_they_came(peer):
+def test_describe_producers_lists_idempotent_producers_and_their_sequences(peer):
     peer.create("a", partitions=2)
     for sequence, time_ms in ((0, 1000), (1, 2000)):
         record = NewRecord(None, b"v", (), time_ms)
@@ -112,7 +112,7 @@ def test_each_partition_names_its_idempotent_producers_and_how_far_they_came(pee
     assert (second.partition_index, second.error_code, second.active_producers) == (1, 0, [])
 
 
-def test_after_a_marker_the_last_time_of_a_producer_is_the_markers(stage, peer):
+def test_timestamp_of_a_producer_is_that_of_its_last_marker(stage, peer):
     peer.create("a")
     producer = Transactional(peer)
     producer.init()
@@ -139,7 +139,7 @@ def test_after_a_marker_the_last_time_of_a_producer_is_the_markers(stage, peer):
         ("no/name", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_producers_of_what_does_not_exist_are_an_error_of_the_partition(peer, topic, index, code):
+def test_describe_producers_of_an_unknown_partition_is_its_error(peer, topic, index, code):
     peer.create("a")
 
     assert [p.error_code for p in producers_of(peer, topic, index)] == [code]
@@ -167,7 +167,7 @@ def following(answer) -> tuple[str, int] | None:
     return answer.next_cursor and (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
 
 
-def test_all_topics_come_by_name_with_who_leads_them(peer):
+def test_describe_topic_partitions_lists_all_topics_by_name_with_leaders(peer):
     peer.create("b")
     peer.create("a", partitions=2)
 
@@ -181,7 +181,7 @@ def test_all_topics_come_by_name_with_who_leads_them(peer):
     assert {tuple(p.eligible_leader_replicas + p.last_known_elr + p.offline_replicas) for p in first.partitions} == {()}
 
 
-def test_pages_of_every_size_show_each_partition_once(peer):
+def test_pages_of_any_size_have_each_partition_once(peer):
     peer.create("a", partitions=3)
     peer.create("b", partitions=1)
     peer.create("c", partitions=4)
@@ -200,7 +200,7 @@ def test_pages_of_every_size_show_each_partition_once(peer):
         assert found == whole
 
 
-def test_the_broker_has_a_limit_of_its_own():
+def test_page_is_limited_by_the_broker():
     peer = BrokerStage(max_request_partition_size_limit=2).connect()
     peer.create("a", partitions=3)
 
@@ -210,7 +210,7 @@ def test_the_broker_has_a_limit_of_its_own():
     assert shown(page(peer, limit=0)) == {"a": [0]}
 
 
-def test_a_topic_that_is_not_there_is_told_and_costs_nothing(peer):
+def test_unknown_topic_does_not_count_against_the_page(peer):
     peer.create("b")
 
     answer = page(peer, "b", "a", "no/name", limit=1)
@@ -221,7 +221,7 @@ def test_a_topic_that_is_not_there_is_told_and_costs_nothing(peer):
 
 
 @pytest.mark.parametrize("cursor", [("b", 0), ("a", -1)])
-def test_a_cursor_that_points_nowhere_is_refused_for_each_topic(peer, cursor):
+def test_invalid_cursor_is_an_error_of_each_topic(peer, cursor):
     peer.create("a")
 
     assert [(t.name, t.error_code) for t in page(peer, "a", cursor=cursor).topics] == [("a", ErrorCode.INVALID_REQUEST)]

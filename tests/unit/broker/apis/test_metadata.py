@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics, topics made by asking for them."""
+"""Metadata: brokers, topics, auto-created topics."""
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.cluster import DescribeClusterRequest
@@ -10,7 +10,7 @@ def named(*names: str, **options) -> MetadataRequest:
     return MetadataRequest(topics=[MetadataRequestTopic(name=n) for n in names], **options)
 
 
-def test_a_topic_is_described_with_its_id_and_partitions(peer):
+def test_topic_is_described_with_id_and_partitions(peer):
     peer.create("flights", 3)
 
     answer = peer.ask(named("flights"), 12)
@@ -26,7 +26,7 @@ def test_a_topic_is_described_with_its_id_and_partitions(peer):
     assert len(answer.cluster_id) == 22
 
 
-def test_asking_for_an_unknown_topic_makes_it_with_the_default_number_of_partitions():
+def test_unknown_topic_is_created_with_the_default_number_of_partitions():
     peer = BrokerStage(num_partitions=4).connect()
 
     topic = peer.ask(named("new"), 12).topics[0]
@@ -34,7 +34,7 @@ def test_asking_for_an_unknown_topic_makes_it_with_the_default_number_of_partiti
     assert (topic.error_code, len(topic.partitions)) == (0, 4)
 
 
-def test_what_can_be_no_name_is_told_as_that_whether_or_not_topics_are_made(peer):
+def test_invalid_topic_name_has_its_own_error_without_auto_creation(peer):
     quiet = BrokerStage(auto_create_topics_enable=False).connect()
 
     assert [
@@ -44,7 +44,7 @@ def test_what_can_be_no_name_is_told_as_that_whether_or_not_topics_are_made(peer
     ] == [ErrorCode.INVALID_TOPIC_EXCEPTION] * 4
 
 
-def test_a_client_or_a_broker_may_forbid_that(peer):
+def test_client_and_broker_can_disable_auto_creation(peer):
     quiet = BrokerStage(auto_create_topics_enable=False).connect()
 
     refused = [
@@ -56,11 +56,11 @@ def test_a_client_or_a_broker_may_forbid_that(peer):
     assert peer.ask(MetadataRequest(topics=None), 12).topics == []
 
 
-def test_a_name_that_cannot_be_one_is_refused(peer):
+def test_invalid_topic_name_is_rejected(peer):
     assert peer.ask(named("no spaces"), 12).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_null_means_every_topic_and_in_version_0_so_does_nothing(peer):
+def test_null_and_in_version_0_an_empty_list_means_all_topics(peer):
     peer.create("a")
     peer.create("b")
 
@@ -69,7 +69,7 @@ def test_null_means_every_topic_and_in_version_0_so_does_nothing(peer):
     assert peer.ask(MetadataRequest(topics=[]), 1).topics == []
 
 
-def test_a_topic_is_found_by_its_id(peer):
+def test_topic_is_found_by_id(peer):
     peer.create("a")
     topic_id = peer.topic_id("a")
 
@@ -80,13 +80,13 @@ def test_a_topic_is_found_by_its_id(peer):
     assert (unknown.name, unknown.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def test_every_version_answers(peer):
+def test_each_version_of_metadata_is_answered(peer):
     peer.create("a")
     for version in range(14):
         assert peer.ask(named("a"), version).topics[0].name == "a"
 
 
-def test_an_advertised_listener_is_what_clients_are_told():
+def test_metadata_has_the_advertised_listener():
     peer = BrokerStage(**{"advertised.listeners": "PLAINTEXT://kohort.example:19092"}).connect()
 
     broker = peer.ask(named(), 12).brokers[0]
@@ -94,7 +94,7 @@ def test_an_advertised_listener_is_what_clients_are_told():
     assert (broker.host, broker.port) == ("kohort.example", 19092)
 
 
-def test_the_cluster_is_described_and_has_no_controllers(peer):
+def test_describe_cluster_has_no_controller_endpoints(peer):
     told = peer.ask(DescribeClusterRequest(), 2)
     refused = peer.ask(DescribeClusterRequest(endpoint_type=2), 2)
 

@@ -1,4 +1,4 @@
-"""Options of brokers that change at run time (KIP-226): effect, levels, sources, restart."""
+"""Dynamic options of brokers (KIP-226): effect, levels, sources, restart."""
 
 import pytest
 
@@ -24,7 +24,7 @@ ALL, ONE = "", "1"
 
 
 def change(peer, name, *changes, validate_only=False):
-    """Change options of a broker; the error code and its message."""
+    """Change options of a broker; return error code and message."""
     configs = [AlterableConfig(name=n, config_operation=op, value=v) for n, op, v in changes]
     resource = AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=configs)
     answer = peer.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only), 1)
@@ -42,7 +42,7 @@ def replace_all(peer, name, **options):
 
 
 def described(peer, option, name=ONE, kind=BROKER):
-    """Value, source, whether it is read-only, and every synonym."""
+    """Return value, source, read-only flag and synonyms of an option."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=[option])
     (result,) = peer.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4).results
     assert result.error_code == 0, result.error_message
@@ -63,7 +63,7 @@ def test_largest_batch_changes_at_run_time_and_back(stage, peer):
     assert peer.produce("a", b"v" * 200).error_code == 0
 
 
-def test_override_of_a_topic_stays_in_force(peer):
+def test_topic_override_precedes_a_changed_default(peer):
     peer.create("a", max_message_bytes="1000")
     put(peer, "message.max.bytes", 100)
 
@@ -90,7 +90,7 @@ def test_retention_changes_at_run_time(stage, peer):
     assert log.log_start_offset == 1
 
 
-def test_cleaner_takes_changed_options(stage, peer):
+def test_cleaner_uses_changed_options(stage, peer):
     put(peer, "log.cleaner.backoff.ms", 77)
     put(peer, "log.cleaner.dedupe.buffer.size", 1 << 21)
 
@@ -115,7 +115,7 @@ def test_connection_limits_change_at_run_time(stage, peer):
     assert "max.connections" in stage.connect("10.0.0.9").closed
 
 
-def test_interval_of_assignments_changes_for_groups(stage, peer):
+def test_assignment_interval_changes_for_consumer_groups(stage, peer):
     put(peer, "group.consumer.assignment.interval.ms", 2_000)
 
     assert described(peer, "consumer.assignment.interval.ms", "g", GROUP)[0][:2] == ("2000", DYNAMIC_DEFAULT)
@@ -151,7 +151,7 @@ def peer_of_a_set_broker():
     return stage.connect()
 
 
-def test_default_of_a_group_option_names_the_option_of_the_broker(peer):
+def test_synonym_of_a_group_default_has_the_name_of_the_broker_option(peer):
     name = "group.consumer.session.timeout.ms"
 
     assert described(peer, "consumer.session.timeout.ms", "g", GROUP) == [
@@ -188,7 +188,7 @@ def test_alter_configs_replaces_every_option_of_the_level(peer):
     assert described(peer, "message.max.bytes")[0][:2] == ("200", DYNAMIC_BROKER)
 
 
-def test_list_option_is_appended_to_the_value_of_the_start(peer):
+def test_append_extends_the_list_option_of_the_start(peer):
     assert change(peer, ALL, ("log.cleanup.policy", APPEND, "compact"))[0] == 0
     assert described(peer, "log.cleanup.policy")[0][0] == "delete,compact"
 
@@ -198,7 +198,7 @@ def test_list_option_is_appended_to_the_value_of_the_start(peer):
 
 @pytest.mark.parametrize("option", ["num.partitions", "log.retention.hours", "listeners", "auto.create.topics.enable"])
 @pytest.mark.parametrize("name", [ALL, ONE])
-def test_option_of_the_start_alone_is_refused(peer, option, name):
+def test_static_option_is_rejected(peer, option, name):
     code, message = change(peer, name, (option, SET, "1"))
 
     assert (code, message) == (ErrorCode.INVALID_REQUEST, f"{option} can only be set when a broker starts")
@@ -213,7 +213,7 @@ def test_option_of_the_start_alone_is_refused(peer, option, name):
         ("max.connections.per.ip.overrides", "here:7", "expected ADDRESS:COUNT"),
     ],
 )
-def test_wrong_value_is_refused_and_changes_nothing(stage, peer, option, value, told):
+def test_invalid_value_is_rejected_without_effect(stage, peer, option, value, told):
     before = stage.broker.state.config
 
     code, message = change(peer, ALL, ("log.retention.ms", SET, "5"), (option, SET, value))
@@ -223,14 +223,14 @@ def test_wrong_value_is_refused_and_changes_nothing(stage, peer, option, value, 
     assert stage.broker.state.config is before
 
 
-def test_validation_alone_puts_nothing_in_force(stage, peer):
+def test_validate_only_changes_no_option(stage, peer):
     assert change(peer, ALL, ("message.max.bytes", SET, "100"), validate_only=True)[0] == 0
 
     assert described(peer, "message.max.bytes", ALL) == []
     assert stage.broker.state.config.message_max_bytes == 1048588
 
 
-def test_options_that_cannot_be_written_are_not_in_force(stage, peer, monkeypatch):
+def test_failed_write_changes_no_broker_option(stage, peer, monkeypatch):
     def refuse(name, data, *, private=False):
         raise StorageError("the disk is full")
 
@@ -246,7 +246,7 @@ def test_options_that_cannot_be_written_are_not_in_force(stage, peer, monkeypatc
 @pytest.mark.parametrize(
     "content", [b"{", b'{"version": 2}', b'{"version": 1, "options": {"": {"no.such": "1"}}}', b'{"version": 1}']
 )
-def test_file_that_cannot_be_read_is_named_with_advice(stage, content):
+def test_invalid_options_file_stops_the_start_with_advice(stage, content):
     stage.broker.close(stage.now_ms)
     stage.storage.replace("kohort-broker-options.json", content)
 
@@ -256,7 +256,7 @@ def test_file_that_cannot_be_read_is_named_with_advice(stage, content):
         stage.start()
 
 
-def test_every_option_that_changes_at_run_time_takes_its_default(peer):
+def test_each_dynamic_option_accepts_its_default(peer):
     for option in DYNAMIC.values():
         value = ",".join(option.default) if isinstance(option.default, list) else option.default
         if value is not None and not option.name.startswith("sasl."):
@@ -274,7 +274,7 @@ def test_default_of_all_brokers_is_in_force_on_every_node():
     assert [described(peers[n], "message.max.bytes", str(n))[0][:2] for n in peers] == [("100", DYNAMIC_DEFAULT)] * 3
 
 
-def test_option_of_one_node_leaves_other_nodes_and_shared_logs_alone():
+def test_option_of_one_node_does_not_affect_other_nodes_and_shared_logs():
     stage = ClusterStage(3)
     peers = {node_id: node.connect() for node_id, node in stage.nodes.items()}
     peers[1].create("a")

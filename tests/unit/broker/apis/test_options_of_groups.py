@@ -1,4 +1,4 @@
-"""Options of one group: set while the broker runs, with the words of Apache Kafka, and in force at once (KIP-848)."""
+"""Dynamic options of groups (KIP-848), with the messages of Apache Kafka."""
 
 import pytest
 
@@ -31,7 +31,7 @@ OF_GROUP, DEFAULT = 8, 5
 
 
 def change(peer, options, name="g", validate_only=False):
-    """Set what has a value, delete what has None."""
+    """Set options with a value, delete those with None."""
     configs = [
         AlterableConfig(name=n, config_operation=DELETE if v is None else SET, value=v) for n, v in options.items()
     ]
@@ -53,7 +53,7 @@ def listed(peer):
 
 
 def interval_of(peer, group="g"):
-    """Join a group and return the heartbeat interval that a new member is told."""
+    """Join a group; return the heartbeat interval of the new member."""
     message = ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id="ann",
@@ -65,12 +65,12 @@ def interval_of(peer, group="g"):
     return peer.ask(message, 1).heartbeat_interval_ms
 
 
-def test_a_group_without_options_has_those_of_the_broker(peer):
+def test_group_without_options_has_the_options_of_the_broker(peer):
     assert described(peer) == {SESSION: ("45000", DEFAULT), HEARTBEAT: ("5000", DEFAULT), ASSIGNMENT: ("1000", DEFAULT)}
     assert listed(peer) == []
 
 
-def test_what_is_set_is_described_listed_and_in_force_for_that_group_alone(peer):
+def test_group_option_is_described_listed_and_applies_only_to_its_group(peer):
     assert change(peer, {HEARTBEAT: " 7000", SESSION: "50000"}) == (0, None)
 
     assert described(peer) == {
@@ -87,7 +87,7 @@ def test_what_is_set_is_described_listed_and_in_force_for_that_group_alone(peer)
     assert listed(peer) == []
 
 
-def test_a_silent_member_is_missed_after_the_session_of_its_group(stage, peer):
+def test_member_expires_after_the_session_timeout_of_its_group(stage, peer):
     assert change(peer, {SESSION: "60000"}) == (0, None)
     interval_of(peer)
     interval_of(peer, "other")
@@ -101,7 +101,7 @@ def test_a_silent_member_is_missed_after_the_session_of_its_group(stage, peer):
     assert "g" not in groups("g").consumer or not groups("g").consumer["g"].members
 
 
-def test_options_outlive_the_broker(stage, peer):
+def test_group_options_survive_a_restart(stage, peer):
     assert change(peer, {HEARTBEAT: "7000"}) == (0, None)
 
     stage.restart(cleanly=False)
@@ -109,13 +109,13 @@ def test_options_outlive_the_broker(stage, peer):
     assert described(stage.connect())[HEARTBEAT] == ("7000", OF_GROUP)
 
 
-def test_what_is_only_checked_changes_nothing(stage, peer):
+def test_validate_only_changes_no_group_option(stage, peer):
     assert change(peer, {HEARTBEAT: "7000"}, validate_only=True) == (0, None)
     assert listed(peer) == []
     assert stage.storage.read(GROUP_OPTIONS_FILE) is None
 
 
-def test_a_whole_set_takes_the_place_of_what_was(peer):
+def test_alter_configs_replaces_all_group_options(peer):
     change(peer, {HEARTBEAT: "7000"})
     resource = ReplacingConfigsResource(
         resource_type=GROUP, resource_name="g", configs=[ReplacingConfig(name=SESSION, value="50000")]
@@ -142,34 +142,34 @@ def test_a_whole_set_takes_the_place_of_what_was(peer):
         ({"share.session.timeout.ms": "45000"}, "Unknown group config name: share.session.timeout.ms"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_of_it_is_kept(peer, options, words):
+def test_invalid_group_option_rejects_the_whole_change(peer, options, words):
     assert change(peer, {HEARTBEAT: "7000"} | options) == (ErrorCode.INVALID_CONFIG, words)
     assert listed(peer) == []
 
 
 @pytest.mark.parametrize("options", [{SESSION: "6000", HEARTBEAT: "6000"}, {SESSION: "3000"}])
-def test_a_session_is_longer_than_the_heartbeat_interval_of_group_or_broker(options):
+def test_session_timeout_must_exceed_the_heartbeat_interval(options):
     bounds = {"group_consumer_min_session_timeout_ms": 1_000, "group_consumer_min_heartbeat_interval_ms": 100}
     peer = BrokerStage(**bounds).connect()
     words = f"{SESSION} must be greater than {HEARTBEAT}"
     assert change(peer, options) == (ErrorCode.INVALID_CONFIG, words)
 
 
-def test_values_are_as_near_as_the_bounds_let_them_be_where_these_have_changed():
+def test_group_option_is_clamped_to_changed_limits():
     narrow = BrokerConfig(group_consumer_min_session_timeout_ms=50_000, group_consumer_session_timeout_ms=55_000)
     assert in_force(narrow, {SESSION: 46_000}, SESSION) == 50_000
     assert in_force(narrow, {SESSION: 70_000}, SESSION) == 60_000
     assert in_force(narrow, {}, SESSION) == 55_000
 
 
-def test_groups_as_such_have_no_options(peer):
+def test_group_options_need_a_group_name(peer):
     assert change(peer, {SESSION: "50000"}, name="") == (
         ErrorCode.INVALID_REQUEST,
         "Default group resources are not allowed.",
     )
 
 
-def test_there_is_room_for_so_many_options(peer):
+def test_group_options_above_the_size_limit_are_rejected(peer):
     name = "n" * 30_000
     codes = {change(peer, {SESSION: "50000"}, name=f"{n}{name}")[0] for n in range(GROUPS_MOST_BYTES // 30_000 + 1)}
     assert codes == {0, ErrorCode.POLICY_VIOLATION}
@@ -180,7 +180,7 @@ def test_there_is_room_for_so_many_options(peer):
 @pytest.mark.parametrize(
     "held", [b"[]", b'{"version": 2, "groups": {}}', b'{"version": 1, "groups": {"g": {"x": 1}}}', b"{"]
 )
-def test_a_file_that_cannot_be_read_is_told_of_at_the_start(stage, held):
+def test_invalid_group_options_file_stops_the_start(stage, held):
     stage.storage.replace(GROUP_OPTIONS_FILE, held)
     with pytest.raises(StorageError, match=r"kohort-group-options\.json cannot be read .* Repair"):
         stage.restart()

@@ -1,4 +1,4 @@
-"""Produce: one batch per partition, as it came; sequences; what is refused and how."""
+"""Produce: batches, errors, idempotent producers."""
 
 import pytest
 
@@ -13,14 +13,14 @@ def batch(*values: bytes, **options) -> bytes:
     return build_batch([NewRecord(None, v, (), 1_700_000_000_000) for v in values], **options)
 
 
-def test_offsets_count_up_from_zero(peer):
+def test_offsets_start_at_zero_and_increase(peer):
     peer.create("a")
 
     assert [peer.produce("a", b"1", b"2").base_offset, peer.produce("a", b"3").base_offset] == [0, 2]
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_batch_comes_back_as_it_went_in_but_for_its_place(peer, codec):
+def test_batch_is_returned_unchanged_except_its_offset(peer, codec):
     peer.create("a")
     peer.produce("a", b"before")
     sent = batch(b"x" * 1000, b"y", codec=codec)
@@ -33,14 +33,14 @@ def test_a_batch_comes_back_as_it_went_in_but_for_its_place(peer, codec):
     assert int.from_bytes(stored[:8], "big") == 1
 
 
-def test_every_version_is_answered(peer):
+def test_each_version_of_produce_is_answered(peer):
     peer.create("a")
     for version in range(3, 13):
         answer = peer.ask(produce_request("a", batch(b"v")), version)
         assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-def test_from_version_13_on_the_topic_is_named_by_its_id(peer):
+def test_produce_from_version_13_names_the_topic_by_id(peer):
     peer.create("a")
     asked = produce_request("a", batch(b"v"))
     asked.topic_data[0].topic_id = peer.topic_id("a")
@@ -53,7 +53,7 @@ def test_from_version_13_on_the_topic_is_named_by_its_id(peer):
     assert unknown.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_errors_are_told_per_partition(peer):
+def test_produce_errors_are_per_partition(peer):
     peer.create("a")
     broken = bytearray(batch(b"v"))
     broken[-1] ^= 1
@@ -86,7 +86,7 @@ def test_errors_are_told_per_partition(peer):
     assert peer.produce("a", b"good").base_offset == 0
 
 
-def test_records_that_are_refused_are_named(peer):
+def test_rejected_records_have_their_positions(peer):
     peer.create("keyed", cleanup_policy="compact")
     records = [NewRecord(key, b"v", (), 1_700_000_000_000) for key in (b"a", None, b"b", None)]
 
@@ -99,7 +99,7 @@ def test_records_that_are_refused_are_named(peer):
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
-def test_a_batch_damaged_on_its_way_is_to_be_sent_again_whatever_it_seems_to_be(peer, version):
+def test_damaged_batch_is_a_retriable_error(peer, version):
     peer.create("a")
     whole = batch(b"v")
     for at in [*range(8, 12), *range(17, len(whole))]:
@@ -113,7 +113,7 @@ def test_a_batch_damaged_on_its_way_is_to_be_sent_again_whatever_it_seems_to_be(
             assert answer.error_code == ErrorCode.CORRUPT_MESSAGE, f"bit {bit} of byte {at}: {answer.error_message}"
 
 
-def test_no_records_at_all_are_refused(peer):
+def test_partition_without_records_is_rejected(peer):
     peer.create("a")
     asked = produce_request("a", b"")
     asked.topic_data[0].partition_data[0].records = None
@@ -123,13 +123,13 @@ def test_no_records_at_all_are_refused(peer):
     assert answer.error_code == ErrorCode.INVALID_RECORD
 
 
-def test_a_batch_above_max_message_bytes_is_refused(peer):
+def test_batch_above_max_message_bytes_is_rejected(peer):
     peer.create("a", max_message_bytes="200")
 
     assert peer.produce("a", b"x" * 200).error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_zstd_needs_version_7(peer):
+def test_zstd_needs_produce_version_7(peer):
     peer.create("a")
     asked = produce_request("a", batch(b"v", codec=Codec.ZSTD))
 
@@ -139,7 +139,7 @@ def test_zstd_needs_version_7(peer):
     assert (old.error_code, new.error_code) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 0)
 
 
-def test_with_acks_0_there_is_no_answer(peer):
+def test_produce_with_acks_0_has_no_response(peer):
     peer.create("a")
 
     peer.send(produce_request("a", batch(b"v"), acks=0), 9, answered=False)
@@ -148,7 +148,7 @@ def test_with_acks_0_there_is_no_answer(peer):
     assert peer.produce("a", b"next").base_offset == 1
 
 
-def test_with_acks_0_a_failure_closes_the_connection(peer):
+def test_failed_produce_with_acks_0_closes_the_connection(peer):
     peer.send(produce_request("nope", batch(b"v"), acks=0), 9, answered=False)
 
     assert peer.closed == "127.0.0.1: Produce with acks=0 failed: nope-0: UNKNOWN_TOPIC_OR_PARTITION"
@@ -157,7 +157,7 @@ def test_with_acks_0_a_failure_closes_the_connection(peer):
 # ---------------------------------------------------------------- idempotent producers
 
 
-def test_each_producer_gets_an_id_of_its_own(peer, stage):
+def test_each_producer_gets_its_own_id(peer, stage):
     first, second = (peer.ask(InitProducerIdRequest(transactional_id=None), 4) for _ in range(2))
     stage.restart()
     third = stage.connect().ask(InitProducerIdRequest(transactional_id=None), 4)
@@ -166,7 +166,7 @@ def test_each_producer_gets_an_id_of_its_own(peer, stage):
     assert first.producer_epoch == 0
 
 
-def test_an_epoch_without_an_id_is_refused(peer):
+def test_producer_epoch_without_id_is_rejected(peer):
     refused = peer.ask(InitProducerIdRequest(transactional_id=None, producer_epoch=3), 4)
 
     assert (refused.error_code, refused.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
@@ -178,7 +178,7 @@ def sequenced(peer, sequence: int, *values: bytes, epoch: int = 0):
     return answer.error_code, answer.base_offset
 
 
-def test_a_repeated_batch_is_acknowledged_where_it_already_lies(peer):
+def test_repeated_batch_gets_the_offset_of_the_first(peer):
     peer.create("a")
 
     assert sequenced(peer, 0, b"1", b"2") == (0, 0)
@@ -187,21 +187,21 @@ def test_a_repeated_batch_is_acknowledged_where_it_already_lies(peer):
     assert peer.produce("a", b"other").base_offset == 3
 
 
-def test_a_gap_in_the_sequence_is_refused(peer):
+def test_sequence_gap_is_rejected(peer):
     peer.create("a")
     sequenced(peer, 0, b"1")
 
     assert sequenced(peer, 5, b"6")[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_an_older_epoch_is_fenced(peer):
+def test_older_producer_epoch_is_fenced(peer):
     peer.create("a")
     sequenced(peer, 0, b"1", epoch=2)
 
     assert sequenced(peer, 1, b"2", epoch=1)[0] == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_sequences_are_remembered_over_a_restart(peer, stage):
+def test_producer_sequences_survive_a_restart(peer, stage):
     peer.create("a")
     sequenced(peer, 0, b"1")
 

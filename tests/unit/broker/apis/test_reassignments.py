@@ -1,4 +1,4 @@
-"""Reassignments: done at once where the new nodes are up, pending where not, cancelled at will, and never stuck."""
+"""Reassignments of partitions, pending and completed, and elections of leaders."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def pending(stage, topics=None):
     ]
 
 
-def test_nodes_that_are_up_take_over_at_once(stage):
+def test_reassignment_to_live_nodes_completes_at_once(stage):
     assert stage.reassign("orders", 0, [3, 2]) == 0
 
     assert (placed(stage).replicas, placed(stage).leader) == ([3, 2], 3)
@@ -45,7 +45,7 @@ def test_nodes_that_are_up_take_over_at_once(stage):
     assert stage.peer(3).produce("orders", b"v").base_offset == 0
 
 
-def test_the_leader_stays_where_it_may(stage):
+def test_leader_stays_if_it_remains_a_replica(stage):
     assert stage.reassign("orders", 0, [3, 1]) == 0
 
     assert placed(stage).leader == 1
@@ -53,7 +53,7 @@ def test_the_leader_stays_where_it_may(stage):
     assert placed(stage).leader == 3
 
 
-def test_a_dead_old_replica_does_not_hold_up_its_reassignment(stage):
+def test_dead_removed_replica_does_not_delay_the_reassignment(stage):
     stage.stop_node(1)
     stage.stop_node(2)
 
@@ -63,7 +63,7 @@ def test_a_dead_old_replica_does_not_hold_up_its_reassignment(stage):
     assert pending(stage) == []
 
 
-def test_a_dead_new_replica_is_waited_for_and_the_log_serves_on(stage):
+def test_reassignment_waits_for_a_dead_added_replica(stage):
     stage.stop_node(3)
 
     assert stage.reassign("orders", 0, [3]) == 0
@@ -78,7 +78,7 @@ def test_a_dead_new_replica_is_waited_for_and_the_log_serves_on(stage):
     assert (placed(stage).replicas, placed(stage).leader) == ([3], 3)
 
 
-def test_a_pending_one_is_cancelled_even_while_every_old_replica_is_dead(stage):
+def test_pending_reassignment_can_be_cancelled_while_old_replicas_are_dead(stage):
     assert stage.reassign("orders", 0, [1]) == 0
     stage.stop_node(3)
     assert stage.reassign("orders", 0, [3]) == 0
@@ -93,7 +93,7 @@ def test_a_pending_one_is_cancelled_even_while_every_old_replica_is_dead(stage):
     assert placed(stage).leader == 2
 
 
-def test_a_partition_is_not_left_to_dead_nodes_while_an_old_one_can_serve(stage):
+def test_reassignment_stays_pending_while_only_a_removed_replica_is_up(stage):
     stage.stop_node(2)
 
     assert stage.reassign("orders", 0, [2]) == 0
@@ -104,7 +104,7 @@ def test_a_partition_is_not_left_to_dead_nodes_while_an_old_one_can_serve(stage)
     assert (placed(stage).leader, pending(stage)) == (2, [])
 
 
-def test_a_pending_one_is_replaced_by_the_next(stage):
+def test_new_reassignment_replaces_a_pending_one(stage):
     stage.stop_node(3)
     assert stage.reassign("orders", 0, [3, 1]) == 0
 
@@ -113,7 +113,7 @@ def test_a_pending_one_is_replaced_by_the_next(stage):
     assert (placed(stage).replicas, placed(stage).adding, placed(stage).leader) == ([2], [], 2)
 
 
-def test_what_makes_no_sense_is_refused(stage):
+def test_invalid_reassignment_is_rejected(stage):
     bad = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert [stage.reassign("orders", 0, to) for to in ([], [1, 1], [9])] == [bad] * 3
     assert stage.reassign("orders", 5, [1]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -125,7 +125,7 @@ def test_what_makes_no_sense_is_refused(stage):
     assert placed(stage).replicas == [1, 2]
 
 
-def test_pending_reassignments_outlive_the_process(stage):
+def test_pending_reassignment_survives_a_restart(stage):
     stage.stop_node(3)
     stage.reassign("orders", 0, [3])
 
@@ -134,7 +134,7 @@ def test_pending_reassignments_outlive_the_process(stage):
     assert (placed(stage).replicas, placed(stage).leader) == ([3], 3)
 
 
-def test_all_preferred_leaders_are_elected_at_once(stage):
+def test_preferred_leaders_of_all_partitions_are_elected(stage):
     stage.stop_node(1)
     stage.start_node(1)
     assert placed(stage).leader == 2

@@ -1,4 +1,4 @@
-"""Users of SCRAM: changed and told by the API, kept without a password, and able to log in at once."""
+"""DescribeUserScramCredentials, AlterUserScramCredentials and logins of their users."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def admin(stage):
     return stage.connect()
 
 
-def test_users_come_are_told_change_and_go(admin):
+def test_users_are_created_described_changed_and_deleted(admin):
     assert described(admin) == {}
     assert alter(admin, upsertion(), upsertion("bob", mechanism=SHA_512, iterations=8192)) == {
         "alice": (0, None),
@@ -70,7 +70,7 @@ def test_users_come_are_told_change_and_go(admin):
         (upsertion("x", salt=b""), (93, "the salt has 0 bytes, expected 1 to 1024")),
     ],
 )
-def test_an_unacceptable_credential(admin, change, answer):
+def test_invalid_credential_is_rejected(admin, change, answer):
     assert alter(admin, change) == {change.name: answer}
     assert described(admin) == {}
 
@@ -81,13 +81,13 @@ def test_salted_password_of_any_length_is_accepted(admin, salted_password):
     assert described(admin) == {"x": [(1, 4096)]}
 
 
-def test_an_unknown_mechanism(admin):
+def test_unknown_mechanism_is_rejected(admin):
     unknown = ScramCredentialUpsertion(name="x", mechanism=3, iterations=4096)
     assert alter(admin, unknown) == {"x": (33, "Unknown SCRAM mechanism")}
     assert alter(admin, delete=[("x", 0)]) == {"x": (33, "Unknown SCRAM mechanism")}
 
 
-def test_who_is_named_twice_is_refused_and_others_are_not(admin):
+def test_duplicate_user_is_rejected_and_others_are_changed(admin):
     refused = (92, "A user credential cannot be altered twice in the same request")
     answers = alter(admin, upsertion(), upsertion(mechanism=SHA_512), upsertion("bob"))
     assert answers == {"alice": refused, "bob": (0, None)}
@@ -95,14 +95,14 @@ def test_who_is_named_twice_is_refused_and_others_are_not(admin):
     assert described(admin) == {"bob": [(1, 4096)]}
 
 
-def test_who_is_not_there_cannot_go(admin):
+def test_deletion_of_an_unknown_user_is_rejected(admin):
     words = "Attempt to delete a user credential that does not exist"
     assert alter(admin, delete=[("alice", SHA_256)]) == {"alice": (91, words)}
     alter(admin, upsertion())
     assert alter(admin, delete=[("alice", SHA_512)]) == {"alice": (91, words)}
 
 
-def test_who_is_asked_for_twice_or_not_there(admin):
+def test_description_of_duplicate_and_unknown_users_is_rejected(admin):
     alter(admin, upsertion())
     answers = described(admin, "alice", "alice", "bob")
     assert answers["alice"].endswith("twice in a single request: alice")
@@ -110,7 +110,7 @@ def test_who_is_asked_for_twice_or_not_there(admin):
 
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
-def test_a_user_logs_in_as_soon_as_it_is_there(mechanism):
+def test_created_user_can_log_in_at_once(mechanism):
     stage = sasl_stage("PLAIN", SHA_256, SHA_512)
     alter(stage.connect(), upsertion(mechanism=mechanism))
     peer = connect(stage)
@@ -123,7 +123,7 @@ def test_a_user_logs_in_as_soon_as_it_is_there(mechanism):
     ("name", "password", "mechanism"),
     [("alice", "wrong", SHA_256), ("bob", "planted", SHA_256), ("alice", "planted", SHA_512)],
 )
-def test_whoever_else_hears_the_same(name, password, mechanism):
+def test_second_node_uses_the_same_users(name, password, mechanism):
     stage = sasl_stage("PLAIN", SHA_256, SHA_512)
     alter(stage.connect(), upsertion())
     peer = connect(stage)
@@ -139,7 +139,7 @@ def test_whoever_else_hears_the_same(name, password, mechanism):
     assert peer.closed
 
 
-def test_users_outlive_a_restart_and_no_password_is_kept():
+def test_users_survive_a_restart_without_stored_passwords():
     storage = MemoryStorage()
     stage = BrokerStage(storage)
     alter(stage.connect(), upsertion())
@@ -152,7 +152,7 @@ def test_users_outlive_a_restart_and_no_password_is_kept():
 
 
 @pytest.mark.parametrize("content", ['[{"name": "x"}]', "[7]", '[{"name": "x", "mechanism": "MD5"}]'])
-def test_users_that_cannot_be_read_are_no_users_to_begin_with(content):
+def test_invalid_stored_users_stop_the_start(content):
     storage = MemoryStorage()
     storage.replace(SECURITY_FILE, f'{{"version": 1, "users": {content}}}'.encode())
     with pytest.raises(StorageError, match="a user's credential cannot be read"):
@@ -162,14 +162,14 @@ def test_users_that_cannot_be_read_are_no_users_to_begin_with(content):
 FIRST = "SCRAM-SHA-256=[name=alice,password=planted]\nSCRAM-SHA-512=[name=bob,password=other]"
 
 
-def test_the_first_users_can_be_named_before_the_start():
+def test_first_users_come_from_an_option():
     stage = sasl_stage(SHA_256, SHA_512, **{"kohort.add.scram": FIRST})
     assert described(stage.connect()) == {"alice": [(1, 4096)], "bob": [(2, 4096)]}
     assert log_in(connect(stage), scram("alice", "planted")).error_code == 0
     assert log_in(connect(stage), scram("bob", "other", SHA_512)).error_code == 0
 
 
-def test_users_that_are_there_stay_as_they_are():
+def test_first_users_do_not_replace_existing_users():
     storage = MemoryStorage()
     stage = BrokerStage(storage)
     alter(stage.connect(), upsertion(iterations=8192))

@@ -1,4 +1,4 @@
-"""Clients push their metrics (KIP-714): what they are asked for, when they may push, and why they are refused."""
+"""GetTelemetrySubscriptions and PushTelemetry (KIP-714)."""
 
 import pytest
 
@@ -23,7 +23,7 @@ EARLY, UNKNOWN = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.UNKNOWN_SUBSCRIP
 
 @pytest.fixture
 def stage():
-    """A broker that asks for nothing by itself, as Kafka."""
+    """A broker without a default subscription, as in Kafka."""
     return BrokerStage(**{"kohort.client.metrics.default": ""})
 
 
@@ -41,7 +41,7 @@ def push(peer, given, metrics=b"", **changed):
 
 
 def subscribe(peer, name="s", **options):
-    """Set options of a subscription; None deletes one."""
+    """Set options of a subscription, delete those with None."""
     configs = [
         AlterableConfig(name=option.replace("_", "."), config_operation=int(value is None), value=value)
         for option, value in options.items()
@@ -52,7 +52,7 @@ def subscribe(peer, name="s", **options):
 
 
 class FullDisk(MemoryStorage):
-    """Refuses to replace files while it is full."""
+    """A disk that cannot replace files while it is full."""
 
     is_full = False
 
@@ -67,8 +67,8 @@ def reports(peer):
     return [parse_report(record.value) for at, _ in split_batches(data) for record in read_batch(data, at)]
 
 
-class TestWhatIsAsked:
-    def test_without_a_subscription_nothing_every_five_minutes(self, peer):
+class TestSubscriptions:
+    def test_client_without_subscription_pushes_nothing_every_five_minutes(self, peer):
         given = ask(peer)
 
         assert (given.error_code, given.requested_metrics, given.push_interval_ms) == (0, [], MINUTES_5)
@@ -76,10 +76,10 @@ class TestWhatIsAsked:
         assert given.telemetry_max_bytes == 1 << 20
         assert given.client_instance_id not in (NO_ID, bytes(15) + b"\1")
 
-    def test_a_client_keeps_the_id_that_it_has(self, peer):
+    def test_client_keeps_its_instance_id(self, peer):
         assert ask(peer, ANOTHER).client_instance_id == ANOTHER
 
-    def test_the_default_of_the_broker_is_for_those_that_no_subscription_matches(self):
+    def test_default_subscription_applies_to_unmatched_clients(self):
         stage = BrokerStage(
             **{"kohort.client.metrics.default": "a.,b.", "kohort.client.metrics.default.interval.ms": 500}
         )
@@ -91,7 +91,7 @@ class TestWhatIsAsked:
         assert (mine.requested_metrics, mine.push_interval_ms) == (["a.", "b."], 500)
         assert (others.requested_metrics, others.push_interval_ms) == (["c."], MINUTES_5)
 
-    def test_what_any_matching_subscription_wants_as_often_as_the_most_eager(self, peer):
+    def test_matching_subscriptions_are_merged_with_the_shortest_interval(self, peer):
         subscribe(peer, "one", metrics="a.,b.", interval_ms="60000")
         subscribe(peer, "two", metrics="b.,c.", interval_ms="1000")
         subscribe(peer, "three", metrics="d.", interval_ms="100", match="client_id=no.*")
@@ -100,7 +100,7 @@ class TestWhatIsAsked:
 
         assert (given.requested_metrics, given.push_interval_ms) == (["a.", "b.", "c."], 1000)
 
-    def test_all_is_all(self, peer):
+    def test_subscription_of_all_metrics_hides_others(self, peer):
         subscribe(peer, "one", metrics="*", interval_ms="3600000")
         subscribe(peer, "two", metrics="b.")
 
@@ -119,19 +119,19 @@ class TestWhatIsAsked:
             ("client_software_name=franz,client_software_version=2\\..*", False),
             ("client_source_address=127\\.0\\.0\\.1", True),
             ("client_source_address=10\\..*", False),
-            ("client_source_port=.*", False),  # of this connection nobody knows it
+            ("client_source_port=.*", False),  # the connection has no known port
             ("client_instance_id=AAECAwQFBgcICQoLDA0ODw", True),
             ("client_id=(a|aa)*b", False),
         ],
     )
-    def test_a_pattern_matches_the_whole_of_what_it_is_about(self, peer, match, is_matched):
+    def test_pattern_must_match_the_whole_value(self, peer, match, is_matched):
         software = ApiVersionsRequest(client_software_name="franz", client_software_version="1.2.3")
         peer.ask(software, 3)
         subscribe(peer, metrics="a.", match=match)
 
         assert bool(ask(peer, ANOTHER).requested_metrics) is is_matched
 
-    def test_the_port_that_a_client_comes_from_can_be_matched(self, stage, peer):
+    def test_pattern_can_match_the_source_port(self, stage, peer):
         stage.give(Connected(99, "127.0.0.1", port=5001))
         stage.peers[99] = other = Peer(stage, 99)
         subscribe(peer, metrics="a.", match="client_source_port=500[0-9]")
@@ -139,14 +139,14 @@ class TestWhatIsAsked:
         assert ask(other).requested_metrics == ["a."]
         assert ask(peer).requested_metrics == []
 
-    def test_who_asks_again_before_its_interval_is_over_is_refused(self, stage, peer):
+    def test_early_subscription_request_is_throttled(self, stage, peer):
         given = ask(peer)
 
         assert ask(peer, given.client_instance_id).error_code == EARLY
         stage.advance(MINUTES_5)
         assert ask(peer, given.client_instance_id).subscription_id == given.subscription_id
 
-    def test_unless_the_subscriptions_have_changed(self, peer):
+    def test_subscription_request_after_a_change_is_not_throttled(self, peer):
         given = ask(peer)
         subscribe(peer, metrics="a.")
 
@@ -156,8 +156,8 @@ class TestWhatIsAsked:
         assert anew.subscription_id != given.subscription_id
 
 
-class TestWhenAPushIsTaken:
-    def test_at_once_after_asking_and_then_once_an_interval(self, stage, peer):
+class TestAcceptedPushes:
+    def test_pushes_are_accepted_once_per_interval(self, stage, peer):
         subscribe(peer, metrics="*", interval_ms="1000")
         given = ask(peer)
 
@@ -168,14 +168,14 @@ class TestWhenAPushIsTaken:
         stage.advance(1)
         assert push(peer, given, PUSH) == 0
 
-    def test_the_last_push_is_never_too_early_and_there_is_no_other(self, peer):
+    def test_terminating_push_is_accepted_early_and_only_once(self, peer):
         given = ask(peer)
         push(peer, given)
 
         assert push(peer, given, PUSH, terminating=True) == 0
         assert push(peer, given, PUSH) == ErrorCode.INVALID_REQUEST
 
-    def test_an_id_that_the_broker_does_not_know_is_as_good_if_the_subscription_is_right(self, stage, peer):
+    def test_push_with_an_unknown_instance_id_and_current_subscription_is_accepted(self, stage, peer):
         given = ask(peer)
         peer.leave()
         back = stage.connect()
@@ -183,40 +183,40 @@ class TestWhenAPushIsTaken:
         assert push(back, given, PUSH) == 0
 
     @pytest.mark.parametrize("codec", Codec)
-    def test_in_every_codec(self, peer, codec):
+    def test_push_is_accepted_in_each_codec(self, peer, codec):
         assert push(peer, ask(peer), compress(codec, PUSH), compression_type=codec) == 0
         assert len(reports(peer)) == 1
 
-    def test_many_clients_on_one_connection(self, peer):
+    def test_several_clients_push_on_one_connection(self, peer):
         given = [ask(peer) for _ in range(3)]
 
         assert [push(peer, one, PUSH) for one in given] == [0, 0, 0]
 
 
-class TestWhyAPushIsRefused:
+class TestRejectedPushes:
     @pytest.mark.parametrize("reserved", [NO_ID, bytes(15) + b"\1"])
-    def test_an_id_that_no_client_has(self, peer, reserved):
+    def test_push_with_a_reserved_instance_id_is_rejected(self, peer, reserved):
         assert push(peer, ask(peer), PUSH, client_instance_id=reserved) == ErrorCode.INVALID_REQUEST
 
-    def test_another_subscription_and_then_it_may_ask_at_once(self, peer):
+    def test_push_with_another_subscription_id_is_rejected(self, peer):
         given = ask(peer)
 
         assert push(peer, given, PUSH, subscription_id=given.subscription_id ^ 1) == UNKNOWN
         assert ask(peer, given.client_instance_id).error_code == 0
 
-    def test_subscriptions_that_have_changed_meanwhile(self, peer):
+    def test_push_after_a_changed_subscription_is_rejected(self, peer):
         given = ask(peer)
         subscribe(peer, metrics="a.")
 
         assert push(peer, given, PUSH) == UNKNOWN
 
-    def test_a_codec_that_does_not_exist_and_then_it_may_ask_at_once(self, peer):
+    def test_push_with_an_unknown_codec_is_rejected(self, peer):
         given = ask(peer)
 
         assert push(peer, given, PUSH, compression_type=9) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         assert ask(peer, given.client_instance_id).error_code == 0
 
-    def test_more_than_a_push_may_have(self):
+    def test_push_above_telemetry_max_bytes_is_rejected(self):
         stage = BrokerStage(**{"telemetry.max.bytes": 1000})
         peer = stage.connect()
         given = ask(peer)
@@ -225,22 +225,22 @@ class TestWhyAPushIsRefused:
         assert push(peer, given, bytes(1001)) == ErrorCode.TELEMETRY_TOO_LARGE
 
     @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-    def test_a_bomb(self, peer, codec):
+    def test_push_that_decompresses_above_the_limit_is_rejected(self, peer, codec):
         data = compress(codec, bytes(1 << 24))
         assert len(data) < 1 << 20
 
         assert push(peer, ask(peer), data, compression_type=codec) == ErrorCode.INVALID_RECORD
 
     @pytest.mark.parametrize("codec", Codec)
-    def test_rubbish(self, peer, codec):
+    def test_malformed_push_is_rejected(self, peer, codec):
         assert push(peer, ask(peer), b"\xffrubbish", compression_type=codec) == ErrorCode.INVALID_RECORD
         assert (
             push(peer, ask(peer), compress(codec, b"\xffrubbish"), compression_type=codec) == ErrorCode.INVALID_RECORD
         )
 
 
-class TestWhatIsKept:
-    def test_what_a_client_said_and_who_it_is_stands_in_a_topic(self, stage, peer):
+class TestStoredReports:
+    def test_topic_has_the_last_report_of_a_client(self, stage, peer):
         peer.ask(ApiVersionsRequest(client_software_name="franz", client_software_version="1.2.3"), 3)
         given = ask(peer)
         push(peer, given, PUSH)
@@ -256,7 +256,7 @@ class TestWhatIsKept:
         assert told.value("poll.idle.ratio.avg") == 0.25
         assert told.value("another") is None
 
-    def test_in_memory_the_last_of_each_until_it_is_gone(self, stage, peer):
+    def test_reports_in_memory_are_removed_with_their_connection(self, stage, peer):
         instances = stage.broker.state.client_metrics.instances
         push(peer, ask(peer), PUSH)
 
@@ -265,7 +265,7 @@ class TestWhatIsKept:
         assert list(instances.reports(stage.now_ms)) == []
         assert len(instances) == 0
 
-    def test_who_is_silent_for_three_intervals_is_forgotten(self, stage, peer):
+    def test_instance_expires_after_three_silent_intervals(self, stage, peer):
         subscribe(peer, metrics="*", interval_ms="60000")
         instances = stage.broker.state.client_metrics.instances
         push(peer, ask(peer), PUSH)
@@ -278,7 +278,7 @@ class TestWhatIsKept:
 
         assert len(instances) == 1, "the new one"
 
-    def test_so_many_clients_and_no_more(self):
+    def test_number_of_instances_is_limited(self):
         stage = BrokerStage(**{"kohort.client.metrics.max.instances": 3})
         peer = stage.connect()
 
@@ -289,7 +289,7 @@ class TestWhatIsKept:
         assert len(instances) == 3
         assert len(list(instances.reports(stage.now_ms))) == 3
 
-    def test_so_many_values_and_no_more(self):
+    def test_number_of_metric_values_is_limited(self):
         stage = BrokerStage(**{"kohort.client.metrics.max.values": 5})
         peer = stage.connect()
         two = metrics_data(gauge("a", 1), gauge("b", 2))
@@ -301,17 +301,17 @@ class TestWhatIsKept:
         told = list(stage.broker.state.client_metrics.instances.reports(stage.now_ms))
         assert sum(len(one.values) for one in told) == 4, "the latest two"
 
-    def test_an_empty_push_says_nothing(self, stage, peer):
+    def test_empty_push_is_not_stored(self, stage, peer):
         assert push(peer, ask(peer)) == 0
         assert stage.broker.state.topics.get(TOPIC) is None
 
-    def test_subscriptions_outlive_the_broker(self, stage, peer):
+    def test_subscriptions_survive_a_restart(self, stage, peer):
         subscribe(peer, metrics="a.", match="client_id=test.*")
         stage.restart()
 
         assert ask(stage.connect()).requested_metrics == ["a."]
 
-    def test_a_disk_that_takes_no_more_refuses_no_push_and_keeps_no_subscription(self):
+    def test_full_disk_rejects_subscriptions_but_no_push(self):
         disk = FullDisk()
         stage = BrokerStage(disk, **{"kohort.client.metrics.default": ""})
         peer = stage.connect()

@@ -1,4 +1,4 @@
-"""Topics: made, widened, cut, deleted."""
+"""CreateTopics, CreatePartitions, DeleteRecords and DeleteTopics."""
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -31,7 +31,7 @@ def names(peer) -> list[str]:
     return sorted(t.name for t in peer.ask(MetadataRequest(topics=None), 12).topics)
 
 
-def test_a_topic_is_made_and_its_configuration_told(peer):
+def test_created_topic_is_returned_with_its_options(peer):
     config = CreatableTopicConfig(name="retention.ms", value="1000")
 
     (made,) = create(peer, topic("a", 3, configs=[config]))
@@ -43,17 +43,17 @@ def test_a_topic_is_made_and_its_configuration_told(peer):
     assert made.topic_id == peer.topic_id("a")
 
 
-def test_minus_1_means_the_brokers_defaults():
+def test_minus_1_means_the_defaults_of_the_broker():
     peer = BrokerStage(num_partitions=4).connect()
 
     assert create(peer, topic("a", -1, -1))[0].num_partitions == 4
 
 
-def test_every_version_makes_a_topic(peer):
+def test_each_version_of_create_topics_creates_a_topic(peer):
     assert [create(peer, topic(f"t{v}"), version=v)[0].error_code for v in range(2, 8)] == [0] * 6
 
 
-def test_what_cannot_be_made_is_refused_each_with_its_own_code(peer):
+def test_invalid_topics_have_their_own_error_codes(peer):
     create(peer, topic("there"))
     answers = create(
         peer,
@@ -83,7 +83,7 @@ def test_what_cannot_be_made_is_refused_each_with_its_own_code(peer):
     assert names(peer) == ["good", "there"]
 
 
-def test_validating_makes_nothing(peer):
+def test_validate_only_creates_nothing(peer):
     (valid,) = create(peer, topic("a", 2), validate_only=True)
     (invalid,) = create(peer, topic("b", 0), validate_only=True)
 
@@ -92,7 +92,7 @@ def test_validating_makes_nothing(peer):
     assert names(peer) == []
 
 
-def test_an_assignment_by_hand_may_name_this_broker_only(peer):
+def test_manual_assignment_must_name_this_broker(peer):
     def by_hand(name: str, *brokers: int) -> CreatableTopic:
         assignments = [CreatableReplicaAssignment(partition_index=i, broker_ids=[b]) for i, b in enumerate(brokers)]
         return topic(name, -1, -1, assignments=assignments)
@@ -103,7 +103,7 @@ def test_an_assignment_by_hand_may_name_this_broker_only(peer):
     assert elsewhere.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_a_topic_that_is_named_twice_is_refused_once(peer):
+def test_duplicate_topic_is_rejected_once(peer):
     create(peer, topic("a"))
     asked = CreatePartitionsTopic(name="a", count=2, assignments=None)
 
@@ -112,7 +112,7 @@ def test_a_topic_that_is_named_twice_is_refused_once(peer):
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_to_delete_a_topic_takes_its_name_or_its_id(peer):
+def test_delete_topics_with_name_and_id_is_rejected(peer):
     (answer,) = peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=None)], timeout_ms=1), 6).responses
 
     assert answer.error_code == ErrorCode.INVALID_REQUEST
@@ -131,7 +131,7 @@ def test_topics_are_deleted_by_name_and_by_id(peer):
     assert names(peer) == []
 
 
-def test_the_brokers_own_topics_stay(peer):
+def test_internal_topics_cannot_be_deleted(peer):
     peer.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
 
     (answer,) = peer.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=1), 5).responses
@@ -139,13 +139,13 @@ def test_the_brokers_own_topics_stay(peer):
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_nobody_else_makes_the_brokers_own_topics(peer):
+def test_internal_topics_cannot_be_created(peer):
     (journal,) = create(peer, topic("__kohort_journal"))
 
     assert journal.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_deletion_can_be_switched_off():
+def test_topic_deletion_can_be_disabled():
     peer = BrokerStage(delete_topic_enable=False).connect()
     create(peer, topic("a"))
 
@@ -154,7 +154,7 @@ def test_deletion_can_be_switched_off():
     assert answer.error_code == ErrorCode.TOPIC_DELETION_DISABLED
 
 
-def test_partitions_can_be_added_and_never_taken(peer):
+def test_partitions_can_only_be_added(peer):
     create(peer, topic("a", 2))
 
     def widen(name: str, count: int, version: int = 3):
@@ -171,7 +171,7 @@ def test_partitions_can_be_added_and_never_taken(peer):
     assert peer.produce("a", b"v", partition=4).error_code == 0
 
 
-def test_records_can_be_deleted_up_to_an_offset(peer):
+def test_delete_records_moves_the_log_start_offset(peer):
     create(peer, topic("a"))
     for value in (b"1", b"2", b"3"):
         peer.produce("a", value)
@@ -189,7 +189,7 @@ def test_records_can_be_deleted_up_to_an_offset(peer):
     assert cut(0, "zzz") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
-def test_topics_and_records_are_there_after_a_restart(peer, stage):
+def test_topics_and_records_survive_a_restart(peer, stage):
     create(peer, topic("a", 3, configs=[CreatableTopicConfig(name="retention.ms", value="1000")]))
     peer.produce("a", b"kept", partition=2)
     topic_id, cluster_id = peer.topic_id("a"), stage.broker.cluster_id

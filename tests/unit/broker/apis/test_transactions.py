@@ -1,4 +1,4 @@
-"""Transactions, request by request: what is written together counts together, or not at all."""
+"""Requests of transactional producers and of their administrators."""
 
 from contextlib import contextmanager
 
@@ -39,13 +39,13 @@ def state_of(peer, transactional_id="t"):
     return answer.transaction_states[0]
 
 
-def test_the_coordinator_of_a_transactional_id_is_found(peer):
+def test_find_coordinator_of_a_transactional_id(peer):
     answer = peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]), 4)
 
     assert (answer.coordinators[0].error_code, answer.coordinators[0].node_id) == (0, 1)
 
 
-def test_what_is_committed_is_read_and_what_is_open_is_not(peer, producer):
+def test_read_committed_fetch_returns_only_committed_records(peer, producer):
     producer.send("a", b"1", b"2")
     assert committed_values(peer, "a") == []
     assert (latest(peer, "a"), latest(peer, "a", isolation=UNCOMMITTED)) == (0, 2)
@@ -56,7 +56,7 @@ def test_what_is_committed_is_read_and_what_is_open_is_not(peer, producer):
     assert latest(peer, "a") == 3, "the marker has an offset of its own"
 
 
-def test_what_is_aborted_is_named_to_whoever_reads_committed_records(peer, producer):
+def test_aborted_transaction_is_listed_for_read_committed(peer, producer):
     producer.send("a", b"1")
     producer.end(commit=True)
     producer.send("a", b"gone")
@@ -71,7 +71,7 @@ def test_what_is_aborted_is_named_to_whoever_reads_committed_records(peer, produ
     assert fetched(peer, "a", isolation=UNCOMMITTED).aborted_transactions is None
 
 
-def test_a_transaction_over_two_topics_counts_in_both_at_once(peer, producer):
+def test_transaction_over_two_topics_commits_in_both(peer, producer):
     producer.send("a", b"left")
     producer.send("b", b"right")
     assert committed_values(peer, "a") == committed_values(peer, "b") == []
@@ -81,7 +81,7 @@ def test_a_transaction_over_two_topics_counts_in_both_at_once(peer, producer):
     assert (committed_values(peer, "a"), committed_values(peer, "b")) == ([b"left"], [b"right"])
 
 
-def test_a_time_that_only_undecided_records_reach_has_no_offset_for_who_reads_committed(peer, producer):
+def test_offset_by_time_of_undecided_records_is_unknown_for_read_committed(peer, producer):
     from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
     def at(isolation):
@@ -96,7 +96,7 @@ def test_a_time_that_only_undecided_records_reach_has_no_offset_for_who_reads_co
     assert (at(0), at(1)) == (0, 0)
 
 
-def test_an_open_transaction_holds_readers_back_and_its_end_wakes_them(stage, peer, producer):
+def test_open_transaction_holds_back_fetches_and_its_end_wakes_them(stage, peer, producer):
     producer.send("a", b"first")
     other = Transactional(stage.connect(), "other", new=producer.new)
     other.init()
@@ -118,7 +118,7 @@ def test_an_open_transaction_holds_readers_back_and_its_end_wakes_them(stage, pe
     assert committed_values(peer, "a") == [b"first", b"second", b"third"]
 
 
-def test_offsets_of_a_transaction_count_when_it_is_committed(peer, producer):
+def test_offsets_of_a_transaction_count_after_its_commit(peer, producer):
     assert producer.commit_offsets("g", "a", 10) == 0
     assert committed_offset(peer, "g", "a") == (0, -1)
     assert committed_offset(peer, "g", "a", stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
@@ -128,7 +128,7 @@ def test_offsets_of_a_transaction_count_when_it_is_committed(peer, producer):
     assert committed_offset(peer, "g", "a", stable=True) == (0, 10)
 
 
-def test_offsets_of_an_aborted_transaction_are_forgotten(peer, producer):
+def test_offsets_of_an_aborted_transaction_are_dropped(peer, producer):
     producer.commit_offsets("g", "a", 10)
     producer.end(commit=True)
     producer.commit_offsets("g", "a", 20)
@@ -137,13 +137,13 @@ def test_offsets_of_an_aborted_transaction_are_forgotten(peer, producer):
     assert committed_offset(peer, "g", "a", stable=True) == (0, 10)
 
 
-def test_whoever_names_a_member_in_a_commit_must_be_one(peer, producer):
+def test_transactional_commit_rejects_an_unknown_member(peer, producer):
     assert producer.commit_offsets("g", "a", 10, generation=3, member="m") == ErrorCode.ILLEGAL_GENERATION
     assert producer.end(commit=False) == 0
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_a_restart_loses_neither_what_is_open_nor_what_is_decided(stage, peer, producer, cleanly):
+def test_open_and_decided_transactions_survive_a_restart(stage, peer, producer, cleanly):
     producer.send("a", b"gone")
     producer.end(commit=False)
     producer.send("a", b"kept")
@@ -190,7 +190,7 @@ def test_producer_recovers_by_init_producer_id_after_its_transaction_timed_out(s
     assert committed_values(peer, "a") == [b"next"]
 
 
-def test_end_txn_abort_after_the_timeout_gives_a_kip_890_producer_its_next_epoch(stage, peer, producer):
+def test_abort_after_the_timeout_returns_the_next_epoch_to_a_kip_890_producer(stage, peer, producer):
     producer.send("a", b"slow")
     timed_out_epoch = producer.epoch
     stage.advance(producer.timeout_ms + 1)
@@ -215,7 +215,7 @@ def test_producer_whose_transaction_timed_out_is_fenced_by_a_second_producer(sta
     assert producer.end(commit=False) == ErrorCode.PRODUCER_FENCED
 
 
-def test_a_second_producer_of_one_id_fences_the_first_and_aborts_what_it_left_open(stage, peer, producer):
+def test_second_producer_fences_the_first_and_aborts_its_transaction(stage, peer, producer):
     producer.send("a", b"of the first")
     second = Transactional(stage.connect(), new=producer.new)
 
@@ -247,7 +247,7 @@ def test_transactional_batch_without_transactional_id_is_refused(peer, producer)
     assert refused.error_message == "a transactional batch needs a transactional id in the request"
 
 
-def test_nothing_is_written_in_a_transaction_that_was_not_told_of_it(peer, producer):
+def test_batch_is_rejected_without_the_partition_in_the_transaction(peer, producer):
     if producer.new:
         assert producer.write("a", b"joins by writing").error_code == 0
         return
@@ -261,7 +261,7 @@ def test_nothing_is_written_in_a_transaction_that_was_not_told_of_it(peer, produ
     assert producer.write("a", b"after its end").error_code == ErrorCode.INVALID_TXN_STATE
 
 
-def test_an_end_that_is_asked_for_twice_is_done_once(peer, producer):
+def test_repeated_end_txn_is_done_once(peer, producer):
     producer.send("a", b"1")
     before = producer.producer_id, producer.epoch
     assert producer.end(commit=True) == 0
@@ -279,7 +279,7 @@ def test_an_end_that_is_asked_for_twice_is_done_once(peer, producer):
     assert peer.ask(contrary, 5 if producer.new else 3).error_code == ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_transaction_that_wrote_nothing_can_be_aborted_after_kip_890_alone(peer, producer):
+def test_empty_transaction_can_be_aborted_only_after_kip_890(peer, producer):
     epoch = producer.epoch
     assert producer.end(commit=True) == ErrorCode.INVALID_TXN_STATE
     if producer.new:
@@ -291,7 +291,7 @@ def test_a_transaction_that_wrote_nothing_can_be_aborted_after_kip_890_alone(pee
         assert producer.end(commit=False) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_producer_recovers_from_its_own_error_with_the_next_epoch(peer, producer):
+def test_producer_recovers_from_an_error_with_the_next_epoch(peer, producer):
     epoch = producer.epoch
 
     assert producer.init(recover=True) == 0
@@ -305,7 +305,7 @@ def test_a_producer_recovers_from_its_own_error_with_the_next_epoch(peer, produc
     assert producer.init(recover=True) == ErrorCode.PRODUCER_FENCED
 
 
-def test_when_the_epochs_of_an_id_are_used_up_it_gets_another(stage, peer, producer):
+def test_exhausted_epochs_lead_to_a_new_producer_id(stage, peer, producer):
     producer_id = producer.producer_id
     transactions = stage.broker.state.cluster.transactions
     from dataclasses import replace
@@ -329,7 +329,7 @@ def test_when_the_epochs_of_an_id_are_used_up_it_gets_another(stage, peer, produ
 
 @contextmanager
 def no_aborts_listed(stage, folder):
-    """The disk takes markers, and not the list of what they took back."""
+    """Fail writes of the index of aborted transactions, but not of markers."""
     taken = stage.storage.open
 
     def refusing(name):
@@ -342,7 +342,7 @@ def no_aborts_listed(stage, folder):
     stage.storage.open = taken
 
 
-def test_a_refused_marker_is_written_later_and_nobody_goes_on_before(stage, peer, producer):
+def test_failed_marker_is_written_later_and_delays_the_next_transaction(stage, peer, producer):
     producer.send("a", b"1")
     log = stage.broker.state.topics.log("a", 0)
     with no_aborts_listed(stage, "a-0"):
@@ -359,7 +359,7 @@ def test_a_refused_marker_is_written_later_and_nobody_goes_on_before(stage, peer
     assert log.last_stable_offset == log.log_end_offset
 
 
-def test_offsets_of_an_abort_are_pending_until_its_marker_is_written_once_more(stage, peer, producer):
+def test_aborted_offsets_stay_pending_until_the_marker_is_written_again(stage, peer, producer):
     producer.commit_offsets("g", "a", 10)
     coordinator, topics = stage.broker.state.coordinator, stage.broker.state.topics
     partition = coordinator.partition_of("g")
@@ -376,7 +376,7 @@ def test_offsets_of_an_abort_are_pending_until_its_marker_is_written_once_more(s
     check_replay(stage.broker)
 
 
-def test_a_topic_that_is_deleted_meanwhile_hinders_nobody(peer, producer):
+def test_deleted_topic_does_not_delay_the_end_of_a_transaction(peer, producer):
     producer.send("a", b"1")
     producer.send("b", b"2")
     peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=1000), 6)
@@ -409,14 +409,14 @@ def test_transactions_are_listed_and_described(stage, peer, producer):
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999999}", "(" * 5_000 + "a" + ")" * 5_000, "(a)\\1"])
-def test_transactions_cannot_be_listed_by_what_is_no_pattern(peer, pattern):
+def test_invalid_pattern_of_transactional_ids_is_rejected(peer, pattern):
     answer = peer.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
 
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert peer.closed is None
 
 
-def test_no_pattern_holds_the_broker(peer):
+def test_expensive_pattern_does_not_stall_the_broker(peer):
     assert Transactional(peer, transactional_id="a" * 40 + "!").init() == 0
 
     answer = peer.ask(ListTransactionsRequest(transactional_id_pattern="(a+)+$"), 2)
@@ -424,7 +424,7 @@ def test_no_pattern_holds_the_broker(peer):
     assert answer.transaction_states == []
 
 
-def test_an_administrator_ends_what_hangs(peer, producer):
+def test_administrator_ends_a_hanging_transaction(peer, producer):
     producer.send("a", b"hangs")
     topics = [WritableTxnMarkerTopic(name="a", partition_indexes=[0, 9])]
     marker = WritableTxnMarker(producer_id=producer.producer_id, producer_epoch=producer.epoch, topics=topics)
@@ -437,7 +437,7 @@ def test_an_administrator_ends_what_hangs(peer, producer):
     assert latest(peer, "a") == 2
 
 
-def test_an_id_that_nobody_uses_is_forgotten():
+def test_unused_transactional_id_expires():
     stage = BrokerStage(transactional_id_expiration_ms=60_000, connections_max_idle_ms=-1)
     peer = stage.connect()
     peer.create("a")
@@ -454,15 +454,15 @@ def test_an_id_that_nobody_uses_is_forgotten():
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_a_timeout_that_the_broker_does_not_allow_is_refused(peer, timeout_ms):
+def test_invalid_transaction_timeout_is_rejected(peer, timeout_ms):
     assert Transactional(peer, timeout_ms=timeout_ms).init() == ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
-def test_an_empty_transactional_id_is_refused(peer):
+def test_empty_transactional_id_is_rejected(peer):
     assert Transactional(peer, "").init() == ErrorCode.INVALID_REQUEST
 
 
-def test_unknown_partitions_are_refused_and_the_others_not_attempted(peer, producer):
+def test_unknown_partition_keeps_the_others_out_of_the_transaction(peer, producer):
     from kohort.wire.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 
     answer = peer.ask(

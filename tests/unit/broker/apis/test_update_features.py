@@ -1,4 +1,4 @@
-"""UpdateFeatures: features stay at their highest level; the checks and errors are Kafka's."""
+"""UpdateFeatures: the features keep their highest level."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_downgrade_fails_and_the_feature_keeps_its_level(peer, upgrade_type):
     assert finalized["transaction.version"] == 2
 
 
-def test_version_0_permits_a_downgrade_by_its_flag(peer):
+def test_version_0_allows_a_downgrade_by_its_flag(peer):
     refused = update(peer, FeatureUpdateKey(feature="group.version", max_version_level=0), version=0)
     failed = update(
         peer, FeatureUpdateKey(feature="group.version", max_version_level=0, allow_downgrade=True), version=0
@@ -77,13 +77,13 @@ def test_version_0_permits_a_downgrade_by_its_flag(peer):
     assert failed.error_code == ErrorCode.FEATURE_UPDATE_FAILED
 
 
-def test_one_invalid_update_leaves_no_result_of_the_others(peer):
+def test_invalid_update_rejects_all_updates(peer):
     answer = update(peer, feature("group.version", 1), feature("metadata.version", 99), version=1)
 
     assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
 
 
-def test_broker_of_an_older_release_has_the_features_of_that_release():
+def test_broker_of_an_older_release_has_that_releases_features():
     peer = BrokerStage(as_version="3.9").connect()
 
     assert update(peer, feature("metadata.version", 21), version=1).error_code == ErrorCode.NONE

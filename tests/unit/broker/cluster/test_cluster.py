@@ -1,4 +1,4 @@
-"""Three nodes over one storage: who leads what, what others are told, and what becomes of it when a node stops."""
+"""Three nodes over one storage: leaders, replicas, elections, stopped nodes."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def batch(*values):
     return build_batch([NewRecord(None, value, (), 5) for value in values])
 
 
-def test_partitions_are_led_in_turn_and_every_node_says_the_same(stage):
+def test_partitions_have_leaders_in_turn_on_each_node(stage):
     create(stage, "orders", partitions=6, replicas=3)
 
     answers = [stage.peer(n).ask(MetadataRequest(topics=None), 12) for n in (1, 2, 3)]
@@ -70,7 +70,7 @@ def test_partitions_are_led_in_turn_and_every_node_says_the_same(stage):
         assert sorted(partition.isr_nodes) == [1, 2, 3]
 
 
-def test_replication_is_bounded_by_the_nodes_that_are_up(stage):
+def test_replication_factor_is_limited_by_the_live_nodes(stage):
     assert create(stage, "a", replicas=4).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert create(stage, "b", replicas=2).replication_factor == 2
     assert create(stage, "c", assignments=[[3, 1], [2, 3]]).error_code == 0
@@ -82,7 +82,7 @@ def test_replication_is_bounded_by_the_nodes_that_are_up(stage):
     assert [p.replica_nodes for p in describe(stage, "c")] == [[3, 1], [2, 3], [1, 2]]
 
 
-def test_who_does_not_lead_says_who_does(stage):
+def test_error_of_a_follower_names_the_leader(stage):
     create(stage, "orders", assignments=[[2]])
     stranger, topic_id = stage.peer(1), stage.cluster.topics.get("orders").topic_id
 
@@ -108,7 +108,7 @@ def test_who_does_not_lead_says_who_does(stage):
     assert stranger.ask(epochs, 4).topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_any_replica_describes_the_producers_of_a_partition(stage):
+def test_each_replica_describes_the_producers_of_a_partition(stage):
     create(stage, "orders", assignments=[[2, 3]])
     record = NewRecord(None, b"v", (), 5)
     produced = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0)
@@ -130,13 +130,13 @@ def test_any_replica_describes_the_producers_of_a_partition(stage):
     ],
 )
 @pytest.mark.parametrize(("factor", "replicas"), [(1, 1), (2, 2), (9, 3), (None, 3)])
-def test_topics_of_the_brokers_have_the_replicas_that_their_options_say(topic, option, factor, replicas):
+def test_internal_topics_have_the_configured_replicas(topic, option, factor, replicas):
     stage = ClusterStage(**({} if factor is None else {option: factor}))
 
     assert {len(partition.replica_nodes) for partition in describe(stage, topic)} == {replicas}
 
 
-def test_the_log_goes_on_under_the_next_leader_in_a_later_epoch(stage):
+def test_next_leader_continues_the_log_in_a_later_epoch(stage):
     create(stage, "orders", assignments=[[1, 2]])
     assert stage.peer(1).produce("orders", b"one").base_offset == 0
 
@@ -150,7 +150,7 @@ def test_the_log_goes_on_under_the_next_leader_in_a_later_epoch(stage):
     assert describe(stage, "orders")[0].leader_epoch == 1
 
 
-def test_a_reader_that_waits_is_sent_on_when_its_partition_moves(stage):
+def test_waiting_fetch_gets_not_leader_when_its_partition_moves(stage):
     create(stage, "orders", assignments=[[1, 2]])
     reader = stage.peer(1)
     reader.send(fetch_request("orders", 0, max_wait_ms=60_000), 12)
@@ -163,7 +163,7 @@ def test_a_reader_that_waits_is_sent_on_when_its_partition_moves(stage):
     assert data.current_leader.leader_id == 2
 
 
-def test_when_a_node_stops_the_next_replica_leads_and_it_stays_out_of_sync_until_it_is_back(stage):
+def test_stopped_leader_is_replaced_and_out_of_sync_until_it_is_back(stage):
     create(stage, "orders", assignments=[[3, 1]])
     create(stage, "alone", assignments=[[3]])
     stage.peer(3).produce("orders", b"one")
@@ -191,7 +191,7 @@ def test_when_a_node_stops_the_next_replica_leads_and_it_stays_out_of_sync_until
     assert stage.peer(3).produce("orders", b"three").base_offset == 2
 
 
-def test_one_node_has_to_be_up(stage):
+def test_last_live_node_cannot_be_stopped(stage):
     stage.stop_node(1)
     stage.stop_node(3)
 
@@ -205,7 +205,7 @@ def test_one_node_has_to_be_up(stage):
     assert sorted(stage.nodes) == [2, 3]
 
 
-def test_elections_say_why_they_do_not_happen(stage):
+def test_unneeded_and_impossible_elections_are_rejected(stage):
     create(stage, "orders", assignments=[[3]])
     create(stage, "pair", assignments=[[3, 2]])
     stage.stop_node(3)
@@ -216,7 +216,7 @@ def test_elections_say_why_they_do_not_happen(stage):
     assert stage.elect("nope", 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_placement_and_epochs_outlive_the_process(stage):
+def test_placements_and_leader_epochs_survive_a_restart(stage):
     create(stage, "orders", assignments=[[1, 2], [3, 2]])
     stage.peer(1).produce("orders", b"one")
     stage.move("orders", 0, 2)
@@ -232,7 +232,7 @@ def test_placement_and_epochs_outlive_the_process(stage):
     assert [p.leader_id for p in describe(stage, "orders")] == [1, 1]
 
 
-def test_a_topic_that_is_deleted_is_gone_for_the_readers_of_every_node(stage):
+def test_deleted_topic_is_unknown_on_each_node(stage):
     create(stage, "orders", assignments=[[2]])
     reader = stage.peer(2)
     reader.send(fetch_request("orders", 0, max_wait_ms=60_000), 12)

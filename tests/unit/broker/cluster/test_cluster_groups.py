@@ -1,4 +1,4 @@
-"""Groups whose coordinator moves: nothing is lost, nothing is rebalanced, and whoever waits is sent to the next one."""
+"""Groups whose coordinator moves to another node."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def stable_pair(stage, group="crew"):
     return leader, follower
 
 
-def test_the_leader_of_the_groups_partition_coordinates_it(stage):
+def test_leader_of_the_offsets_partition_coordinates_the_group(stage):
     group = "crew"
     node = stage.coordinator(group)
     partition = stage.coordinator_partition(group)
@@ -48,7 +48,7 @@ def test_the_leader_of_the_groups_partition_coordinates_it(stage):
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_a_stable_group_survives_a_move_without_a_rebalance(stage):
+def test_stable_group_survives_a_move_without_rebalance(stage):
     leader, follower = stable_pair(stage)
     assert leader.commit("orders", 0, 41) == 0
     old = stage.coordinator("crew")
@@ -67,7 +67,7 @@ def test_a_stable_group_survives_a_move_without_a_rebalance(stage):
         assert (leader.heartbeat(), follower.heartbeat()) == (0, 0)
 
 
-def test_members_that_wait_in_a_join_are_sent_to_the_next_coordinator(stage):
+def test_waiting_joins_get_not_coordinator_after_a_move(stage):
     leader, follower = stable_pair(stage)
     late = stage.member("crew", ["orders"])
     late.start_join()
@@ -89,7 +89,7 @@ def test_members_that_wait_in_a_join_are_sent_to_the_next_coordinator(stage):
     assert {leader.generation, follower.generation, late.generation} == {3}
 
 
-def test_a_move_there_and_back_before_anyone_looked_reads_the_log_again(stage):
+def test_moved_partition_is_loaded_again_when_it_returns(stage):
     leader, _ = stable_pair(stage)
     old = stage.coordinator("crew")
     partition = stage.coordinator_partition("crew")
@@ -106,7 +106,7 @@ def test_a_move_there_and_back_before_anyone_looked_reads_the_log_again(stage):
 
 
 class FullDisk(MemoryStorage):
-    """Refuses to replace files while it is full; what is appended fits."""
+    """A disk that can append, but cannot replace files while it is full."""
 
     full = False
 
@@ -117,7 +117,7 @@ class FullDisk(MemoryStorage):
 
 
 @pytest.mark.parametrize("refused", ["kohort-cluster.json", "leader-epoch-checkpoint"])
-def test_a_move_that_the_disk_refuses_leaves_the_group_where_it_was_and_served(refused, monkeypatch):
+def test_failed_move_keeps_the_coordinator(refused, monkeypatch):
     stage = ClusterStage(storage=MemoryStorage())
     stage.peer().create("orders", 2)
     leader, _ = stable_pair(stage)
@@ -140,7 +140,7 @@ def test_a_move_that_the_disk_refuses_leaves_the_group_where_it_was_and_served(r
     assert leader.commit("orders", 0, 43) == 0, "it may write under the epoch that was begun"
 
 
-def test_who_leads_after_a_node_has_stopped_does_not_wait_for_a_disk_that_is_full():
+def test_leader_after_a_stopped_node_does_not_wait_for_a_full_disk():
     disk = FullDisk()
     stage = ClusterStage(storage=disk)
     stage.peer().create("orders", 2)
@@ -160,7 +160,7 @@ def test_who_leads_after_a_node_has_stopped_does_not_wait_for_a_disk_that_is_ful
     assert stage.coordinator("crew") != stopped, "it was written as soon as there was room"
 
 
-def test_a_coordinator_that_stops_hands_its_groups_on(stage):
+def test_stopped_coordinator_is_replaced(stage):
     leader, follower = stable_pair(stage)
     assert follower.commit("orders", 1, 7) == 0
 
@@ -172,7 +172,7 @@ def test_a_coordinator_that_stops_hands_its_groups_on(stage):
     assert committed(leader.wire, "crew", "orders", [1]) == {1: 7}
 
 
-def test_a_group_whose_members_die_during_the_move_is_emptied_by_the_next_coordinator(stage):
+def test_members_that_die_during_a_move_are_expired_by_the_next_coordinator(stage):
     stable_pair(stage)
 
     stage.move_coordinator("crew", other(stage.coordinator("crew")))
@@ -182,7 +182,7 @@ def test_a_group_whose_members_die_during_the_move_is_emptied_by_the_next_coordi
     assert [(g.group_id, g.group_state) for g in answer.groups] == [("crew", "Empty")]
 
 
-def test_without_a_node_that_could_coordinate_clients_are_told_to_wait(stage):
+def test_group_without_a_live_coordinator_is_coordinator_not_available(stage):
     stage.coordinator("crew")
     partition = stage.coordinator_partition("crew")
     assert stage.reassign(OFFSETS, partition, [3]) == 0
@@ -196,7 +196,7 @@ def test_without_a_node_that_could_coordinate_clients_are_told_to_wait(stage):
     assert stage.coordinator("crew") == 3
 
 
-def test_a_large_partition_is_loaded_between_other_events_and_says_so(stage):
+def test_large_partition_is_loaded_in_steps(stage):
     leader, _ = stable_pair(stage)
     for n in range(2100):
         assert leader.commit("orders", 0, n) == 0
@@ -222,7 +222,7 @@ def test_a_large_partition_is_loaded_between_other_events_and_says_so(stage):
 
 
 class _Unsettled:
-    """A node that handles one event and runs nothing else."""
+    """A node that handles one event without those that follow."""
 
     def __init__(self, node):
         self.node = node
@@ -235,7 +235,7 @@ class _Unsettled:
         return self.node.now_ms
 
 
-def test_offsets_of_a_deleted_topic_go_wherever_their_group_is_coordinated(stage):
+def test_offsets_of_a_deleted_topic_are_removed_on_each_coordinator(stage):
     groups = [f"crew-{n}" for n in range(8)]
     for group in groups:
         member = stage.member(group, ["orders"])
@@ -248,7 +248,7 @@ def test_offsets_of_a_deleted_topic_go_wherever_their_group_is_coordinated(stage
         assert committed(stage.peer(stage.coordinator(group)), group, "orders", [0]) == {0: -1}
 
 
-def test_the_journal_is_written_by_every_node_and_read_from_its_leader(stage):
+def test_journal_is_written_by_each_node_and_read_from_its_leader(stage):
     from support.machines.broker_stage import fetch_request
 
     for n in range(6):
@@ -265,7 +265,7 @@ def test_the_journal_is_written_by_every_node_and_read_from_its_leader(stage):
 
 
 def test_first_request_of_a_fresh_cluster_does_not_wait_for_the_coordinator(monkeypatch):
-    """The coordinator gets JoinGroup as the first event after another node has created ``__consumer_offsets``."""
+    """JoinGroup is the first event after another node created ``__consumer_offsets``."""
     stage = ClusterStage()
     peers = {node_id: stage.peer(node_id) for node_id in stage.nodes}
     monkeypatch.setattr(stage, "settle", lambda: None)

@@ -1,4 +1,4 @@
-"""Transactions over several nodes: each asks the node that it must, and what one node decides the others know."""
+"""Transactions over several nodes."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from support.raw.transactional import Transactional, committed_offset, committed
 
 
 class Router:
-    """Asks each request of the node that has to answer it."""
+    """Sends each request to its coordinator or leader."""
 
     def __init__(self, stage, transactional_id):
         self.stage = stage
@@ -65,7 +65,7 @@ def test_only_the_coordinator_answers(stage, producer):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_readers_on_the_leader_are_woken_wherever_the_coordinator_is(stage, producer, commit):
+def test_fetches_on_the_leader_are_woken_by_another_coordinator(stage, producer, commit):
     stage.move("a", 0, other(producer.peer.coordinator()))
     producer.send("a", b"1")
     waiting = reader(stage)
@@ -79,7 +79,7 @@ def test_readers_on_the_leader_are_woken_wherever_the_coordinator_is(stage, prod
     assert committed_values(reader(stage), "a") == [b"1"] * commit
 
 
-def test_offsets_count_on_the_groups_coordinator_wherever_the_other_is(stage, producer):
+def test_transactional_offsets_are_committed_on_another_node(stage, producer):
     stage.coordinator("g")
     stage.move_coordinator("g", other(producer.peer.coordinator()))
     assert producer.commit_offsets("g", "a", 7) == 0
@@ -102,7 +102,7 @@ def test_pending_offsets_move_with_their_group(stage, producer):
     assert committed_offset(asker, "g", "a", stable=True) == (0, 7)
 
 
-def test_a_transaction_goes_on_when_its_coordinator_is_stopped(stage, producer):
+def test_transaction_continues_after_its_coordinator_is_stopped(stage, producer):
     producer.send("a", b"1")
     before = producer.peer.coordinator()
 
@@ -116,7 +116,7 @@ def test_a_transaction_goes_on_when_its_coordinator_is_stopped(stage, producer):
     assert committed_values(reader(stage), "a") == [b"1", b"2"]
 
 
-def test_time_runs_out_whichever_node_looks(stage, producer):
+def test_transaction_times_out_on_any_node(stage, producer):
     producer.send("a", b"1")
 
     stage.advance(producer.timeout_ms + 1)

@@ -1,4 +1,4 @@
-"""Who a connection is by its certificate (KIP-371)."""
+"""Principals of client certificates (KIP-371)."""
 
 import random
 
@@ -14,7 +14,7 @@ SUBJECT = "C=DE,O=Kohort,OU=eng,CN=alice"
 
 
 def secured(name, **options):
-    """A broker that was told of a certificate on its listener with TLS, and what it said."""
+    """Return a broker with a TLS connection and its certificate, and its log lines."""
     given = {"listeners": "TLS://127.0.0.1:9093", "listener.security.protocol.map": "TLS:SSL", **options}
     broker = Broker(parse_config(BrokerConfig, given), MemoryStorage(), random.Random(1), 0)
     said = broker.handle(Connected(1, "127.0.0.1", "TLS"), 1)
@@ -26,17 +26,17 @@ def caller(broker):
     return broker._connections[1].caller
 
 
-def test_the_subject_is_the_principal_where_nothing_else_is_said():
+def test_principal_is_the_subject_of_the_certificate_by_default():
     broker, said = secured(SUBJECT)
     assert (caller(broker).principal, list(said)) == (user(SUBJECT), [])
 
 
-def test_without_a_certificate_it_is_nobody():
+def test_client_without_certificate_is_anonymous():
     broker, _ = secured(None, **{"ssl.principal.mapping.rules": "RULE:nobody/x/"})
     assert caller(broker).principal == ANONYMOUS
 
 
-def test_rules_make_the_name_and_a_listener_may_have_its_own():
+def test_mapping_rules_apply_per_listener():
     rules = {
         "ssl.principal.mapping.rules": "RULE:nobody/x/",
         "listener.name.tls.ssl.principal.mapping.rules": "RULE:^.*CN=(.*)$/$1/U",
@@ -45,7 +45,7 @@ def test_rules_make_the_name_and_a_listener_may_have_its_own():
     assert caller(broker).principal == user("ALICE")
 
 
-def test_a_name_that_no_rule_is_about_costs_the_connection():
+def test_subject_without_matching_rule_closes_the_connection():
     broker, said = secured(SUBJECT, **{"ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/"})
     [close] = said
     assert isinstance(close, Close)
@@ -54,7 +54,7 @@ def test_a_name_that_no_rule_is_about_costs_the_connection():
 
 
 @pytest.mark.parametrize("name", [SUBJECT, None])
-def test_with_sasl_the_certificate_says_nothing(name):
+def test_sasl_listener_ignores_the_certificate(name):
     options = {
         "listener.security.protocol.map": "TLS:SASL_SSL",
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",

@@ -1,4 +1,4 @@
-"""How many connections may stand."""
+"""Limits of the number of connections."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from kohort.wire.messages.metadata import MetadataRequest
 from support.machines.broker_stage import BrokerStage
 
 
-def test_a_connection_above_max_connections_is_refused_and_the_others_stand():
+def test_connection_above_max_connections_is_rejected():
     stage = BrokerStage(max_connections=2)
     first, second, third = (stage.connect(f"10.0.0.{i}") for i in range(3))
 
@@ -18,7 +18,7 @@ def test_a_connection_above_max_connections_is_refused_and_the_others_stand():
     assert stage.connect("10.0.0.9").closed is None
 
 
-def test_max_connections_leaves_the_listener_between_brokers_alone():
+def test_max_connections_does_not_apply_to_the_inter_broker_listener():
     stage = BrokerStage(
         **{
             "listeners": "INNER://127.0.0.1:1,OUTER://127.0.0.1:2",
@@ -33,7 +33,7 @@ def test_max_connections_leaves_the_listener_between_brokers_alone():
     assert stage.connect(listener="INNER").closed is None
 
 
-def test_a_connection_above_those_of_its_address_is_refused():
+def test_connection_above_max_connections_per_ip_is_rejected():
     stage = BrokerStage(max_connections_per_ip=1)
     stage.connect("10.0.0.1")
 
@@ -43,14 +43,14 @@ def test_a_connection_above_those_of_its_address_is_refused():
     assert stage.connect("10.0.0.2").closed is None
 
 
-def test_an_address_may_have_a_limit_of_its_own():
+def test_override_sets_the_limit_of_an_address():
     stage = BrokerStage(max_connections_per_ip=1, max_connections_per_ip_overrides="10.0.0.1:2,[::1]:0")
 
     assert [stage.connect("10.0.0.1").closed is None for _ in range(3)] == [True, True, False]
     assert stage.connect("::1").closed is not None
 
 
-def test_what_a_refused_peer_sends_is_dropped_and_its_end_is_not_counted():
+def test_rejected_connection_is_ignored_and_not_counted():
     stage = BrokerStage(max_connections=1)
     stage.connect()
     refused = stage.connect()
@@ -61,6 +61,6 @@ def test_what_a_refused_peer_sends_is_dropped_and_its_end_is_not_counted():
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1", "somewhere:3", "10.0.0.1:many", ":5", "10.0.0.1:-1"])
-def test_an_override_that_cannot_be_read_is_named(text):
+def test_invalid_override_is_named(text):
     with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip\.overrides.*ADDRESS:COUNT"):
         parse_overrides([text])

@@ -1,4 +1,4 @@
-"""Frames, order, what waits, and what ends a connection."""
+"""Frames and requests of a connection, and reasons to close it."""
 
 import struct
 
@@ -14,7 +14,7 @@ def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def test_a_request_may_arrive_byte_by_byte(peer):
+def test_request_may_arrive_byte_by_byte(peer):
     for byte in peer.request_bytes(MetadataRequest(topics=[]), 12):
         peer.send_bytes(bytes([byte]))
 
@@ -22,7 +22,7 @@ def test_a_request_may_arrive_byte_by_byte(peer):
     assert peer.closed is None
 
 
-def test_requests_in_one_segment_are_answered_in_order(peer):
+def test_pipelined_requests_are_answered_in_order(peer):
     peer.create("a")
     first = peer.request_bytes(MetadataRequest(topics=[]), 12)
     second = peer.request_bytes(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3)
@@ -32,7 +32,7 @@ def test_requests_in_one_segment_are_answered_in_order(peer):
     assert [type(peer.take()).__name__ for _ in range(2)] == ["MetadataResponse", "ApiVersionsResponse"]
 
 
-def test_what_follows_a_waiting_request_waits_with_it(peer, stage):
+def test_requests_after_a_waiting_request_wait(peer, stage):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)
     peer.send(MetadataRequest(topics=[]), 12)
@@ -43,7 +43,7 @@ def test_what_follows_a_waiting_request_waits_with_it(peer, stage):
     assert [type(peer.take()).__name__ for _ in range(2)] == ["FetchResponse", "MetadataResponse"]
 
 
-def test_a_peer_that_sends_far_ahead_of_a_waiting_request_is_not_read(peer, stage):
+def test_reading_pauses_for_a_client_that_sends_far_ahead(peer, stage):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)
 
@@ -56,7 +56,7 @@ def test_a_peer_that_sends_far_ahead_of_a_waiting_request_is_not_read(peer, stag
     assert len(peer.take_all()) == 71
 
 
-def test_an_unknown_api_closes_the_connection_and_no_other(peer, stage):
+def test_unknown_api_closes_only_its_connection(peer, stage):
     other = stage.connect()
 
     peer.send_bytes(frame(struct.pack(">hhih", 999, 0, 1, -1)))
@@ -66,19 +66,19 @@ def test_an_unknown_api_closes_the_connection_and_no_other(peer, stage):
     assert other.ask(MetadataRequest(topics=[]), 12).brokers
 
 
-def test_an_api_of_kafka_that_is_not_served_is_named_as_such(peer):
+def test_unserved_kafka_api_is_named(peer):
     peer.send_bytes(frame(struct.pack(">hhih", 76, 0, 1, -1)))
 
     assert "API 76 (unknown) is not served" in peer.closed
 
 
-def test_a_version_that_is_not_served_closes_the_connection(peer):
+def test_unserved_version_closes_the_connection(peer):
     peer.send_bytes(frame(struct.pack(">hhih", 3, 99, 1, -1)))
 
     assert peer.closed == "127.0.0.1: Metadata version 99 is not served, only 0 to 13"
 
 
-def test_a_malformed_body_names_api_version_and_field(peer):
+def test_malformed_body_is_reported_with_api_version_and_field(peer):
     header = struct.pack(">hhih", 12, 3, 1, -1)
 
     peer.send_bytes(frame(header + struct.pack(">h", 500) + b"short"))
@@ -88,7 +88,7 @@ def test_a_malformed_body_names_api_version_and_field(peer):
     )
 
 
-def test_a_count_beyond_the_frame_is_refused_before_anything_is_allocated(peer):
+def test_array_length_beyond_the_frame_is_rejected_before_allocation(peer):
     header = struct.pack(">hhih", 3, 1, 1, -1)
 
     peer.send_bytes(frame(header + struct.pack(">i", 0x7FFFFFF0)))
@@ -103,32 +103,32 @@ def test_bytes_after_the_end_of_a_request_are_ignored(stage):
         for version in (12, 13):
             asked = peer.request_bytes(MetadataRequest(topics=None), version)
             assert asked.endswith(b"\x00\x01\x00\x00")
-            # librdkafka from 2.1 on writes the null array of topics as four bytes instead of one.
+            # librdkafka from 2.1 on writes the null array of topics with four bytes
             peer.send_bytes(frame(asked[4:-4] + b"\x00\x00\x00\x00\x01\x00\x00"))
             assert [topic.name for topic in peer.take().topics] == ["a"]
 
     assert not any(peer.closed for peer in peers)
 
 
-def test_a_frame_shorter_than_a_header_closes_the_connection(peer):
+def test_frame_shorter_than_a_header_closes_the_connection(peer):
     peer.send_bytes(frame(b"abc"))
 
     assert "3 bytes is too short" in peer.closed
 
 
-def test_an_absurd_length_closes_the_connection_at_once(peer):
+def test_frame_length_above_the_limit_closes_the_connection(peer):
     peer.send_bytes(struct.pack(">i", 0x7FFFFFFF))
 
     assert "2147483647 bytes" in peer.closed
 
 
-def test_a_negative_length_closes_the_connection(peer):
+def test_negative_frame_length_closes_the_connection(peer):
     peer.send_bytes(struct.pack(">i", -5))
 
     assert "-5 bytes" in peer.closed
 
 
-def test_a_frame_above_socket_request_max_bytes_closes_the_connection():
+def test_frame_above_socket_request_max_bytes_closes_the_connection():
     peer = BrokerStage(socket_request_max_bytes=100).connect()
 
     peer.send_bytes(struct.pack(">i", 101))
@@ -136,7 +136,7 @@ def test_a_frame_above_socket_request_max_bytes_closes_the_connection():
     assert "more than the 100 accepted" in peer.closed
 
 
-def test_an_idle_connection_is_closed_and_one_that_waits_for_its_fetch_is_not():
+def test_idle_connection_is_closed_unless_its_fetch_waits():
     stage = BrokerStage(connections_max_idle_ms=1000)
     idle, waiting = stage.connect(), stage.connect()
     waiting.create("a")
@@ -151,7 +151,7 @@ def test_an_idle_connection_is_closed_and_one_that_waits_for_its_fetch_is_not():
     assert waiting.take() is not None
 
 
-def test_a_peer_that_does_not_read_is_not_served_until_it_does(peer, stage):
+def test_client_that_does_not_read_is_not_served(peer, stage):
     stage.give(Congested(peer.number))
     peer.send(MetadataRequest(topics=[]), 12)
     assert peer.take() is None
@@ -161,7 +161,7 @@ def test_a_peer_that_does_not_read_is_not_served_until_it_does(peer, stage):
     assert peer.take() is not None
 
 
-def test_large_answers_to_requests_sent_ahead_are_spread_over_several_events(peer, stage):
+def test_large_answers_to_pipelined_requests_are_sent_over_several_events(peer, stage):
     peer.create("a", max_message_bytes="3000000")
     peer.produce("a", b"x" * 900_000)
     asked = [peer.request_bytes(fetch_request("a"), 12) for _ in range(10)]
@@ -181,7 +181,7 @@ def test_large_answers_to_requests_sent_ahead_are_spread_over_several_events(pee
     assert at_once + few + rest == 10
 
 
-def test_bytes_of_a_connection_that_was_closed_are_dropped(peer):
+def test_bytes_of_a_closed_connection_are_dropped(peer):
     peer.send_bytes(struct.pack(">i", -5))
 
     peer.send_bytes(b"still talking")
@@ -189,7 +189,7 @@ def test_bytes_of_a_connection_that_was_closed_are_dropped(peer):
     assert peer.take() is None
 
 
-def test_a_peer_that_leaves_in_the_middle_of_a_request_is_noted(peer, stage):
+def test_disconnect_within_a_request_is_logged(peer, stage):
     peer.send_bytes(struct.pack(">i", 1000) + b"half")
 
     peer.leave()
@@ -197,7 +197,7 @@ def test_a_peer_that_leaves_in_the_middle_of_a_request_is_noted(peer, stage):
     assert stage.said() == ["127.0.0.1: disconnected within a request, after 4 bytes"]
 
 
-def test_an_answer_for_a_peer_that_left_goes_nowhere(peer, stage):
+def test_answer_to_a_disconnected_client_is_dropped(peer, stage):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)
 

@@ -1,4 +1,4 @@
-"""Requests that are large, begun, and not whole: how much of them is in memory."""
+"""Memory limit of large requests that arrive."""
 
 import struct
 
@@ -12,7 +12,7 @@ HUGE = 100 * 1000 * 1000
 
 
 def begin(peer, size: int, sent: int = 100_000) -> None:
-    """Send the length of a request, and the first bytes of it, as long as the broker reads."""
+    """Send the start of a request while the broker reads."""
     peer.send_bytes(struct.pack(">i", size) + bytes(10))
     more(peer, sent - 10)
 
@@ -29,7 +29,7 @@ def held(stage: BrokerStage) -> int:
     return sum(c.reader.pending_bytes for c in stage.broker._connections.values())
 
 
-def test_twenty_peers_in_the_middle_of_huge_requests_hold_little_more_than_one():
+def test_twenty_incomplete_huge_requests_use_the_memory_of_one():
     stage = BrokerStage()
     peers = [stage.connect() for _ in range(20)]
     for peer in peers:
@@ -39,7 +39,7 @@ def test_twenty_peers_in_the_middle_of_huge_requests_hold_little_more_than_one()
     assert held(stage) < 12 * MIB
 
 
-def test_others_send_their_requests_meanwhile():
+def test_small_requests_are_served_while_huge_ones_arrive():
     stage = BrokerStage()
     honest = stage.connect()
     honest.create("a")
@@ -50,7 +50,7 @@ def test_others_send_their_requests_meanwhile():
     assert honest.produce("a", b"x" * 1_000_000).error_code == 0
 
 
-def test_a_request_byte_by_byte_of_an_ordinary_size_finds_room_beside_a_huge_one():
+def test_slow_ordinary_request_is_read_beside_a_huge_one():
     stage = BrokerStage()
     honest = stage.connect()
     honest.create("a")
@@ -64,7 +64,7 @@ def test_a_request_byte_by_byte_of_an_ordinary_size_finds_room_beside_a_huge_one
     assert honest.take().responses
 
 
-def test_who_waits_is_read_on_when_the_first_is_whole():
+def test_waiting_request_is_read_after_the_first_is_complete():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
@@ -78,7 +78,7 @@ def test_who_waits_is_read_on_when_the_first_is_whole():
     assert stage.broker._frame_budget.used_bytes == 2 * MIB
 
 
-def test_who_waits_is_read_on_when_the_first_is_gone():
+def test_waiting_request_is_read_after_the_first_client_disconnects():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
@@ -92,7 +92,7 @@ def test_who_waits_is_read_on_when_the_first_is_gone():
     assert stage.broker._frame_budget.waiting == 0
 
 
-def test_who_keeps_others_waiting_has_to_hurry():
+def test_slow_request_is_closed_while_others_wait():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
@@ -110,7 +110,7 @@ def test_who_keeps_others_waiting_has_to_hurry():
     assert second.closed is None, "nobody waits any more"
 
 
-def test_a_request_larger_than_all_of_the_room_is_read_when_it_is_alone():
+def test_request_larger_than_the_budget_is_read_alone():
     stage = BrokerStage(queued_max_request_bytes=1)
     peer = stage.connect()
     peer.create("a")
@@ -118,7 +118,7 @@ def test_a_request_larger_than_all_of_the_room_is_read_when_it_is_alone():
     assert peer.produce("a", b"x" * 1_000_000).error_code == 0
 
 
-def test_without_a_limit_nobody_waits():
+def test_no_request_waits_without_a_limit():
     stage = BrokerStage(queued_max_request_bytes=-1)
     peers = [stage.connect() for _ in range(20)]
     for peer in peers:
@@ -128,7 +128,7 @@ def test_without_a_limit_nobody_waits():
     assert stage.broker.wake_at_ms is None or stage.broker.wake_at_ms > stage.now_ms
 
 
-def test_small_requests_need_no_room():
+def test_small_requests_need_no_budget():
     stage = BrokerStage(queued_max_request_bytes=1)
     peers = [stage.connect() for _ in range(20)]
     for peer in peers:
@@ -137,7 +137,7 @@ def test_small_requests_need_no_room():
     assert not any(peer.paused for peer in peers)
 
 
-def test_a_large_request_behind_one_that_waits_is_not_read_far(peer, stage):
+def test_large_request_behind_a_waiting_one_is_not_read_far(peer, stage):
     from support.machines.broker_stage import fetch_request
 
     peer.create("a")
@@ -150,7 +150,7 @@ def test_a_large_request_behind_one_that_waits_is_not_read_far(peer, stage):
     assert not peer.paused
 
 
-def test_an_idle_connection_that_waits_for_room_is_not_closed_for_it():
+def test_connection_that_waits_for_the_budget_is_not_idle():
     stage = BrokerStage(queued_max_request_bytes=4 * MIB, connections_max_idle_ms=1000)
     first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)

@@ -1,4 +1,4 @@
-"""Logins by token: how long they are good for, and what happens while the keys are fetched."""
+"""OAUTHBEARER logins: lifetime, and fetched keys."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ def signed(stage, seconds=3600, kid="one", **claims):
 
 
 def wishes(stage):
-    """What is to be fetched now."""
+    """Return the URLs to fetch now."""
     return [out for out in stage.broker.handle(Tick(), stage.now_ms) if isinstance(out, FetchKeys)]
 
 
@@ -52,7 +52,7 @@ def stage():
     return sasl_stage("OAUTHBEARER", overrides=SIGNED)
 
 
-def test_a_login_is_good_as_long_as_its_token(tests_stage):
+def test_login_lasts_as_long_as_its_token(tests_stage):
     stage = tests_stage
     peer = connect(stage)
     assert log_in(peer, bearer(unsecured(stage, 30))).session_lifetime_ms == 30_000
@@ -81,13 +81,13 @@ def test_token_expires_by_the_wall_clock(overrides):
     assert lifetime_ms == 3_600_000 - stage.now_ms % 1000
 
 
-def test_or_as_the_listener_allows():
+def test_login_lasts_at_most_connections_max_reauth_ms():
     stage = sasl_stage("OAUTHBEARER", connections_max_reauth_ms=8000)
     assert log_in(connect(stage), bearer(unsecured(stage, 30))).session_lifetime_ms == 8000
     assert log_in(connect(stage), bearer(unsecured(stage, 3))).session_lifetime_ms == 3000
 
 
-def test_a_token_past_its_end_is_refused_in_json(tests_stage):
+def test_expired_token_is_rejected_with_json(tests_stage):
     stage = tests_stage
     peer = connect(stage)
     assert log_in(peer, bearer(unsecured(stage, -1))) is None
@@ -110,7 +110,7 @@ def test_keys_are_fetched_at_the_start_and_tokens_wait_for_them(stage):
     assert peer.ask(MetadataRequest(topics=[]), 12).cluster_id
 
 
-def test_a_token_waits_ten_seconds_and_no_longer(stage):
+def test_token_waits_at_most_ten_seconds_for_keys(stage):
     peer = connect(stage)
     log_in(peer, bearer(signed(stage)))
     wishes(stage)
@@ -120,7 +120,7 @@ def test_a_token_waits_ten_seconds_and_no_longer(stage):
     assert "were not fetched in time" in peer.closed
 
 
-def test_keys_that_do_not_come_are_told_and_fetched_again(stage):
+def test_failed_key_fetch_is_logged_and_retried(stage):
     wishes(stage)
     stage.said()
     stage.give(KeysFetched(URL, None, "nobody answers"))
@@ -130,7 +130,7 @@ def test_keys_that_do_not_come_are_told_and_fetched_again(stage):
     assert len(wishes(stage)) == 1
 
 
-def test_who_leaves_while_keys_are_fetched_is_forgotten(stage):
+def test_client_that_disconnects_during_a_key_fetch_is_dropped(stage):
     peer = connect(stage)
     log_in(peer, bearer(signed(stage)))
     wishes(stage)
@@ -139,7 +139,7 @@ def test_who_leaves_while_keys_are_fetched_is_forgotten(stage):
     assert peer.take() is None
 
 
-def test_a_new_key_of_the_issuer_is_fetched_once_it_is_used(stage):
+def test_unknown_key_id_fetches_the_keys_again(stage):
     wishes(stage)
     stage.give(KeysFetched(URL, b'{"keys": []}'))
     stage.clock.advance(5000)
@@ -150,7 +150,7 @@ def test_a_new_key_of_the_issuer_is_fetched_once_it_is_used(stage):
     assert peer.take().error_code == 0
 
 
-def test_a_wrong_audience_is_told_to_the_log(stage):
+def test_wrong_audience_is_logged(stage):
     wishes(stage)
     stage.give(KeysFetched(URL, JWKS))
     peer = connect(stage)
@@ -160,7 +160,7 @@ def test_a_wrong_audience_is_told_to_the_log(stage):
     assert 'claim aud is "nobody", expected kafka, other' in peer.closed
 
 
-def test_a_token_within_the_skew_is_good_for_what_is_left_of_it(stage):
+def test_expired_token_within_the_clock_skew_lasts_for_the_rest_of_it(stage):
     wishes(stage)
     stage.give(KeysFetched(URL, JWKS))
     peer = connect(stage)

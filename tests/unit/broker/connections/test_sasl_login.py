@@ -1,4 +1,4 @@
-"""The login of a connection: which frame may come when, what is answered, and what time has to do with it."""
+"""SASL logins: order of requests, failures, expiry, relogin, options."""
 
 import logging
 import struct
@@ -34,10 +34,10 @@ def principal_of(stage, peer):
     return stage.broker._connections[peer.number].caller.principal
 
 
-# ---------------------------------------------------------------- how it goes
+# ---------------------------------------------------------------- successful and failed logins
 
 
-def test_a_client_asks_for_versions_logs_in_and_is_served(stage, peer):
+def test_plain_login_after_api_versions_is_served(stage, peer):
     versions = peer.ask(ASKED, 3)
     answer = log_in(peer, plain())
 
@@ -47,8 +47,8 @@ def test_a_client_asks_for_versions_logs_in_and_is_served(stage, peer):
     assert principal_of(stage, peer) == user("alice")
 
 
-def test_the_bytes_are_those_of_kafka(stage, peer):
-    """Fact for fact: client id p, alice and alice-secret by PLAIN."""
+def test_bytes_of_a_login_equal_kafkas(stage, peer):
+    """Client id p, alice and alice-secret by PLAIN."""
     out = []
     peer.received = lambda buffers: out.append(b"".join(buffers).hex())
     peer.send_bytes(bytes.fromhex("0000001200110001000000010001700005504c41494e"))
@@ -58,7 +58,7 @@ def test_the_bytes_are_those_of_kafka(stage, peer):
     assert out[1] == "00000012000000020000000101000000000000000000"
 
 
-def test_a_wrong_password_is_answered_late_and_then_closed(stage, peer):
+def test_wrong_password_is_answered_after_a_delay_and_closed(stage, peer):
     assert log_in(peer, plain("alice", "wrong"), version=1) is None
     stage.advance(DELAY_MS - 1)
     assert peer.take() is None
@@ -74,7 +74,7 @@ def test_a_wrong_password_is_answered_late_and_then_closed(stage, peer):
     assert "wrong" not in peer.closed.replace("wrong password", "")
 
 
-def test_nothing_is_read_of_who_failed(stage, peer):
+def test_reading_stops_after_a_failed_login(stage, peer):
     log_in(peer, plain("alice", "wrong"))
     peer.send(MetadataRequest(topics=[]), 12)
     stage.advance(DELAY_MS)
@@ -83,7 +83,7 @@ def test_nothing_is_read_of_who_failed(stage, peer):
     assert peer.closed
 
 
-def test_without_a_delay_it_is_answered_at_once():
+def test_failed_login_is_answered_at_once_without_delay():
     stage = sasl_stage(connection_failed_authentication_delay_ms=0)
     peer = connect(stage)
 
@@ -91,7 +91,7 @@ def test_without_a_delay_it_is_answered_at_once():
     assert peer.closed
 
 
-def test_failures_are_counted_though_nobody_waits_for_their_answer(stage, peer):
+def test_failed_logins_of_disconnected_clients_are_counted(stage, peer):
     counters = stage.broker.state.counters
     log_in(peer, plain("alice", "wrong"), version=1)
     peer.leave()
@@ -105,7 +105,7 @@ def test_failures_are_counted_though_nobody_waits_for_their_answer(stage, peer):
     assert (counters.failed_logins, counters.logins) == (2, 0), "each counts once"
 
 
-def test_who_leaves_during_the_delay_is_forgotten(stage, peer):
+def test_client_that_disconnects_during_the_delay_is_dropped(stage, peer):
     log_in(peer, plain("alice", "wrong"))
     peer.leave()
     stage.advance(DELAY_MS)
@@ -116,7 +116,7 @@ def test_who_leaves_during_the_delay_is_forgotten(stage, peer):
 
 
 @pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
-def test_before_the_login_nothing_else_is_answered(stage, peer, api):
+def test_other_request_before_the_login_closes_the_connection(stage, peer, api):
     peer.send(api.request(), api.high)
 
     assert peer.take() is None
@@ -124,7 +124,7 @@ def test_before_the_login_nothing_else_is_answered(stage, peer, api):
 
 
 @pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
-def test_nor_is_it_after_apiversions(stage, peer, api):
+def test_other_request_after_api_versions_closes_the_connection(stage, peer, api):
     peer.ask(ASKED, 3)
     peer.send(api.request(), api.high)
 
@@ -133,7 +133,7 @@ def test_nor_is_it_after_apiversions(stage, peer, api):
 
 
 @pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
-def test_in_the_middle_of_a_login_its_own_answer_says_so(stage, peer, api):
+def test_other_request_within_a_login_returns_illegal_sasl_state(stage, peer, api):
     handshake(peer)
     peer.send(api.request(), api.high)
     assert peer.closed is None
@@ -146,7 +146,7 @@ def test_in_the_middle_of_a_login_its_own_answer_says_so(stage, peer, api):
 
 
 @pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
-def test_no_request_is_a_token(stage, peer, api):
+def test_request_instead_of_a_raw_token_is_rejected(stage, peer, api):
     handshake(peer, version=0)
     peer.send(api.request(), api.high, answered=False)
     stage.advance(DELAY_MS)
@@ -155,7 +155,7 @@ def test_no_request_is_a_token(stage, peer, api):
     assert peer.closed
 
 
-def test_metadata_in_the_middle_of_a_login_has_empty_lists(stage, peer):
+def test_metadata_within_a_login_has_empty_lists(stage, peer):
     handshake(peer)
     peer.send(MetadataRequest(topics=[]), 1)
     stage.advance(DELAY_MS)
@@ -163,7 +163,7 @@ def test_metadata_in_the_middle_of_a_login_has_empty_lists(stage, peer):
     assert (answer.brokers, answer.topics) == ([], [])
 
 
-def test_an_unknown_version_of_apiversions_may_be_followed_by_another(stage, peer):
+def test_unsupported_api_versions_may_be_repeated_before_the_login(stage, peer):
     for version in (6, 99):
         peer.send_bytes(framed(struct.pack(">hhihB", 18, version, 7, -1, 0)))
     assert [raw[:6] for raw in peer.raw] == [b"\0\0\0\7\0\x23"] * 2
@@ -171,14 +171,14 @@ def test_an_unknown_version_of_apiversions_may_be_followed_by_another(stage, pee
     assert log_in(peer, plain()).error_code == 0
 
 
-def test_versions_are_told_once(stage, peer):
+def test_api_versions_is_answered_once_before_the_login(stage, peer):
     peer.ask(ASKED, 3)
     peer.send(ASKED, 3)
     assert peer.take() is None
     assert peer.closed
 
 
-def test_after_a_bad_name_versions_may_be_asked_for_again(stage, peer):
+def test_api_versions_may_be_repeated_after_an_invalid_software_name(stage, peer):
     bad = peer.ask(ApiVersionsRequest(client_software_name="", client_software_version="1"), 3)
     assert bad.error_code == ErrorCode.INVALID_REQUEST
     assert peer.ask(ASKED, 3).error_code == 0
@@ -186,7 +186,7 @@ def test_after_a_bad_name_versions_may_be_asked_for_again(stage, peer):
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "plain", "", "GSSAPI"])
-def test_a_mechanism_that_is_not_enabled(stage, peer, mechanism):
+def test_disabled_mechanism_is_rejected(stage, peer, mechanism):
     assert handshake(peer, mechanism) is None
     stage.advance(DELAY_MS)
     answer = peer.take()
@@ -207,25 +207,25 @@ def test_a_mechanism_that_is_not_enabled(stage, peer, mechanism):
         b"\x00\x11\x00\x01" + b"\xff" * 30,
     ],
 )
-def test_what_is_no_request_is_closed_at_once(stage, peer, frame):
+def test_malformed_frame_before_the_login_closes_the_connection(stage, peer, frame):
     peer.send_bytes(framed(frame))
     assert peer.closed
     assert not peer.raw
 
 
 @pytest.mark.parametrize("size", [524_289, -1, 0x7FFFFFFF])
-def test_frames_before_the_login_are_small(stage, peer, size):
+def test_large_frame_before_the_login_closes_the_connection(stage, peer, size):
     peer.send_bytes(struct.pack(">i", size))
     assert peer.closed
 
 
-def test_frames_after_the_login_are_as_large_as_any(stage, peer):
+def test_large_frame_after_the_login_is_accepted(stage, peer):
     log_in(peer, plain())
     peer.send_bytes(struct.pack(">i", 524_289))
     assert peer.closed is None
 
 
-def test_a_malformed_token_request_is_closed_at_once(stage, peer):
+def test_malformed_token_request_closes_the_connection(stage, peer):
     handshake(peer)
     peer.send_bytes(framed(bytes.fromhex("0024000200000002000170001500")))
     assert peer.closed
@@ -234,7 +234,7 @@ def test_a_malformed_token_request_is_closed_at_once(stage, peer):
 # ---------------------------------------------------------------- tokens without a header
 
 
-def test_tokens_can_be_frames_of_their_own(stage, peer):
+def test_raw_tokens_log_in_after_handshake_version_0(stage, peer):
     assert handshake(peer, version=0).error_code == 0
     peer.send_bytes(framed(plain().first()))
 
@@ -243,7 +243,7 @@ def test_tokens_can_be_frames_of_their_own(stage, peer):
     assert peer.ask(MetadataRequest(topics=[]), 12).cluster_id
 
 
-def test_such_a_token_that_is_wrong_has_no_answer(stage, peer):
+def test_invalid_raw_token_has_no_response(stage, peer):
     handshake(peer, version=0)
     peer.send_bytes(framed(plain("alice", "wrong").first()))
     assert peer.closed is None
@@ -252,11 +252,11 @@ def test_such_a_token_that_is_wrong_has_no_answer(stage, peer):
     assert peer.closed
 
 
-# ---------------------------------------------------------------- where there is nothing to log in to
+# ---------------------------------------------------------------- login requests without a login
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "SASL"])
-def test_a_login_that_nobody_wants_is_refused_and_the_connection_stays(stage, listener):
+def test_unneeded_login_request_is_rejected_and_the_connection_stays(stage, listener):
     peer = stage.connect(listener=listener)
     if listener == "SASL":
         log_in(peer, plain())
@@ -278,20 +278,20 @@ def limited(**options):
     return stage, connect(stage)
 
 
-def test_a_login_is_good_for_a_time_and_the_next_request_is_cut_off():
+def test_expired_login_closes_the_connection_at_the_next_request():
     stage, peer = limited()
     assert log_in(peer, plain()).session_lifetime_ms == 8000
     stage.advance(7999)
     peer.ask(MetadataRequest(topics=[]), 12)
     stage.advance(1)
-    assert peer.closed is None  # who asks for nothing is left alone
+    assert peer.closed is None  # a connection without requests is not closed
     peer.send(MetadataRequest(topics=[]), 12)
 
     assert peer.take() is None
     assert "expired" in peer.closed  # type: ignore[attr-defined]  # closed since
 
 
-def test_who_was_never_told_of_a_lifetime_is_cut_off_too():
+def test_login_by_raw_tokens_expires_too():
     stage, peer = limited()
     assert log_in(peer, plain(), version=0).session_lifetime_ms == 0
     stage.advance(8000)
@@ -300,7 +300,7 @@ def test_who_was_never_told_of_a_lifetime_is_cut_off_too():
 
 
 @pytest.mark.parametrize("after_ms", [0, 5000, 20_000])
-def test_a_new_login_may_come_at_any_time(after_ms):
+def test_relogin_is_possible_at_any_time(after_ms):
     stage, peer = limited()
     log_in(peer, plain())
     stage.advance(after_ms)
@@ -311,7 +311,7 @@ def test_a_new_login_may_come_at_any_time(after_ms):
     assert peer.ask(MetadataRequest(topics=[]), 12).cluster_id
 
 
-def test_two_new_logins_are_a_second_apart():
+def test_relogins_are_at_least_a_second_apart():
     stage, peer = limited()
     log_in(peer, plain())
     log_in(peer, plain())
@@ -322,7 +322,7 @@ def test_two_new_logins_are_a_second_apart():
     assert log_in(peer, plain()).error_code == 0
 
 
-def test_nobody_becomes_somebody_else():
+def test_relogin_as_another_user_is_rejected():
     stage, peer = limited()
     log_in(peer, plain())
     assert log_in(peer, plain("bob")) is None
@@ -334,7 +334,7 @@ def test_nobody_becomes_somebody_else():
     assert peer.closed
 
 
-def test_a_new_login_that_fails_has_its_own_words():
+def test_failed_relogin_has_its_own_message():
     stage, peer = limited()
     log_in(peer, plain())
     handshake(peer)
@@ -345,7 +345,7 @@ def test_a_new_login_that_fails_has_its_own_words():
     )
 
 
-def test_another_mechanism_is_no_new_login():
+def test_relogin_by_another_mechanism_is_rejected():
     stage = sasl_stage("PLAIN", "SCRAM-SHA-256", overrides={"plain.connections.max.reauth.ms": "8000"})
     peer = connect(stage)
     log_in(peer, plain())
@@ -353,7 +353,7 @@ def test_another_mechanism_is_no_new_login():
     assert "expected PLAIN as before" in peer.closed
 
 
-def test_another_request_in_the_middle_of_a_new_login():
+def test_other_request_within_a_relogin_is_rejected():
     stage, peer = limited()
     log_in(peer, plain())
     handshake(peer)
@@ -363,17 +363,17 @@ def test_another_request_in_the_middle_of_a_new_login():
     assert peer.closed
 
 
-def test_an_authenticate_without_a_handshake_is_refused_and_the_connection_stays():
+def test_authenticate_without_handshake_is_rejected_and_the_connection_stays():
     _, peer = limited()
     log_in(peer, plain())
     assert authenticate(peer, plain().first()).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert peer.closed is None
 
 
-# ---------------------------------------------------------------- strangers
+# ---------------------------------------------------------------- pipelined requests
 
 
-def test_requests_sent_ahead_of_the_login_are_served_after_it(stage, peer):
+def test_requests_pipelined_after_a_login_are_served(stage, peer):
     ahead = b"".join(
         [
             peer.request_bytes(SaslHandshakeRequest(mechanism="PLAIN"), 1),
@@ -385,7 +385,7 @@ def test_requests_sent_ahead_of_the_login_are_served_after_it(stage, peer):
     assert len(peer.take_all()) == 3
 
 
-def test_requests_sent_ahead_of_a_login_that_fails_are_served_never(stage, peer):
+def test_requests_pipelined_after_a_failed_login_are_not_served(stage, peer):
     ahead = b"".join(
         [
             peer.request_bytes(SaslHandshakeRequest(mechanism="PLAIN"), 1),
@@ -399,7 +399,7 @@ def test_requests_sent_ahead_of_a_login_that_fails_are_served_never(stage, peer)
     assert peer.closed
 
 
-def test_who_never_logs_in_is_closed_when_idle():
+def test_connection_without_login_is_closed_when_idle():
     stage = sasl_stage(connections_max_idle_ms=5000)
     peer = connect(stage)
     peer.ask(ASKED, 3)
@@ -407,7 +407,7 @@ def test_who_never_logs_in_is_closed_when_idle():
     assert "idle" in peer.closed
 
 
-# ---------------------------------------------------------------- what a mechanism needs
+# ---------------------------------------------------------------- required options
 
 
 @pytest.mark.parametrize(
@@ -433,23 +433,23 @@ def test_who_never_logs_in_is_closed_when_idle():
         ("OAUTHBEARER", {"sasl.oauthbearer.jwks.endpoint.url": "ftp://x"}, "expected https://HOST/PATH or file:/PATH"),
     ],
 )
-def test_a_mechanism_without_what_it_needs_is_an_error_of_the_start(mechanism, overrides, words):
+def test_mechanism_without_required_option_stops_the_start(mechanism, overrides, words):
     with pytest.raises(ConfigError, match=words):
         sasl_stage(mechanism, overrides=overrides)
 
 
-def test_without_users_plain_is_an_error_of_the_start():
+def test_plain_without_users_stops_the_start():
     with pytest.raises(ConfigError, match="user_NAME="):
         BrokerStage(listeners=["SASL_PLAINTEXT://127.0.0.1:9093"])
 
 
-def test_a_listener_that_believes_every_token_is_told():
+def test_unsecured_oauthbearer_is_logged():
     stage = sasl_stage("OAUTHBEARER")
     assert any("accepts any token" in line for line in stage.said())
 
 
 def failure_of(stage, user, host="127.0.0.1"):
-    """The note of a connection that was closed after a wrong password."""
+    """Return the log line of a connection that was closed for a wrong password."""
     peer = stage.connect(host, "SASL")
     log_in(peer, plain(user, "guessed"))
     stage.advance(DELAY_MS)

@@ -1,4 +1,4 @@
-"""Answers that are read from the log as they are taken, and what happens to those that nobody takes."""
+"""Memory limit of unread answers, which are read from the log when sent."""
 
 import struct
 
@@ -30,7 +30,7 @@ def large_fetch(max_bytes: int = 50 * MIB, version: int = 12):
 
 
 def ask(stage: BrokerStage, peer, max_bytes: int = 50 * MIB) -> list:
-    """What the broker does at once about one large fetch."""
+    """Return the broker's immediate effects of a large fetch."""
     data = peer.request_bytes(large_fetch(max_bytes), 12)
     return list(stage.broker.handle(Received(peer.number, data), stage.now_ms))
 
@@ -39,7 +39,7 @@ def sent_to(peer, outputs) -> int:
     return sum(len(b) for o in outputs if isinstance(o, Send) and o.connection == peer.number for b in o.buffers)
 
 
-def test_a_large_answer_goes_out_in_pieces_and_arrives_whole():
+def test_large_answer_is_sent_in_pieces():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
     peer.send(large_fetch(), 12)
@@ -52,7 +52,7 @@ def test_a_large_answer_goes_out_in_pieces_and_arrives_whole():
     assert values_of(partition.records) == [VALUE] * 10
 
 
-def test_no_event_hands_out_more_than_a_piece():
+def test_event_sends_at_most_one_piece_to_a_client():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
 
@@ -64,7 +64,7 @@ def test_no_event_hands_out_more_than_a_piece():
     assert max(handed) <= PIECE_BYTES
 
 
-def test_a_peer_that_does_not_read_costs_one_piece_however_much_it_asked_for():
+def test_client_that_does_not_read_uses_the_memory_of_one_piece():
     stage = stage_with_a_large_topic(40)
     peer = stage.connect()
     ask(stage, peer)
@@ -76,7 +76,7 @@ def test_a_peer_that_does_not_read_costs_one_piece_however_much_it_asked_for():
     assert 0 < stage.broker.state.unread.held_bytes < PIECE_BYTES + 100
 
 
-def test_it_goes_on_where_it_ended_when_the_peer_reads_again():
+def test_sending_continues_when_the_client_reads_again():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
     peer.send(large_fetch(), 12)
@@ -93,7 +93,7 @@ def test_it_goes_on_where_it_ended_when_the_peer_reads_again():
     assert stage.broker.state.unread.held_bytes == 0
 
 
-def test_others_are_served_between_the_pieces():
+def test_other_clients_are_served_between_pieces():
     stage = stage_with_a_large_topic()
     slow, other = stage.connect(), stage.connect()
     slow.send(large_fetch(), 12)
@@ -102,7 +102,7 @@ def test_others_are_served_between_the_pieces():
     assert slow.take() is None
 
 
-def test_pieces_are_small_once_half_of_the_room_is_used():
+def test_pieces_are_small_above_half_of_the_limit():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=8 * MIB)
     for _ in range(5):
         peer = stage.connect()
@@ -115,7 +115,7 @@ def test_pieces_are_small_once_half_of_the_room_is_used():
     assert 0 < at_once <= SMALL_PIECE_BYTES
 
 
-def test_three_hundred_peers_that_do_not_read_stay_within_the_room():
+def test_three_hundred_clients_that_do_not_read_stay_within_the_limit():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=64 * MIB)
     peers = [stage.connect() for _ in range(300)]
     for peer in peers:
@@ -128,7 +128,7 @@ def test_three_hundred_peers_that_do_not_read_stay_within_the_room():
     assert unread.ended == 0
 
 
-def test_who_has_read_nothing_for_the_longest_is_ended_when_the_room_is_used_up():
+def test_oldest_unread_answer_is_closed_above_the_limit():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=4 * MIB)
     peers = [stage.connect() for _ in range(40)]
     for peer in peers:
@@ -143,7 +143,7 @@ def test_who_has_read_nothing_for_the_longest_is_ended_when_the_room_is_used_up(
     assert "queued.max.request.bytes" in ended[0].closed
 
 
-def test_a_peer_that_reads_slowly_is_not_the_one_that_is_ended():
+def test_slow_reader_is_not_closed_first():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=4 * MIB)
     slow = stage.connect()
     slow.send(large_fetch(), 12)
@@ -158,7 +158,7 @@ def test_a_peer_that_reads_slowly_is_not_the_one_that_is_ended():
     assert slow.closed is None
 
 
-def test_one_alone_may_hold_what_its_answer_needs():
+def test_single_connection_may_exceed_the_limit():
     stage = BrokerStage(queued_max_request_bytes=1)
     peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)
@@ -168,7 +168,7 @@ def test_one_alone_may_hold_what_its_answer_needs():
     assert peer.take().brokers
 
 
-def test_without_a_limit_nobody_is_ended():
+def test_no_connection_is_closed_without_a_limit():
     stage = stage_with_a_large_topic(10, queued_max_request_bytes=-1)
     peers = [stage.connect() for _ in range(40)]
     for peer in peers:
@@ -178,7 +178,7 @@ def test_without_a_limit_nobody_is_ended():
     assert not any(peer.closed for peer in peers)
 
 
-def test_a_connection_that_is_ended_unread_is_ended_at_once():
+def test_connection_with_unread_answers_is_closed_at_once():
     stage = stage_with_a_large_topic(10, connections_max_idle_ms=1000)
     peer = stage.connect()
     ask(stage, peer)
@@ -191,7 +191,7 @@ def test_a_connection_that_is_ended_unread_is_ended_at_once():
     assert stage.broker.state.unread.held_bytes == 0
 
 
-def test_an_answer_of_which_the_log_went_ends_the_connection_and_is_never_rubbish():
+def test_answer_from_a_deleted_log_closes_the_connection():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
     peer.send(large_fetch(), 12)
@@ -206,7 +206,7 @@ def test_an_answer_of_which_the_log_went_ends_the_connection_and_is_never_rubbis
     assert stage.connect().ask(MetadataRequest(topics=[]), 12).brokers
 
 
-def test_a_reader_that_is_older_than_zstd_gets_what_is_looked_at_before():
+def test_batches_are_checked_for_zstd_before_sending_to_old_clients():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
 
@@ -216,7 +216,7 @@ def test_a_reader_that_is_older_than_zstd_gets_what_is_looked_at_before():
     assert values_of(records) == [VALUE]
 
 
-def test_requests_behind_a_large_answer_wait_for_all_of_it():
+def test_requests_after_a_large_answer_wait_for_its_end():
     stage = stage_with_a_large_topic()
     peer = stage.connect()
     first, second = peer.request_bytes(large_fetch(), 12), peer.request_bytes(MetadataRequest(topics=[]), 12)
@@ -228,7 +228,7 @@ def test_requests_behind_a_large_answer_wait_for_all_of_it():
 
 
 @pytest.mark.parametrize("max_bytes", [1, 900_000, 1_000_000, 3 * MIB])
-def test_the_length_of_the_frame_is_that_of_its_pieces(max_bytes):
+def test_frame_length_is_the_sum_of_its_pieces(max_bytes):
     stage = stage_with_a_large_topic()
     peer = stage.connect()
     outputs = ask(stage, peer, max_bytes)

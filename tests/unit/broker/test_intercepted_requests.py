@@ -1,4 +1,4 @@
-"""Requests that were kept, and waits that are ended from outside: inputs of the broker like any other."""
+"""Intercepted requests, and waits ended by an event."""
 
 import random
 
@@ -9,8 +9,8 @@ from kohort.wire.messages.metadata import MetadataRequest
 from support.machines.broker_stage import BrokerStage
 
 
-class Keeping(BrokerStage):
-    """Keeps every Metadata request until it is given back."""
+class InterceptingBroker(BrokerStage):
+    """A broker that delays each Metadata request."""
 
     def start(self) -> None:
         self.kept = []
@@ -23,8 +23,8 @@ class Keeping(BrokerStage):
         return Unanswered.LATER
 
 
-def test_a_request_that_was_kept_is_answered_when_it_is_given_back():
-    stage = Keeping()
+def test_intercepted_request_is_answered_after_serve():
+    stage = InterceptingBroker()
     peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)
     assert peer.take() is None
@@ -34,8 +34,8 @@ def test_a_request_that_was_kept_is_answered_when_it_is_given_back():
     assert peer.take().cluster_id == stage.broker.cluster_id
 
 
-def test_what_came_behind_a_kept_request_is_served_after_it():
-    stage = Keeping()
+def test_requests_after_an_intercepted_one_are_served_after_it():
+    stage = InterceptingBroker()
     peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)
     peer.send(MetadataRequest(topics=[]), 12)
@@ -47,8 +47,8 @@ def test_what_came_behind_a_kept_request_is_served_after_it():
     assert len(stage.kept) == 1
 
 
-def test_nothing_happens_when_the_peer_is_gone():
-    stage = Keeping()
+def test_serve_after_a_disconnect_has_no_effect():
+    stage = InterceptingBroker()
     peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)
     peer.leave()
@@ -58,7 +58,7 @@ def test_nothing_happens_when_the_peer_is_gone():
     assert peer.take_all() == []
 
 
-def test_a_fetch_is_answered_with_what_there_is_when_waits_are_ended():
+def test_end_waits_answers_a_fetch_with_available_records():
     stage = BrokerStage()
     peer = stage.connect()
     peer.create("a")

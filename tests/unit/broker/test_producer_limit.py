@@ -1,4 +1,4 @@
-"""Idempotent producers that partitions remember: how many there may be, who is forgotten, and who goes on."""
+"""Limit of remembered idempotent producers."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def peer(stage):
 
 
 def send(peer, producer_id, sequence=0, partition=0):
-    """One record of an idempotent producer; the error code of its answer."""
+    """Send one record of an idempotent producer; return the error code."""
     batch = build_batch(
         [NewRecord(None, b"%d-%d" % (producer_id, sequence), (), peer.stage.now_ms)],
         producer_id=producer_id,
@@ -46,11 +46,11 @@ def held(stage):
 
 
 def attack(peer, count=1_000, first=10_000):
-    """What a stranger does: a new id for every batch, of numbers that nobody gave it. The codes of the answers."""
+    """Send batches with a new invented producer id each; return the error codes."""
     return [code(peer, first + i, partition=i % 3) for i in range(count)]
 
 
-def test_a_stranger_with_ever_new_producer_ids_is_refused_and_who_is_known_goes_on(stage, peer):
+def test_new_producer_ids_above_the_limit_are_rejected(stage, peer):
     first = send(peer, 1)
     codes = attack(peer)
 
@@ -65,7 +65,7 @@ def test_a_stranger_with_ever_new_producer_ids_is_refused_and_who_is_known_goes_
     assert any("kohort.producer.max.ids" in line for line in stage.said())
 
 
-def test_who_is_refused_is_told_why(peer):
+def test_rejected_producer_gets_the_reason(peer):
     attack(peer, 100)
     batch = build_batch([NewRecord(None, b"x", (), 0)], producer_id=1, producer_epoch=0, base_sequence=0)
 
@@ -74,7 +74,7 @@ def test_who_is_refused_is_told_why(peer):
     assert "kohort.producer.max.ids" in refused.error_message
 
 
-def test_when_the_strangers_ids_were_silent_for_long_they_go_first_and_new_producers_have_room(stage, peer):
+def test_silent_producers_are_expired_for_new_ones(stage, peer):
     assert code(peer, 1) == 0
     attack(peer, 100)
     assert code(peer, 2) == REFUSED
@@ -89,7 +89,7 @@ def test_when_the_strangers_ids_were_silent_for_long_they_go_first_and_new_produ
     assert code(peer, 1, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "whoever writes is never forgotten"
 
 
-def test_those_that_were_silent_for_the_longest_go_first(stage, peer):
+def test_longest_silent_producers_are_expired_first(stage, peer):
     for producer_id in range(50):
         assert code(peer, 100 + producer_id) == 0
     stage.advance(DAY_MS // 4)
@@ -104,8 +104,8 @@ def test_those_that_were_silent_for_the_longest_go_first(stage, peer):
     assert code(peer, 102, 7) == 0, "it is not, and may begin anywhere"
 
 
-def test_in_the_minute_after_a_refusal_nobody_is_let_in_by_its_second_batch(stage, peer):
-    """Else the second batch of a producer that sends several at once were taken, and the first one out of order."""
+def test_producer_is_not_admitted_in_the_minute_after_a_rejection(stage, peer):
+    """Else the second pipelined batch would be appended before the first."""
     attack(peer, 100)
     assert code(peer, 2, 0) == REFUSED
     peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")]), 6)
@@ -121,7 +121,7 @@ def test_in_the_minute_after_a_refusal_nobody_is_let_in_by_its_second_batch(stag
     assert code(peer, 3, 7) == 0, "later whoever was forgotten may begin anywhere, as in Kafka"
 
 
-def test_an_open_transaction_is_never_forgotten_and_ends_whatever_strangers_do(stage, peer):
+def test_producer_of_an_open_transaction_is_never_expired(stage, peer):
     peer.create("payments")
     producer = Transactional(peer, timeout_ms=900_000)
     assert producer.init() == 0
@@ -135,7 +135,7 @@ def test_an_open_transaction_is_never_forgotten_and_ends_whatever_strangers_do(s
     assert held(stage) == 100, "markers where it wrote nothing leave nothing behind"
 
 
-def test_a_topic_that_goes_takes_its_producers_along(stage, peer):
+def test_deleted_topic_removes_its_producers(stage, peer):
     attack(peer, 100)
     assert code(peer, 1) == REFUSED
     stage.advance(RECOUNT_MS)
@@ -146,7 +146,7 @@ def test_a_topic_that_goes_takes_its_producers_along(stage, peer):
     assert held(stage) == 1
 
 
-def test_after_a_restart_those_on_the_log_count(stage, peer):
+def test_producers_on_the_log_count_after_a_restart(stage, peer):
     attack(peer, 100)
     stage.restart()
     again = stage.connect()
@@ -155,7 +155,7 @@ def test_after_a_restart_those_on_the_log_count(stage, peer):
     assert code(again, 10_000, 1) == 0
 
 
-def test_how_often_is_looked_is_an_option():
+def test_check_interval_of_producers_is_an_option():
     stage = BrokerStage(producer_id_expiration_ms=5_000, producer_id_expiration_check_interval_ms=1_000)
     peer = stage.connect()
     peer.create("orders", 3)
@@ -168,7 +168,7 @@ def test_how_often_is_looked_is_an_option():
     assert held(stage) == 0
 
 
-def test_without_a_limit_nobody_is_refused():
+def test_no_producer_is_rejected_without_a_limit():
     peer = BrokerStage(kohort_producer_max_ids=-1).connect()
     peer.create("orders", 3)
 

@@ -1,4 +1,4 @@
-"""Transactional ids: how much they may hold together, who is forgotten, and who goes on."""
+"""Memory limit of transactional ids."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def attack(peer, count=60, name="stranger"):
     return [Transactional(peer, f"{name}{i}").init() for i in range(count)]
 
 
-def test_a_stranger_with_ever_new_ids_is_refused_and_who_is_known_goes_on(stage, peer):
+def test_new_transactional_ids_above_the_limit_are_rejected(stage, peer):
     producer = Transactional(peer, "mine")
     assert producer.init() == 0
 
@@ -41,13 +41,13 @@ def test_a_stranger_with_ever_new_ids_is_refused_and_who_is_known_goes_on(stage,
     assert any("transaction.coordinator.max.bytes" in line for line in stage.said())
 
 
-def test_long_names_count(peer):
+def test_long_transactional_ids_count_with_their_bytes(peer):
     codes = attack(peer, name="x" * 325)
 
     assert codes.index(REFUSED) == 3
 
 
-def test_an_id_that_is_there_adds_partitions_up_to_twice_the_limit():
+def test_known_id_may_add_partitions_up_to_twice_the_limit():
     peer = BrokerStage(transaction_coordinator_max_bytes=4 * ID_BYTES).connect()
     peer.create("orders", 20)
     peer.create("payments", 20)
@@ -63,7 +63,7 @@ def test_an_id_that_is_there_adds_partitions_up_to_twice_the_limit():
 
 
 @pytest.mark.heavy
-def test_ids_that_nobody_used_for_a_day_go_for_new_ones_the_longest_unused_first(stage, peer):
+def test_ids_unused_for_a_day_expire_longest_unused_first(stage, peer):
     attack(peer, 10, "old")
     stage.advance(CHECK_EVERY_MS)
     attack(peer, 10, "younger")
@@ -78,12 +78,12 @@ def test_ids_that_nobody_used_for_a_day_go_for_new_ones_the_longest_unused_first
     assert "old0" not in known
 
 
-def test_a_restart_counts_what_is_written(stage, peer):
+def test_memory_of_transactional_ids_is_counted_after_a_restart(stage, peer):
     attack(peer, 20)
     stage.restart()
 
     assert Transactional(stage.connect(), "new").init() == REFUSED
 
 
-def test_without_a_limit_nobody_is_refused():
+def test_no_id_is_rejected_without_a_limit():
     assert set(attack(BrokerStage(transaction_coordinator_max_bytes=-1).connect())) == {0}

@@ -1,4 +1,4 @@
-"""What a member's client pushed of itself is evidence of why the member went (KIP-714)."""
+"""Metrics pushed by a member's client (KIP-714) as evidence for its departure."""
 
 import pytest
 
@@ -22,7 +22,6 @@ STOPPED = "consumer poll timeout has expired."
 
 @pytest.fixture
 def pair(stage):
-    """A stable group of two."""
     other, member = (RawMember(stage.connect(), "g", ["a"]) for _ in range(2))
     other.wire.create("a", 2)
     other.start_join()
@@ -41,12 +40,12 @@ def pair(stage):
 
 @pytest.fixture
 def member(pair):
-    """The one that goes."""
+    """The member that leaves."""
     return pair[1]
 
 
 def push(wire, *metrics, **says):
-    """Push as a client on a connection of its own, as Java's does."""
+    """Push metrics on a connection of their own, as the Java client does."""
     given = wire.ask(GetTelemetrySubscriptionsRequest(), 0)
     asked = PushTelemetryRequest(
         client_instance_id=given.client_instance_id,
@@ -62,14 +61,14 @@ def leave(stage, member, reason=STOPPED):
 
 
 def evidence(stage: BrokerStage) -> dict[str, str]:
-    """The facts behind the latest rebalance, from the journal as anybody reads it."""
+    """Return the evidence of the latest rebalance in the journal."""
     answer = stage.connect().fetch("__kohort_journal")
     data = b"".join(bytes(p.records) for t in answer.responses for p in t.partitions)
     entries = [parse_entry(record.value) for at, _ in split_batches(data) for record in read_batch(data, at)]
     return {fact.kind: fact.value for fact in find_rebalances(entries)[-1].evidence}
 
 
-def test_a_member_that_did_not_poll_in_time_had_said_itself_how_it_was(stage, member):
+def test_report_of_a_member_that_left_for_not_polling_is_evidence(stage, member):
     push(stage.connect(), *SILENT, group_id="g", group_member_id=member.member_id)
     stage.advance(6_000)
 
@@ -81,7 +80,7 @@ def test_a_member_that_did_not_poll_in_time_had_said_itself_how_it_was(stage, me
     )
 
 
-def test_one_that_fell_silent_likewise(stage, pair):
+def test_report_of_an_expired_member_is_evidence(stage, pair):
     other, member = pair
     push(stage.connect(), gauge(f"{CONSUMER}poll.idle.ratio.avg", 0.0), group_id="g", group_member_id=member.member_id)
 
@@ -92,7 +91,7 @@ def test_one_that_fell_silent_likewise(stage, pair):
     assert evidence(stage)["client_said"] == "10.0 s before: its user waited for records 0% of the time"
 
 
-def test_a_client_that_names_only_its_group_is_known_by_client_id_and_host(stage, member):
+def test_report_without_member_id_is_matched_by_client_id_and_host(stage, member):
     push(stage.connect(), *SILENT, group_id="g")
 
     leave(stage, member)
@@ -101,7 +100,7 @@ def test_a_client_that_names_only_its_group_is_known_by_client_id_and_host(stage
 
 
 @pytest.mark.parametrize("says", [{"group_id": "g", "group_member_id": "somebody-else"}, {"transactional_id": "t"}])
-def test_what_others_said_is_no_evidence(stage, member, says):
+def test_report_of_another_member_or_producer_is_no_evidence(stage, member, says):
     push(stage.connect(), *SILENT, **says)
 
     leave(stage, member)
@@ -109,7 +108,7 @@ def test_what_others_said_is_no_evidence(stage, member, says):
     assert "client_said" not in evidence(stage)
 
 
-def test_nobody_speaks_for_a_member_from_another_host(stage, member):
+def test_report_from_another_host_is_no_evidence(stage, member):
     push(stage.connect("10.6.6.6"), *SILENT, group_id="g", group_member_id=member.member_id)
 
     leave(stage, member)
@@ -117,7 +116,7 @@ def test_nobody_speaks_for_a_member_from_another_host(stage, member):
     assert "client_said" not in evidence(stage)
 
 
-def test_two_that_cannot_be_told_apart_are_no_evidence(stage, member):
+def test_reports_of_two_indistinguishable_clients_are_no_evidence(stage, member):
     for _ in range(2):
         push(stage.connect(), *SILENT, group_id="g")
 
@@ -126,7 +125,7 @@ def test_two_that_cannot_be_told_apart_are_no_evidence(stage, member):
     assert "client_said" not in evidence(stage)
 
 
-def test_a_client_that_measures_nothing_of_it_says_nothing(stage, member):
+def test_report_without_poll_metrics_is_no_evidence(stage, member):
     push(
         stage.connect(), gauge(f"{CONSUMER}node.request.latency.max", 3), group_id="g", group_member_id=member.member_id
     )
