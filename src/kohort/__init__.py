@@ -3,38 +3,18 @@
 All types of public calls can be imported from here.
 """
 
+# ruff: noqa: I001 - dense lists of names
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import (
-    ApiError,
-    ApiTimeout,
-    AuthenticationFailed,
-    CommitFailed,
-    ConfigError,
-    ConnectionFailed,
-    CorruptLog,
-    CorruptRecord,
-    DataDirInUse,
-    ErrorCode,
-    HandlerFailed,
-    KohortError,
-    LogTruncated,
-    MissingExtra,
-    NoOffsetForPartition,
-    NotKafka,
-    ProducerFenced,
-    ProtocolError,
-    RecordsRefused,
-    StorageError,
-    TransactionFailed,
-    UndecodableValue,
-    UnsupportedVersion,
-    UsageError,
-    Wakeup,
-)
+    ApiError, ApiTimeout, AuthenticationFailed, CommitFailed, ConfigError, ConnectionFailed, CorruptLog,
+    CorruptRecord, DataDirInUse, ErrorCode, HandlerFailed, KohortError, LogTruncated, MissingExtra,
+    NoOffsetForPartition, NotKafka, ProducerFenced, ProtocolError, RecordsRefused, StorageError,
+    TransactionFailed, UndecodableValue, UnsupportedVersion, UsageError, Wakeup,
+)  # fmt: skip
 from kohort.model import GroupMetadata, Node, OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 from kohort.secret import Secret
 from kohort.version import VERSION
@@ -45,12 +25,8 @@ if TYPE_CHECKING:
     from kohort.aio.consuming.async_waits import AsyncRebalanceListener
     from kohort.aio.consuming.consumer import Consumer
     from kohort.aio.group.async_consumer_group import (
-        AsyncClaim,
-        AsyncConsumerGroup,
-        AsyncGroupHandler,
-        AsyncGroupSession,
-        AsyncHandler,
-    )
+        AsyncClaim, AsyncConsumerGroup, AsyncGroupHandler, AsyncGroupSession, AsyncHandler,
+    )  # fmt: skip
     from kohort.aio.group.consumer_group import Claim, ConsumerGroup, GroupHandler, GroupSession, Handler
     from kohort.aio.producing.async_producer import AsyncProducer
     from kohort.aio.producing.delivery import Delivery
@@ -60,33 +36,16 @@ if TYPE_CHECKING:
     from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics
     from kohort.client.admin.acls import AclBinding, AclBindingFilter
     from kohort.client.admin.model import (
-        ClusterDescription,
-        ConfigEntry,
-        ConfigResource,
-        CreatedTopic,
-        FirstRecord,
-        GroupDescription,
-        GroupListing,
-        ListedOffset,
-        LogEnds,
-        MemberDescription,
-        NewTopic,
-        PartitionDescription,
-        PartitionOffset,
-        ProducerState,
-        Reassignment,
-        TopicDescription,
-        TopicListing,
-        TransactionDescription,
+        ClusterDescription, ConfigEntry, ConfigResource, CreatedTopic, FirstRecord, GroupDescription,
+        GroupListing, ListedOffset, LogEnds, MemberDescription, NewTopic, PartitionDescription,
+        PartitionOffset, ProducerState, Reassignment, TopicDescription, TopicListing, TransactionDescription,
         TransactionListing,
-    )
+    )  # fmt: skip
     from kohort.client.admin.operations import Results
     from kohort.client.admin.quotas import ClientQuotaEntity, QuotaMatch
     from kohort.client.admin.scram_users import (
-        ScramCredentialInfo,
-        UserScramCredentialDeletion,
-        UserScramCredentialUpsertion,
-    )
+        ScramCredentialInfo, UserScramCredentialDeletion, UserScramCredentialUpsertion,
+    )  # fmt: skip
     from kohort.client.group.membership import RebalanceListener
     from kohort.client.metrics.names import MetricName, MetricsSnapshot
     from kohort.client.producer import RecordMetadata

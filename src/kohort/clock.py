@@ -104,7 +104,6 @@ class Timers(Generic[K]):
         return key in self._deadlines
 
     def set(self, key: K, at_ms: int) -> None:
-        """Fire ``key`` at ``at_ms``; an earlier deadline of the same key is replaced."""
         self.cancel(key)
         self._deadlines[key] = at_ms
         slot = self._slots.get(at_ms)

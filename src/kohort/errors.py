@@ -1,28 +1,28 @@
-"""The tree of all errors, and Kafka's error codes.
+"""All errors of kohort, and Kafka's error codes.
 
 KohortError
-├── ApiError                 the answer of a broker: ``code``, ``retriable`` (Kafka's error codes)
-│   └── RecordsRefused       some of a batch's records are not taken, so none is: which, and why
-├── ProtocolError            bytes that are not what the protocol says; ``path`` names the field
-│   └── UnsupportedVersion   an API or a version that this side does not speak
-├── CorruptRecord            a batch that fails its checks: topic, partition and offset are named
-│   └── UndecodableValue     a value that is not what the consumer asked for, such as JSON
-├── StorageError             the disk refused, or what it holds cannot be used
-│   ├── DataDirInUse         another broker owns the folder
-│   └── CorruptLog           a segment that recovery cannot mend by cutting its tail
-├── ConfigError              the user's option: its name, its value, what is allowed
-├── UsageError               a call that the state of the object forbids (mixed subscriptions, two threads)
-├── MissingExtra             a package is not installed; ``kohort[...]`` brings it (an ImportError too)
-├── ConnectionFailed         nobody answers, or the connection ended with requests under way  (retriable)
-│   └── NotKafka             what answers there speaks another protocol: HTTP, TLS, ...       (not retriable)
-├── AuthenticationFailed     brokers are there, and do not let this client in: password, token, certificate
-├── ApiTimeout               an operation outlived ``default.api.timeout.ms``                 (retriable)
-├── CommitFailed             the member was fenced out of its group before its commit
-├── TransactionFailed        the transaction cannot be committed any more; abort it
-├── ProducerFenced           another producer has taken over the ``transactional.id``; this one is done
-├── NoOffsetForPartition     nothing committed, and ``auto.offset.reset`` is none
-├── LogTruncated             the log lost what was read, and ``auto.offset.reset`` is none
-├── HandlerFailed            a handler of a consumer group raised: the partition, and what it raised
+├── ApiError                 error response of a broker: ``code``, ``retriable`` (Kafka's error codes)
+│   └── RecordsRefused       the broker refused a batch because of some records: indexes and reasons
+├── ProtocolError            bytes that violate the protocol; ``path`` is the field
+│   └── UnsupportedVersion   an unsupported API or version
+├── CorruptRecord            a damaged batch: topic, partition, offset
+│   └── UndecodableValue     a value in another format than requested, such as JSON
+├── StorageError             a failed disk operation, or unusable data
+│   ├── DataDirInUse         another broker uses the folder
+│   └── CorruptLog           a segment that recovery cannot repair by truncation
+├── ConfigError              an invalid option: name, value, allowed values
+├── UsageError               a call that the object's state forbids (mixed subscriptions, two threads)
+├── MissingExtra             a package of ``kohort[...]`` is not installed (an ImportError too)
+├── ConnectionFailed         no broker answers, or the connection closed with requests in flight (retriable)
+│   └── NotKafka             the server uses another protocol: HTTP, TLS, ...                (not retriable)
+├── AuthenticationFailed     brokers reject the login: password, token, certificate
+├── ApiTimeout               an operation exceeded ``default.api.timeout.ms``                (retriable)
+├── CommitFailed             the member was fenced before its commit
+├── TransactionFailed        the transaction must be aborted
+├── ProducerFenced           another producer uses the ``transactional.id``
+├── NoOffsetForPartition     no committed offset, and ``auto.offset.reset`` is none
+├── LogTruncated             read records were truncated, and ``auto.offset.reset`` is none
+├── HandlerFailed            a handler of a consumer group raised an error
 └── Wakeup                   poll() was interrupted from another thread
 """
 
@@ -36,143 +36,44 @@ from typing import Final
 class ErrorCode(IntEnum):
     """Kafka's error codes (4.4); the names are the protocol's."""
 
-    UNKNOWN_SERVER_ERROR = -1
-    NONE = 0
-    OFFSET_OUT_OF_RANGE = 1
-    CORRUPT_MESSAGE = 2
-    UNKNOWN_TOPIC_OR_PARTITION = 3
-    INVALID_FETCH_SIZE = 4
-    LEADER_NOT_AVAILABLE = 5
-    NOT_LEADER_OR_FOLLOWER = 6
-    REQUEST_TIMED_OUT = 7
-    BROKER_NOT_AVAILABLE = 8
-    REPLICA_NOT_AVAILABLE = 9
-    MESSAGE_TOO_LARGE = 10
-    STALE_CONTROLLER_EPOCH = 11
-    OFFSET_METADATA_TOO_LARGE = 12
-    NETWORK_EXCEPTION = 13
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
-    INVALID_TOPIC_EXCEPTION = 17
-    RECORD_LIST_TOO_LARGE = 18
-    NOT_ENOUGH_REPLICAS = 19
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
-    INVALID_REQUIRED_ACKS = 21
-    ILLEGAL_GENERATION = 22
-    INCONSISTENT_GROUP_PROTOCOL = 23
-    INVALID_GROUP_ID = 24
-    UNKNOWN_MEMBER_ID = 25
-    INVALID_SESSION_TIMEOUT = 26
-    REBALANCE_IN_PROGRESS = 27
-    INVALID_COMMIT_OFFSET_SIZE = 28
-    TOPIC_AUTHORIZATION_FAILED = 29
-    GROUP_AUTHORIZATION_FAILED = 30
-    CLUSTER_AUTHORIZATION_FAILED = 31
-    INVALID_TIMESTAMP = 32
-    UNSUPPORTED_SASL_MECHANISM = 33
-    ILLEGAL_SASL_STATE = 34
-    UNSUPPORTED_VERSION = 35
-    TOPIC_ALREADY_EXISTS = 36
-    INVALID_PARTITIONS = 37
-    INVALID_REPLICATION_FACTOR = 38
-    INVALID_REPLICA_ASSIGNMENT = 39
-    INVALID_CONFIG = 40
-    NOT_CONTROLLER = 41
-    INVALID_REQUEST = 42
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
-    POLICY_VIOLATION = 44
-    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-    DUPLICATE_SEQUENCE_NUMBER = 46
-    INVALID_PRODUCER_EPOCH = 47
-    INVALID_TXN_STATE = 48
-    INVALID_PRODUCER_ID_MAPPING = 49
-    INVALID_TRANSACTION_TIMEOUT = 50
-    CONCURRENT_TRANSACTIONS = 51
-    TRANSACTION_COORDINATOR_FENCED = 52
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-    SECURITY_DISABLED = 54
-    OPERATION_NOT_ATTEMPTED = 55
-    KAFKA_STORAGE_ERROR = 56
-    LOG_DIR_NOT_FOUND = 57
-    SASL_AUTHENTICATION_FAILED = 58
-    UNKNOWN_PRODUCER_ID = 59
-    REASSIGNMENT_IN_PROGRESS = 60
-    DELEGATION_TOKEN_AUTH_DISABLED = 61
-    DELEGATION_TOKEN_NOT_FOUND = 62
-    DELEGATION_TOKEN_OWNER_MISMATCH = 63
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64
-    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65
-    DELEGATION_TOKEN_EXPIRED = 66
-    INVALID_PRINCIPAL_TYPE = 67
-    NON_EMPTY_GROUP = 68
-    GROUP_ID_NOT_FOUND = 69
-    FETCH_SESSION_ID_NOT_FOUND = 70
-    INVALID_FETCH_SESSION_EPOCH = 71
-    LISTENER_NOT_FOUND = 72
-    TOPIC_DELETION_DISABLED = 73
-    FENCED_LEADER_EPOCH = 74
-    UNKNOWN_LEADER_EPOCH = 75
-    UNSUPPORTED_COMPRESSION_TYPE = 76
-    STALE_BROKER_EPOCH = 77
-    OFFSET_NOT_AVAILABLE = 78
-    MEMBER_ID_REQUIRED = 79
-    PREFERRED_LEADER_NOT_AVAILABLE = 80
-    GROUP_MAX_SIZE_REACHED = 81
-    FENCED_INSTANCE_ID = 82
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
-    ELECTION_NOT_NEEDED = 84
-    NO_REASSIGNMENT_IN_PROGRESS = 85
-    GROUP_SUBSCRIBED_TO_TOPIC = 86
-    INVALID_RECORD = 87
-    UNSTABLE_OFFSET_COMMIT = 88
-    THROTTLING_QUOTA_EXCEEDED = 89
-    PRODUCER_FENCED = 90
-    RESOURCE_NOT_FOUND = 91
-    DUPLICATE_RESOURCE = 92
-    UNACCEPTABLE_CREDENTIAL = 93
-    INCONSISTENT_VOTER_SET = 94
-    INVALID_UPDATE_VERSION = 95
-    FEATURE_UPDATE_FAILED = 96
-    PRINCIPAL_DESERIALIZATION_FAILURE = 97
-    SNAPSHOT_NOT_FOUND = 98
-    POSITION_OUT_OF_RANGE = 99
-    UNKNOWN_TOPIC_ID = 100
-    DUPLICATE_BROKER_REGISTRATION = 101
-    BROKER_ID_NOT_REGISTERED = 102
-    INCONSISTENT_TOPIC_ID = 103
-    INCONSISTENT_CLUSTER_ID = 104
-    TRANSACTIONAL_ID_NOT_FOUND = 105
-    FETCH_SESSION_TOPIC_ID_ERROR = 106
-    INELIGIBLE_REPLICA = 107
-    NEW_LEADER_ELECTED = 108
-    OFFSET_MOVED_TO_TIERED_STORAGE = 109
-    FENCED_MEMBER_EPOCH = 110
-    UNRELEASED_INSTANCE_ID = 111
-    UNSUPPORTED_ASSIGNOR = 112
-    STALE_MEMBER_EPOCH = 113
-    MISMATCHED_ENDPOINT_TYPE = 114
-    UNSUPPORTED_ENDPOINT_TYPE = 115
-    UNKNOWN_CONTROLLER_ID = 116
-    UNKNOWN_SUBSCRIPTION_ID = 117
-    TELEMETRY_TOO_LARGE = 118
-    INVALID_REGISTRATION = 119
-    TRANSACTION_ABORTABLE = 120
-    INVALID_RECORD_STATE = 121
-    SHARE_SESSION_NOT_FOUND = 122
-    INVALID_SHARE_SESSION_EPOCH = 123
-    FENCED_STATE_EPOCH = 124
-    INVALID_VOTER_KEY = 125
-    DUPLICATE_VOTER = 126
-    VOTER_NOT_FOUND = 127
-    INVALID_REGULAR_EXPRESSION = 128
-    REBOOTSTRAP_REQUIRED = 129
-    STREAMS_INVALID_TOPOLOGY = 130
-    STREAMS_INVALID_TOPOLOGY_EPOCH = 131
-    STREAMS_TOPOLOGY_FENCED = 132
-    SHARE_SESSION_LIMIT_REACHED = 133
-    GROUP_DELETION_FAILED = 134
-    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    UNKNOWN_SERVER_ERROR, NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION = -1, 0, 1, 2, 3
+    INVALID_FETCH_SIZE, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT = 4, 5, 6, 7
+    BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, MESSAGE_TOO_LARGE, STALE_CONTROLLER_EPOCH = 8, 9, 10, 11
+    OFFSET_METADATA_TOO_LARGE, NETWORK_EXCEPTION, COORDINATOR_LOAD_IN_PROGRESS = 12, 13, 14
+    COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INVALID_TOPIC_EXCEPTION, RECORD_LIST_TOO_LARGE = 15, 16, 17, 18
+    NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, INVALID_REQUIRED_ACKS, ILLEGAL_GENERATION = 19, 20, 21, 22
+    INCONSISTENT_GROUP_PROTOCOL, INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, INVALID_SESSION_TIMEOUT = 23, 24, 25, 26
+    REBALANCE_IN_PROGRESS, INVALID_COMMIT_OFFSET_SIZE, TOPIC_AUTHORIZATION_FAILED = 27, 28, 29
+    GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, INVALID_TIMESTAMP = 30, 31, 32
+    UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE, UNSUPPORTED_VERSION, TOPIC_ALREADY_EXISTS = 33, 34, 35, 36
+    INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG = 37, 38, 39, 40
+    NOT_CONTROLLER, INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE_FORMAT, POLICY_VIOLATION = 41, 42, 43, 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 46, 47
+    INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, INVALID_TRANSACTION_TIMEOUT = 48, 49, 50
+    CONCURRENT_TRANSACTIONS, TRANSACTION_COORDINATOR_FENCED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 51, 52, 53
+    SECURITY_DISABLED, OPERATION_NOT_ATTEMPTED, KAFKA_STORAGE_ERROR, LOG_DIR_NOT_FOUND = 54, 55, 56, 57
+    SASL_AUTHENTICATION_FAILED, UNKNOWN_PRODUCER_ID, REASSIGNMENT_IN_PROGRESS = 58, 59, 60
+    DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH = 61, 62, 63
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTHORIZATION_FAILED, DELEGATION_TOKEN_EXPIRED = 64, 65, 66
+    INVALID_PRINCIPAL_TYPE, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, FETCH_SESSION_ID_NOT_FOUND = 67, 68, 69, 70
+    INVALID_FETCH_SESSION_EPOCH, LISTENER_NOT_FOUND, TOPIC_DELETION_DISABLED, FENCED_LEADER_EPOCH = 71, 72, 73, 74
+    UNKNOWN_LEADER_EPOCH, UNSUPPORTED_COMPRESSION_TYPE, STALE_BROKER_EPOCH, OFFSET_NOT_AVAILABLE = 75, 76, 77, 78
+    MEMBER_ID_REQUIRED, PREFERRED_LEADER_NOT_AVAILABLE, GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID = 79, 80, 81, 82
+    ELIGIBLE_LEADERS_NOT_AVAILABLE, ELECTION_NOT_NEEDED, NO_REASSIGNMENT_IN_PROGRESS = 83, 84, 85
+    GROUP_SUBSCRIBED_TO_TOPIC, INVALID_RECORD, UNSTABLE_OFFSET_COMMIT, THROTTLING_QUOTA_EXCEEDED = 86, 87, 88, 89
+    PRODUCER_FENCED, RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE, UNACCEPTABLE_CREDENTIAL = 90, 91, 92, 93
+    INCONSISTENT_VOTER_SET, INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED = 94, 95, 96
+    PRINCIPAL_DESERIALIZATION_FAILURE, SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, UNKNOWN_TOPIC_ID = 97, 98, 99, 100
+    DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED, INCONSISTENT_TOPIC_ID = 101, 102, 103
+    INCONSISTENT_CLUSTER_ID, TRANSACTIONAL_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR = 104, 105, 106
+    INELIGIBLE_REPLICA, NEW_LEADER_ELECTED, OFFSET_MOVED_TO_TIERED_STORAGE, FENCED_MEMBER_EPOCH = 107, 108, 109, 110
+    UNRELEASED_INSTANCE_ID, UNSUPPORTED_ASSIGNOR, STALE_MEMBER_EPOCH, MISMATCHED_ENDPOINT_TYPE = 111, 112, 113, 114
+    UNSUPPORTED_ENDPOINT_TYPE, UNKNOWN_CONTROLLER_ID, UNKNOWN_SUBSCRIPTION_ID = 115, 116, 117
+    TELEMETRY_TOO_LARGE, INVALID_REGISTRATION, TRANSACTION_ABORTABLE, INVALID_RECORD_STATE = 118, 119, 120, 121
+    SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, FENCED_STATE_EPOCH, INVALID_VOTER_KEY = 122, 123, 124, 125
+    DUPLICATE_VOTER, VOTER_NOT_FOUND, INVALID_REGULAR_EXPRESSION, REBOOTSTRAP_REQUIRED = 126, 127, 128, 129
+    STREAMS_INVALID_TOPOLOGY, STREAMS_INVALID_TOPOLOGY_EPOCH, STREAMS_TOPOLOGY_FENCED = 130, 131, 132
+    SHARE_SESSION_LIMIT_REACHED, GROUP_DELETION_FAILED, STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 133, 134, 135
     CONTROLLER_ID_NOT_REGISTERED = 136
 
     @property

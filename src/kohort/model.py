@@ -66,8 +66,6 @@ NO_PRODUCER_ID_AND_EPOCH: Final = ProducerIdAndEpoch(-1, -1)
 
 
 class Node(NamedTuple):
-    """A broker, as in metadata responses."""
-
     node_id: int
     host: str
     port: int
@@ -117,7 +115,6 @@ def java_string_hash(text: str) -> int:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Group the numbers of partitions by topic."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)

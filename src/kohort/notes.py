@@ -26,8 +26,6 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A log message."""
-
     level: Level
     text: str
     kind: Hashable = None

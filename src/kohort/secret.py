@@ -6,7 +6,6 @@ import hmac
 from typing import Final
 
 HIDDEN: Final = "[hidden]"
-"""Placeholder of a secret, as in Kafka."""
 
 
 class Secret:
@@ -18,6 +17,7 @@ class Secret:
         self._text: str = text.reveal() if isinstance(text, Secret) else text
 
     def reveal(self) -> str:
+        """Return the secret text."""
         return self._text
 
     def __repr__(self) -> str:

@@ -99,7 +99,6 @@ def _once(names: Iterator[str]) -> Iterator[str]:
 
 
 def at_once(steps: Steps[R]) -> R:
-    """Run all steps without a pause."""
     while True:
         try:
             next(steps)

@@ -84,7 +84,6 @@ def awaiting(
 
 
 def _with_result_type(method: R, call: Callable[..., Any]) -> R:
-    """Copy the signature of a call to its method, with the result type in place of ``Call[...]``."""
     described = signature(call)
     result = str(described.return_annotation).removeprefix("Call[").removesuffix("]")
     vars(method)["__signature__"] = described.replace(return_annotation=result)
@@ -161,19 +160,15 @@ Call = Generator[Wait, Any, R]
 
 
 class Waits(Protocol):
-    """The waits of a consumer, as calls use them."""
-
     machine: ConsumerMachine
     listener: Any
 
     @property
-    def guard(self) -> AbstractContextManager[Any]:
-        """Lock that is held while the machine is used."""
+    def guard(self) -> AbstractContextManager[Any]: ...
 
     def now_ms(self) -> int: ...
 
-    def kick(self) -> None:
-        """Wake the engine after a change."""
+    def kick(self) -> None: ...
 
     def wake_waiting(self) -> None:
         """Wake the waiting calls, so that they check their conditions."""
@@ -181,8 +176,7 @@ class Waits(Protocol):
     def run_listener(self, callback: CallbackNeeded) -> Any:
         """Call the listener, or return the awaitable of its call; keep its first error."""
 
-    def raise_listener_error(self) -> None:
-        """Raise the kept error of the listener."""
+    def raise_listener_error(self) -> None: ...
 
     def run_anywhere(self, call: Call[Any]) -> Any:
         """Run a call in the current thread or task, or return an awaitable for it."""

@@ -55,8 +55,6 @@ CLOSE_GRACE_S: Final = 1.0
 
 
 class _Link(asyncio.BufferedProtocol):
-    """A plain socket of an engine, read directly into the engine's buffers."""
-
     def __init__(self, driver: Driver, connection: ConnectionId) -> None:
         self._driver = driver
         self._connection = connection

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 PARTITIONS_MOST: Final = 1_000
-"""Default maximum of partitions of a client with own series."""
 CLIENTS_MOST: Final = 1_000
 KINDS: Final = {"consumer": "consumer", "producer": "producer", "admin": "admin_client"}
-"""Part of the metric name, by kind of client."""
 
 
 class MeasuredClient(Protocol):

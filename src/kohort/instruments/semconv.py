@@ -52,7 +52,6 @@ def requests_old_names(environment: Mapping[str, str]) -> bool:
 
 
 def with_old_names(attributes: Attributes) -> Attributes:
-    """Add old names of attributes."""
     found = dict(attributes)
     for new, old in _OLD.items():
         if new in attributes:
@@ -62,15 +61,12 @@ def with_old_names(attributes: Attributes) -> Attributes:
 
 
 def of_metrics(attributes: Attributes) -> Attributes:
-    """Return the attributes that metrics may have."""
     return {name: value for name, value in attributes.items() if name in OF_METRICS}
 
 
 def error_type(error: BaseException) -> str:
-    """Return Kafka's name of an error, or else its class."""
     return error.code.name if isinstance(error, ApiError) else type(error).__qualname__
 
 
 def common_value(values: Sequence[Any]) -> Any:
-    """Return the value that all elements have; None if they differ or are missing."""
     return values[0] if values and all(value == values[0] for value in values) else None

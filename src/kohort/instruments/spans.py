@@ -60,7 +60,6 @@ def links(records: Iterable[Record], most: int) -> Sequence[trace.Link]:
 
 
 LINKS_MOST: Final = 128
-"""Maximum of links, as in OpenTelemetry by default."""
 KEY_MOST_BYTES: Final = 256
 SECOND_NS: Final = 1_000_000_000
 
@@ -80,11 +79,9 @@ class OpenSpan:
 
     @property
     def context(self) -> contexts.Context:
-        """Context with this span."""
         return self._context
 
     def enter(self) -> None:
-        """Make the span current in this thread or task."""
         self._context = trace.set_span_in_context(trace.get_current_span(self._context))
         self._token = contexts.attach(self._context)
 
@@ -172,7 +169,6 @@ class ClientTelemetry:
         self._consumed.add(count, semconv.of_metrics(self._always | found))
 
     def poll_failed(self, error: BaseException, began_ns: int) -> None:
-        """Record a failed poll."""
         self._begin("poll", "receive", None, SpanKind.CLIENT, self._duration, began_ns=began_ns).end(error)
 
     def _received(self, records: Sequence[Record], count: int, began_ns: int) -> None:

@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 
 class _Spans(Generic[T]):
-    """The span of the last returned item."""
-
     def __init__(self, telemetry: ClientTelemetry) -> None:
         self._telemetry = telemetry
         self._open: OpenSpan | None = None
@@ -45,8 +43,6 @@ class _Spans(Generic[T]):
 
 
 class ProcessedItems(_Spans[T], Iterator[T]):
-    """Iterator over records, or lists of records, in a thread."""
-
     def __init__(self, items: Iterator[T], telemetry: ClientTelemetry) -> None:
         super().__init__(telemetry)
         self._items = items
@@ -65,8 +61,6 @@ class ProcessedItems(_Spans[T], Iterator[T]):
 
 
 class AsyncProcessedItems(_Spans[T], AsyncIterator[T]):
-    """Asynchronous iterator over records, or lists of records."""
-
     def __init__(self, items: AsyncIterator[T], telemetry: ClientTelemetry) -> None:
         super().__init__(telemetry)
         self._items = items
@@ -81,8 +75,6 @@ class AsyncProcessedItems(_Spans[T], AsyncIterator[T]):
 
 
 class _ClaimSpans:
-    """Common part of processed claims."""
-
     _items: ProcessedItems[Any] | AsyncProcessedItems[Any] | None = None
 
     @contextmanager
@@ -164,8 +156,6 @@ Calls = dict[str, Callable[..., Any]]
 
 
 class OriginalCalls:
-    """The original methods of a client."""
-
     def __init__(self, client: object) -> None:
         self._client = weakref.ref(client)
 
@@ -177,8 +167,6 @@ class OriginalCalls:
 
 
 class SentRecords:
-    """A send span, until its deliveries are done."""
-
     def __init__(self, telemetry: ClientTelemetry, topic: str) -> None:
         self._telemetry = telemetry
         self._topic = topic
@@ -186,11 +174,9 @@ class SentRecords:
         self._error: BaseException | None = None
         self.span: OpenSpan = telemetry.send(topic)
         self.count = 0
-        """Number of buffered records."""
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """End the span if sending fails."""
         try:
             yield
         except BaseException as error:
@@ -274,7 +260,6 @@ def async_producer_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Ca
 
 @contextmanager
 def _polling(telemetry: ClientTelemetry) -> Iterator[int]:
-    """Yield the start time of a poll; record an error."""
     began_ns = time.time_ns()
     try:
         yield began_ns
@@ -322,7 +307,6 @@ def async_consumer_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Ca
 
 
 def reader_calls(reader: RecordReader, telemetry: ClientTelemetry) -> Calls:
-    """Wrap a consumer's iterator: a span around each record."""
     plain = OriginalCalls(reader)
 
     def one_by_one(fetched: Fetched, most: int) -> Any:
@@ -332,8 +316,6 @@ def reader_calls(reader: RecordReader, telemetry: ClientTelemetry) -> Calls:
 
 
 def group_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
-    """Wrap a group with handlers in threads; ``run`` uses ``consume``."""
-
     def consume(topics: Any, handler: Any) -> None:
         plain.consume(topics, ProcessedHandler(handler, telemetry))
 
@@ -341,8 +323,6 @@ def group_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
 
 
 def async_group_calls(plain: OriginalCalls, telemetry: ClientTelemetry) -> Calls:
-    """Wrap a group with handlers in asyncio tasks."""
-
     async def consume(topics: Any, handler: Any) -> None:
         await plain.consume(topics, AsyncProcessedHandler(handler, telemetry))
 

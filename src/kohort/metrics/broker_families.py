@@ -33,15 +33,12 @@ ABORTED = "aborted transactions in memory"
 
 @dataclass(slots=True)
 class BrokerCopy:
-    """Counters of one broker at one moment."""
-
     node: int
     took: dict[str, Durations]
     """Request durations by API, for APIs with at least one request."""
     errors: dict[tuple[str, int], int]
     """Number of errors by (API, error code)."""
     numbers: dict[str, float]
-    """Values by metric name."""
     ended: dict[str, int]
     waiting: dict[str, int]
     budgets: dict[str, tuple[float, float]]
@@ -50,23 +47,18 @@ class BrokerCopy:
     throttled_ms: dict[str, int]
     journal: dict[str, int]
     fenced: dict[tuple[str, str], int]
-    """Number of rejected requests by (API, error)."""
     load_ms_longest: int
     pushes: dict[str, int]
     """Number of metrics pushes by clients (KIP-714), by result."""
     fenced_in: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
     """Number of rejected requests of each existing group, by (API, error)."""
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Number of groups by (protocol, state)."""
     offsets: int = 0
     reports: list[ClientReport] = field(default_factory=list)
-    """Last metrics that each client pushed (``kohort.metrics.clients``)."""
 
 
 @dataclass(slots=True)
 class ProcessCopy:
-    """Counters that all brokers of a process share."""
-
     log: LogCounters
     topics: int = 0
     partitions: int = 0
@@ -77,7 +69,6 @@ class ProcessCopy:
 
 
 def copy_counters(broker: Broker, failed_handshakes: int) -> BrokerCopy:
-    """Copy the counters of a broker. Takes some tens of microseconds."""
     state, counts = broker.state, broker.state.counters
     offsets, connections, purgatory = state.coordinator.counters, state.connections, state.purgatory
     used = {key: api for key, api in counts.by_api.items() if api.took.total_ns or api.took.count}

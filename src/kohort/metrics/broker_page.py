@@ -27,7 +27,6 @@ from kohort.metrics.serving import Pages, parse_page_address, serving
 SNAPSHOT_TIMEOUT_S: Final = 10.0
 """Timeout of one snapshot of the broker, in seconds. A busy event loop serves its clients first."""
 VIEWS_AT_ONCE: Final = 5
-"""Group views that are freed between two pauses."""
 
 
 @contextmanager

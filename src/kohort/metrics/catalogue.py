@@ -16,8 +16,6 @@ OTHER_EXPORTERS: Final[tuple[MetricSet, ...]] = ("kafka_exporter", "jmx")
 
 
 class MetricSpec(NamedTuple):
-    """A metric. A counter's name ends in ``_total``."""
-
     name: str
     kind: Kind
     labels: tuple[str, ...]
@@ -200,4 +198,3 @@ def _parse(table: str) -> dict[str, MetricSpec]:
 
 
 CATALOGUE: Final = _parse(_TABLE)
-"""Metrics by name, in the order of a page."""

@@ -47,7 +47,6 @@ class ClosedSegmentBudget:
         self._postponed_new: list[Hashable] = []
         self._left = self._left_for_new = CLOSED_SEGMENTS_MOST
         self.opened = 0
-        """Segments opened in this snapshot."""
 
     def begin(self) -> None:
         self._postponed = dict.fromkeys((self._postponed_again + self._postponed_new)[:POSTPONED_MOST])
@@ -112,15 +111,12 @@ def _time_in(segments: Sequence[Segment], offset: int) -> int | None:
 
 
 class CoordinatedGroups:
-    """Snapshots of the groups of one broker."""
-
     def __init__(self, state: BrokerState) -> None:
         self._state = state
         self._budget = ClosedSegmentBudget()
         self._times: dict[str, RecordTimes] = {}
 
     def snapshots(self, at_ms: int) -> Iterator[GroupSnapshot | None]:
-        """Yield a snapshot of each group, and None as a pause in between."""
         seen = set()
         self._budget.begin()
         for _, groups in list(self._state.coordinator.all_groups()):

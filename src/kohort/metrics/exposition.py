@@ -63,7 +63,6 @@ END: Final = b"# EOF\n"
 
 
 def check_extra() -> None:
-    """Raise MissingExtra without prometheus-client."""
     with needs(EXTRA, FEATURE):
         import prometheus_client  # noqa: F401
 
@@ -109,8 +108,6 @@ def _without_head(written: bytes) -> bytes:
 
 
 class _Piece:
-    """Samples of one metric, as a collector for prometheus-client."""
-
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
 

@@ -18,13 +18,10 @@ from kohort.metrics.page import SERIES_MOST, Page
 from kohort.metrics.rebalance_counts import RebalanceCounts
 
 PARTITIONS_MOST: Final = 1_000
-"""Default number of partitions with own series, per group."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """Options of a page."""
-
     sets: tuple[MetricSet, ...] = OTHER_EXPORTERS
     most_partitions: int = PARTITIONS_MOST
     most_series: int = SERIES_MOST

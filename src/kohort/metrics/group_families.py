@@ -34,8 +34,6 @@ def no_rebalances(_group: str) -> RebalanceTimes:
 
 
 class GroupViews:
-    """The last snapshots of all groups of a cluster."""
-
     def __init__(self, rebalances: Callable[[str], RebalanceTimes] = no_rebalances) -> None:
         """``rebalances`` returns the times of a group's recent rebalances."""
         self._rebalances = rebalances
@@ -108,7 +106,6 @@ def add_group_partitions(page: Page, view: GroupView, most: int) -> None:
 
 
 def first_partitions(view: GroupView, most: int) -> Iterable[LagOfPartition]:
-    """Return the partitions that get own series: the first ``most`` by name."""
     if len(view.lag.partitions) <= most:
         return view.lag.partitions
     return sorted(view.lag.partitions, key=lambda one: one.partition)[:most]

@@ -33,16 +33,12 @@ MOMENT_NS: Final = 500_000
 
 @dataclass(frozen=True, slots=True)
 class BrokersSnapshot:
-    """A snapshot of the brokers of this process."""
-
     cluster: ClusterSnapshot
     brokers: Sequence[BrokerCopy]
     process: ProcessCopy
 
 
 class LocalBrokers:
-    """Snapshots of the brokers of a process."""
-
     def __init__(self, server: Server | ClusterServer, now_ms: Callable[[], int]) -> None:
         """Start to collect journal entries and to measure the event loop's lag. Call it on the loop."""
         self._server = server

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from kohort.metrics.catalogue import CATALOGUE, MetricSpec
 
 SERIES_MOST: Final = 200_000
-"""Default maximum of samples on a page."""
 FREED_AT_ONCE: Final = 500
 LABEL_MOST: Final = 256
 """Maximum length of a label value, in characters; a topic name has at most 249."""
@@ -111,7 +110,6 @@ class Page:
         return self._held
 
     def families(self) -> Iterator[tuple[MetricSpec, Mapping[Row, float]]]:
-        """Yield each metric that has samples, in the order of the catalogue."""
         for name, known in CATALOGUE.items():
             if rows := self._rows.get(name):
                 yield known, rows
@@ -126,7 +124,6 @@ def _bound(bound: float) -> str:
 
 
 def label(value: object) -> str:
-    """Return a label value, escaped and shortened."""
     text = str(value)
     if len(text) > LABEL_MOST:
         mark = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

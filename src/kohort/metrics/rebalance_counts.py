@@ -65,7 +65,6 @@ class GroupCounts:
         self.entries: list[JournalEntry] = []
         self._sizes: list[int] = []
         self.held_bytes = 0
-        """Estimated memory of the entries."""
         self.due_ms = END_OF_TIME
         """Time of the next count if no entry arrives."""
         self._reads_left = 0
@@ -118,7 +117,6 @@ class GroupCounts:
         self._prune(found)
 
     def drop_entries(self) -> None:
-        """Drop all entries. Later rebalances are explained without their past."""
         self._forget(len(self.entries))
 
     def _take(self, found: Sequence[RebalanceFinding], place: int, over_ms: int, now_ms: int) -> None:
@@ -230,7 +228,6 @@ class RebalanceCounts:
 
     def __init__(self) -> None:
         self._groups: dict[str, GroupCounts] = {}
-        """Groups in the order of their last entry."""
         self._changed: dict[str, None] = {}
 
     def add(self, entries: Iterable[JournalEntry]) -> None:

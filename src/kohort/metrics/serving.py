@@ -59,7 +59,6 @@ def is_trusted_host(header: str | None, names: Collection[str] = ("localhost",))
 LOGGER: Final = logging.getLogger("kohort.metrics")
 PATH: Final = "/metrics"
 REQUESTS_MOST: Final = 16
-"""Maximum of requests that are answered at once."""
 ANSWER_S = 20.0
 """Timeout of reading a request, and of sending each piece of the answer, in seconds. Building the page does not
 count.
@@ -84,8 +83,6 @@ Make = Callable[[str], tuple[bytes, str]]
 
 @dataclass(slots=True)
 class CachedPage:
-    """A page in one format, kept for ``FRESH_S``."""
-
     text: bytes
     content_type: str
     until_s: float
@@ -93,8 +90,6 @@ class CachedPage:
 
 
 class Pages:
-    """Cache of the current page, by format."""
-
     def __init__(self, make: Make, clock: Callable[[], float] = time.monotonic) -> None:
         self._make = make
         self._clock = clock
@@ -134,8 +129,6 @@ class Pages:
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """HTTP server for ``/metrics``."""
-
     daemon_threads = True
     block_on_close = False
 
@@ -179,7 +172,6 @@ class MetricsServer(ThreadingHTTPServer):
         return False
 
     def extend(self, request: Any, until_s: float) -> None:
-        """Set the deadline of a request."""
         with self._guard:
             if request in self._open:
                 self._open[request] = until_s
@@ -245,7 +237,7 @@ class ScrapeHandler(BaseHTTPRequestHandler):
                 self.server.extend(self.request, min(end_s, time.monotonic() + ANSWER_S))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
-        """Do not log requests."""
+        ...
 
 
 def parse_page_address(text: str, option: str, *, allow_anyone: bool) -> tuple[str, int]:

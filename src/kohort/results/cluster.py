@@ -156,8 +156,6 @@ class TopicsDeleted(Result, frozen=True, kw_only=True, tag="kohort/v1/topics.del
 
 
 class SubscriptionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscription to client metrics (KIP-714)."""
-
     name: str
     interval_ms: int
     metrics: list[str]
@@ -249,8 +247,6 @@ class MechanismRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UserRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A user with SCRAM credentials."""
-
     user: str
     mechanisms: list[MechanismRow]
 

@@ -31,8 +31,6 @@ class UnreachableCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsoleCluster(Result, frozen=True, kw_only=True, tag="kohort/v1/console.cluster"):
-    """The cluster that the console shows, and the rights of its user."""
-
     cluster_id: str | None
     address: str | None
     version: str
@@ -102,8 +100,6 @@ class CausesReport(Result, frozen=True, kw_only=True, tag="kohort/v1/console.cau
 
 
 class SoftwareOffender(msgspec.Struct, frozen=True, kw_only=True):
-    """Client software, and the rebalances that its members triggered."""
-
     software: str
     rebalances: int
     cause: str
@@ -163,8 +159,6 @@ class ConsoleFailure(Result, frozen=True, kw_only=True, tag="kohort/v1/console.e
 
 
 class ConsoleReady(Result, frozen=True, kw_only=True, tag="kohort/v1/console"):
-    """A console that accepts requests."""
-
     url: str
     kind: Literal["live", "recorded"]
 

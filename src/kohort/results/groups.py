@@ -68,7 +68,6 @@ class GroupDescribed(Result, frozen=True, kw_only=True, tag="kohort/v1/group.des
     assignor: str
     coordinator_id: int
     coordinator: str | None = None
-    """Address of the coordinator."""
     lag: int | None
     members: list[GroupMemberRow]
     partitions: list[GroupPartitionRow]
@@ -280,8 +279,6 @@ class WaitedFor(Result, frozen=True, kw_only=True, tag="kohort/v1/group.wait"):
 
 
 class GroupEvents(Result, frozen=True, kw_only=True, tag="kohort/v1/group.events"):
-    """Events of a group, oldest first."""
-
     LINES: ClassVar[str] = "events"
 
     group: str
@@ -289,8 +286,6 @@ class GroupEvents(Result, frozen=True, kw_only=True, tag="kohort/v1/group.events
 
 
 class GroupFenced(Result, frozen=True, kw_only=True, tag="kohort/v1/group.fenced"):
-    """Rejected requests to a group, by sender."""
-
     LINES: ClassVar[str] = "fenced"
 
     group: str

@@ -10,8 +10,6 @@ from kohort.results.result import Result
 
 
 class BrokerReady(Result, frozen=True, kw_only=True, tag="kohort/v1/serve"):
-    """A broker that accepts connections."""
-
     bootstrap: str
     listeners: dict[str, str]
     cluster_id: str

@@ -48,7 +48,6 @@ def lines_of_result(result: Result) -> Iterator[dict[str, Any]]:
 
 
 def line_of(result: type[Result], entry: msgspec.Struct, **common: Any) -> dict[str, Any]:
-    """Return a single line of ``ndjson``, for commands that print as they run."""
     return {"schema": line_schema_name(result), **common, **msgspec.to_builtins(entry)}
 
 
@@ -88,7 +87,6 @@ def schema_of(result: type[Result]) -> dict[str, Any]:
 
 
 def _row_of(result: type[Result]) -> type[msgspec.Struct] | None:
-    """Return the struct of the entries of ``LINES``."""
     if not result.LINES:
         return None
     hint = get_type_hints(result)[result.LINES]

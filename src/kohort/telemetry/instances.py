@@ -45,9 +45,7 @@ class ClientInstance:
     is_terminating: bool = False
     last_error: ErrorCode = ErrorCode.NONE
     report: ClientReport | None = None
-    """Last pushed report, if memory allows."""
     held_values: int = 0
-    """Units of memory of the report."""
 
     @property
     def text(self) -> str:
@@ -78,8 +76,6 @@ class ClientInstance:
 
 @dataclass(slots=True)
 class PushCounts:
-    """Number of pushes since the start, by result."""
-
     taken: int = 0
     early: int = 0
     unknown_subscription: int = 0
@@ -88,8 +84,6 @@ class PushCounts:
 
 
 class ClientInstances:
-    """The client instances of a node."""
-
     def __init__(self, subscriptions: MetricsSubscriptions, rng: Rng, most: int, values_most: int) -> None:
         """Keep at most ``most`` clients and ``values_most`` values; the client with the oldest request is dropped
         first.
@@ -149,7 +143,6 @@ class ClientInstances:
             client.is_terminating = terminating
 
     def refuse(self, client: ClientInstance, code: ErrorCode, problem: str) -> ApiError:
-        """Return the error for a push with invalid content."""
         self.counts.refused += 1
         return self._refused(client, code, problem)
 

@@ -20,9 +20,7 @@ from kohort.steps import Pace, Steps
 from kohort.telemetry.report import MetricValue
 
 VALUES_MOST: Final = 2_000
-"""Maximum of values kept of a push."""
 LABELS_MOST: Final = 16
-"""Maximum of labels kept of a data point, and of a client."""
 TEXT_MOST: Final = 256
 """Maximum length of a name or label, in characters."""
 FIELDS_MOST: Final = 1_000
@@ -49,7 +47,7 @@ Field = tuple[int, int, int, int]
 
 
 class BadTelemetry(ProtocolError):
-    """A push that is not a valid OTLP message."""
+    pass
 
 
 @dataclass(slots=True)

@@ -31,12 +31,10 @@ class ClientReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     host: str
     node_id: int
     interval_ms: int
-    """Push interval in ms."""
     software_name: str | None = None
     software_version: str | None = None
     principal: str = ""
     terminating: bool = False
-    """True if the client announced its last push."""
     labels: dict[str, str] = {}
     """Labels of the client: ``group_id``, ``group_member_id``, ``group_instance_id``, ``client_rack``,
     ``transactional_id``.
@@ -51,7 +49,6 @@ class ClientReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     @property
     def group(self) -> str | None:
-        """Group id that the client reports."""
         return self.labels.get("group_id")
 
     @property
@@ -68,12 +65,10 @@ def build_report(report: ClientReport) -> bytes:
 
 
 def parse_report(data: bytes) -> ClientReport:
-    """Parse the JSON of a report. Raises ValueError if it is invalid."""
     return _decoder.decode(data)
 
 
 REPORT_OPTIONS: Final = {"allow.auto.create.topics": False}
-"""Consumer options for reading the topic."""
 
 
 class ReportReader:
@@ -82,10 +77,8 @@ class ReportReader:
     def __init__(self) -> None:
         self.by_instance: dict[str, ClientReport] = {}
         self.unread = 0
-        """Records that are no valid reports."""
 
     def add(self, value: bytes | None) -> None:
-        """Add a record of the topic."""
         if value is None:
             return
         try:

@@ -58,7 +58,6 @@ class MetricsSubscription:
 
     @property
     def steps(self) -> int:
-        """RE2 program steps of its patterns."""
         return sum(pattern.size for pattern in self.patterns.values())
 
     def matches(self, attributes: Mapping[str, str | None]) -> bool:
@@ -94,7 +93,6 @@ class MetricsSubscriptions:
 
     @property
     def names(self) -> Sequence[str]:
-        """Names in alphabetical order."""
         return sorted(self._by_name)
 
     def checked(self, name: str, config: SubscriptionConfig) -> MetricsSubscription:

@@ -25,7 +25,6 @@ MARKERS = (
     "kafka_topic(partitions=1, configs=None): what the topic of the fixture kafka_topic is made with",
 )
 NAME_MAX_LENGTH = 200
-"""Maximum length of a topic name without the number; Kafka's limit is 249."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

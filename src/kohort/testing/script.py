@@ -125,19 +125,17 @@ class Rule:
         return self.left != 0 and seen.matches(self.api, self.client_id)
 
     def count(self) -> None:
+        """Count an affected request."""
         self.struck += 1
         if self.left is not None:
             self.left -= 1
 
 
 Effect = Callable[[SeenRequest, Api, Request], Answer | None]
-"""The action on a request; None: serve it."""
 
 
 @dataclass(slots=True)
 class Hold:
-    """Parked requests, until they are released."""
-
     rule: Rule | None = None
     kept: list[tuple[int, Request]] = field(default_factory=list)
 
@@ -244,7 +242,6 @@ def checked_api(api: str) -> str:
 
 
 def code_of(error: ErrorCode | str | int) -> ErrorCode:
-    """Return an error code by number or name. Raises UsageError."""
     try:
         return ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
     except (KeyError, ValueError):

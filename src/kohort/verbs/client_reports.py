@@ -178,7 +178,6 @@ def _client(
 
 
 MOST: Final = 20
-"""Maximum of reported client software."""
 NO_TRIGGER: Final = "no single member triggered it"
 NO_PUSH: Final = (
     "its client pushed no metrics within the last hour (KIP-714): request them with kohort client-metrics set"

@@ -63,7 +63,6 @@ def node_rows(admin: Admin) -> tuple[list[NodeRow], int]:
 
 
 def _statistics(admin: Admin, node_id: int) -> dict[str, Any]:
-    """Return the statistics of a node, or the reason why they are unknown."""
     from kohort.client.admin.model import ConfigResource
 
     node = ConfigResource("broker", str(node_id))

@@ -119,7 +119,6 @@ def _sum(values: Iterable[N | None]) -> N | None:
 def _unowned(
     about: GroupDescription, snapshot: GroupSnapshot, owners: Mapping[TopicPartition, object]
 ) -> list[TopicPartition]:
-    """Return the subscribed partitions of a stable group that no member owns."""
     if about.state != "Stable":
         return []
     topics = {topic for member in about.members for topic in member.topics}

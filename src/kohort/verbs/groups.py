@@ -74,7 +74,6 @@ def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> d
 
 
 def find_members(about: GroupDescription, names: Sequence[str]) -> list[MemberDescription]:
-    """Find members by member id or instance id. Raises NothingThere."""
     by_id = {m.member_id: m for m in about.members}
     by_instance = {m.group_instance_id: m for m in about.members if m.group_instance_id is not None}
     known = {**by_id, **by_instance}

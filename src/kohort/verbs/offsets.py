@@ -163,9 +163,7 @@ class Moved:
     after: dict[TopicPartition, int]
     about: GroupDescription | None
     failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
-    """Errors of partitions that the coordinator refused to change."""
     gone: Sequence[TopicPartition] = ()
-    """Committed partitions that do not exist any more."""
     with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     """``after`` with the metadata of the source group of a clone."""
 
@@ -250,7 +248,6 @@ def deleted_rows(partitions: Iterable[TopicPartition], committed: Mapping[TopicP
 
 
 def committed_of(committed: Iterable[TopicPartition], topics: Sequence[str]) -> list[TopicPartition]:
-    """Return the committed partitions that ``--topic`` selects. Raises UsageError."""
     chosen: set[TopicPartition] = set()
     for text in topics:
         name, _, numbers = text.partition(":")

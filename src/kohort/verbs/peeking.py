@@ -41,7 +41,6 @@ def position_of(admin: Admin, group_id: str, partition: TopicPartition) -> Ends:
 
 
 def read_between(consumer: Consumer, partition: TopicPartition, first: int, behind: int) -> list[Record]:
-    """Return the records of an offset range, without compacted ones."""
     consumer.assign([partition])
     consumer.seek(partition, first)
     found: list[Record] = []
@@ -54,8 +53,6 @@ def read_between(consumer: Consumer, partition: TopicPartition, first: int, behi
 
 
 class Ends(NamedTuple):
-    """Committed offset of a group, and both ends of the log."""
-
     committed: int
     start: int
     end: int

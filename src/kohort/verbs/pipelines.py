@@ -41,7 +41,6 @@ def pipeline_status(file: Path) -> PipelineStatus:
 
 
 def batches_of(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """Return the last micro-batches, oldest first."""
     from kohort.spark.pipeline.ledger import Entry
 
     files = sorted((pipeline.state / "ledger").glob("*.json"))[-_SHOWN:]

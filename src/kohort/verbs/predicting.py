@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 MOST_PARTITIONS: Final = 100_000
 MOST_NEW_MEMBERS: Final = 1_000
 MOST_NAMES: Final = 100
-"""Maximum of removed or killed members, or of grown topics."""
 
 
 def predict(

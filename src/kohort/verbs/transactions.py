@@ -102,7 +102,6 @@ def _partitions_of(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
 
 
 def _open_in(admin: Admin, partitions: Sequence[TopicPartition], errors: list[KohortError]) -> list[OpenTransaction]:
-    """Return the open transactions of these partitions, sorted."""
     known = admin.describe_producers(partitions, timeout_ms=ADMIN_MS)
     errors += known.errors.values()
     return [
@@ -129,7 +128,6 @@ def _open_still(admin: Admin, left: Sequence[OpenTransaction], errors: list[Koho
 
 
 def _names_of(admin: Admin, transactions: Sequence[OpenTransaction]) -> dict[int, str]:
-    """Return the transactional ids by producer id."""
     producer_ids = sorted({transaction.producer.producer_id for transaction in transactions})
     listed = admin.list_transactions(producer_ids=producer_ids, timeout_ms=ADMIN_MS)
     return {listing.producer_id: listing.transactional_id for listing in listed}

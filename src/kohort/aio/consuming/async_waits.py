@@ -24,7 +24,6 @@ from kohort.model import TopicPartition
 
 T = TypeVar("T")
 WAIT_SLICE_MS: Final = 1000
-"""Longest sleep of a waiting task, in ms."""
 
 
 class AsyncRebalanceListener(Protocol):
@@ -41,8 +40,6 @@ class AsyncRebalanceListener(Protocol):
 
 
 class AsyncConsumerWaits(ListenerRuns):
-    """The waits and listener calls of an asyncio consumer."""
-
     def __init__(self, machine: ConsumerMachine) -> None:
         self.listener: AsyncRebalanceListener | RebalanceListener | None = None
         self.closing = False

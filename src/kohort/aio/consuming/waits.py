@@ -26,8 +26,6 @@ LONGEST_WAIT_S: Final = 1.0
 
 
 class ConsumerWaits(ListenerRuns):
-    """The waits, listener calls and lock of a blocking consumer."""
-
     def __init__(self, machine: ConsumerMachine, driver: Driver, guard: threading.RLock, io: IoThread) -> None:
         self.listener: RebalanceListener | None = None
         self.closing = False
@@ -139,7 +137,6 @@ class ConsumerWaits(ListenerRuns):
             return run_call(call, self._wait_out)
 
     def run_anywhere(self, call: Call[T]) -> T:
-        """Run a call in any thread, also while another thread polls."""
         return run_call(call, self._wait_out)
 
     def _wait_out(self, wait: Wait) -> Any:

@@ -22,7 +22,6 @@ NO_LAYER: Final = b"\x01\x00\x00\x00"
 """The client's choice of a security layer: none, with buffers of size 0."""
 OFFERS_BYTES: Final = 4
 _KRB5: Final = -1765328384 & 0xFFFFFFFF
-"""First of MIT's error numbers."""
 _NEW_TICKET: Final = "get a ticket with kinit, or set sasl.kerberos.keytab and sasl.kerberos.principal"
 _CONFIG: Final = "$KRB5_CONFIG (default: /etc/krb5.conf)"
 ADVICE: Final[Mapping[int, str]] = MappingProxyType(
@@ -48,7 +47,6 @@ class KerberosClient(ClientExchange):
     mechanism = "GSSAPI"
 
     def __init__(self, credentials: Credentials, host: str) -> None:
-        """Prepare a login. Raises MissingExtra without gssapi."""
         with needs("kerberos", "sasl.mechanism=GSSAPI"):
             import gssapi
             from gssapi.raw.misc import GSSError

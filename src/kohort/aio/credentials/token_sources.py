@@ -102,7 +102,6 @@ ERROR_MAX_CHARS: Final = 300
 ATTEMPTS_MOST: Final = 4
 """Attempts to fetch a token; afterwards the connection counts as lost and is retried."""
 NO_TIMEOUT_MS: Final = 30_000
-"""Timeout if none is configured, in ms."""
 PERMANENT: Final = frozenset({*range(400, 408), *range(409, 416), 501, 505})
 """HTTP statuses that are not retried, as in Kafka's client."""
 
@@ -328,7 +327,6 @@ def _takes_argument(function: Callable[..., Any]) -> bool:
 
 
 def _token_of(given: Any, extensions: Mapping[str, str]) -> Token:
-    """Convert a string, or (token, expiry in seconds[, principal[, extensions]])."""
     parts = given if isinstance(given, tuple | list) else (given,)
     text = parts[0] if parts else None
     text = text.reveal() if isinstance(text, Secret) else text

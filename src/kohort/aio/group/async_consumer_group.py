@@ -158,14 +158,8 @@ class AsyncHandler(Protocol):
         return  # after_fork by subclasses, so not abstract
 
 
-class AsyncGroupHandler(ABC):
+class AsyncGroupHandler(AsyncHandler, ABC):
     """Base class of handlers: only ``consume_claim`` is required."""
-
-    async def setup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # optional
-        """Prepare a session before its claims are handled."""
-
-    async def cleanup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # optional
-        """Finish a session after all claims were handled, before the last commit."""
 
     @abstractmethod
     async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:

@@ -175,14 +175,8 @@ class Handler(Protocol):
         return  # after_fork by subclasses, so not abstract
 
 
-class GroupHandler(ABC):
+class GroupHandler(Handler, ABC):
     """Base class of handlers: only ``consume_claim`` is required."""
-
-    def setup(self, session: GroupSession) -> None:  # noqa: B027  # optional
-        """Prepare a session before its claims are handled, in the thread of ``run``."""
-
-    def cleanup(self, session: GroupSession) -> None:  # noqa: B027  # optional
-        """Finish a session after all claims were handled, before the last commit, in the thread of ``run``."""
 
     @abstractmethod
     def consume_claim(self, session: GroupSession, claim: Claim) -> None:

@@ -29,17 +29,14 @@ class Workers(Protocol):
     state: SessionState
 
     @property
-    def session(self) -> Any:
-        """The session object for the handlers."""
+    def session(self) -> Any: ...
 
-    def start(self, handler: Any) -> None:
-        """Start a handler for each claim."""
+    def start(self, handler: Any) -> None: ...
 
     def join(self, patience_ms: int) -> Any:
         """Wait until all handlers have returned, or return an awaitable for that."""
 
-    def is_current(self) -> bool:
-        """Return True if called inside a handler."""
+    def is_current(self) -> bool: ...
 
 
 @dataclasses.dataclass(slots=True)
@@ -66,8 +63,6 @@ class GroupOptions:
 
 
 class GroupCalls:
-    """The calls of a group, and its current session."""
-
     def __init__(
         self,
         waits: Waits,
@@ -147,7 +142,6 @@ class GroupCalls:
             self._waits.kick()
 
     def stop(self) -> None:
-        """End the session, and start no other."""
         self.stopping = True
         workers = self._workers
         if workers is not None:
@@ -165,7 +159,6 @@ class GroupCalls:
         return close_timeout
 
     def finish(self, close_timeout: CloseTimeout) -> Call[None]:
-        """Leave the group and stop fetching."""
         with suppress(KohortError):
             yield from leave_group(self._waits, "the consumer group is being closed", close_timeout)
         with self._waits.guard:
@@ -174,7 +167,6 @@ class GroupCalls:
 
 
 def handlers_running_error(close_timeout: CloseTimeout) -> ApiTimeout:
-    """Return the error for handlers that do not return in time."""
     return ApiTimeout(f"handlers of the session have not returned after {close_timeout.most_ms} ms")
 
 

@@ -71,17 +71,14 @@ class SessionState:
         return None
 
     def has_work(self) -> bool:
-        """Return True if ``feed`` has work."""
         return self.ending or self.claims.has_work()
 
     def wait_ms(self, most_ms: int) -> int:
-        """Return the time until the next timer, in ms, at most ``most_ms``."""
         now_ms = self.waits.now_ms()
         times = [t for t in (self.claims.wake_at_ms, self._auto_at_ms) if t is not None]
         return max(0, min([*(t - now_ms for t in times), most_ms]))
 
     def count(self, fetched: Fetched, records: int) -> None:
-        """Count records of ``fetched`` as consumed by a handler."""
         with self.waits.guard:
             self.waits.machine.count_records(fetched, records)
 
@@ -96,7 +93,6 @@ class SessionState:
         self.waits.kick()
 
     def end(self) -> None:
-        """End the iteration of all claims."""
         with self.waits.guard:
             self.ending = True
             for wake in self._wake.values():
@@ -166,8 +162,6 @@ class SessionState:
 
 
 class Session:
-    """A member's time with one assignment, from ``setup`` to ``cleanup``."""
-
     def __init__(self, state: SessionState) -> None:
         self.member_id = state.generation.member_id
         self.generation_id = state.generation.generation_id

@@ -16,28 +16,21 @@ from kohort.notes import Level, Note, one_line
 
 WINDOW_MS: Final = 60_000
 KINDS_MAX: Final = 100
-"""Maximum of kinds with own counts; further kinds share one."""
 OTHER_KINDS: Final = "other kinds"
 FRAMES_MAX: Final = 30
-"""Maximum of stack frames in the log of an error."""
 
 
 @dataclass(slots=True)
 class _Kind:
-    """Suppressed notes of a kind since the last written one."""
-
     until_ms: int
     held: int = 0
     last: Note | None = None
 
 
 class BrokerLog:
-    """The log of the brokers of a process. ``now_ms`` arguments are in the brokers' clock."""
-
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._kinds: dict[Hashable, _Kind] = {}
-        """Kinds in the order of their minutes' ends."""
 
     @property
     def wake_at_ms(self) -> int | None:

@@ -37,7 +37,6 @@ from kohort.security.sasl.exchange import Derivation
 from kohort.security.sasl.scram import HASHES, ITERATIONS_LOW, SALT_BYTES
 
 LISTENER: Final = "SASL_PLAINTEXT"
-"""Listener of a broker with ``users``, by default."""
 
 
 def options_for(users: Mapping[str, str | Secret], address: str) -> dict[str, Any]:
@@ -60,7 +59,6 @@ def _line(mechanism: str, name: str, password: str | Secret) -> str:
 R = TypeVar("R")
 
 EMBEDDED_DEFAULTS: Final[Mapping[str, Any]] = {"port": 0, "group.initial.rebalance.delay.ms": 0}
-"""Differences from Kafka's defaults: a free port, and no delay of a group's first rebalance."""
 LOOPBACK: Final = "127.0.0.1"
 _FORKED: Final = (
     "the broker runs in process {}, the parent before fork(): call it there, or create a Broker in this process"
@@ -249,7 +247,6 @@ class Broker:
         return partition_of(group_id, len(topic.partitions))
 
     def _on_loop(self, action: Callable[..., R], *given: Any) -> R:
-        """Call ``action`` on the brokers' event loop and return its result."""
         if self._loop is None:
             return action(*given)
 

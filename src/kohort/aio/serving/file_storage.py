@@ -95,7 +95,6 @@ class RealFile:
         return at
 
     def _write_rest(self, buffers: Sequence[Buffer], at: int, done: int, total: int) -> None:
-        """Continue a partial write (after a signal, or on a nearly full disk)."""
         with memoryview(b"".join(buffers)) as rest:
             while done < total:
                 done += os.pwrite(self._fd, rest[done:], at + done)

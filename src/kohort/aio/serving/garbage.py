@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 YOUNG = 1
-"""Oldest generation that is scanned during a long request."""
 
 
 @contextmanager

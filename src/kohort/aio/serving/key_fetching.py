@@ -16,12 +16,11 @@ from kohort.broker.io import KeysFetched
 
 TIMEOUT_S: Final = 10.0
 MAX_BYTES: Final = 1 << 20
-"""Maximum size of a key set, which usually has a few kilobytes."""
 PIECE_BYTES: Final = 1 << 16
 
 
 class _CannotFetch(Exception):
-    """The message is the reason."""
+    pass
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):

@@ -114,7 +114,6 @@ def is_loopback(host: str) -> bool:
 
 
 def listen_on(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises ConfigError for an unusable address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)

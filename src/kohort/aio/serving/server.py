@@ -56,7 +56,6 @@ from kohort.notes import Note, warning
 LOGGER: Final = logging.getLogger("kohort.server")
 
 WRITE_HIGH_BYTES: Final = 1 << 16
-"""Limit of unsent bytes of a connection, beyond the socket's buffer; above it sending pauses."""
 LONGEST_SLEEP_MS: Final = 60_000
 WALL_SET_MS: Final = 100
 """Shortest reported change of the wall clock, in ms: reading both clocks takes time."""
@@ -72,7 +71,6 @@ class Server:
         after_event: Callable[[], None] | None = None,
         broker_log: BrokerLog | None = None,
     ) -> None:
-        """Several brokers of a process share a ``broker_log``."""
         self.broker = broker
         broker.state.counters.time_ns = time.perf_counter_ns
         self.flushes: Durations | None = None
@@ -124,7 +122,6 @@ class Server:
         return server
 
     async def listen(self, listeners: Sequence[BoundListener]) -> None:
-        """Serve on bound sockets. Raises ConfigError for an unusable listener."""
         self._log_notes()
         for listener, listening in listeners:
             accept = self.protocol_for(listener)
@@ -132,7 +129,6 @@ class Server:
         self.arm()
 
     def protocol_for(self, listener: Listener) -> Callable[[], asyncio.Protocol]:
-        """Return the protocol factory of a listener. Raises ConfigError for an unusable listener."""
         accept = partial(self._accept, listener.name)
         if not listener.protocol.uses_tls:
             return accept
@@ -224,7 +220,6 @@ class Server:
             self._execute(self.broker.handle(Stalled(since_ms), now_ms))
 
     def abort_connection(self, connection: ConnectionId) -> bool:
-        """Abort a connection; return True if it was open."""
         peer = self._peers.get(connection)
         if peer is not None:
             peer.transport.abort()
@@ -354,7 +349,6 @@ class Peer(asyncio.Protocol):
         self._server.lost(self)
 
     def pause_writing(self) -> None:
-        """Pause reading from a client that does not read its responses."""
         self._by_peer = True
         self._apply()
         self._server.congested(self.connection)
@@ -384,7 +378,6 @@ def storage_in(data_dir: Path | None) -> Callable[[], AbstractContextManager[Sto
 
 
 def flushes_of(storage: Storage) -> Durations | None:
-    """Return the flush durations of a storage on disk; None for memory."""
     return storage.flushes if isinstance(storage, FileStorage) else None
 
 

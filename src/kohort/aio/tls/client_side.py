@@ -13,7 +13,6 @@ from kohort.aio.tls.failures import WANTS_CERTIFICATE, TlsRefusal, TlsTarget, no
 from kohort.aio.tls.tls_socket import ALERT_RECORD, HANDSHAKE_RECORD, Above, TlsFilter, TlsSocket
 
 PROBE_TIMEOUT_S: Final = 3.0
-"""Timeout of the connection that finds the cause of a failure, in seconds."""
 LIMIT_S: Final = 10.0
 VERSIONS_REQUEST: Final = bytes.fromhex("0000000a 0012 0000 6b6f686f ffff")
 """ApiVersions 0, which every Kafka broker answers."""
@@ -24,8 +23,7 @@ CORRELATION_BYTES: Final = 4
 class AboveClient(Above):
     """Protocol above a client's TLS connection."""
 
-    def opened(self, transport: TlsSocket) -> None:
-        """Handle the connected socket; the handshake follows."""
+    def opened(self, transport: TlsSocket) -> None: ...
 
     def refused(self, refusal: TlsRefusal) -> None:
         """TLS ended the connection after the handshake."""
@@ -117,8 +115,6 @@ class _SilentlyClosed(Exception):
 
 
 class _CertificateProbe(AboveClient):
-    """Fetches a certificate."""
-
     def __init__(self) -> None:
         self.certificate: bytes | None = None
         self.transport: TlsSocket | None = None

@@ -84,7 +84,6 @@ def _set(context: ssl.SSLContext, ciphers: str) -> None:
 
 
 def _place(version: int) -> int:
-    """Return a sort key of a TLS version: OpenSSL's highest is negative."""
     return 1 << 20 if version == ssl.TLSVersion.MAXIMUM_SUPPORTED else version
 
 
@@ -157,7 +156,6 @@ VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.
 CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 NO_HOST_CHECK: Final = frozenset({"", "none"})
 PROBE: Final = "probe"
-"""librdkafka's name for the system's CAs."""
 SYSTEM: Final = "the system"
 NO_CERTIFICATE: Final = (
     "a TLS listener needs a certificate: set ssl.keystore.location, or ssl.keystore.certificate.chain and"
@@ -184,7 +182,6 @@ def check_tls(config: BrokerConfig, listener: Listener) -> None:
 
 
 def server_context(config: ListenerConfig) -> ssl.SSLContext:
-    """Create the context of a listener from its current files. Raises ConfigError, MissingExtra."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_versions_and_ciphers(context, config.ssl_enabled_protocols, config.ssl_cipher_suites)
     use_identity(context, _server_identity(config))
@@ -229,7 +226,6 @@ def tls_of(config: ClientSecurityConfig) -> TlsClient | None:
 
 
 def client_context(config: ClientSecurityConfig) -> ssl.SSLContext:
-    """Create the context of a client from its current files. Raises ConfigError, MissingExtra."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _set_versions_and_ciphers(context, config.ssl_enabled_protocols, config.ssl_cipher_suites)
     identity = _client_identity(config)

@@ -18,7 +18,6 @@ UNKNOWN_ISSUER: Final = frozenset({2, 18, 19, 20, 21, 24})
 OTHER_HOST: Final = frozenset({62, 64})
 NAME_MAX_CHARS: Final = 200
 HOSTS_MAX: Final = 5
-"""Maximum of host names of an unverified certificate in a message."""
 PLAINTEXT_REASONS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
 PROTOCOLS: Final = "set security.protocol=PLAINTEXT or SASL_PLAINTEXT, or use another port"
 

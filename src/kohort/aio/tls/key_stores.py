@@ -33,8 +33,6 @@ EXTRA: Final = "security"
 
 
 class StoreContent(NamedTuple):
-    """Content of a key store and its source, such as ``ssl.keystore.location=/etc/broker.p12``."""
-
     data: bytes
     where: str
     password: Secret | None = None

@@ -21,28 +21,21 @@ OTHER_PROTOCOLS: Final = ((b"GET ", "HTTP"), (b"POST", "HTTP"), (b"HEAD", "HTTP"
 
 
 class Served(Protocol):
-    def connection_made(self, transport: Any) -> None:
-        """Handle the open connection; the handshake follows."""
+    def connection_made(self, transport: Any) -> None: ...
 
     def secured(self, name: str | None) -> None:
         """Handle the finished handshake; ``name`` is the subject of the client's certificate."""
 
-    def data_received(self, data: bytes) -> None:
-        """Handle decrypted bytes."""
+    def data_received(self, data: bytes) -> None: ...
 
-    def pause_writing(self) -> None:
-        """Handle a client that does not read its responses."""
+    def pause_writing(self) -> None: ...
 
-    def resume_writing(self) -> None:
-        """Handle a client that has read all responses."""
+    def resume_writing(self) -> None: ...
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Handle the closed connection."""
+    def connection_lost(self, exc: Exception | None) -> None: ...
 
 
 class TlsListener:
-    """Shared state of a listener's connections."""
-
     def __init__(self, name: str, context: Callable[[], ssl.SSLContext], log_note: Callable[[Note], None]) -> None:
         """``context`` is called for each connection, because files may change; it may raise ConfigError."""
         self.name = name
@@ -65,7 +58,6 @@ class TlsListener:
         self._log_note(info(f"connection closed during the TLS handshake (listener {self.name})", "tls").about(host))
 
     def read(self, read_into: ReadInto) -> bytes:
-        """Return decrypted bytes of a connection, at most one buffer."""
         count = read_into(self._room)
         return bytes(self._room[:count])
 

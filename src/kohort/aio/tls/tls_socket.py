@@ -128,7 +128,6 @@ class PlainQueue:
         self.waiting_bytes = 0
 
     def add(self, buffers: Sequence[Buffer]) -> None:
-        """Append buffers without copying."""
         self._buffers.extend(buffers)
         self.waiting_bytes += sum(map(len, buffers))
 
@@ -180,25 +179,19 @@ class Above:
     def secured(self, certificate: bytes | None) -> None:
         """Handle the finished handshake; ``certificate`` (DER) is the peer's."""
 
-    def plain_waits(self, read_into: ReadInto) -> None:
-        """Read decrypted bytes."""
+    def plain_waits(self, read_into: ReadInto) -> None: ...
 
-    def pause_writing(self) -> None:
-        """Handle a peer that does not read."""
+    def pause_writing(self) -> None: ...
 
-    def resume_writing(self) -> None:
-        """Handle a peer that has read everything."""
+    def resume_writing(self) -> None: ...
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Handle the closed connection."""
+    def connection_lost(self, exc: Exception | None) -> None: ...
 
 
 NO_PROTOCOL: Final = Above()
 
 
 class TlsSocket(asyncio.Protocol):
-    """A TLS connection. Subclasses implement the client's and the server's side."""
-
     def __init__(self, tls: TlsFilter, above: Above) -> None:
         self._tls = tls
         self._above = above
