@@ -1,4 +1,4 @@
-"""The strategies that other clients lack, and one of the user's own."""
+"""Strategies that other clients lack, and user-defined ones."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def remembering(found: Assignment, generation: int = 3) -> list[MemberSubscripti
 # co-partitioned
 
 
-def test_partitions_of_one_number_stay_together_where_the_counts_differ_too():
+def test_co_partitioned_numbers_stay_together_for_different_counts():
     found = extras.assign_together(SubscribedTopics({"a": 4, "b": 2}), members("x", "y"))
 
     assert shown(found) == {"x": "a-0 a-2 b-0", "y": "a-1 a-3 b-1"}
 
 
-def test_numbers_stay_with_their_members_when_one_joins():
+def test_co_partitioned_numbers_stay_with_their_members_after_a_join():
     topics = SubscribedTopics({"a": 6, "b": 6})
     before = extras.assign_together(topics, members("x", "y"))
 
@@ -50,7 +50,7 @@ def test_numbers_stay_with_their_members_when_one_joins():
     assert all(of["a"] == of["b"] for of in numbers)
 
 
-def test_topics_with_other_subscribers_are_dealt_by_themselves():
+def test_topics_with_other_subscribers_are_dealt_separately():
     group = [MemberSubscription("x", ("a", "b")), MemberSubscription("y", ("a",)), MemberSubscription("z", ("b",))]
 
     found = extras.assign_together(SubscribedTopics({"a": 2, "b": 3}), group)
@@ -61,7 +61,7 @@ def test_topics_with_other_subscribers_are_dealt_by_themselves():
 # rack-aware
 
 
-def test_a_partition_is_read_in_its_rack_whatever_the_balance():
+def test_rack_aware_prefers_the_rack_to_balance():
     racks = {tp: frozenset({"north"}) for tp in tps("a-0 a-1 a-2")} | {tps("a-3")[0]: frozenset({"south"})}
     group = [
         MemberSubscription("n", ("a",), rack="north"),
@@ -74,7 +74,7 @@ def test_a_partition_is_read_in_its_rack_whatever_the_balance():
     assert shown(found) == {"n": "a-0 a-1 a-2", "s": "a-3", "nowhere": ""}
 
 
-def test_what_nobody_is_near_to_goes_to_whoever_has_least():
+def test_partition_without_local_member_goes_to_the_least_loaded():
     racks = {tps("a-0")[0]: frozenset({"north"})}
     group = [MemberSubscription("n", ("a",), rack="north"), MemberSubscription("m", ("a",))]
 
@@ -84,7 +84,7 @@ def test_what_nobody_is_near_to_goes_to_whoever_has_least():
 # redundant
 
 
-def test_each_partition_has_two_different_members():
+def test_redundant_assigns_each_partition_to_two_members():
     assert shown(REDUNDANT.assign(SubscribedTopics({"a": 3}), members("x", "y", "z", topics="a"))) == {
         "x": "a-0 a-1",
         "y": "a-0 a-2",
@@ -96,7 +96,7 @@ def test_each_partition_has_two_different_members():
         redundant(0)
 
 
-# One's own
+# user-defined
 
 
 @kohort.assignor("all-to-one")
@@ -105,7 +105,7 @@ def all_to_one(topics, members):
     return {chosen: [p for t in topics.counts for p in topics.partitions(t)]}
 
 
-def test_a_plain_function_is_an_assignor():
+def test_function_becomes_an_assignor():
     found = all_to_one.assign(SubscribedTopics({"a": 2}), members("y", "x", topics="a"))
 
     assert shown(found) == {"x": "a-0 a-1", "y": ""}
@@ -118,7 +118,7 @@ def test_a_plain_function_is_an_assignor():
         assignors_named([all_to_one, all_to_one])
 
 
-def test_a_cooperative_function_need_not_think_of_what_changes_hands():
+def test_cooperative_function_withholds_moving_partitions():
     cooperative = kohort.assignor("mine", cooperative=True)(lambda topics, members: {"x": tps("a-0"), "y": tps("a-1")})
     group = [
         MemberSubscription("x", ("a",), owned=tuple(tps("a-0 a-1")), generation=2),
@@ -139,6 +139,6 @@ def test_a_cooperative_function_need_not_think_of_what_changes_hands():
         (lambda topics, members: {"x": tps("b-0")}, "does not subscribe to it"),
     ],
 )
-def test_a_function_that_goes_wrong_is_told_in_words(given, words):
+def test_wrong_result_of_a_function_raises_usage_error(given, words):
     with pytest.raises(UsageError, match=f"assignor 'wrong' .*{words}"):
         kohort.assignor("wrong")(given).assign(SubscribedTopics({"a": 1, "b": 1}), members("x", topics="a"))

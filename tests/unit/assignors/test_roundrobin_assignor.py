@@ -1,4 +1,4 @@
-"""roundrobin: a circle of members, all partitions of all topics."""
+"""roundrobin: all partitions of all topics in turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kohort.assignors.roundrobin import assign
 from kohort.assignors.spec import MemberSubscription, SubscribedTopics
 
 
-def test_partitions_go_round_over_the_borders_of_topics():
+def test_dealing_continues_across_topics():
     members = [MemberSubscription("b", ("t", "u")), MemberSubscription("a", ("t", "u"))]
 
     found = assign(SubscribedTopics({"t": 3, "u": 3}), members)
@@ -15,7 +15,7 @@ def test_partitions_go_round_over_the_borders_of_topics():
     assert [str(p) for p in found["b"]] == ["t-1", "u-0", "u-2"]
 
 
-def test_a_member_that_does_not_subscribe_is_passed_over_and_the_circle_goes_on_behind_the_one_chosen():
+def test_members_without_subscription_are_skipped():
     members = [
         MemberSubscription("a", ("t",)),
         MemberSubscription("b", ("t", "u")),
@@ -31,5 +31,5 @@ def test_a_member_that_does_not_subscribe_is_passed_over_and_the_circle_goes_on_
     }
 
 
-def test_nobody_subscribes_to_anything():
+def test_no_subscriptions_give_no_assignment():
     assert assign(SubscribedTopics({"t": 3}), [MemberSubscription("a", ())]) == {"a": []}

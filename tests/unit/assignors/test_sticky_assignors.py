@@ -1,4 +1,4 @@
-"""sticky and cooperative-sticky: balanced, then as little movement as that allows."""
+"""sticky and cooperative-sticky: balanced, with the least movement."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def owner(name: str, owned: str = "", topics: str = "t", generation: int = 4, **
     return MemberSubscription(name, tuple(topics.split()), owned=tps(owned), generation=generation, **options)
 
 
-def test_the_first_assignment_deals_partitions_in_turn():
+def test_first_assignment_deals_partitions_in_turn():
     found = cooperative.assign(SubscribedTopics({"t": 5}), [owner("b"), owner("a")])
 
     assert shown(found) == {"a": "t-0 t-2 t-4", "b": "t-1 t-3"}
 
 
-def test_a_new_member_gets_nothing_that_its_owner_has_still_to_give_up():
+def test_moving_partitions_are_withheld_until_revoked():
     topics = SubscribedTopics({"t": 4})
     members = [owner("a", "t-0 t-1 t-2 t-3"), owner("b", generation=-1)]
 
@@ -39,19 +39,19 @@ def test_a_new_member_gets_nothing_that_its_owner_has_still_to_give_up():
     assert shown(second) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_what_a_member_that_left_had_is_given_out_at_once():
+def test_partitions_of_a_departed_member_are_assigned_at_once():
     found = cooperative.assign(SubscribedTopics({"t": 4}), [owner("a", "t-0 t-1"), owner("b", "t-2")])
 
     assert shown(found) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_the_claim_of_the_newer_generation_is_believed():
+def test_claim_of_the_newer_generation_wins():
     members = [owner("a", "t-0 t-1", generation=5), owner("b", "t-0 t-1", generation=4)]
 
     assert shown(cooperative.assign(SubscribedTopics({"t": 2}), members)) == {"a": "t-0", "b": ""}
 
 
-def test_what_two_members_of_one_generation_claim_stays_with_neither_of_them_for_a_round():
+def test_partition_claimed_twice_in_one_generation_has_no_owner_for_a_round():
     members = [owner("a", "t-0 t-1"), owner("b", "t-0 t-2")]
 
     found = cooperative.assign(SubscribedTopics({"t": 3}), members)
@@ -59,13 +59,13 @@ def test_what_two_members_of_one_generation_claim_stays_with_neither_of_them_for
     assert shown(found) == {"a": "t-1", "b": "t-2"}
 
 
-def test_claims_on_partitions_that_are_no_more_are_forgotten():
+def test_claims_on_deleted_partitions_are_dropped():
     found = cooperative.assign(SubscribedTopics({"t": 1}), [owner("a", "t-0 t-9 gone-0", topics="t gone")])
 
     assert shown(found) == {"a": "t-0"}
 
 
-def test_different_subscriptions_are_balanced_as_far_as_they_allow():
+def test_different_subscriptions_are_balanced_as_far_as_possible():
     topics = SubscribedTopics({"t": 4, "u": 2})
     members = [owner("a", "t-0 t-1 t-2 t-3", topics="t"), owner("b", "u-0 u-1", topics="t u")]
 
@@ -75,13 +75,13 @@ def test_different_subscriptions_are_balanced_as_far_as_they_allow():
     assert len(found["a"]) == 3, "one is withheld until its owner has given it up"
 
 
-def test_a_member_that_no_longer_subscribes_loses_the_topic():
+def test_unsubscribing_member_loses_the_topic():
     members = [owner("a", "t-0 u-0", topics="t"), owner("b", "t-1", topics="t u")]
 
     assert shown(cooperative.assign(SubscribedTopics({"t": 2, "u": 1}), members)) == {"a": "t-0", "b": "t-1"}
 
 
-def test_sticky_reads_its_claim_from_the_user_data():
+def test_sticky_reads_claims_from_user_data():
     data = sticky.user_data(tps("t-0 t-1"), 3)
     members = [MemberSubscription("a", ("t",), generation=-1, user_data=data), MemberSubscription("b", ("t",))]
 
@@ -89,14 +89,14 @@ def test_sticky_reads_its_claim_from_the_user_data():
     assert shown(sticky.assign(SubscribedTopics({"t": 4}), members)) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_sticky_has_no_user_data_before_the_first_assignment_and_survives_nonsense():
+def test_sticky_ignores_unreadable_user_data():
     assert sticky.user_data([], -1) is None
     assert sticky.read_claim(MemberSubscription("a", ("t",), user_data=b"\xff\xff\xff\xff")) == ((), None)
     old = b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + b"\0\0\0\0"
     assert sticky.read_claim(MemberSubscription("a", ("t",), user_data=old)) == ([("t", [0])], -1)
 
 
-def test_claims_on_partitions_that_cannot_be_are_forgotten():
+def test_claims_on_invalid_partitions_are_dropped():
     members = [owner("a", topics="t u", generation=3), owner("b", topics="t u", generation=3)]
     claimed = (TopicPartition("t", -1), TopicPartition("t", 2), TopicPartition("t", 1), TopicPartition("v", 0))
     members[0] = MemberSubscription("a", ("t", "u"), owned=claimed, generation=3)
@@ -104,7 +104,7 @@ def test_claims_on_partitions_that_cannot_be_are_forgotten():
     assert shown(cooperative.assign(SubscribedTopics({"t": 2, "u": 2}), members)) == {"a": "t-0 t-1", "b": "u-0 u-1"}
 
 
-def test_a_newcomer_among_many_mixed_subscriptions_takes_its_share_and_no_more():
+def test_new_member_of_many_mixed_subscriptions_takes_only_its_share():
     topics = SubscribedTopics({f"t{i}": 20 for i in range(50)})
     members = [MemberSubscription(f"m{i:02}", tuple(topics.counts)) for i in range(40)]
     members.append(MemberSubscription("one", ("t0",)))
@@ -119,13 +119,13 @@ def test_a_newcomer_among_many_mixed_subscriptions_takes_its_share_and_no_more()
     assert all(set(after[m]) <= set(before[m]) for m in before)
 
 
-def test_an_old_member_of_a_cooperative_group_says_its_generation_in_the_user_data():
+def test_old_cooperative_member_sends_its_generation_in_user_data():
     claim = cooperative.read_claim(MemberSubscription("a", ("t",), owned=tps("t-0"), user_data=b"\0\0\0\7"))
 
     assert claim == ([("t", [0])], 7)
 
 
-def test_partitions_are_given_to_members_of_their_rack():
+def test_partitions_go_to_members_of_their_rack():
     racks = {TopicPartition("t", i): frozenset({f"r{i % 2}"}) for i in range(4)}
     members = [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r0")]
 
@@ -134,12 +134,12 @@ def test_partitions_are_given_to_members_of_their_rack():
     assert shown(sticky.assign(SubscribedTopics({"t": 4}, racks), mixed)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
 
 
-def test_a_list_of_strategies_is_cooperative_only_if_all_of_it_is():
+def test_list_of_strategies_is_cooperative_only_if_all_are():
     assert not is_cooperative(assignors_named(["range", "cooperative-sticky"]))
     assert is_cooperative(assignors_named(["cooperative-sticky"]))
 
 
-def test_who_may_keep_one_more_is_decided_by_the_order_of_java_s_hash_map():
+def test_extra_partition_follows_the_order_of_java_s_hash_map():
     members = [owner("consumer-1", "t-0 t-1"), owner("consumer-2", "t-2 t-3"), owner("consumer-3", generation=-1)]
 
     found = cooperative.assign(SubscribedTopics({"t": 4}), members)
@@ -147,7 +147,7 @@ def test_who_may_keep_one_more_is_decided_by_the_order_of_java_s_hash_map():
     assert shown(found) == {"consumer-1": "t-0", "consumer-2": "t-2 t-3", "consumer-3": ""}
 
 
-def test_with_different_subscriptions_balance_goes_before_racks():
+def test_balance_precedes_racks_for_different_subscriptions():
     near, far = frozenset({"r1"}), frozenset({"r2"})
     racks = dict.fromkeys(tps("a-0 a-1 a-2 b-0"), near) | dict.fromkeys(tps("a-3"), far)
     members = [MemberSubscription("x", ("a", "b"), rack="r1"), MemberSubscription("y", ("a",), rack="r2")]

@@ -1,4 +1,4 @@
-"""A coordinator without a broker for every test."""
+"""Fixture: a coordinator without a broker."""
 
 import pytest
 

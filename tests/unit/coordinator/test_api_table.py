@@ -1,4 +1,4 @@
-"""Every API of groups stands in one table: whoever reads it knows what is checked, decided and refused."""
+"""Table of the group APIs: checks, decisions, refusals."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def asked(kind, version):
     return GroupRequest(kind(), version, "client", "/127.0.0.1", reply_to=None)
 
 
-def test_coordinator_decides_each_api_whose_requests_the_broker_submits_and_no_other():
+def test_table_has_exactly_the_apis_that_the_broker_submits():
     commit_in_transaction = {TxnOffsetCommitRequest}
     submitted = {api.request for api in HANDLED.values() if api.handle is group_request}
 
@@ -47,8 +47,7 @@ def test_each_api_can_be_refused_in_each_version(kind):
         assert encode_bytes(answer.message, version)
 
 
-def test_a_heartbeat_is_well_while_groups_are_being_read():
-    """Members are kept through a failover."""
+def test_heartbeat_during_loading_returns_none():
     answer: Any = GROUP_APIS[HeartbeatRequest].refuse(
         asked(HeartbeatRequest, 4), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     )
@@ -56,7 +55,7 @@ def test_a_heartbeat_is_well_while_groups_are_being_read():
     assert answer.message.error_code == ErrorCode.NONE
 
 
-def test_a_commit_that_cannot_be_written_keeps_what_partitions_were_refused_for():
+def test_failed_commit_keeps_the_errors_of_its_partitions():
     partitions = [OffsetCommitResponsePartition(partition_index=i, error_code=code) for i, code in enumerate((0, 3))]
     said = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="a", partitions=partitions)])
 
@@ -66,7 +65,7 @@ def test_a_commit_that_cannot_be_written_keeps_what_partitions_were_refused_for(
     assert codes == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_what_only_asks_about_groups_is_served_without_making_the_topic_of_their_offsets():
+def test_read_only_apis_do_not_create_the_offsets_topic():
     asking = {kind.__name__.removesuffix("Request") for kind, api in GROUP_APIS.items() if api.read_only}
 
     assert asking == {"OffsetFetch", "DescribeGroups", "ConsumerGroupDescribe", "ListGroups"}

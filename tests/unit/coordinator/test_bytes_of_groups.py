@@ -1,4 +1,4 @@
-"""What groups are counted with: how many of a kind a limit takes, to the byte, and what it is to look at them."""
+"""Memory size of groups and of their parts, and the steps of measuring it."""
 
 import pytest
 
@@ -12,7 +12,6 @@ from support.machines.coordinator_stage import CoordinatorStage, Topics
 
 
 def taken(codes: list[int]) -> int:
-    """How many were let in before the first that was refused."""
     return [*codes, ErrorCode.COORDINATOR_NOT_AVAILABLE].index(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
@@ -42,12 +41,12 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("ask", "size"), KINDS.values(), ids=KINDS.keys())
-def test_a_limit_takes_so_many_groups_and_with_a_byte_less_one_less(ask, size):
+def test_limit_accepts_exactly_the_groups_that_fit(ask, size):
     exact, less = (CoordinatorStage(group_coordinator_max_bytes=limit) for limit in (3 * size, 3 * size - 1))
     assert (taken(ask(exact)), taken(ask(less))) == (3, 2)
 
 
-def test_what_an_offset_replaces_counts_no_more():
+def test_replaced_offset_is_not_counted_twice():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     stage.commit({("t", 0): 1}, metadata="12345")
     so_far = stage.coordinator.budget.at_most
@@ -60,7 +59,7 @@ def test_what_an_offset_replaces_counts_no_more():
     assert stage.coordinator.budget.at_most == so_far + 2 + 400
 
 
-def test_the_first_offset_of_a_group_that_is_there_counts_alone():
+def test_first_offset_of_an_existing_group_counts_alone():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     (a,), generation = stage.stable(1)
     so_far = stage.coordinator.budget.at_most
@@ -70,7 +69,7 @@ def test_the_first_offset_of_a_group_that_is_there_counts_alone():
     assert stage.coordinator.budget.at_most == so_far + 400
 
 
-def test_an_eighth_of_the_limit_that_is_added_has_it_looked_what_is_there():
+def test_groups_are_measured_after_an_eighth_of_the_limit():
     budget = MemoryBudget(800)
     looked: list[str] = []
 
@@ -84,7 +83,7 @@ def test_an_eighth_of_the_limit_that_is_added_has_it_looked_what_is_there():
     assert budget.at_most == 1, "of the first nothing is there any more"
 
 
-def test_a_member_takes_as_long_to_look_at_as_twenty_offsets_and_a_modern_one_as_forty():
+def test_member_is_measured_as_20_offsets_and_consumer_group_member_as_40():
     stage = CoordinatorStage(offsets_topic_num_partitions=1)
     stage.stable(3, group="classic")
     stage.come("m1", group="modern")
@@ -101,13 +100,13 @@ def test_a_member_takes_as_long_to_look_at_as_twenty_offsets_and_a_modern_one_as
 
 
 @pytest.mark.parametrize(("letters", "size"), [(100, 3_400), (101, 3_416)])
-def test_the_first_hundred_letters_of_a_name_are_no_long_name(letters, size):
+def test_names_up_to_100_letters_are_not_counted(letters, size):
     stage = CoordinatorStage()
     stage.commit({("t", 0): 1}, group="g" * letters)
     assert stage.coordinator.budget.at_most == size
 
 
-def test_offsets_of_a_group_take_their_room_and_their_texts():
+def test_offsets_count_with_their_metadata():
     stage = CoordinatorStage()
     stage.commit({("t", 0): 1, ("t", 1): 1, ("u", 0): 1}, metadata="12345")
 
@@ -117,7 +116,7 @@ def test_offsets_of_a_group_take_their_room_and_their_texts():
     assert bytes_of(groups) == 3_000 + 3 * (400 + 5)
 
 
-def test_offsets_that_are_pending_take_their_room_and_their_texts():
+def test_pending_offsets_count_with_their_metadata():
     groups = Groups()
     groups.ensure("g", 0)
     value = OffsetCommitValue(offset=1, metadata="12345")
@@ -142,7 +141,7 @@ def test_offsets_that_are_pending_take_their_room_and_their_texts():
         ({"group": 101, "member_id": 101, "client_id": 101, "instance_id": 101, "rack_id": 101}, 80),
     ],
 )
-def test_each_long_name_of_a_modern_group_takes_its_room(names, size):
+def test_each_long_name_of_a_consumer_group_counts(names, size):
     usual = dict.fromkeys(("group", "member_id", "client_id", "instance_id", "rack_id"), 1)
     stage = CoordinatorStage(topics=Topics(), offsets_topic_num_partitions=1)
 
@@ -154,13 +153,13 @@ def test_each_long_name_of_a_modern_group_takes_its_room(names, size):
     assert bytes_of(groups) == 3_000 + 1_500 + 100 + 1 + size, "with the name of a topic that it subscribes to"
 
 
-def test_each_request_that_is_refused_counts_once():
+def test_each_refused_request_counts_once():
     stage = CoordinatorStage(group_coordinator_max_bytes=3 * 3_400)
     commits(stage)
     assert stage.coordinator.budget.refused == 2
 
 
-def test_partitions_of_modern_members_and_what_expressions_match_take_their_room():
+def test_partitions_and_pattern_matches_of_consumer_groups_count():
     sizes = {}
     for regex, partitions in ((None, 1), (None, 3), ("t.*", 1)):
         stage = CoordinatorStage(topics=Topics(t=partitions), group_consumer_assignment_interval_ms=0)
@@ -169,6 +168,6 @@ def test_partitions_of_modern_members_and_what_expressions_match_take_their_room
         groups = stage.coordinator.groups_in_partition_of("g")
         assert groups is not None
         sizes[regex, partitions] = bytes_of(groups)
-        said = 3 if regex else 1 + 100  # its letters; or those of a name, and what a name takes
-        seen = 100 + 500 + 3 + 8 if regex else 0  # the name that it matches, and itself
+        said = 3 if regex else 1 + 100  # letters of the pattern, or of a name with its overhead
+        seen = 100 + 500 + 3 + 8 if regex else 0  # the matched name, and the pattern
         assert sizes[regex, partitions] == 3_000 + 1_500 + said + seen + 150 + 400 * partitions

@@ -35,7 +35,7 @@ from kohort.wire.messages.group_records import (
 TOPIC_ID = bytes(range(16))
 
 
-def test_an_offset_is_written_in_version_4_with_the_topics_id_as_a_tagged_field():
+def test_offset_has_version_4_with_topic_id_as_tagged_field():
     value = OffsetCommitValue(offset=7, leader_epoch=3, metadata="m", commit_timestamp=1000, topic_id=TOPIC_ID)
 
     key, data = build_record(OffsetCommitted("g", "t", 5, value))
@@ -49,7 +49,7 @@ def test_an_offset_is_written_in_version_4_with_the_topics_id_as_a_tagged_field(
     ("change", "is_plain"),
     [({}, True), ({"metadata": "m"}, False), ({"topic_id": bytes(16)}, False), ({"expire_timestamp": 5}, False)],
 )
-def test_a_commit_without_metadata_is_read_in_one_stride(change: dict[str, object], is_plain: bool):
+def test_commit_without_metadata_is_parsed_without_the_codec(change: dict[str, object], is_plain: bool):
     value = OffsetCommitValue(**{"offset": 7, "metadata": "", "commit_timestamp": 1000, "topic_id": TOPIC_ID} | change)
 
     data = build_record(OffsetCommitted("g", "t", 5, value))[1]
@@ -58,7 +58,7 @@ def test_a_commit_without_metadata_is_read_in_one_stride(change: dict[str, objec
     assert is_plain_offset(data) == is_plain
 
 
-def test_an_offset_that_expires_is_written_in_version_1():
+def test_offset_with_expiry_has_version_1():
     value = OffsetCommitValue(offset=7, metadata="", commit_timestamp=1000, expire_timestamp=2000)
 
     key, data = build_record(OffsetCommitted("g", "t", 5, value))
@@ -67,7 +67,7 @@ def test_an_offset_that_expires_is_written_in_version_1():
     assert parse_record(key, data) == OffsetCommitted("g", "t", 5, value)
 
 
-def test_a_generation_is_written_in_version_3():
+def test_generation_has_version_3():
     member = MemberMetadata(
         member_id="m",
         group_instance_id="i",
@@ -99,14 +99,14 @@ def test_a_generation_is_written_in_version_3():
 
 
 @pytest.mark.parametrize("record", [OffsetCommitted("g", "t", 0, None), GroupWritten("g", None)])
-def test_a_tombstone_has_no_value(record):
+def test_tombstone_has_no_value(record):
     key, data = build_record(record)
 
     assert data is None
     assert parse_record(key, data) == record
 
 
-def test_offsets_of_all_older_versions_are_read():
+def test_offsets_of_all_older_versions_are_parsed():
     key = bytes.fromhex("0001 0001 67 0001 74 00000005")
     body = {
         0: "0000000000000007 0001 6d 00000000000003e8",
@@ -123,13 +123,13 @@ def test_offsets_of_all_older_versions_are_read():
     assert (read[1].expire_timestamp, read[3].leader_epoch) == (2000, 2)
 
 
-def test_the_oldest_key_of_an_offset_is_read_too():
+def test_oldest_offset_key_is_parsed():
     key = bytes.fromhex("0000 0001 67 0001 74 00000005")
 
     assert parse_record(key, None) == OffsetCommitted("g", "t", 5, None)
 
 
-def test_records_of_other_kinds_of_groups_are_skipped():
+def test_records_of_other_group_types_are_skipped():
     assert parse_record(bytes.fromhex("000b 0001 67"), b"\x00\x00\x01") is None
 
 
@@ -146,7 +146,7 @@ def test_records_of_other_kinds_of_groups_are_skipped():
         ("0001 ffff 0001 74 00000005", None),
     ],
 )
-def test_bytes_that_are_no_record_are_a_corrupt_log(key, value):
+def test_invalid_bytes_raise_corrupt_log(key, value):
     with pytest.raises(CorruptLog, match="__consumer_offsets"):
         parse_record(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
 
@@ -154,13 +154,13 @@ def test_bytes_that_are_no_record_are_a_corrupt_log(key, value):
 @pytest.mark.parametrize(
     ("group", "topic"), [("", ""), ("g", ""), ("grüppe", "t"), ("g", "\U0001f600"), ("g" * 300, "t")]
 )
-def test_a_key_is_read_as_it_was_written(group, topic):
+def test_key_survives_a_round_trip(group, topic):
     record = OffsetCommitted(group, topic, 2**31 - 1, None)
 
     assert parse_record(*build_record(record)) == record
 
 
-def test_a_key_that_was_cut_is_refused():
+def test_truncated_key_is_refused():
     key, value = build_record(OffsetCommitted("group", "topic", 5, OffsetCommitValue(offset=1)))
 
     for cut in range(3, len(key)):
@@ -171,7 +171,7 @@ def test_a_key_that_was_cut_is_refused():
 @pytest.mark.parametrize("metadata", ["", "m"])
 @pytest.mark.parametrize("topic_id", [b"\x07" * 16, bytes(16)])
 @pytest.mark.parametrize("offset", [-1, 0, 2**62])
-def test_an_offset_is_read_as_it_was_written_with_metadata_and_without(metadata, topic_id, offset):
+def test_offset_survives_a_round_trip(metadata, topic_id, offset):
     value = OffsetCommitValue(
         offset=offset, leader_epoch=3, metadata=metadata, commit_timestamp=2**40, topic_id=topic_id
     )
@@ -183,7 +183,7 @@ def test_an_offset_is_read_as_it_was_written_with_metadata_and_without(metadata,
 @pytest.mark.parametrize("group", ["", "g", "grüppe", "x" * 200])
 @pytest.mark.parametrize("metadata", ["", "m"])
 @pytest.mark.parametrize("topic_id", [TOPIC_ID, bytes(16)])
-def test_the_short_way_of_writing_an_offset_gives_the_bytes_of_the_codec(group, metadata, topic_id):
+def test_plain_offset_has_the_bytes_of_the_codec(group, metadata, topic_id):
     value = OffsetCommitValue(offset=2**40, leader_epoch=-1, metadata=metadata, commit_timestamp=5, topic_id=topic_id)
 
     key, data = build_record(OffsetCommitted(group, "topic", 3, value))
@@ -192,13 +192,13 @@ def test_the_short_way_of_writing_an_offset_gives_the_bytes_of_the_codec(group, 
     assert data == b"\x00\x04" + encode_bytes(value, 4)
 
 
-def test_a_name_that_is_too_long_for_a_key_is_refused():
+def test_too_long_name_is_refused():
     with pytest.raises(ProtocolError, match="group"):
         build_record(OffsetCommitted("x" * 40_000, "t", 0, None))
 
 
 @pytest.mark.parametrize("at", range(2))
-def test_a_value_of_the_usual_size_and_another_version_is_no_usual_value(at):
+def test_value_of_plain_size_and_other_version_is_not_plain(at):
     key, value = build_record(OffsetCommitted("g", "t", 1, OffsetCommitValue(offset=1, topic_id=b"\x07" * 16)))
     wrong = bytearray(value)
     wrong[at] = 9
@@ -217,12 +217,12 @@ def test_a_value_of_the_usual_size_and_another_version_is_no_usual_value(at):
         ("polygenelubricants", 0),  # hashes to the smallest int, which has no abs in Java
     ],
 )
-def test_the_partition_of_a_group_follows_from_javas_hash_of_its_name(group_id, partition):
+def test_partition_of_a_group_follows_javas_hash(group_id, partition):
     assert partition_of(group_id, 50) == partition
 
 
 @pytest.mark.heavy
-def test_long_names_that_strangers_make_up_are_not_kept():
+def test_partitions_of_long_names_are_not_cached():
     tracemalloc.start()
     try:
         partitions = {partition_of(f"{i:>30000}", 50) for i in range(100)}

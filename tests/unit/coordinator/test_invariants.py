@@ -1,4 +1,4 @@
-"""The invariants catch what they are for: each test plants a bug and a short story that brings it to light."""
+"""Invariants of the coordinator: each test plants a bug and runs a scenario that reveals it."""
 
 from dataclasses import replace
 
@@ -37,12 +37,12 @@ def a_member_is_silent(stage):
     stage.advance(100_000)
 
 
-def test_without_a_bug_the_stories_end_well():
+def test_scenarios_without_bug_pass():
     for story in (a_generation_is_assigned, a_generation_cannot_be_written, a_member_is_silent):
         story(CoordinatorStage())
 
 
-def test_what_members_were_told_is_what_is_written(stage):
+def test_assignment_that_differs_from_the_record_fails(stage):
     stage.stable(2)
     groups = stage.coordinator.groups_in_partition_of(GROUP)
     assert groups is not None
@@ -56,7 +56,7 @@ def test_what_members_were_told_is_what_is_written(stage):
     first.assignment = told
 
 
-def test_a_stable_group_is_written(stage):
+def test_stable_group_without_record_fails(stage):
     stage.stable(1)
     group = stage.coordinator.groups_in_partition_of(GROUP).by_id[GROUP]
     written, group.persisted = group.persisted, None
@@ -66,7 +66,7 @@ def test_a_stable_group_is_written(stage):
     group.persisted = written
 
 
-def test_each_member_has_a_session_also_beside_one_that_waits(stage):
+def test_member_without_session_timer_fails(stage):
     (a, b), _ = stage.stable(2)
     assert stage.answer(stage.join(a)) is None
     stage.coordinator._timers.cancel((stage.coordinator.partition_of(GROUP), TimerKey("session", GROUP, b)))
@@ -76,8 +76,6 @@ def test_each_member_has_a_session_also_beside_one_that_waits(stage):
 
 
 def without_timers(kind):
-    """Carry out outcomes, but lose the timers of one kind."""
-
     def arm(self, shard, outcome):
         kept = [t for t in outcome.timers if isinstance(t, CancelTimer) or t.key.kind != kind]
         outcome.timers[:] = kept
@@ -88,28 +86,28 @@ def without_timers(kind):
 
 
 @pytest.mark.parametrize("kind", ["session", "round", "sync", "pending"])
-def test_a_wait_without_a_timer(monkeypatch, kind):
+def test_wait_without_timer_fails(monkeypatch, kind):
     monkeypatch.setattr(runtime.Coordinator, "_arm", without_timers(kind))
 
     with pytest.raises(InvariantBroken, match="timer"):
         a_generation_is_assigned(CoordinatorStage())
 
 
-def test_a_reply_that_is_released_although_the_append_failed(monkeypatch):
+def test_successful_reply_after_failed_append_fails(monkeypatch):
     monkeypatch.setattr(runtime, "withdraw", lambda reply, _code: reply)
 
     with pytest.raises(InvariantBroken, match="not persisted"):
         a_generation_cannot_be_written(CoordinatorStage())
 
 
-def test_a_round_that_is_kept_although_its_generation_could_not_be_written(monkeypatch):
+def test_generation_kept_after_failed_append_fails(monkeypatch):
     monkeypatch.setattr(runtime, "drop_round", lambda *_: runtime.Outcome())
 
     with pytest.raises(InvariantBroken, match="the record has generation"):
         a_generation_cannot_be_written(CoordinatorStage())
 
 
-def test_a_session_that_is_not_begun_anew_after_a_wait(monkeypatch):
+def test_session_not_renewed_after_a_wait_fails(monkeypatch):
     monkeypatch.setattr(sync, "keep_session", lambda *_: None)
     stage = CoordinatorStage()
     (a, b), generation = stage.stable(2)
@@ -124,7 +122,7 @@ def test_a_session_that_is_not_begun_anew_after_a_wait(monkeypatch):
         stage.sync(a, generation + 1, {})
 
 
-def test_a_member_that_is_forgotten_by_replay(monkeypatch):
+def test_member_lost_by_replay_fails(monkeypatch):
     original = replay.replay_group
 
     def forgetful(groups, record, now_ms):
@@ -138,7 +136,7 @@ def test_a_member_that_is_forgotten_by_replay(monkeypatch):
         a_generation_is_assigned(CoordinatorStage())
 
 
-def test_a_member_that_is_removed_without_being_counted_out(monkeypatch):
+def test_member_removed_without_counter_update_fails(monkeypatch):
     original = heartbeat.remove_member
 
     def miscounting(group, *args, **kwargs):
@@ -151,7 +149,7 @@ def test_a_member_that_is_removed_without_being_counted_out(monkeypatch):
         a_member_is_silent(CoordinatorStage())
 
 
-def test_an_assignment_that_outlives_its_generation(monkeypatch):
+def test_assignment_kept_in_the_next_generation_fails(monkeypatch):
     monkeypatch.setattr(rebalance, "_drop_assignments", lambda *_: None)
     stage = CoordinatorStage()
     (a, b), generation = stage.stable(2)
@@ -163,7 +161,7 @@ def test_an_assignment_that_outlives_its_generation(monkeypatch):
         stage.join(a, protocols=(("range", b"other"),))
 
 
-def test_written_state_that_is_changed_by_a_decision(monkeypatch):
+def test_persisted_state_changed_by_a_decision_fails(monkeypatch):
     api = GROUP_APIS[JoinGroupRequest]
 
     def meddling(groups, request, ctx):
@@ -178,7 +176,7 @@ def test_written_state_that_is_changed_by_a_decision(monkeypatch):
         a_generation_is_assigned(CoordinatorStage())
 
 
-def test_a_log_that_says_something_else():
+def test_log_that_differs_from_the_state_fails():
     stage = CoordinatorStage()
     stage.stable(1)
     groups = stage.coordinator._shards.by_partition[stage.coordinator.partition_of(GROUP)].groups
@@ -187,7 +185,7 @@ def test_a_log_that_says_something_else():
         check_replay(groups, [])
 
 
-def test_a_timer_that_was_missed():
+def test_missed_timer_fails():
     stage = CoordinatorStage()
     stage.stable(1)
 

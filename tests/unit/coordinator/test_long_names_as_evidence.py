@@ -1,4 +1,4 @@
-"""What is remembered for the journal alone does not keep the long names that strangers make up."""
+"""Long names of unauthenticated clients are not kept as evidence."""
 
 import tracemalloc
 from contextlib import contextmanager
@@ -11,7 +11,6 @@ from support.machines.coordinator_stage import CoordinatorStage
 
 COUNT = 200
 HELD_LITTLE = 1_000_000
-"""Bytes; the names of all would be 6 MB."""
 
 
 def made_up(number: int) -> str:
@@ -29,7 +28,7 @@ def holding_little():
     assert held < HELD_LITTLE
 
 
-def test_who_pushed_who_left_and_who_commits_is_not_remembered_by_long_names():
+def test_clients_with_long_names_are_not_recorded_as_evidence():
     said, leavers, committers = MetricsByMember(), DepartedMembers(), NonMemberCommitters()
 
     with holding_little():
@@ -44,7 +43,7 @@ def test_who_pushed_who_left_and_who_commits_is_not_remembered_by_long_names():
     assert said.of(Who("m", made_up(1), "/h")) is None
 
 
-def test_who_was_fenced_is_told_apart_by_the_beginning_of_its_id():
+def test_fenced_members_are_compared_by_the_beginning_of_their_ids():
     stage = CoordinatorStage(group_initial_rebalance_delay_ms=0)
     stage.stable(1)
 
@@ -54,7 +53,7 @@ def test_who_was_fenced_is_told_apart_by_the_beginning_of_its_id():
     assert len(stage.entries(RequestFenced)) == 1
 
 
-def test_of_a_long_name_three_hundred_letters_tell_who_it_is():
+def test_names_of_assignors_and_clients_are_cut_at_300_letters():
     committers, who = NonMemberCommitters(), Who("m", "app", "/h")
     assert committers.should_journal("g" * 300 + "a", who, 1, backwards=False)
 

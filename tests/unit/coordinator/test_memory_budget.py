@@ -1,4 +1,4 @@
-"""What groups may hold in memory, and what is refused beyond it."""
+"""Memory limit of all groups: ``group.coordinator.max.bytes``."""
 
 import pytest
 
@@ -22,7 +22,6 @@ from support.machines.coordinator_stage import RANGE, CoordinatorStage, Topics
 
 LARGE = [("range", bytes(200_000))]
 LONG = "x" * 30_000
-"""A name, of which the protocol allows 32,767 letters."""
 REFUSED = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -30,7 +29,7 @@ def join_code(stage: CoordinatorStage, **options: object) -> int:
     return stage.answer(stage.join(**options)).error_code
 
 
-def test_groups_of_new_names_are_refused_when_there_is_no_room_and_others_go_on():
+def test_full_budget_refuses_new_groups_and_serves_existing_ones():
     stage = CoordinatorStage(group_coordinator_max_bytes=30_000)
     (member,), generation = stage.stable(1)
 
@@ -43,17 +42,17 @@ def test_groups_of_new_names_are_refused_when_there_is_no_room_and_others_go_on(
     assert "group.coordinator.max.bytes" in stage.coordinator.take_notes()[0].text
 
 
-def test_there_is_room_again_when_groups_are_gone():
+def test_deleted_groups_free_the_budget():
     stage = CoordinatorStage(group_coordinator_max_bytes=30_000)
     codes = [join_code(stage, group=f"g{i}") for i in range(20)]
     assert codes[-1] == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    stage.advance(60_000 + MEASURE_EVERY_MS)  # the ids that were handed out have expired
+    stage.advance(60_000 + MEASURE_EVERY_MS)  # pending member ids have expired
 
     assert join_code(stage, group="new") == ErrorCode.MEMBER_ID_REQUIRED
 
 
-def test_what_members_say_counts():
+def test_member_metadata_counts():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     ids = [stage.answer(stage.join(group=f"g{i}", protocols=LARGE)).member_id for i in range(20)]
     assert all(ids), "a member that has no id yet leaves nothing else behind"
@@ -63,7 +62,7 @@ def test_what_members_say_counts():
     assert codes == [ErrorCode.NONE] * 4 + [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 16
 
 
-def test_commits_of_new_groups_are_refused_too():
+def test_commits_to_new_groups_are_refused():
     stage = CoordinatorStage(group_coordinator_max_bytes=10_000)
     codes = [stage.commit({("t", 0): 1}, group=f"g{i}")[0] for i in range(20)]
 
@@ -72,13 +71,13 @@ def test_commits_of_new_groups_are_refused_too():
     assert stage.commit({("t", 0): 2}, group="g0") == [0], "a group that is there"
 
 
-def test_without_a_limit_none_is_refused():
+def test_no_limit_refuses_nothing():
     stage = CoordinatorStage(group_coordinator_max_bytes=-1)
 
     assert {join_code(stage, group=f"g{i}", protocols=RANGE) for i in range(100)} == {ErrorCode.MEMBER_ID_REQUIRED}
 
 
-def test_member_ids_that_are_handed_out_count_with_the_long_client_id_that_they_begin_with():
+def test_pending_member_ids_count_with_long_client_ids():
     stage = CoordinatorStage(group_coordinator_max_bytes=4_000_000)
 
     codes = [join_code(stage, client_id=LONG) for _ in range(20)]
@@ -86,7 +85,7 @@ def test_member_ids_that_are_handed_out_count_with_the_long_client_id_that_they_
     assert codes == [ErrorCode.MEMBER_ID_REQUIRED] * 8 + [REFUSED] * 12
 
 
-def test_long_names_of_groups_and_of_static_members_count():
+def test_long_group_and_instance_ids_count():
     stage = CoordinatorStage(group_coordinator_max_bytes=4_000_000)
     groups = [stage.commit({("t", 0): 1}, group=f"{LONG}{i}")[0] for i in range(20)]
     assert groups == [ErrorCode.NONE] * 8 + [REFUSED] * 12
@@ -96,7 +95,7 @@ def test_long_names_of_groups_and_of_static_members_count():
     assert [stage.answer(join).error_code for join in joins] == [ErrorCode.NONE] * 4 + [REFUSED] * 16
 
 
-def test_long_names_of_modern_members_count():
+def test_long_names_of_consumer_group_members_count():
     stage = CoordinatorStage(group_coordinator_max_bytes=4_000_000)
 
     codes = [stage.come(f"m{i}", client_id=LONG, group=f"g{i}").error_code for i in range(20)]
@@ -104,7 +103,7 @@ def test_long_names_of_modern_members_count():
     assert codes == [ErrorCode.NONE] * 8 + [REFUSED] * 12
 
 
-def test_what_leaders_give_counts_and_a_leader_that_gives_much_more_is_refused():
+def test_large_assignments_of_a_leader_count_and_are_refused():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
 
     def given_code(group: str) -> int:
@@ -117,7 +116,7 @@ def test_what_leaders_give_counts_and_a_leader_that_gives_much_more_is_refused()
     assert [given_code(f"g{i}") for i in range(5)] == [ErrorCode.NONE] * 3 + [REFUSED] * 2
 
 
-def test_what_is_always_taken_is_seen_by_looking():
+def test_always_accepted_growth_is_found_by_measuring():
     stage = CoordinatorStage(group_coordinator_max_bytes=400_000)
     new, said = REFUSED, [("range", bytes(16_000))]
 
@@ -135,7 +134,7 @@ def test_what_is_always_taken_is_seen_by_looking():
     assert stage.coordinator.budget.at_most < 500_000
 
 
-def test_commits_in_a_transaction_to_groups_of_new_names_are_refused_too():
+def test_transactional_commits_to_new_groups_are_refused():
     stage = CoordinatorStage(group_coordinator_max_bytes=10_000)
 
     def commit_code(group: str) -> int:
@@ -158,7 +157,7 @@ def test_commits_in_a_transaction_to_groups_of_new_names_are_refused_too():
 
 
 @pytest.mark.heavy
-def test_a_group_that_is_there_goes_beyond_the_limit_by_its_offsets_and_not_beyond_twice_the_limit():
+def test_offsets_of_an_existing_group_may_reach_twice_the_limit():
     stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=100_000)
     assert stage.commit({("t", 0): 1}) == [0]
 
@@ -172,7 +171,7 @@ def test_a_group_that_is_there_goes_beyond_the_limit_by_its_offsets_and_not_beyo
 
 
 @pytest.mark.heavy
-def test_a_stranger_with_long_texts_in_groups_that_are_there_is_refused_and_others_go_on():
+def test_long_offset_metadata_is_refused_and_other_commits_are_served():
     stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=1_000_000)
     (member,), generation = stage.stable(1)
     text, own = "x" * 4_000, {("t", 9_999): 1}
@@ -188,7 +187,7 @@ def test_a_stranger_with_long_texts_in_groups_that_are_there_is_refused_and_othe
 
 
 @pytest.mark.heavy
-def test_offsets_that_wait_for_the_end_of_a_transaction_count_until_it_ends():
+def test_pending_offsets_count_until_the_transaction_ends():
     stage = CoordinatorStage(topics=Topics(t=10_000), group_coordinator_max_bytes=100_000)
     assert stage.commit({("t", 0): 1}, group="g0") == [0]
 
@@ -215,7 +214,7 @@ def test_offsets_that_wait_for_the_end_of_a_transaction_count_until_it_ends():
     assert 180_000 < bytes_of(groups) <= 200_000
 
 
-def test_a_member_that_is_there_cannot_say_more_and_more_in_small_pieces():
+def test_repeated_small_growth_of_member_metadata_is_refused():
     stage = CoordinatorStage(group_coordinator_max_bytes=100_000)
     joined = [stage.answer(stage.join(group=f"g{i}", version=3, session_ms=300_000)) for i in range(16)]
     members = [(f"g{i}", answer.member_id) for i, answer in enumerate(joined) if not answer.error_code]
@@ -231,7 +230,7 @@ def test_a_member_that_is_there_cannot_say_more_and_more_in_small_pieces():
     assert all(stage.heartbeat(member, 1, group=group) != REFUSED for group, member in members)
 
 
-def test_what_is_let_in_while_a_look_goes_on_counts_beside_what_the_look_finds():
+def test_growth_during_a_measurement_is_added_to_it():
     groups, there = Groups(), 2 * MEASURED_AT_ONCE
     limit = GROUP_BYTES * there * 100
     budget = MemoryBudget(limit)
@@ -248,7 +247,7 @@ def test_what_is_let_in_while_a_look_goes_on_counts_beside_what_the_look_finds()
     assert budget.at_most == GROUP_BYTES * there + 3_210
 
 
-def test_a_look_at_many_groups_goes_in_steps_and_finds_what_is_gone():
+def test_measurement_of_many_groups_takes_steps():
     groups, there = Groups(), 2 * MEASURED_AT_ONCE
     limit = GROUP_BYTES * there * 4
     budget = MemoryBudget(limit)
@@ -273,7 +272,7 @@ FIELDS_OF_A_MEMBER = {
 
 
 @pytest.mark.parametrize("field", FIELDS_OF_A_MEMBER.values(), ids=FIELDS_OF_A_MEMBER.keys())
-def test_each_field_that_a_consumer_group_member_changes_counts(field):
+def test_each_changed_field_of_a_consumer_group_member_counts(field):
     stage = CoordinatorStage()
     stage.come("m1")
     before, held = stage.coordinator.budget.at_most, held_by(stage)
@@ -286,7 +285,7 @@ def test_each_field_that_a_consumer_group_member_changes_counts(field):
 
 
 @pytest.mark.parametrize("field", [{"client_id": "c" * LETTERS}, {"protocols": [("range", bytes(LETTERS))]}])
-def test_each_field_that_a_classic_member_changes_counts(field):
+def test_each_changed_field_of_a_classic_member_counts(field):
     stage = CoordinatorStage()
     (member,), _ = stage.stable(1)
     before, held = stage.coordinator.budget.at_most, held_by(stage)
@@ -296,7 +295,7 @@ def test_each_field_that_a_classic_member_changes_counts(field):
     assert stage.coordinator.budget.at_most - before >= held_by(stage) - held
 
 
-def test_members_of_consumer_groups_that_change_their_racks_stay_within_the_limit():
+def test_changing_racks_of_members_stay_within_the_limit():
     limit = 4_000_000
     stage = CoordinatorStage(group_coordinator_max_bytes=limit)
     epochs = {f"m{i}": stage.come(f"m{i}", group=f"g{i}").member_epoch for i in range(20)}
@@ -309,7 +308,7 @@ def test_members_of_consumer_groups_that_change_their_racks_stay_within_the_limi
     assert stage.beat("m0", epochs["m0"], group="g0", rack_id="s" * LETTERS).error_code == ErrorCode.NONE
 
 
-def test_static_member_takes_its_place_back_when_groups_are_at_their_limit():
+def test_returning_static_member_is_accepted_at_the_limit():
     stage = CoordinatorStage(group_coordinator_max_bytes=20_000)
     first = stage.come("m1", instance_id="i")
     stage.beat("m1", -2, instance_id="i")
@@ -319,7 +318,7 @@ def test_static_member_takes_its_place_back_when_groups_are_at_their_limit():
     assert stage.come("m2", instance_id="i").error_code == ErrorCode.NONE
 
 
-def test_join_group_of_a_classic_member_in_a_consumer_group_counts_with_its_topic_names():
+def test_classic_join_to_a_consumer_group_counts_with_its_topic_names():
     stage = CoordinatorStage()
     stage.come("m1")
     names = [f"topic-{number}" for number in range(100)]
@@ -334,5 +333,4 @@ def test_join_group_of_a_classic_member_in_a_consumer_group_counts_with_its_topi
 
 
 def held_by(stage: CoordinatorStage) -> int:
-    """The bytes of all groups, by looking."""
     return sum(bytes_of(groups) for _, groups in stage.coordinator.all_groups())

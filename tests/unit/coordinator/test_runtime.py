@@ -1,4 +1,4 @@
-"""Decide, append, replay, release: appends that fail, partitions that load and leave."""
+"""Runtime of the coordinator: failed appends, loading and unloading of partitions."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ from support.machines.coordinator_stage import GROUP, RANGE, CoordinatorStage
 FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
-class TestAFirstJoinThatCannotBeWritten:
-    def test_is_refused_and_leaves_no_group(self, stage):
+class TestFailedFirstJoin:
+    def test_failed_first_join_is_refused_without_a_group(self, stage):
         stage.refuse_with = FULL
 
         answer = stage.answer(stage.join())
@@ -33,9 +33,9 @@ class TestAFirstJoinThatCannotBeWritten:
         assert (answer.error_code, answer.generation_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
         stage.refuse_with = None
         assert stage.answer(stage.leave("x")).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        assert stage.coordinator.wake_at_ms > stage.now + 100_000  # nothing but the sweep
+        assert stage.coordinator.wake_at_ms > stage.now + 100_000  # only the sweep
 
-    def test_of_an_old_version_has_its_parked_join_refused(self):
+    def test_failed_first_join_of_v0_is_refused(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3000)
         stage.refuse_with = FULL
 
@@ -44,10 +44,9 @@ class TestAFirstJoinThatCannotBeWritten:
         assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-class TestAnAssignmentThatCannotBeWritten:
+class TestFailedAssignment:
     @pytest.fixture
     def dropped(self, stage):
-        """A pair whose next generation could not be written; the members, and the tickets of their syncs."""
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -58,12 +57,12 @@ class TestAnAssignmentThatCannotBeWritten:
         stage.refuse_with = None
         return a, b, generation, waiting, leader
 
-    def test_is_refused_to_all_who_wait(self, stage, dropped):
+    def test_failed_assignment_refuses_all_syncs(self, stage, dropped):
         *_, waiting, leader = dropped
 
         assert [stage.answer(t).error_code for t in (waiting, leader)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
 
-    def test_is_followed_by_a_new_round_in_which_no_generation_goes_back(self, stage, dropped):
+    def test_failed_assignment_rebalances_without_a_lower_generation(self, stage, dropped):
         a, b, generation, *_ = dropped
 
         assert stage.heartbeat(a, generation + 1) == ErrorCode.ILLEGAL_GENERATION
@@ -71,20 +70,20 @@ class TestAnAssignmentThatCannotBeWritten:
 
         assert [stage.answer(t).generation_id for t in (first, second)] == [generation + 2] * 2
 
-    def test_is_told_in_the_journal_and_never_as_written(self, stage, dropped):
+    def test_failed_assignment_is_journaled_as_dropped(self, stage, dropped):
         assert stage.entries(AssignmentWritten, RoundSettled) == []
         (entry,) = stage.entries(RoundDropped)
         assert entry.error == "COORDINATOR_NOT_AVAILABLE"
         assert stage.entries(RoundOpened)[-1].trigger.event == "append_failed"
 
-    def test_leaves_members_that_expire_like_any_others(self, stage, dropped):
+    def test_members_expire_after_a_failed_assignment(self, stage, dropped):
         stage.advance(200_000)
 
         assert stage.records()[-1].value.members == []
 
 
-class TestAnEmptyGroupThatCannotBeWritten:
-    def test_is_tried_again_until_it_can(self, stage):
+class TestFailedEmptyGeneration:
+    def test_failed_empty_generation_is_retried(self, stage):
         (a,), generation = stage.stable(1)
         stage.refuse_with = StorageError("disk full")
 
@@ -97,22 +96,22 @@ class TestAnEmptyGroupThatCannotBeWritten:
         assert (last.members, last.generation > generation) == ([], True)
 
 
-class TestAPartition:
-    def test_that_is_elsewhere_is_not_coordinated_here(self, stage):
+class TestPartitionLoading:
+    def test_unloaded_partition_returns_not_coordinator(self, stage):
         stage.unload()
 
         assert stage.answer(stage.join()).error_code == ErrorCode.NOT_COORDINATOR
         assert stage.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR
         assert stage.commit({("t", 0): 1, ("nope", 0): 1}) == [ErrorCode.NOT_COORDINATOR] * 2
 
-    def test_that_is_loading_asks_for_patience_but_keeps_members_alive(self, stage):
+    def test_loading_partition_keeps_members_alive(self, stage):
         stage.unload()
         stage.coordinator.start_loading(stage.coordinator.partition_of(GROUP))
 
         assert stage.answer(stage.join()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert stage.answer(stage.ask(HeartbeatRequest(group_id=GROUP), 4)) == HeartbeatResponse()
 
-    def test_that_leaves_sends_everyone_who_waits_elsewhere(self, stage):
+    def test_unloading_refuses_parked_requests(self, stage):
         (a, b), generation = stage.stable(2)
         joining = stage.join(a)
         (c, d), other = stage.stable(2, group="h")
@@ -127,7 +126,7 @@ class TestAPartition:
         assert stage.coordinator.wake_at_ms is None
         assert stage.heartbeat(b, generation) == ErrorCode.NOT_COORDINATOR
 
-    def test_that_cannot_be_read_is_not_coordinated(self, stage):
+    def test_unreadable_partition_is_not_coordinated(self, stage):
         stage.unload()
         partition = stage.coordinator.partition_of(GROUP)
 
@@ -138,7 +137,7 @@ class TestAPartition:
         assert stage.coordinator.load(partition, [], stage.now) == []
         assert stage.answer(stage.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
-    def test_with_a_record_that_cannot_be_read_has_lost_that_record_alone(self, stage):
+    def test_unreadable_record_is_skipped_alone(self, stage):
         (member,), generation = stage.stable(1)
         partition = stage.coordinator.partition_of(GROUP)
         unreadable = (b"\x00\x02\x00\x01g", b"\x00\x63")
@@ -155,8 +154,8 @@ class TestAPartition:
         assert told.text.startswith("__consumer_offsets-0: skipped 2 unreadable records: a record of")
 
 
-class TestAfterARestart:
-    def test_a_stable_group_goes_on_as_if_nothing_had_been(self, stage):
+class TestRestart:
+    def test_stable_group_survives_a_restart(self, stage):
         (a, b), generation = stage.stable(2)
         stage.commit({("t", 0): 5}, member_id=a, generation=generation)
         stage.advance(9_999)
@@ -171,7 +170,7 @@ class TestAfterARestart:
         assert (loaded.generation, [w.member_id for w in loaded.members]) == (generation, [a, b])
         assert loaded.partitions == {a: {"t": (0,)}, b: {"t": (1,)}}
 
-    def test_the_generation_after_the_last_that_can_be_said_is_the_first(self, stage):
+    def test_generation_after_the_largest_is_0(self, stage):
         last = GroupMetadataValue(protocol_type="consumer", generation=2**31 - 1, protocol=None, leader=None)
         stage.log[stage.coordinator.partition_of(GROUP)].append(build_record(GroupWritten(GROUP, last)))
         stage.restart()
@@ -180,7 +179,7 @@ class TestAfterARestart:
 
         assert generation == 0
 
-    def test_the_last_generation_that_can_be_said_is_given(self, stage):
+    def test_largest_generation_is_used(self, stage):
         last_but_one = GroupMetadataValue(protocol_type="consumer", generation=2**31 - 2, protocol=None, leader=None)
         stage.log[stage.coordinator.partition_of(GROUP)].append(build_record(GroupWritten(GROUP, last_but_one)))
         stage.restart()
@@ -189,7 +188,7 @@ class TestAfterARestart:
 
         assert generation == 2**31 - 1
 
-    def test_silent_members_expire(self, stage):
+    def test_silent_members_expire_after_a_restart(self, stage):
         stage.stable(2)
         stage.restart()
 
@@ -197,7 +196,7 @@ class TestAfterARestart:
 
         assert stage.records()[-1].value.members == []
 
-    def test_a_round_that_was_under_way_never_was(self, stage):
+    def test_open_rebalance_is_lost_by_a_restart(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
 
@@ -205,7 +204,7 @@ class TestAfterARestart:
 
         assert stage.heartbeat(b, generation) == ErrorCode.NONE
 
-    def test_a_group_that_is_too_large_by_now_rebalances(self, stage):
+    def test_group_above_the_size_limit_rebalances_after_a_restart(self, stage):
         (a, _, _), generation = stage.stable(3)
         stage.config = CoordinatorStage(group_max_size=2).config
 
@@ -214,7 +213,7 @@ class TestAfterARestart:
         assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         assert stage.entries(RoundOpened)[-1].trigger.event == "over_capacity"
 
-    def test_members_of_the_oldest_records_have_their_session_timeout_for_rebalances(self, stage):
+    def test_members_of_the_oldest_records_use_their_session_timeout_for_rebalances(self, stage):
         member = MemberMetadata(member_id="m", session_timeout=7000, subscription=RANGE[0][1])
         value = GroupMetadataValue(
             protocol_type="consumer", generation=3, protocol="range", leader="m", members=[member]
@@ -227,7 +226,7 @@ class TestAfterARestart:
         (opened, closed) = stage.entries(RoundOpened, RoundClosed)
         assert (opened.from_generation, opened.timeout_ms, closed.generation) == (3, 9000, 4)
 
-    def test_the_last_record_of_each_key_counts_and_tombstones_bury(self, stage):
+    def test_last_record_of_each_key_counts(self, stage):
         offset = OffsetCommitValue(offset=1)
         records: list[Any] = [
             OffsetCommitted("a", "t", 0, offset),
@@ -249,7 +248,7 @@ class TestAfterARestart:
         assert stage.coordinator.take_journal() == []
 
 
-def test_a_timer_of_what_is_gone_does_nothing(stage):
+def test_timer_of_a_deleted_group_does_nothing(stage):
     (a,), _ = stage.stable(1)
     stage.refuse_with = FULL
     stage.leave(a)
@@ -260,11 +259,11 @@ def test_a_timer_of_what_is_gone_does_nothing(stage):
     assert stage.records()[-1].value.members == []
 
 
-def test_whom_a_decision_removed_leaves_no_timer_behind_though_it_could_not_be_written(stage):
+def test_failed_append_of_a_removal_leaves_no_timer(stage):
     stage.enter(session_ms=60_000, rebalance_ms=10_000)
     assert {key.kind for key in stage.coordinator.timers_of(GROUP)} == {"session", "sync"}
     stage.refuse_with = FULL
 
-    stage.advance(10_000)  # the SyncGroup that is awaited does not come
+    stage.advance(10_000)  # no SyncGroup arrives
 
     assert stage.coordinator.timers_of(GROUP) == []

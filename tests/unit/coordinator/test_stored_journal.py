@@ -1,4 +1,4 @@
-"""Journal entries as brokers have stored them: read as they were meant, and written the same today."""
+"""Stored journal entries of earlier versions: same meaning, same bytes."""
 
 from typing import get_args, get_type_hints
 
@@ -216,17 +216,17 @@ STORED = [
 HEAD = b'{"schema":"kohort/journal/1","kind":'
 
 
-def test_every_kind_is_here():
+def test_every_kind_has_a_sample():
     assert tuple(type(entry) for entry, _ in STORED) == KINDS
 
 
 @pytest.mark.parametrize(("entry", "stored"), STORED, ids=[type(entry).__name__ for entry, _ in STORED])
-def test_an_entry_is_stored_in_the_same_bytes_and_read_from_them(entry, stored):
+def test_stored_bytes_of_each_entry_are_stable(entry, stored):
     assert build_entry(entry) == HEAD + stored
     assert parse_entry(HEAD + stored) == entry
 
 
-def test_an_entry_with_all_its_defaults_spelled_out_is_the_same():
+def test_entry_with_explicit_defaults_is_equal():
     stored = HEAD + b'"group_deleted","at_ms":1,"group":"g","why":"deleted","by":null}'
     assert parse_entry(stored) == GroupDeleted(at_ms=1, group="g", why="deleted")
 
@@ -249,12 +249,9 @@ DEFAULTS = {
     "Vitals": {"longest_gap_ms": 0, "commits": 0, "stalled_ms": 0},
     "Who": {"client_id": "", "client_host": "", "classic": False, "principal": ""},
 }  # fmt: skip
-"""What a field stands for that is left out, where that is not null: what is stored would mean something else with
-another one."""
 
 
 def structs_of(kinds):
-    """All that the entries are made of."""
     found, left = set(), list(kinds)
     while left:
         kind = left.pop()
@@ -267,7 +264,7 @@ def structs_of(kinds):
     return found
 
 
-def test_what_is_left_out_stands_for_what_it_has_always_stood_for():
+def test_defaults_of_omitted_fields_are_stable():
     found = {}
     for struct in structs_of(KINDS):
         fields = [f for f in msgspec.structs.fields(struct) if not f.required]
@@ -279,7 +276,7 @@ def test_what_is_left_out_stands_for_what_it_has_always_stood_for():
     assert {name: values for name, values in found.items() if values} == DEFAULTS
 
 
-def test_fields_of_a_newer_journal_are_ignored_at_every_depth():
+def test_unknown_fields_are_ignored_at_every_depth():
     stored = HEAD + b'"round_settled","new":[1],"at_ms":1,"group":"g","generation":2,"took_ms":0,"last":{%b}}'
     assert parse_entry(stored % b'"member_id":"a","new":{"a":1}') == RoundSettled(
         at_ms=1, group="g", generation=2, took_ms=0, last=Who("a")

@@ -1,4 +1,4 @@
-"""Topics of classic members' subscriptions: parsed once for equal ones, and not at all where they are too many."""
+"""Topics of classic subscriptions: equal ones are parsed once, very many names not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ def round_of(stage: CoordinatorStage):
 
 
 def joined(*subscriptions: bytes) -> CoordinatorStage:
-    """A group of static members with these subscriptions, whose round is over."""
     stage = CoordinatorStage(group_initial_rebalance_delay_ms=100, group_coordinator_max_bytes=-1)
     for number, metadata in enumerate(subscriptions):
         stage.join(instance_id=f"i{number}", protocols=[("range", metadata)])
@@ -27,13 +26,13 @@ def joined(*subscriptions: bytes) -> CoordinatorStage:
     return stage
 
 
-def test_topics_of_all_different_subscriptions_are_known():
+def test_all_topics_of_different_subscriptions_are_known():
     stage = joined(subscription("a", "b"), subscription("b", "c", owned=[("c", 0)]), subscription("b", "c"))
 
     assert round_of(stage).subscribed_topics == {"a", "b", "c"}
 
 
-def test_more_names_than_a_generation_parses_count_as_every_topic():
+def test_too_many_topic_names_count_as_all_topics():
     half = NAMES_PARSED_MAX // 2
     fits = joined(subscription(*names(half, "a")), subscription(*names(half, "b")))
     assert len(round_of(fits).subscribed_topics) == NAMES_PARSED_MAX
@@ -44,7 +43,7 @@ def test_more_names_than_a_generation_parses_count_as_every_topic():
     assert round_of(exceeds).subscribes_to("any")
 
 
-def test_subscriptions_that_differ_in_owned_partitions_alone_are_parsed_once():
+def test_subscriptions_that_differ_in_owned_partitions_are_parsed_once():
     def cost(members: int) -> int:
         topics = names(500)
         stage = joined(*(subscription(*topics, owned=[(topics[number], 0)]) for number in range(members)))
@@ -53,7 +52,7 @@ def test_subscriptions_that_differ_in_owned_partitions_alone_are_parsed_once():
     assert cost(20) <= cost(2) + 20 * 20
 
 
-def test_classic_member_with_more_than_10000_topics_is_refused_by_a_consumer_group():
+def test_consumer_group_rejects_classic_member_with_more_than_10000_topics():
     stage = CoordinatorStage()
     stage.come("m1")
     protocols = [("range", subscription(*names(SUBSCRIBED_NAMES_MAX + 1)))]
@@ -62,7 +61,7 @@ def test_classic_member_with_more_than_10000_topics_is_refused_by_a_consumer_gro
     assert stage.answer(stage.join(member, protocols=protocols)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_classic_group_with_a_member_of_more_than_10000_topics_is_not_converted():
+def test_classic_group_with_more_than_10000_topics_of_a_member_is_not_converted():
     stage = joined(subscription(*names(SUBSCRIBED_NAMES_MAX + 1)))
 
     answer = stage.come("m1")

@@ -1,4 +1,4 @@
-"""Heartbeat in each state, and what silence leads to."""
+"""Heartbeat in each group state, and expiry of silent members."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from kohort.errors import ErrorCode
 from support.machines.coordinator_stage import RANGE
 
 
-class TestTheAnswer:
+class TestAnswer:
     @pytest.mark.parametrize(
         ("change", "code"),
         [
@@ -20,37 +20,37 @@ class TestTheAnswer:
             ({"generation": 99}, ErrorCode.ILLEGAL_GENERATION),
         ],
     )
-    def test_in_a_stable_group(self, stage, change, code):
+    def test_heartbeat_in_stable_group_returns_none(self, stage, change, code):
         (a,), generation = stage.stable(1)
 
         assert stage.heartbeat(**({"member_id": a, "generation": generation} | change)) == code
 
-    def test_asks_to_join_again_while_a_round_is_open(self, stage):
+    def test_heartbeat_during_join_phase_returns_rebalance_in_progress(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
 
         assert [stage.heartbeat(m, generation) for m in (a, b)] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
 
-    def test_is_none_while_the_generation_is_being_assigned(self, stage):
+    def test_heartbeat_before_assignment_returns_none(self, stage):
         member_id, ticket = stage.enter()
 
         assert stage.heartbeat(member_id, stage.answer(ticket).generation_id) == ErrorCode.NONE
 
-    def test_is_unknown_member_in_an_empty_group(self, stage):
+    def test_heartbeat_in_empty_group_returns_unknown_member_id(self, stage):
         (a,), generation = stage.stable(1)
         stage.leave(a)
 
         assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_is_unknown_member_for_an_id_that_has_not_come_back_yet(self, stage):
+    def test_heartbeat_with_pending_member_id_returns_unknown_member_id(self, stage):
         (_,), generation = stage.stable(1)
         pending = stage.answer(stage.join()).member_id
 
         assert stage.heartbeat(pending, generation) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-class TestSilence:
-    def test_of_a_session_timeout_removes_the_member_and_the_others_rebalance(self, stage):
+class TestSessionExpiry:
+    def test_expired_session_removes_the_member_and_rebalances_the_group(self, stage):
         (a, b), generation = stage.stable(2)
         stage.advance(9_000)
         stage.heartbeat(b, generation)
@@ -62,14 +62,14 @@ class TestSilence:
         assert stage.heartbeat(b, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         assert stage.heartbeat(a, generation) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_that_is_broken_in_time_is_forgiven_over_and_over(self, stage):
+    def test_heartbeat_within_the_session_timeout_renews_the_session(self, stage):
         (a,), generation = stage.stable(1)
 
         for _ in range(10):
             stage.advance(9_999)
             assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
-    def test_while_a_join_is_parked_says_nothing(self, stage):
+    def test_session_does_not_expire_while_join_group_is_parked(self, stage):
         (a, b), generation = stage.stable(2, session_ms=6000)
         c, _ = stage.enter(session_ms=60_000)
         rejoin = stage.join(a, session_ms=6000)
@@ -84,7 +84,7 @@ class TestSilence:
         stage.advance(5999)
         assert stage.heartbeat(a, generation + 1) == ErrorCode.NONE
 
-    def test_while_a_sync_is_parked_says_nothing(self, stage):
+    def test_session_does_not_expire_while_sync_group_is_parked(self, stage):
         (a, b), generation = stage.stable(2, session_ms=6000)
         for member in (a, b):
             stage.join(member, session_ms=6000)
@@ -99,7 +99,7 @@ class TestSilence:
         stage.advance(5999)
         assert stage.heartbeat(b, generation + 1) == ErrorCode.NONE
 
-    def test_of_the_last_missing_member_completes_the_open_round(self, stage):
+    def test_expiry_of_the_last_missing_member_completes_the_rebalance(self, stage):
         (a, b), generation = stage.stable(2)
         rejoin = stage.join(a)
 
@@ -108,7 +108,7 @@ class TestSilence:
         assert stage.answer(rejoin).generation_id == generation + 1
         assert stage.heartbeat(b, generation) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_of_everyone_leaves_the_group_empty(self, stage):
+    def test_expiry_of_all_members_empties_the_group(self, stage):
         _, generation = stage.stable(3)
 
         stage.advance(200_000)
@@ -116,7 +116,7 @@ class TestSilence:
         last = stage.records()[-1].value
         assert (last.members, last.generation, last.protocol_type) == ([], generation + 1, "consumer")
 
-    def test_is_told_in_the_journal_with_its_evidence(self, stage):
+    def test_expiry_is_journaled_with_evidence(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(3000)
         stage.heartbeat(a, generation, connection=7)
@@ -134,8 +134,8 @@ class TestSilence:
         assert stage.entries(RoundOpened)[-1].trigger.vitals == vitals
 
 
-class TestAZombie:
-    def test_is_told_in_the_journal_once_for_each_kind_of_its_requests(self, stage):
+class TestFencedMember:
+    def test_fenced_requests_are_journaled_once_per_api(self, stage):
         (a, b), generation = stage.stable(2)
         stage.leave(a)
         for _ in range(3):

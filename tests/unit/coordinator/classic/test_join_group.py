@@ -1,4 +1,4 @@
-"""JoinGroup: the order of its checks, the two steps of a new member, and what each state does with a rejoin."""
+"""JoinGroup: order of checks, two-step joins, rejoins in each group state."""
 
 import pytest
 
@@ -15,32 +15,32 @@ def refused(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, protocol_name=None, member_id=member_id)
 
 
-class TestWhatIsRefusedBeforeAnyGroupIsLookedAt:
-    def test_a_group_needs_a_name(self, stage):
+class TestChecksWithoutGroup:
+    def test_join_group_rejects_empty_group_id(self, stage):
         assert stage.answer(stage.join(group="")) == refused(ErrorCode.INVALID_GROUP_ID)
 
     @pytest.mark.parametrize("session_ms", [5999, 1_800_001, -1])
-    def test_a_session_timeout_has_bounds(self, stage, session_ms):
+    def test_join_group_rejects_session_timeout_out_of_range(self, stage, session_ms):
         ticket = stage.join("mine", session_ms=session_ms)
 
         assert stage.answer(ticket) == refused(ErrorCode.INVALID_SESSION_TIMEOUT, "mine")
 
     @pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
-    def test_up_to_v6_a_refusal_has_an_empty_protocol_name_rather_than_none(self, stage, version, name):
+    def test_refused_join_has_empty_protocol_name_up_to_v6(self, stage, version, name):
         answer = stage.answer(stage.join(group="", version=version))
 
         assert answer == JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, protocol_name=name)
 
 
-class TestTheFirstMember:
-    def test_is_given_an_id_made_of_its_client_id_and_must_come_back_with_it(self, stage):
+class TestFirstMember:
+    def test_first_join_gets_a_member_id_of_its_client_id(self, stage):
         answer = stage.answer(stage.join(client_id="billing"))
 
         assert answer == refused(ErrorCode.MEMBER_ID_REQUIRED, answer.member_id)
         assert answer.member_id.startswith("billing-")
         assert len(answer.member_id) == len("billing-") + 36
 
-    def test_finds_its_group_on_the_log_before_it_is_told_of_it(self, stage):
+    def test_group_record_is_persisted_before_the_member_id_is_returned(self, stage):
         stage.join()
 
         empty = GroupMetadataValue(
@@ -48,7 +48,7 @@ class TestTheFirstMember:
         )
         assert stage.records() == [GroupWritten(GROUP, empty)]
 
-    def test_leads_the_first_generation_and_is_told_of_every_member(self, stage):
+    def test_first_member_leads_and_receives_all_members(self, stage):
         member_id, ticket = stage.enter()
 
         assert stage.answer(ticket) == JoinGroupResponse(
@@ -61,24 +61,24 @@ class TestTheFirstMember:
         )
 
     @pytest.mark.parametrize("version", [0, 1, 2, 3])
-    def test_joins_in_one_step_up_to_v3(self, stage, version):
+    def test_member_joins_in_one_step_up_to_v3(self, stage, version):
         answer = stage.answer(stage.join(version=version))
 
         assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
 
     @pytest.mark.parametrize(("protocol_type", "protocols"), [("", RANGE), ("consumer", ())])
-    def test_must_name_a_protocol_or_leaves_an_empty_group(self, stage, protocol_type, protocols):
+    def test_join_without_protocols_leaves_an_empty_group(self, stage, protocol_type, protocols):
         ticket = stage.join(protocol_type=protocol_type, protocols=protocols)
 
         assert stage.answer(ticket) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         (record,) = stage.records()
         assert (record.value.protocol_type, record.value.generation, record.value.members) == ("", 0, [])
 
-    def test_cannot_bring_an_id_that_nobody_gave_it(self, stage):
+    def test_join_group_rejects_unknown_member_id_in_unknown_group(self, stage):
         assert stage.answer(stage.join("made-up")) == refused(ErrorCode.UNKNOWN_MEMBER_ID, "made-up")
         assert stage.records() == []
 
-    def test_of_v0_has_its_session_timeout_for_the_rebalance_too(self, stage):
+    def test_join_group_v0_uses_the_session_timeout_as_rebalance_timeout(self, stage):
         answer = stage.answer(stage.join(version=0, rebalance_ms=-1, session_ms=7000))
         stage.sync(answer.member_id, 1, {answer.member_id: b""}, version=0, protocol_type=None, protocol_name=None)
 
@@ -86,8 +86,8 @@ class TestTheFirstMember:
         assert (member.session_timeout, member.rebalance_timeout) == (7000, 7000)
 
 
-class TestAPendingMember:
-    def test_that_never_comes_back_is_forgotten_after_its_session_timeout(self, stage):
+class TestPendingMember:
+    def test_pending_member_id_expires_after_the_session_timeout(self, stage):
         member_id = stage.answer(stage.join(session_ms=8000)).member_id
 
         stage.advance(8000)
@@ -95,7 +95,7 @@ class TestAPendingMember:
         assert stage.answer(stage.join(member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
         assert [(e.who.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(member_id, "pending_expired")]
 
-    def test_holds_a_round_open_until_it_comes(self, stage):
+    def test_pending_member_id_delays_the_generation_until_it_joins(self, stage):
         (first,), generation = stage.stable(1)
         pending = stage.answer(stage.join()).member_id
         rejoin = stage.join(first)
@@ -105,7 +105,7 @@ class TestAPendingMember:
 
         assert stage.answer(rejoin).generation_id == stage.answer(second).generation_id == generation + 1
 
-    def test_that_does_not_come_holds_it_open_only_until_it_is_forgotten(self, stage):
+    def test_pending_member_id_delays_the_generation_until_it_expires(self, stage):
         (first,), generation = stage.stable(1)
         stage.join(session_ms=6000)
         rejoin = stage.join(first, session_ms=20_000)
@@ -116,7 +116,7 @@ class TestAPendingMember:
 
         assert stage.answer(rejoin).generation_id == generation + 1
 
-    def test_cannot_turn_static(self, stage):
+    def test_pending_member_id_cannot_become_static(self, stage):
         member_id = stage.answer(stage.join()).member_id
 
         answer = stage.answer(stage.join(member_id, instance_id="i"))
@@ -125,12 +125,12 @@ class TestAPendingMember:
 
 
 class TestProtocols:
-    def test_a_newcomer_must_be_of_the_groups_type(self, stage):
+    def test_join_group_rejects_other_protocol_type(self, stage):
         stage.stable(1)
 
         assert stage.answer(stage.join(protocol_type="connect")) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
-    def test_a_newcomer_must_speak_what_all_members_speak(self, stage):
+    def test_join_group_rejects_protocols_that_not_all_members_support(self, stage):
         both = (("range", b"r"), ("sticky", b"s"))
         stage.stable(1, protocols=both)
 
@@ -139,7 +139,7 @@ class TestProtocols:
         )
         assert stage.answer(stage.join(protocols=(("sticky", b"s"),))).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
-    def test_each_member_votes_for_the_first_of_its_own_that_all_speak(self, stage):
+    def test_each_member_votes_for_its_first_common_protocol(self, stage):
         a, b, c = (("x", b"1"), ("y", b"1")), (("y", b"2"), ("x", b"2")), (("z", b"3"), ("y", b"3"), ("x", b"3"))
         first = stage.join(protocols=a, version=3)
         leader = stage.answer(first).member_id
@@ -151,21 +151,21 @@ class TestProtocols:
         assert answer.protocol_name == "y"
         assert [m.metadata for m in answer.members] == [b"1", b"2", b"3"]
 
-    def test_of_equally_many_votes_the_first_members_choice_wins(self, stage):
+    def test_tied_vote_selects_the_first_members_choice(self, stage):
         a, b = (("x", b"1"), ("y", b"1")), (("y", b"2"), ("x", b"2"))
         leader = stage.answer(stage.join(protocols=b, version=3)).member_id
         stage.join(protocols=a, version=3)
 
         assert stage.answer(stage.join(leader, protocols=b, version=3)).protocol_name == "y"
 
-    def test_of_a_name_given_twice_the_first_stands(self, stage):
+    def test_first_metadata_of_a_repeated_protocol_name_counts(self, stage):
         _, ticket = stage.enter(protocols=(("range", b"1"), ("range", b"2")))
 
         assert stage.answer(ticket).members[0].metadata == b"1"
 
 
-class TestARejoin:
-    def test_while_a_round_is_open_completes_it_with_the_last(self, stage):
+class TestRejoin:
+    def test_last_rejoin_completes_the_rebalance(self, stage):
         (a, b), generation = stage.stable(2)
         new_id, new = stage.enter(client_id="new")
         first = stage.join(a)
@@ -179,7 +179,7 @@ class TestARejoin:
         assert {x.leader for x in answers} == {a}
         assert answers[0].member_id == new_id
 
-    def test_that_replaces_a_parked_one_has_the_older_answered(self, stage):
+    def test_repeated_join_answers_the_parked_one(self, stage):
         (a, _), _ = stage.stable(2)
         older = stage.join(a)
 
@@ -188,7 +188,7 @@ class TestARejoin:
         assert stage.answer(older) == refused(ErrorCode.REBALANCE_IN_PROGRESS, a)
         assert stage.answer(newer) is None
 
-    def test_of_the_leader_in_a_stable_group_always_rebalances(self, stage):
+    def test_rejoin_of_the_leader_of_a_stable_group_rebalances(self, stage):
         (a, b), generation = stage.stable(2)
 
         rejoin = stage.join(a)
@@ -197,7 +197,7 @@ class TestARejoin:
         assert stage.heartbeat(b, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         assert stage.entries(RoundOpened)[-1].trigger.change.was_leader
 
-    def test_of_an_unchanged_follower_in_a_stable_group_changes_nothing(self, stage):
+    def test_rejoin_of_an_unchanged_follower_changes_nothing(self, stage):
         (a, b), generation = stage.stable(2)
 
         answer = stage.answer(stage.join(b))
@@ -207,7 +207,7 @@ class TestARejoin:
         )
         assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
-    def test_of_a_follower_with_another_subscription_rebalances(self, stage):
+    def test_rejoin_of_a_follower_with_another_subscription_rebalances(self, stage):
         (_, b), _ = stage.stable(2)
 
         rejoin = stage.join(b, protocols=(("range", subscription("t", "u")),))
@@ -216,43 +216,43 @@ class TestARejoin:
         change = stage.entries(RoundOpened)[-1].trigger.change
         assert (change.topics_added, change.topics_removed, change.owned_changed) == (("u",), (), False)
 
-    def test_with_the_same_protocols_while_the_generation_is_being_assigned_is_answered_again(self, stage):
+    def test_unchanged_rejoin_before_assignment_gets_the_same_answer(self, stage):
         member_id, first = stage.enter()
 
         again = stage.join(member_id)
 
         assert stage.answer(again) == stage.answer(first)
 
-    def test_with_other_protocols_while_the_generation_is_being_assigned_begins_anew(self, stage):
+    def test_changed_rejoin_before_assignment_restarts_the_rebalance(self, stage):
         member_id, _ = stage.enter()
 
         again = stage.join(member_id, protocols=(*RANGE, ("sticky", b"")))
 
         assert stage.answer(again).generation_id == 2
 
-    def test_under_a_strangers_id_is_refused(self, stage):
+    def test_join_group_rejects_unknown_member_id(self, stage):
         stage.stable(1)
 
         assert stage.answer(stage.join("stranger")) == refused(ErrorCode.UNKNOWN_MEMBER_ID, "stranger")
 
-    def test_into_an_empty_group_is_refused(self, stage):
+    def test_join_group_rejects_former_member_id_in_empty_group(self, stage):
         (a,), _ = stage.stable(1)
         stage.leave(a)
 
         assert stage.answer(stage.join(a)) == refused(ErrorCode.UNKNOWN_MEMBER_ID, a)
 
 
-class TestTheSizeOfAGroup:
+class TestGroupSize:
     @pytest.fixture
     def stage(self):
         return CoordinatorStage(group_max_size=2)
 
-    def test_a_stable_group_that_is_full_takes_nobody(self, stage):
+    def test_full_stable_group_rejects_new_members(self, stage):
         stage.stable(2)
 
         assert stage.answer(stage.join()) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
-    def test_ids_that_are_handed_out_reserve_no_room(self, stage):
+    def test_pending_member_ids_do_not_count_as_members(self, stage):
         (a,), _ = stage.stable(1)
         pending = [stage.answer(stage.join()).member_id for _ in range(2)]
         stage.join(pending[0])
@@ -260,7 +260,7 @@ class TestTheSizeOfAGroup:
         stage.join(a)
         assert stage.answer(stage.join(pending[1])) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
-    def test_whoever_rejoins_last_is_out_when_others_took_the_room(self):
+    def test_last_member_to_rejoin_a_full_group_is_removed(self):
         big = CoordinatorStage(group_max_size=3)
         (a, b, c), generation = big.stable(3)
         big.config = CoordinatorStage(group_max_size=2).config
@@ -273,15 +273,15 @@ class TestTheSizeOfAGroup:
         assert [big.answer(t).generation_id for t in kept] == [generation + 1] * 2
         assert (c, "group_full") in [(e.who.member_id, e.why) for e in big.entries(MemberRemoved)]
 
-    def test_a_member_that_is_parked_may_ask_again(self, stage):
+    def test_parked_member_of_a_full_group_may_join_again(self, stage):
         (a, _), _ = stage.stable(2)
         stage.join(a)
 
         assert stage.answer(stage.join(a)) is None
 
 
-class TestTheJournalOfARound:
-    def test_says_who_opened_it_who_came_when_and_what_came_of_it(self, stage):
+class TestRebalanceJournal:
+    def test_journal_records_cause_joins_and_generation_of_a_rebalance(self, stage):
         (a, b), generation = stage.stable(2)
         stage.journal.clear()
         stage.join(a, reason="cached metadata has changed")

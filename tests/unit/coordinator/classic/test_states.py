@@ -1,4 +1,4 @@
-"""The states of a classic group: every pair of them."""
+"""Transitions of a classic group's state."""
 
 from itertools import product
 
@@ -18,7 +18,7 @@ LEGAL = {(E, P), (S, P), (C, P), (P, E), (P, C), (C, S)} | {(s, D) for s in Grou
 
 
 @pytest.mark.parametrize(("previous", "state"), product(GroupState, GroupState), ids=lambda s: s.value)
-def test_a_group_moves_only_along_the_table(previous, state):
+def test_move_to_allows_only_transitions_of_the_table(previous, state):
     rebalance = Round(previous, 0, 0)
     assert may_follow(state, previous) == ((previous, state) in LEGAL)
     if (previous, state) in LEGAL:
@@ -29,5 +29,5 @@ def test_a_group_moves_only_along_the_table(previous, state):
             rebalance.move_to(state, 5)
 
 
-def test_the_names_are_those_on_the_wire():
+def test_state_names_are_those_of_the_wire():
     assert [s.value for s in GroupState] == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]

@@ -1,4 +1,4 @@
-"""Static members: they keep their place when they come back in time (KIP-345, KIP-814)."""
+"""Static members that return in time keep their place (KIP-345, KIP-814)."""
 
 import pytest
 
@@ -12,7 +12,6 @@ A, B = assignment(("t", 0)), assignment(("t", 1))
 
 @pytest.fixture
 def group(stage):
-    """A stable group of two static members, ia (the leader) and ib; their ids and the generation."""
     return static_pair(stage)
 
 
@@ -28,15 +27,15 @@ def static_pair(stage, **options):
     return a, b, generation
 
 
-def test_a_static_member_joins_in_one_step_under_an_id_made_of_its_instance_id(stage):
+def test_static_member_joins_in_one_step_with_an_id_of_its_instance_id(stage):
     answer = stage.answer(stage.join(instance_id="ia"))
 
     assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
     assert answer.member_id.startswith("ia-")
 
 
-class TestAReturnToAStableGroup:
-    def test_of_a_follower_moves_nothing(self, stage, group):
+class TestReturnToStableGroup:
+    def test_return_of_a_follower_moves_no_partitions(self, stage, group):
         a, b, generation = group
 
         answer = stage.answer(stage.join(instance_id="ib", software="franz 1"))
@@ -54,7 +53,7 @@ class TestAReturnToAStableGroup:
         (entry,) = stage.entries(StaticReplaced)
         assert (entry.who.member_id, entry.old_member_id, entry.software) == (answer.member_id, b, "franz 1")
 
-    def test_is_written_before_it_is_told(self, stage, group):
+    def test_new_member_id_is_persisted_before_the_answer(self, stage, group):
         answer = stage.answer(stage.join(instance_id="ib"))
 
         last = stage.records()[-1].value
@@ -63,22 +62,22 @@ class TestAReturnToAStableGroup:
             "ib": (answer.member_id, B),
         }
 
-    def test_of_the_leader_from_v9_leads_on_and_skips_the_assignment(self, stage, group):
+    def test_returning_leader_skips_the_assignment_from_v9(self, stage, group):
         answer = stage.answer(stage.join(instance_id="ia"))
 
         assert (answer.leader, answer.skip_assignment, len(answer.members)) == (answer.member_id, True, 2)
 
-    def test_of_the_leader_up_to_v8_is_told_its_old_id_as_leaders_so_that_it_follows(self, stage, group):
+    def test_returning_leader_follows_up_to_v8(self, stage, group):
         answer = stage.answer(stage.join(instance_id="ia", version=8))
 
         assert (answer.leader, answer.skip_assignment, answer.members) == (group[0], False, [])
 
-    def test_gives_it_another_id_each_time(self, stage, group):
+    def test_each_return_gives_a_new_member_id(self, stage, group):
         ids = {stage.answer(stage.join(instance_id="ib")).member_id for _ in range(3)}
 
         assert len(ids) == 3
 
-    def test_fences_its_former_self(self, stage, group):
+    def test_return_fences_the_previous_member_id(self, stage, group):
         _, b, generation = group
         stage.join(instance_id="ib")
 
@@ -87,7 +86,7 @@ class TestAReturnToAStableGroup:
         assert stage.answer(stage.join(b, instance_id="ib")).error_code == ErrorCode.FENCED_INSTANCE_ID
         assert stage.answer(stage.sync(b, generation, instance_id="ib")).error_code == ErrorCode.FENCED_INSTANCE_ID
 
-    def test_that_cannot_be_written_is_refused_and_the_old_self_lives_on(self, stage, group):
+    def test_failed_append_of_a_return_keeps_the_previous_member_id(self, stage, group):
         _, b, generation = group
         stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
@@ -96,7 +95,7 @@ class TestAReturnToAStableGroup:
         assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert stage.heartbeat(b, generation, instance_id="ib") == ErrorCode.NONE
 
-    def test_with_protocols_that_change_the_vote_rebalances(self, stage):
+    def test_return_that_changes_the_vote_rebalances(self, stage):
         both = (("x", b"1"), ("y", b"1"))
         a, _, generation = _pair_of_protocols(stage, both)
 
@@ -106,7 +105,7 @@ class TestAReturnToAStableGroup:
         assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         assert stage.entries(RoundOpened)[-1].trigger.event == "static_replaced"
 
-    def test_is_taken_in_though_the_group_is_full(self):
+    def test_full_group_accepts_a_returning_static_member(self):
         stage = CoordinatorStage(group_max_size=2)
         static_pair(stage)
 
@@ -124,8 +123,8 @@ def _pair_of_protocols(stage, protocols):
     return first, b, generation
 
 
-class TestAReturnWhileTheGroupRebalances:
-    def test_fences_the_parked_join_of_its_former_self_and_takes_its_place(self, stage, group):
+class TestReturnDuringRebalance:
+    def test_return_fences_the_parked_join_of_the_previous_id(self, stage, group):
         a, b, generation = group
         old = stage.join(b, instance_id="ib", protocols=(*RANGE, ("s", b"")))
 
@@ -136,7 +135,7 @@ class TestAReturnWhileTheGroupRebalances:
 
         assert stage.answer(new).generation_id == generation + 1
 
-    def test_fences_the_parked_sync_of_its_former_self_and_begins_anew(self, stage, group):
+    def test_return_fences_the_parked_sync_of_the_previous_id_and_rebalances(self, stage, group):
         a, b, generation = group
         stage.join(a, instance_id="ia")
         stage.join(b, instance_id="ib")
@@ -149,8 +148,8 @@ class TestAReturnWhileTheGroupRebalances:
         assert stage.heartbeat(a, generation + 1) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-class TestAStaticMemberThatDoesNotRejoin:
-    def test_stays_and_is_given_partitions_all_the_same(self, stage):
+class TestMissingStaticMember:
+    def test_missing_static_member_keeps_its_place_in_the_next_generation(self, stage):
         a, b, generation = static_pair(stage, rebalance_ms=5000, session_ms=30_000)
         rejoin = stage.join(a, instance_id="ia", rebalance_ms=5000, session_ms=30_000)
 
@@ -159,7 +158,7 @@ class TestAStaticMemberThatDoesNotRejoin:
         answer = stage.answer(rejoin)
         assert (answer.generation_id, {m.member_id for m in answer.members}) == (generation + 1, {a, b})
 
-    def test_is_removed_by_its_session_timeout(self, stage):
+    def test_missing_static_member_expires_by_its_session_timeout(self, stage):
         a, b, generation = static_pair(stage, session_ms=10_000)
         for _ in range(3):
             stage.advance(5000)
@@ -169,7 +168,7 @@ class TestAStaticMemberThatDoesNotRejoin:
         (removed,) = stage.entries(MemberRemoved)
         assert (removed.who.member_id, removed.who.instance_id, removed.why) == (b, "ib", "session_expired")
 
-    def test_is_waited_for_once_more_when_nobody_came_at_all(self, stage):
+    def test_rebalance_without_joins_waits_once_more_for_static_members(self, stage):
         _, _, _ = static_pair(stage, rebalance_ms=5000, session_ms=120_000)
         dynamic = stage.answer(stage.join()).member_id
         stage.leave(dynamic)
@@ -181,7 +180,7 @@ class TestAStaticMemberThatDoesNotRejoin:
         assert len(stage.answer(rejoin).members) == 2
 
 
-def test_static_members_are_still_known_after_a_restart(stage, group):
+def test_static_members_are_known_after_a_restart(stage, group):
     a, b, generation = group
 
     stage.restart()

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader's assignment is written before anyone hears of it."""
+"""SyncGroup: the leader's assignment is persisted before the answers."""
 
 from typing import Any
 
@@ -22,7 +22,6 @@ MINE, YOURS = assignment(("t", 0), ("t", 1)), assignment(("t", 2), ("t", 3))
 
 @pytest.fixture
 def joined(stage):
-    """Two members of generation n that have not synced; the leader first."""
     (a, b), generation = stage.stable(2)
     stage.join(a)
     stage.join(b)
@@ -34,16 +33,16 @@ def given(blob: bytes) -> SyncGroupResponse:
     return SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=blob)
 
 
-class TestWhatIsRefused:
+class TestRefusals:
     @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
-    def test_from_v5_protocol_type_and_name_are_mandatory(self, stage, joined, missing):
+    def test_sync_group_requires_protocol_type_and_name_from_v5(self, stage, joined, missing):
         a, _, generation = joined
 
         answer = stage.answer(stage.sync(a, generation, **{missing: None}))
 
         assert answer == SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
-    def test_before_v5_they_are_not(self, stage, joined):
+    def test_sync_group_needs_no_protocol_before_v5(self, stage, joined):
         a, _, generation = joined
 
         ticket = stage.sync(a, generation, {a: MINE}, version=4, protocol_type=None, protocol_name=None)
@@ -63,28 +62,28 @@ class TestWhatIsRefused:
             ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ],
     )
-    def test_whoever_is_not_who_it_says(self, stage, joined, change, code):
+    def test_sync_group_rejects_wrong_member_generation_and_protocol(self, stage, joined, change, code):
         a, _, generation = joined
 
         ticket = stage.sync(**({"member_id": a, "generation": generation} | change))
 
         assert stage.answer(ticket) == SyncGroupResponse(error_code=code)
 
-    def test_whoever_syncs_while_others_are_joining(self, stage):
+    def test_sync_group_during_join_phase_returns_rebalance_in_progress(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
 
         assert stage.answer(stage.sync(b, generation)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_whoever_syncs_with_an_empty_group(self, stage):
+    def test_sync_group_in_empty_group_returns_unknown_member_id(self, stage):
         (a,), generation = stage.stable(1)
         stage.leave(a)
 
         assert stage.answer(stage.sync(a, generation)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-class TestTheLeadersAssignment:
-    def test_goes_to_the_followers_that_wait_and_to_those_that_ask_later(self, stage):
+class TestLeaderAssignment:
+    def test_assignment_answers_parked_and_later_syncs(self, stage):
         (a, b, c), generation = stage.stable(3)
         for member in (a, b, c):
             stage.join(member)
@@ -96,7 +95,7 @@ class TestTheLeadersAssignment:
 
         assert [stage.answer(t) for t in (early, leader, late)] == [given(YOURS), given(MINE), given(b"")]
 
-    def test_is_written_whole_before_it_is_told(self, stage, joined):
+    def test_assignment_is_persisted_before_the_answers(self, stage, joined):
         a, b, generation = joined
 
         stage.sync(a, generation, {a: MINE, b: YOURS, "made-up": b"x"})
@@ -122,7 +121,7 @@ class TestTheLeadersAssignment:
         )
         assert stage.records()[-1] == GroupWritten(GROUP, written)
 
-    def test_counts_only_from_the_leader(self, stage, joined):
+    def test_assignments_of_followers_are_ignored(self, stage, joined):
         a, b, generation = joined
         follower = stage.sync(b, generation, {a: b"", b: MINE})
 
@@ -130,20 +129,20 @@ class TestTheLeadersAssignment:
 
         assert stage.answer(follower) == given(YOURS)
 
-    def test_need_not_be_readable(self, stage, joined):
+    def test_assignment_may_be_any_bytes(self, stage, joined):
         a, _, generation = joined
 
         assert stage.answer(stage.sync(a, generation, {a: b"\xff"})) == given(b"\xff")
         assert stage.entries(AssignmentWritten)[-1].partitions is None
 
-    def test_is_given_again_to_whoever_asks_again(self, stage, joined):
+    def test_repeated_sync_returns_the_same_assignment(self, stage, joined):
         a, _, generation = joined
         stage.sync(a, generation, {a: MINE})
 
         assert stage.answer(stage.sync(a, generation)) == given(MINE)
 
 
-def test_a_sync_that_replaces_a_parked_one_has_the_older_answered(stage, joined):
+def test_repeated_sync_answers_the_parked_one(stage, joined):
     a, b, generation = joined
     older = stage.sync(b, generation)
 
@@ -154,8 +153,8 @@ def test_a_sync_that_replaces_a_parked_one_has_the_older_answered(stage, joined)
     assert stage.answer(newer) == given(YOURS)
 
 
-class TestWhoeverDoesNotSync:
-    def test_is_removed_after_the_rebalance_timeout_and_the_others_begin_anew(self, stage):
+class TestMissingSync:
+    def test_member_without_sync_is_removed_after_the_rebalance_timeout(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
         for member in (a, b):
             stage.join(member, rebalance_ms=5000, session_ms=30_000)
@@ -168,7 +167,7 @@ class TestWhoeverDoesNotSync:
         assert [(e.who.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(b, "sync_timeout")]
         assert not stage.entries(RoundOpened)[-1].trigger.leader_lost
 
-    def test_and_leads_is_replaced_by_the_first_who_waits(self, stage):
+    def test_first_waiting_member_replaces_a_leader_without_sync(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
         for member in (a, b):
             stage.join(member, rebalance_ms=5000, session_ms=30_000)
@@ -181,7 +180,7 @@ class TestWhoeverDoesNotSync:
         assert stage.answer(stage.join(b)).leader == b
         assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_is_waited_for_no_longer_when_all_have_synced(self, stage):
+    def test_sync_timer_ends_after_all_syncs(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
 
         stage.advance(20_000)
@@ -189,8 +188,8 @@ class TestWhoeverDoesNotSync:
         assert [stage.heartbeat(m, generation) for m in (a, b)] == [ErrorCode.NONE] * 2
 
 
-class TestTheJournal:
-    def test_has_what_was_assigned_what_moved_and_when_the_last_member_had_it(self, stage, joined):
+class TestJournal:
+    def test_journal_records_assignment_moves_and_last_sync(self, stage, joined):
         a, b, generation = joined
         stage.advance(40)
         stage.sync(a, generation, {a: MINE, b: YOURS})
@@ -205,7 +204,7 @@ class TestTheJournal:
         assert isinstance(settled, RoundSettled)
         assert (settled.generation, settled.last.member_id, settled.took_ms) == (generation, b, 7)
 
-    def test_settles_with_the_leader_when_all_others_were_waiting(self, stage, joined):
+    def test_settled_entry_comes_with_the_leader_if_all_others_wait(self, stage, joined):
         a, b, generation = joined
         stage.sync(b, generation)
         stage.sync(a, generation, {a: MINE, b: YOURS})
@@ -214,7 +213,7 @@ class TestTheJournal:
         assert (settled.last.member_id, settled.took_ms) == (a, 0)
 
 
-class TestEvidenceOfAnAssignment:
+class TestAssignmentEvidence:
     def test_sync_of_leader_parses_assignment_only_after_the_append(self, stage, joined):
         a, _, generation = joined
         assigned = [SyncGroupRequestAssignment(member_id=a, assignment=MINE)]

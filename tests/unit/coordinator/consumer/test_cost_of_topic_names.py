@@ -1,4 +1,4 @@
-"""Topic names of consumer group members: how many a heartbeat may have, and what they cost other members."""
+"""Topic names of consumer group members: limits, and cost for other members."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def group_of(stage: CoordinatorStage):
     return stage.coordinator.groups_in_partition_of(GROUP).consumer[GROUP]
 
 
-def test_heartbeat_with_more_than_10000_topic_names_is_refused_with_both_numbers():
+def test_heartbeat_rejects_more_than_10000_topic_names():
     stage = CoordinatorStage()
 
     answer = stage.come("m1", *names(SUBSCRIBED_NAMES_MAX + 1))
@@ -40,7 +40,7 @@ def test_heartbeat_with_more_than_10000_topic_names_is_refused_with_both_numbers
     assert stage.records() == []
 
 
-def test_heartbeat_with_more_than_100000_owned_topics_is_refused_with_both_numbers():
+def test_heartbeat_rejects_more_than_100000_owned_topics():
     stage = CoordinatorStage()
     epoch = stage.come("m1").member_epoch
     owned = [ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=bytes(16), partitions=[0])] * (OWNED_TOPICS_MAX + 1)
@@ -52,7 +52,7 @@ def test_heartbeat_with_more_than_100000_owned_topics_is_refused_with_both_numbe
     assert "100001 topics; at most 100000" in answer.error_message
 
 
-def test_partitions_of_a_topic_that_a_heartbeat_reports_twice_count_together():
+def test_partitions_of_a_repeated_owned_topic_are_merged():
     stage = CoordinatorStage(**NEWEST)
     stage.come("m1")
     stage.come("m2")
@@ -70,7 +70,7 @@ def test_partitions_of_a_topic_that_a_heartbeat_reports_twice_count_together():
 
 
 @pytest.mark.parametrize("what", ["join", "leave", "heartbeat after topics changed"])
-def test_names_of_other_members_cost_a_member_nothing(what):
+def test_heartbeat_cost_does_not_depend_on_other_members_topic_names(what):
     def cost(count: int) -> int:
         stage = CoordinatorStage(**NEWEST)
         write(stage, epochs(5), member("many", 5, names=["t", *names(count)]), member("m1", 5))
@@ -88,7 +88,6 @@ def test_names_of_other_members_cost_a_member_nothing(what):
 
 
 def beaten(stage: CoordinatorStage, member_id: str, epoch: int, names: list[str] | None = None) -> None:
-    """Give the coordinator a heartbeat, with no check after it."""
     message = ConsumerGroupHeartbeatRequest(
         group_id=GROUP,
         member_id=member_id,
@@ -101,7 +100,7 @@ def beaten(stage: CoordinatorStage, member_id: str, epoch: int, names: list[str]
     assert reply.message.error_code == ErrorCode.NONE
 
 
-def test_hash_of_a_group_is_that_of_its_existing_topics_through_all_changes():
+def test_group_hash_follows_all_topic_and_subscription_changes():
     stage = CoordinatorStage(topics=Topics(a=1, b=2, c=3), **NEWEST)
     subscribed: dict[str, list[str]] = {}
 
@@ -132,7 +131,7 @@ def test_hash_of_a_group_is_that_of_its_existing_topics_through_all_changes():
         check()
 
 
-def test_hash_is_right_after_a_subscription_that_could_not_be_written():
+def test_group_hash_is_right_after_a_failed_append():
     stage = CoordinatorStage(topics=Topics(a=1, b=2), **NEWEST)
     stage.come("m1", "a")
     stage.refuse_with = StorageError("disk is full")

@@ -1,4 +1,4 @@
-"""Groups of KIP-848 as they are described, listed and deleted."""
+"""Consumer groups (KIP-848) in describe, list and delete requests."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def deleted(stage, *groups):
 
 
 class TestConsumerGroupDescribe:
-    def test_shows_what_each_member_has_with_what_it_is_yet_to_give_up_and_what_it_is_to_have(self, stage):
+    def test_describe_shows_assignment_with_pending_revocations_and_target(self, stage):
         write(
             stage,
             epochs(6),
@@ -98,7 +98,7 @@ class TestConsumerGroupDescribe:
             (epochs(5) + member("m", 5), "Stable"),
         ],
     )
-    def test_tells_the_state(self, stage, records, state):
+    def test_describe_shows_the_group_state(self, stage, records, state):
         write(stage, records)
 
         assert describe(stage, GROUP)[0].group_state == state
@@ -106,7 +106,7 @@ class TestConsumerGroupDescribe:
         assert listed(stage, states=[f" {state.lower()}"]).keys() == {GROUP}
         assert listed(stage, states=["Dead"]) == {}
 
-    def test_has_the_groups_that_cannot_be_described_first(self, stage):
+    def test_describe_returns_refused_groups_first(self, stage):
         write(stage, epochs(5))
         stage.stable(1, group="old")
 
@@ -120,14 +120,14 @@ class TestConsumerGroupDescribe:
             (GROUP, 0, None),
         ]
 
-    def test_tells_what_may_be_done_to_a_group_if_asked(self, stage):
+    def test_describe_returns_authorized_operations_if_requested(self, stage):
         write(stage, epochs(5))
 
         told = [g.authorized_operations for g in describe(stage, GROUP, "nobody", operations=True)]
 
         assert told == [NO_REQUEST, 3400]
 
-    def test_leaves_out_topics_that_are_gone(self, stage):
+    def test_describe_omits_deleted_topics(self, stage):
         write(stage, epochs(5), member("m", 5, {T: {0: 5}}))
         stage.topics.delete("t")
 
@@ -135,13 +135,13 @@ class TestConsumerGroupDescribe:
 
         assert (shown.assignment, shown.target_assignment) == (on_t(), on_t())
 
-    def test_is_refused_per_group_where_the_group_is_not_coordinated(self, stage):
+    def test_describe_refuses_each_group_coordinated_elsewhere(self, stage):
         stage.unload()
 
         assert [g.error_code for g in describe(stage, GROUP)] == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_groups_are_listed_by_type(stage):
+def test_list_groups_filters_by_type(stage):
     write(stage, epochs(5))
     stage.stable(1, group="old")
 
@@ -153,7 +153,7 @@ def test_groups_are_listed_by_type(stage):
 
 
 @pytest.mark.parametrize(("version", "code", "text"), [(6, 69, "Group g is not a classic group."), (5, 0, None)])
-def test_to_describe_groups_it_is_no_classic_group_or_a_dead_one(stage, version, code, text):
+def test_describe_groups_reports_a_consumer_group_as_not_found_or_dead(stage, version, code, text):
     write(stage, epochs(5), member("m", 5))
 
     (group,) = stage.answer(stage.ask(DescribeGroupsRequest(groups=[GROUP]), version)).groups
@@ -162,12 +162,12 @@ def test_to_describe_groups_it_is_no_classic_group_or_a_dead_one(stage, version,
 
 
 class TestDeleteGroups:
-    def test_spares_a_group_with_members(self, stage):
+    def test_delete_groups_rejects_a_group_with_members(self, stage):
         write(stage, epochs(5), member("m", 5))
 
         assert deleted(stage, GROUP) == {GROUP: ErrorCode.NON_EMPTY_GROUP}
 
-    def test_takes_an_empty_group_off_the_log_with_its_offsets(self, stage):
+    def test_delete_groups_removes_an_empty_group_and_its_offsets(self, stage):
         write(stage, epochs(5), resolved({"t.*": ["t"]}))
         stage.commit({("t", 0): 1})
         before = len(stage.records())

@@ -1,4 +1,4 @@
-"""The invariants of consumer groups catch what they are for: in each test one thing of a sound group is put wrong."""
+"""Invariants of consumer groups: each test breaks one property of a valid group."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,9 +19,6 @@ EXPIRES_MS = 1_000
 
 
 class Sound:
-    """A group in which nothing is wrong: a static member that is to give up a partition, one that waits for it and
-    subscribes by an expression, and one of the classic protocol that asks for nothing."""
-
     def __init__(self) -> None:
         self.group = ModernGroup("g")
         self.timers: Timers[Any] = Timers()
@@ -40,7 +37,6 @@ class Sound:
         self.timers.set((PARTITION, TimerKey("revocation", "g", "m1")), EXPIRES_MS)
 
     def has(self, member_id: str, **changed: Any) -> None:
-        """Say something else of how far a member has come, without a record."""
         one = self.group.members[member_id]
         one.current = one.current._replace(**changed)
 
@@ -48,7 +44,7 @@ class Sound:
         check_consumer_group(self.group, PARTITION, self.timers)
 
 
-def test_in_a_sound_group_nothing_is_wrong():
+def test_valid_group_passes():
     Sound().check()
 
 
@@ -76,7 +72,7 @@ INDICES: dict[str, Callable[[Sound], None]] = {
 
 
 @pytest.mark.parametrize(("index", "plant"), INDICES.items(), ids=INDICES.keys())
-def test_an_index_that_is_not_what_is_written(index, plant):
+def test_wrong_index_fails(index, plant):
     sound = Sound()
     plant(sound)
 
@@ -84,7 +80,7 @@ def test_an_index_that_is_not_what_is_written(index, plant):
         sound.check()
 
 
-def test_owners_that_members_do_not_know_of():
+def test_owner_without_assignment_fails():
     sound = Sound()
     sound.group.owners[T, 3] = "m3"
 
@@ -92,7 +88,7 @@ def test_owners_that_members_do_not_know_of():
         sound.check()
 
 
-def test_a_partition_that_two_have():
+def test_partition_with_two_owners_fails():
     sound = Sound()
     sound.has("m2", assigned={T: {1: 6}})
 
@@ -100,7 +96,7 @@ def test_a_partition_that_two_have():
         sound.check()
 
 
-def test_a_target_for_an_epoch_that_the_group_has_not_reached():
+def test_target_of_a_future_epoch_fails():
     sound = Sound()
     sound.group.target_epoch = 7
 
@@ -108,7 +104,7 @@ def test_a_target_for_an_epoch_that_the_group_has_not_reached():
         sound.check()
 
 
-def test_a_member_that_is_further_than_the_target():
+def test_member_epoch_beyond_the_target_fails():
     sound = Sound()
     sound.has("m3", epoch=7)
 
@@ -117,7 +113,7 @@ def test_a_member_that_is_further_than_the_target():
 
 
 @pytest.mark.parametrize("epoch", [6, 7])
-def test_a_partition_that_a_member_has_since_an_epoch_of_later(epoch):
+def test_partition_epoch_beyond_the_member_epoch_fails(epoch):
     sound = Sound()
     sound.has("m1", pending={T: {1: epoch}})
 
@@ -125,7 +121,7 @@ def test_a_partition_that_a_member_has_since_an_epoch_of_later(epoch):
         sound.check()
 
 
-def test_a_static_member_that_is_away_has_its_partitions_since_the_start():
+def test_partition_epoch_of_an_absent_static_member_is_0():
     sound = Sound()
     sound.has("m1", epoch=-2, assigned={T: {0: 0}}, pending={T: {1: 0}})
     sound.timers.cancel((PARTITION, TimerKey("revocation", "g", "m1")))
@@ -137,7 +133,7 @@ def test_a_static_member_that_is_away_has_its_partitions_since_the_start():
 
 
 @pytest.mark.parametrize("stranger", [True, False])
-def test_who_is_watched_and_who_is_a_member_are_the_same(stranger):
+def test_presence_must_match_the_members(stranger):
     sound = Sound()
     if stranger:
         sound.group.presence["m4"] = ConsumerPresence(expires_at_ms=EXPIRES_MS, last_seen_ms=0)
@@ -149,7 +145,7 @@ def test_who_is_watched_and_who_is_a_member_are_the_same(stranger):
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_each_member_has_a_session_timer_that_is_not_late(late):
+def test_missing_or_late_session_timer_fails(late):
     sound = Sound()
     key = (PARTITION, TimerKey("member_session", "g", "m2"))
     sound.timers.set(key, EXPIRES_MS - 1)
@@ -163,7 +159,7 @@ def test_each_member_has_a_session_timer_that_is_not_late(late):
         sound.check()
 
 
-def test_who_is_to_give_something_up_has_a_timer():
+def test_revoking_member_without_timer_fails():
     sound = Sound()
     sound.timers.cancel((PARTITION, TimerKey("revocation", "g", "m1")))
 
@@ -171,7 +167,7 @@ def test_who_is_to_give_something_up_has_a_timer():
         sound.check()
 
 
-def test_nobody_else_has_one():
+def test_revocation_timer_of_a_stable_member_fails():
     sound = Sound()
     sound.timers.set((PARTITION, TimerKey("revocation", "g", "m2")), EXPIRES_MS)
 
@@ -179,7 +175,7 @@ def test_nobody_else_has_one():
         sound.check()
 
 
-def test_a_member_of_the_classic_protocol_has_another_timer_for_what_it_is_to_give_up():
+def test_revoking_classic_member_has_no_revocation_timer():
     sound = Sound()
     sound.has("m3", state=ReconciliationState.UNREVOKED_PARTITIONS)
     assert sound.group.members["m3"].current == CurrentAssignment(

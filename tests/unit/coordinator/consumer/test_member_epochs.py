@@ -1,4 +1,4 @@
-"""Who may send a heartbeat with which epoch, and in which words others are refused (KIP-848)."""
+"""Member epochs of heartbeats, and messages of refused ones (KIP-848)."""
 
 import pytest
 
@@ -36,7 +36,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("changed", "code", "words"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_refused_before_anyone_looks_at_the_group(changed, code, words):
+def test_invalid_heartbeat_is_refused_without_its_group(changed, code, words):
     stage = CoordinatorStage()
     asked = {"member_id": "m", "epoch": 0} | JOIN | changed
 
@@ -52,34 +52,34 @@ def test_what_is_refused_before_anyone_looks_at_the_group(changed, code, words):
     assert stage.records() == []
 
 
-def test_the_protocol_can_be_switched_off():
+def test_disabled_protocol_returns_unsupported_version():
     stage = CoordinatorStage(group_coordinator_rebalance_protocols=["classic"])
     assert stage.come("m").error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_an_expression_that_cannot_be_read_is_refused():
+def test_invalid_pattern_is_refused():
     answer = CoordinatorStage().come("m", subscribed_topic_regex="a(")
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert answer.error_message == "SubscribedTopicRegex `a(` is not a valid regular expression: missing closing )."
 
 
-def test_in_version_0_the_broker_makes_the_member_id():
+def test_broker_generates_the_member_id_in_v0():
     answer = CoordinatorStage().come("", version=0)
     assert (answer.error_code, answer.member_epoch) == (0, 2)
-    assert len(answer.member_id) == 22  # Kafka's text form of a UUID
+    assert len(answer.member_id) == 22
     assert uuid_from_text(answer.member_id)[6] >> 4 == 4
 
 
-def test_an_answer_that_was_lost_is_given_again():
+def test_lost_response_is_repeated_for_the_previous_epoch():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     stage.come("m2")
     stage.beat("m1", 2)
-    stage.beat("m1", 2, [("t", 0), ("t", 1)])  # now at epoch 3
+    stage.beat("m1", 2, [("t", 0), ("t", 1)])
 
     again = stage.beat("m1", 2, [("t", 0)])
     assert (again.error_code, again.member_epoch) == (0, 3)
-    refused = stage.beat("m1", 2)  # it does not say what it owns
+    refused = stage.beat("m1", 2)  # without owned partitions
     assert refused.error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert refused.error_message == (
         "The consumer group member has a smaller member epoch (2) than the one known by the group coordinator (3). "
@@ -92,20 +92,20 @@ def test_an_answer_that_was_lost_is_given_again():
     assert [(entry.error, entry.generation, entry.current) for entry in fenced] == [("FENCED_MEMBER_EPOCH", 2, 3)]
 
 
-def test_a_member_may_join_again_in_whatever_state_and_keeps_what_it_has():
+def test_rejoining_member_keeps_its_assignment_in_any_state():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     again = stage.come("m1")
     assert (again.member_epoch, stage.told(again)) == (2, [("t", p) for p in range(4)])
     stage.come("m2")
-    stage.beat("m1", 2)  # it is to revoke two
+    stage.beat("m1", 2)  # two partitions to revoke
 
-    again = stage.come("m1")  # and owns nothing: it has revoked
+    again = stage.come("m1")  # nothing owned: both are revoked
 
     assert (again.member_epoch, stage.told(again)) == (3, [("t", 0), ("t", 1)])
 
 
-def test_who_is_no_member_is_told_so():
+def test_unknown_member_id_is_refused():
     stage = CoordinatorStage()
     stage.come("m1")
     assert stage.beat("x", 1).error_message == "Member x is not a member of group g."
@@ -113,21 +113,21 @@ def test_who_is_no_member_is_told_so():
     assert stage.beat("x", 1, instance_id="i").error_message == "Instance id i is unknown."
 
 
-def test_a_full_group_takes_its_own_members_only():
+def test_full_group_accepts_only_its_members():
     stage = CoordinatorStage(group_consumer_max_size=1)
     stage.come("m1", instance_id="i")
     answer = stage.come("m2")
     assert answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert answer.error_message == "The consumer group has reached its maximum capacity of 1 members."
     assert stage.beat("m1", 2).error_code == 0
-    # A place that somebody has is none that is missing.
+    # The place of a current member is not free.
     assert stage.come("m3", instance_id="i").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     stage.beat("m1", -2, instance_id="i")
     assert stage.come("m3", instance_id="i").error_code == 0
 
 
 @pytest.mark.parametrize("new_id", ["s1", "s2"])
-def test_a_static_member_that_comes_back_has_its_place_again(new_id):
+def test_returning_static_member_keeps_its_place(new_id):
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("s1", instance_id="i1")
     held = stage.come("s2", instance_id="i1")
@@ -138,13 +138,13 @@ def test_a_static_member_that_comes_back_has_its_place_again(new_id):
     away = stage.beat("s1", -2, instance_id="i1")
     assert (away.error_code, away.member_epoch, away.heartbeat_interval_ms) == (0, -2, 0)
     assert stage.beat("s1", -2, instance_id="i1").member_epoch == -2
-    stage.come("other")  # everything waits for its return, or the end of its session
+    stage.come("other")  # partitions stay assigned until the session ends
 
     back = stage.come(new_id, instance_id="i1", software="franz 1")
 
     assert (back.error_code, back.member_id) == (0, new_id)
     assert set(stage.told(back)) < {("t", p) for p in range(4)}
-    assert [entry.epoch for entry in stage.entries(EpochRaised)] == [2, 3]  # for two members that came; for no return
+    assert [entry.epoch for entry in stage.entries(EpochRaised)] == [2, 3]  # two joins, no epoch for the return
     assert len(stage.entries(StaticAway)) == 2
     assert [(entry.old_member_id, entry.software) for entry in stage.entries(StaticReplaced)] == [("s1", "franz 1")]
     if new_id == "s2":
@@ -155,19 +155,19 @@ def test_a_static_member_that_comes_back_has_its_place_again(new_id):
     stage.restart()
 
 
-def test_a_target_that_a_new_id_takes_over_is_written_once():
+def test_target_of_a_replaced_member_id_is_persisted_once():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("s1", instance_id="i1")
     stage.beat("s1", -2, instance_id="i1")
     seen = len(stage.records())
 
-    stage.come("s2", "t", "later", instance_id="i1")  # a new epoch, in which it is to have what it had
+    stage.come("s2", "t", "later", instance_id="i1")  # a new epoch with the same target
 
     written = [record for record in stage.records()[seen:] if isinstance(record, TargetWritten)]
     assert [(record.member_id, record.value is None) for record in written] == [("s1", True), ("s2", False)]
 
 
-def test_a_static_member_that_stays_away_is_removed():
+def test_absent_static_member_expires():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("s1", instance_id="i1")
     stage.beat("s1", -2, instance_id="i1")
@@ -179,7 +179,7 @@ def test_a_static_member_that_stays_away_is_removed():
     assert stage.entries(EpochRaised)[-1].cause.event == "session_expired"
 
 
-def test_topics_that_grow_come_or_go_make_a_new_epoch():
+def test_created_deleted_or_extended_topics_raise_the_epoch():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", "t", "later")
     stage.topics.make("t", 5)
@@ -189,7 +189,7 @@ def test_topics_that_grow_come_or_go_make_a_new_epoch():
     stage.topics.make("not asked for", 1)
     assert stage.beat("m1", 4).member_epoch == 4
     stage.restart()
-    assert stage.beat("m1", 4).member_epoch == 4  # the hash is the one that was written
+    assert stage.beat("m1", 4).member_epoch == 4  # the persisted hash
     assert [entry.cause.event for entry in stage.entries(EpochRaised)] == [
         "member_joined",
         "topics_changed",
@@ -197,7 +197,7 @@ def test_topics_that_grow_come_or_go_make_a_new_epoch():
     ]
 
 
-def test_the_assignor_that_most_ask_for_is_the_groups():
+def test_assignor_with_most_votes_is_used():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", "t", "u")
     answer = stage.beat("m1", 2, server_assignor="range")
@@ -205,7 +205,7 @@ def test_the_assignor_that_most_ask_for_is_the_groups():
     assert stage.entries(EpochRaised)[-1].cause.assignor == "range"
 
 
-def test_an_offsets_only_group_and_an_empty_classic_one_make_room():
+def test_consumer_group_replaces_offsets_only_and_empty_classic_groups():
     stage = CoordinatorStage()
     stage.commit({("t", 0): 5})
     assert stage.come("m1").error_code == 0

@@ -1,4 +1,4 @@
-"""Every transition of a member on its way to the target, as a table (Kafka's CurrentAssignmentBuilder)."""
+"""Table of all reconciliation steps (Kafka's CurrentAssignmentBuilder)."""
 
 import pytest
 
@@ -140,11 +140,10 @@ CASES = {
         at(5, 4, STABLE, held(5, 1)), wants(5, 1, changed=True), None, (), None,
     ),
 }  # fmt: skip
-"""Before, the goal, what the member says that it owns, what others have of t, after (None: the very same)."""
 
 
 @pytest.mark.parametrize(("before", "goal", "owned", "taken", "after"), CASES.values(), ids=CASES.keys())
-def test_one_step(before, goal, owned, taken, after):
+def test_reconciliation_step(before, goal, owned, taken, after):
     now = reconciled(before, goal, owned, lambda topic, partition: topic == U or partition not in taken)
 
     if after is None:

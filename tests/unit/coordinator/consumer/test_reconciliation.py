@@ -1,4 +1,4 @@
-"""The coordinator assigns and moves members one by one: nobody is given what another still has (KIP-848)."""
+"""Reconciliation: no partition is assigned before its owner revoked it (KIP-848)."""
 
 from kohort.coordinator.records import CurrentWritten, EpochWritten, MemberWritten, TargetEpochWritten
 from support.machines.coordinator_stage import CoordinatorStage, Topics
@@ -12,8 +12,7 @@ def parts(topic, *numbers):
     return [(topic, number) for number in numbers]
 
 
-def test_a_member_gives_up_what_another_is_to_have():
-    """Step by step as Apache Kafka's: what is written, in which order, and what each is told."""
+def test_member_revokes_partitions_of_another_members_target():
     stage = CoordinatorStage()
 
     first = stage.come("m1")
@@ -28,14 +27,14 @@ def test_a_member_gives_up_what_another_is_to_have():
     ]
 
     seen = len(stage.records())
-    second = stage.come("m2")  # within a second of the last target: none is computed
+    second = stage.come("m2")  # within a second of the last target: no new target
     assert (second.member_epoch, stage.told(second)) == (2, [])
     assert kinds(stage.records()[seen:]) == ["MemberWritten", "EpochWritten", "CurrentWritten"]
 
     seen = len(stage.records())
     stage.advance(1_000)
     second = stage.beat("m2", 2)
-    assert (second.member_epoch, stage.told(second)) == (3, None)  # what it is to have, m1 still has
+    assert (second.member_epoch, stage.told(second)) == (3, None)  # m1 still owns its target
     written = stage.records()[seen:]
     assert kinds(written) == ["TargetWritten", "TargetWritten", "TargetEpochWritten", "CurrentWritten"]
     assert (written[-1].value.state, written[-1].value.previous_member_epoch) == (2, 2)
@@ -44,7 +43,7 @@ def test_a_member_gives_up_what_another_is_to_have():
     assert (first.member_epoch, stage.told(first)) == (2, parts("t", 0, 1))
     assert stage.told(stage.beat("m2", 3)) is None
 
-    first = stage.beat("m1", 2, parts("t", 0, 1, 2))  # it still has one of those
+    first = stage.beat("m1", 2, parts("t", 0, 1, 2))  # one partition is not revoked yet
     assert (first.member_epoch, stage.told(first)) == (2, None)
     first = stage.beat("m1", 2, parts("t", 0, 1))
     assert (first.member_epoch, stage.told(first)) == (3, None)
@@ -57,8 +56,7 @@ def test_a_member_gives_up_what_another_is_to_have():
     assert last.value.assigned_partitions[0].assignment_epochs == [3, 3]
 
 
-def test_three_members_come_one_after_the_other():
-    """Kafka's testReconciliationProcess with our own numbers: six and three partitions, two members, then a third."""
+def test_three_members_join_in_turn():
     stage = CoordinatorStage(topics=Topics(t=6, u=3), group_consumer_assignment_interval_ms=0)
     one = stage.come("m1", "t", "u")
     assert stage.told(one) == parts("t", *range(6)) + parts("u", 0, 1, 2)
@@ -78,10 +76,10 @@ def test_three_members_come_one_after_the_other():
     assert sorted(place for of in has.values() for place in of) == parts("t", *range(6)) + parts("u", 0, 1, 2)
 
     stage.restart()
-    assert stage.told(stage.beat("m2", 4, has["m2"])) is None  # nothing moves when another broker takes over
+    assert stage.told(stage.beat("m2", 4, has["m2"])) is None  # a failover moves no partition
 
 
-def test_what_a_silent_member_had_goes_to_the_others():
+def test_partitions_of_an_expired_member_are_reassigned():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     stage.come("m2")
@@ -95,7 +93,7 @@ def test_what_a_silent_member_had_goes_to_the_others():
     assert (two.member_epoch, stage.told(two)) == (4, parts("t", 0, 1, 2, 3))
 
 
-def test_the_last_that_goes_leaves_an_empty_group():
+def test_leave_of_the_last_member_empties_the_group():
     stage = CoordinatorStage()
     stage.come("m1")
     seen = len(stage.records())
@@ -110,11 +108,11 @@ def test_the_last_that_goes_leaves_an_empty_group():
     assert (epoch.value.epoch, epoch.value.metadata_hash) == (3, 0)
     assert isinstance(target, TargetEpochWritten)
     assert (target.value.assignment_epoch, target.value.assignment_timestamp) == (3, 0)
-    again = stage.come("m2")  # the interval counts from no target: there is none
+    again = stage.come("m2")  # without a target the interval does not count
     assert (again.member_epoch, stage.told(again)) == (4, parts("t", 0, 1, 2, 3))
 
 
-def test_a_member_that_does_not_revoke_in_time_is_removed():
+def test_member_that_does_not_revoke_in_time_is_removed():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", rebalance_timeout_ms=10_000)
     stage.come("m2")

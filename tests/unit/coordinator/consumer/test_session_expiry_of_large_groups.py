@@ -1,4 +1,4 @@
-"""Sessions of a large consumer group that expire together: in steps, in order, at a cost per member."""
+"""Sessions of a large group that expire together: in steps, in order, at a cost per member."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ SESSION_MS = 45_000
 
 
 def loaded(members: int, *, classic: int = 0) -> CoordinatorStage:
-    """A group that a restarted broker read from its log: all sessions begin at that moment."""
     stage = CoordinatorStage()
     names = [f"m{number:04}" for number in range(members)]
     write(stage, epochs(5), *(member(name, 5) for name in names))
@@ -26,7 +25,6 @@ def loaded(members: int, *, classic: int = 0) -> CoordinatorStage:
 
 
 def unchecked(stage: CoordinatorStage) -> Coordinator:
-    """The coordinator, with its state read but no invariant checked after each timer."""
     stage.coordinator._checked = False
     return stage.coordinator
 
@@ -86,7 +84,7 @@ def test_cost_of_an_expired_session_is_the_same_in_a_group_ten_times_as_large(cl
     assert cost(500) <= cost(50) + 5
 
 
-def test_refused_appends_of_expired_sessions_are_tried_again_later():
+def test_failed_appends_of_expiries_are_retried():
     stage = loaded(300)
     coordinator = unchecked(stage)
     stage.clock.advance(SESSION_MS)

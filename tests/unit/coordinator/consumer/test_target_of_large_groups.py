@@ -1,4 +1,4 @@
-"""Target assignment of a large consumer group: a timer computes and writes it in steps, heartbeats get it later."""
+"""Target assignment of a large group: computed and persisted in steps by a timer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ def join_request(member_id: str, **fields) -> GroupRequest:
 
 
 def large_group(members: int, partitions: int) -> CoordinatorStage:
-    """A loaded group without any target; no invariant is checked, which would cost most."""
     stage = CoordinatorStage(group_consumer_max_size=members + 1)
     stage.topics.make("t", partitions)
     write(stage, epochs(6, 5), *(member(f"m{number:05}", 5) for number in range(members)))
@@ -47,7 +46,6 @@ def large_group(members: int, partitions: int) -> CoordinatorStage:
 
 
 def steps_of(stage):
-    """Fire the timers that are due soon, one tick after the other; yields the function calls and records of each."""
     coordinator = stage.coordinator
     while group_of(stage).volatile.pending_target is not None:
         stage.clock.advance(max(0, coordinator.wake_at_ms - stage.now))
@@ -95,7 +93,6 @@ def test_member_of_a_large_group_gets_its_partitions_with_a_later_heartbeat():
 
 
 def played(stage: CoordinatorStage) -> list[object]:
-    """Members that join, leave and change their subscriptions; what each heartbeat returns after the timers fired."""
     stage.topics.make("u", 5)
     answers: list[object] = []
     epochs_of = {}
@@ -130,7 +127,6 @@ def test_targets_in_steps_are_those_computed_at_once(assignor):
 
 @pytest.fixture
 def midway():
-    """Two members, one of them static, and a third that has just joined: its target is pending."""
     stage = CoordinatorStage(**NEWEST)
     stage.come("m1")
     stage.come("s1", instance_id="i")

@@ -1,4 +1,4 @@
-"""What waits for members of consumer groups: timers that fire late, that are given up, and sessions that begin anew."""
+"""Timers of consumer group members: late, cancelled, restarted."""
 
 import random
 from base64 import urlsafe_b64decode
@@ -25,8 +25,6 @@ NOW_MS = 5_000
 
 
 def fired(key: TimerKey) -> Outcome:
-    """What a timer brings about in a group of three: one that has all it is to have, one that is to give something up,
-    and one of the classic protocol; their sessions end in the future."""
     group = ModernGroup("g")
     records = (
         *epochs(5),
@@ -56,13 +54,13 @@ OVER = {
 
 
 @pytest.mark.parametrize("key", OVER.values(), ids=OVER.keys())
-def test_a_timer_of_what_is_over_does_nothing(key):
+def test_obsolete_timer_does_nothing(key):
     out = fired(key)
 
     assert (out.records, out.timers, out.journal, out.otherwise) == ([], [], [], [])
 
 
-def test_a_session_that_was_renewed_is_looked_at_when_it_would_end():
+def test_timer_of_a_renewed_session_is_set_again():
     key = TimerKey("member_session", "g", "settled")
 
     out = fired(key)
@@ -79,7 +77,7 @@ def test_a_session_that_was_renewed_is_looked_at_when_it_would_end():
     ],
     ids=lambda value: getattr(value, "kind", value),
 )
-def test_who_was_waited_for_in_vain_is_removed_and_looked_at_again_if_that_cannot_be_written(key, event):
+def test_overdue_member_is_removed_and_the_removal_retried(key, event):
     out = fired(key)
 
     entry: Any = out.journal[0]
@@ -89,7 +87,7 @@ def test_who_was_waited_for_in_vain_is_removed_and_looked_at_again_if_that_canno
 
 
 @pytest.mark.parametrize("what", ["session", "revocation", "expressions", "rejoin and resync"])
-def test_a_group_that_another_broker_takes_over_is_not_waited_for(what):
+def test_unloaded_group_has_no_timers_left(what):
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0, topics=Topics(t=4, **many(3_000)))
     stage.come("m1")
     if what == "revocation":
@@ -118,26 +116,25 @@ def many(count: int) -> dict[str, int]:
 
 
 def waiting(stage: CoordinatorStage) -> set[str]:
-    """What kinds of timers are set for the group."""
     return {key.kind for key in stage.coordinator.timers_of("g")}
 
 
-def test_who_leaves_is_not_waited_for():
+def test_leaving_member_has_no_timers():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     stage.come("m2")
-    stage.beat("m1", 2)  # told to give up two
+    stage.beat("m1", 2)  # must revoke two
 
     stage.beat("m1", -1)
 
     assert stage.coordinator.timers_of("g") == [TimerKey("member_session", "g", "m2")]
 
 
-def test_a_static_member_that_goes_for_a_while_is_waited_for_as_long_as_its_session_lasts():
+def test_absent_static_member_expires_with_its_session():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", instance_id="i")
     stage.come("m2")
-    stage.beat("m1", 2, instance_id="i")  # told to give up two
+    stage.beat("m1", 2, instance_id="i")  # must revoke two
 
     stage.beat("m1", -2, instance_id="i")
 
@@ -147,7 +144,7 @@ def test_a_static_member_that_goes_for_a_while_is_waited_for_as_long_as_its_sess
     ]
 
 
-def test_a_static_member_under_a_new_id_is_waited_for_under_that_one():
+def test_static_member_under_a_new_id_has_timers_of_that_id():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", instance_id="i")
     stage.beat("m1", -2, instance_id="i")
@@ -157,7 +154,7 @@ def test_a_static_member_under_a_new_id_is_waited_for_under_that_one():
     assert stage.coordinator.timers_of("g") == [TimerKey("member_session", "g", "m2")]
 
 
-def test_who_turns_to_the_new_protocol_is_not_waited_for_as_a_classic_member():
+def test_upgraded_member_has_no_classic_timers():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     classic = stage.answer(stage.join()).member_id
@@ -170,7 +167,7 @@ def test_who_turns_to_the_new_protocol_is_not_waited_for_as_a_classic_member():
     assert waiting(stage) == {"member_session"}
 
 
-def test_after_a_failover_a_revocation_is_given_its_whole_time_again(stage):
+def test_failover_restarts_the_revocation_timeout(stage):
     write(stage, epochs(6), member("m1", 5, {T: {0: 5}}, pending={T: {1: 5}}), member("m2", 6))
     for _ in range(2):
         stage.advance(29_999)
@@ -185,7 +182,7 @@ def test_after_a_failover_a_revocation_is_given_its_whole_time_again(stage):
     assert (cause.event, cause.who.member_id) == ("revocation_timeout", "m1")
 
 
-def test_who_could_not_be_removed_is_after_half_a_second(stage):
+def test_failed_removal_is_retried_after_half_a_second(stage):
     stage.come("m1")
     stage.refuse_with = StorageError("the disk is full")
     stage.advance(45_000)
@@ -198,8 +195,8 @@ def test_who_could_not_be_removed_is_after_half_a_second(stage):
     assert len(stage.coordinator.groups_in_partition_of("g").consumer["g"].members) == 0
 
 
-class TestSessionsThatBeginWithoutARequest:
-    def test_no_connection_is_told_to_have_been_closed(self, stage):
+class TestLoadedSessions:
+    def test_session_without_request_has_no_closed_connection(self, stage):
         stage.come("m1", connection=0)
         stage.advance(1_000)
         stage.coordinator.connection_closed(0, stage.now)
@@ -211,7 +208,7 @@ class TestSessionsThatBeginWithoutARequest:
         vitals = stage.entries(EpochRaised)[-1].cause.vitals
         assert (vitals.connection_closed_at_ms, vitals.longest_gap_ms) == (None, 0)
 
-    def test_the_connection_of_the_last_request_is_told_of(self, stage):
+    def test_vitals_have_the_connection_of_the_last_request(self, stage):
         stage.come("m1", connection=0)
         stage.advance(1_000)
         stage.coordinator.connection_closed(0, stage.now)
@@ -222,11 +219,11 @@ class TestSessionsThatBeginWithoutARequest:
         assert stage.entries(EpochRaised)[-1].cause.vitals.connection_closed_at_ms == closed_ms
 
 
-def test_what_a_member_was_to_give_up_is_forgotten_with_it():
+def test_pending_revocations_are_removed_with_the_member():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     stage.come("m2")
-    stage.beat("m1", 2)  # told to give up two
+    stage.beat("m1", 2)  # must revoke two
     soft = stage.coordinator.groups_in_partition_of("g").consumer["g"].volatile
     assert soft.revoking_since_ms.keys() == {"m1"}
 
@@ -238,8 +235,7 @@ def test_what_a_member_was_to_give_up_is_forgotten_with_it():
     assert (soft.released_ms, soft.topics) == ({}, None)
 
 
-def test_of_a_member_that_said_something_and_has_nothing_yet_the_epoch_before_is_none(stage):
-    """A log that was compacted can hold what a member said without what it has."""
+def test_member_without_assignment_has_no_previous_epoch(stage):
     write(stage, epochs(5), [member("m1", 5, instance_id="i")[0]])
 
     assert stage.beat("m1", -2, instance_id="i").error_code == 0
@@ -260,8 +256,7 @@ def test_of_a_member_that_said_something_and_has_nothing_yet_the_epoch_before_is
     ],
     ids=["nothing", "an epoch", "the epoch of a target", "a member", "what an expression matches", "who left"],
 )
-def test_of_a_group_of_which_nothing_is_left_nothing_is_kept(left, stays):
-    """A log that was compacted can hold the ends of a group alone, and what came just before them."""
+def test_blank_group_is_dropped(left, stays):
     groups = Groups()
     groups.ensure_consumer("g")
     for record in left:
@@ -272,15 +267,15 @@ def test_of_a_group_of_which_nothing_is_left_nothing_is_kept(left, stays):
     assert ("g" in groups.consumer) is stays
 
 
-class TestIdsThatTheCoordinatorMakes:
+class TestGeneratedMemberIds:
     IDS = 2_000
 
-    def test_none_begins_with_a_dash_which_tools_would_take_for_an_option(self):
+    def test_generated_id_does_not_begin_with_a_dash(self):
         rng = random.Random(1)
 
         assert {new_member_id(rng)[0] == "-" for _ in range(self.IDS)} == {False}
 
-    def test_all_bits_but_those_of_version_and_variant_are_by_chance(self):
+    def test_generated_id_is_random_except_version_and_variant(self):
         rng = random.Random(1)
         made = [int.from_bytes(urlsafe_b64decode(new_member_id(rng) + "==")) for _ in range(self.IDS)]
 

@@ -1,4 +1,4 @@
-"""A modern group becomes a classic one again when the last member of the new protocol goes."""
+"""Conversion of a consumer group to a classic one, after its last consumer member left."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def owning(*partitions):
 
 
 def beside(stage, modern="new", **options):
-    """A modern group of one member of each protocol, settled; the classic member's id, and the group's epoch."""
     stage.come(modern)
     classic = stage.answer(stage.join(**options)).member_id
     joined = stage.answer(stage.join(classic, **options))
@@ -39,10 +38,10 @@ def beside(stage, modern="new", **options):
             return classic, epoch
         owned = stage.told(stage.beat(modern, 0, [], rebalance_timeout_ms=60_000, subscribed_topic_names=["t"]))
         stage.beat(modern, epoch, owned)
-    raise AssertionError("the group does not settle")
+    raise AssertionError("the group does not stabilize")
 
 
-def test_when_the_last_modern_member_leaves_the_classic_ones_rebalance(stage):
+def test_leave_of_the_last_consumer_member_rebalances_the_classic_ones(stage):
     classic, epoch = beside(stage)
 
     stage.beat("new", -1)
@@ -55,7 +54,7 @@ def test_when_the_last_modern_member_leaves_the_classic_ones_rebalance(stage):
     assert (joined.generation_id, joined.leader) == (epoch + 1, classic)
 
 
-def test_when_its_session_ends_it_is_the_same(stage):
+def test_expiry_of_the_last_consumer_member_converts_the_group(stage):
     classic, epoch = beside(stage, session_ms=200_000)
 
     stage.advance(50_000)
@@ -64,7 +63,7 @@ def test_when_its_session_ends_it_is_the_same(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_what_could_not_be_written_is_tried_again(stage):
+def test_failed_conversion_is_retried(stage):
     classic, epoch = beside(stage, session_ms=200_000)
     stage.refuse_with = StorageError("the disk is full")
     stage.advance(50_000)
@@ -77,7 +76,7 @@ def test_what_could_not_be_written_is_tried_again(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_failover_finds_the_classic_group(stage):
+def test_failover_after_conversion_loads_a_classic_group(stage):
     classic, epoch = beside(stage)
     stage.beat("new", -1)
 
@@ -87,8 +86,7 @@ def test_a_failover_finds_the_classic_group(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_failover_before_all_have_joined_again_has_them_join_again(stage):
-    """What the member had that went is nobody's: without a round, for as long as the group does nothing else."""
+def test_failover_before_all_rejoined_rebalances_again(stage):
     classic, epoch = beside(stage)
     stage.beat("new", -1)
 
@@ -102,7 +100,7 @@ def test_a_failover_before_all_have_joined_again_has_them_join_again(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS, "no generation came of that"
 
 
-def test_a_failover_after_that_moves_nothing(stage):
+def test_failover_after_all_rejoined_moves_no_partitions(stage):
     classic, _ = beside(stage)
     stage.beat("new", -1)
     joined = stage.answer(stage.join(classic))
@@ -113,28 +111,27 @@ def test_a_failover_after_that_moves_nothing(stage):
     assert stage.heartbeat(classic, joined.generation_id) == ErrorCode.NONE
 
 
-def test_where_groups_may_not_go_back_the_group_stays_modern():
+def test_policy_without_downgrade_keeps_a_consumer_group():
     stage = CoordinatorStage(**NEWEST, group_consumer_migration_policy="upgrade")
     classic, epoch = beside(stage)
 
     stage.beat("new", -1)
 
     assert not stage.entries(GroupConverted)
-    assert stage.heartbeat(classic, epoch) == ErrorCode.NONE  # until somebody computes the target
+    assert stage.heartbeat(classic, epoch) == ErrorCode.NONE  # until the next target
     assert stage.answer(stage.join(classic)).generation_id == epoch + 1
 
 
-def test_where_groups_of_both_are_switched_off_nobody_joins_with_the_classic_protocol():
+def test_disabled_policy_refuses_classic_joins():
     stage = CoordinatorStage(**NEWEST, group_consumer_migration_policy="disabled")
     stage.come("new")
 
     assert stage.answer(stage.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     stage.beat("new", -1)
-    assert stage.answer(stage.enter()[1]).error_code == ErrorCode.NONE  # an empty group is not one of both
+    assert stage.answer(stage.enter()[1]).error_code == ErrorCode.NONE  # an empty group has no protocol
 
 
-def test_a_protocol_that_a_record_names_twice_counts_once(stage):
-    """Three joins cannot write this, as a name given twice is taken once; a log of other hands can hold it."""
+def test_protocol_named_twice_in_a_record_counts_once(stage):
     write(
         stage,
         epochs(5),
@@ -150,7 +147,7 @@ def test_a_protocol_that_a_record_names_twice_counts_once(stage):
     assert (written.value.protocol, len(written.value.members)) == ("b", 3)
 
 
-def test_with_another_modern_member_it_stays_as_it_is(stage):
+def test_another_consumer_member_prevents_the_conversion(stage):
     beside(stage)
     stage.come("other")
 
@@ -159,7 +156,7 @@ def test_with_another_modern_member_it_stays_as_it_is(stage):
     assert not stage.entries(GroupConverted)
 
 
-def test_a_group_without_members_becomes_classic_by_the_next_join(stage):
+def test_empty_consumer_group_becomes_classic_by_the_next_join(stage):
     stage.come("new")
     stage.commit({("t", 0): 7}, member_id="new", generation=2, version=9)
     stage.beat("new", -1)
@@ -171,7 +168,7 @@ def test_a_group_without_members_becomes_classic_by_the_next_join(stage):
     assert GROUP in stage.coordinator._shards.of_group(GROUP).groups.by_id
 
 
-def test_a_static_member_that_comes_back_with_the_classic_protocol_takes_its_place(stage):
+def test_static_member_rejoins_with_the_classic_protocol(stage):
     stage.come("new", instance_id="i")
 
     ticket = stage.join(instance_id="i")
@@ -183,7 +180,7 @@ def test_a_static_member_that_comes_back_with_the_classic_protocol_takes_its_pla
     assert sorted(parse_assignment(synced.assignment).partitions) == ALL
 
 
-def test_a_static_member_comes_back_with_the_classic_protocol_under_its_own_id(stage):
+def test_static_member_rejoins_with_the_classic_protocol_under_its_id(stage):
     stage.come("new", instance_id="i")
 
     joined = stage.answer(stage.join("new", instance_id="i"))
@@ -196,12 +193,12 @@ def test_a_static_member_comes_back_with_the_classic_protocol_under_its_own_id(s
     assert stage.heartbeat("new", 2, instance_id="i") == ErrorCode.NONE
 
 
-def test_where_the_target_is_not_of_the_last_epoch_all_join_again(stage):
+def test_outdated_target_makes_all_members_rejoin(stage):
     stage.come("new", instance_id="i")
 
     joined = stage.answer(stage.join(instance_id="i", protocols=(("range", subscription("t", "u")),)))
 
-    # What it subscribes to makes an epoch that nobody assigns for any more: it is told that it has none.
+    # The new epoch has no target: the member must rejoin.
     assert (joined.error_code, joined.generation_id) == (ErrorCode.NONE, 0)
     assert [entry.to for entry in stage.entries(GroupConverted)] == ["classic"]
     assert stage.entries(RoundOpened)[-1].trigger.event == "downgraded"
@@ -209,7 +206,7 @@ def test_where_the_target_is_not_of_the_last_epoch_all_join_again(stage):
     assert (again.error_code, again.generation_id, again.leader) == (ErrorCode.NONE, 3, joined.member_id)
 
 
-def test_where_another_waits_for_what_the_member_had_all_join_again(stage):
+def test_awaited_partitions_make_all_members_rejoin(stage):
     stage.come("new", instance_id="i")
     other = stage.answer(stage.join(instance_id="j")).member_id
     joined = stage.answer(stage.join(other, instance_id="j"))
@@ -223,21 +220,21 @@ def test_where_another_waits_for_what_the_member_had_all_join_again(stage):
     assert stage.heartbeat(other, joined.generation_id, instance_id="j") == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_dynamic_member_that_changes_its_protocol_leaves_a_modern_group_behind(stage):
+def test_dynamic_member_that_changes_protocol_leaves_a_consumer_group(stage):
     stage.come("new")
 
     joined = stage.answer(stage.join("new", protocols=owning(*ALL)))
 
     assert (joined.error_code, joined.member_id) == (ErrorCode.NONE, "new")
     assert not stage.entries(GroupConverted)
-    # Nor does one of the classic members that takes its own place again.
+    # A returning classic member does not convert the group either.
     first = stage.answer(stage.join(instance_id="i")).member_id
     again = stage.answer(stage.join(instance_id="i"))
     assert (again.error_code, again.member_id == first) == (ErrorCode.NONE, False)
     assert not stage.entries(GroupConverted)
 
 
-def test_what_a_replaced_member_says_is_on_the_log_before_the_group_ends(stage):
+def test_metadata_of_a_replaced_member_precedes_the_group_tombstone(stage):
     stage.come("new", instance_id="i")
     seen = len(stage.records())
 
@@ -250,7 +247,7 @@ def test_what_a_replaced_member_says_is_on_the_log_before_the_group_ends(stage):
     assert written[-2] == EpochWritten(GROUP, None)
 
 
-def test_a_refused_join_names_no_member(stage):
+def test_refused_join_returns_no_member_id(stage):
     stage.come("new", instance_id="i")
 
     for ticket in (stage.join("me", protocol_type="connect"), stage.join("me", instance_id="i")):
@@ -260,7 +257,7 @@ def test_a_refused_join_names_no_member(stage):
     assert [entry.error for entry in stage.entries(RequestFenced)] == ["FENCED_INSTANCE_ID"]
 
 
-def test_whoever_is_not_known_is_told_so_before_what_it_says_is_read(stage):
+def test_unknown_member_id_is_refused_before_its_metadata_is_parsed(stage):
     stage.come("new", instance_id="i")
     unreadable = (("range", b"\x00"),)
 
@@ -268,7 +265,7 @@ def test_whoever_is_not_known_is_told_so_before_what_it_says_is_read(stage):
     assert stage.answer(stage.join("me", protocols=unreadable)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_what_a_join_does_not_say_is_as_it_was(stage):
+def test_join_keeps_fields_that_it_lacks(stage):
     stage.come("other")
     static = stage.answer(stage.join(instance_id="i", rebalance_ms=50_000)).member_id
 
@@ -279,23 +276,23 @@ def test_what_a_join_does_not_say_is_as_it_was(stage):
     assert {(value.instance_id, value.rebalance_timeout_ms) for value in said} == {("i", 50_000)}
 
 
-def test_the_join_of_a_classic_member_has_expressions_resolved_that_are_not_yet(stage):
+def test_classic_join_resolves_patterns(stage):
     stage.come("one", subscribed_topic_regex="t+", subscribed_topic_names=None)
     stage.advance(1)
-    stage.come("two", subscribed_topic_regex="t*", subscribed_topic_names=None)  # not within ten seconds of the first
+    stage.come("two", subscribed_topic_regex="t*", subscribed_topic_names=None)  # within 10 seconds of the first
     stage.advance(1)
     stage.beat("one", -1)
     stage.advance(1)
     assert {r.regex for r in stage.records() if isinstance(r, RegexResolved)} == {"t+"}
 
-    stage.join()  # version 9: this asks for an id alone
+    stage.join()  # version 9 returns a member id first
     stage.join("classic")
     stage.advance(1)
 
     assert {r.regex for r in stage.records() if isinstance(r, RegexResolved)} == {"t+", "t*"}
 
 
-def test_a_full_group_takes_static_members_back():
+def test_full_group_accepts_returning_static_members():
     stage = CoordinatorStage(**NEWEST, group_consumer_max_size=2)
     stage.come("new")
     first = stage.answer(stage.join(instance_id="i")).member_id
@@ -305,7 +302,7 @@ def test_a_full_group_takes_static_members_back():
     assert (again.error_code, again.member_id == first) == (ErrorCode.NONE, False)
 
 
-def test_a_member_that_was_told_to_join_again_and_does_not_is_removed(stage):
+def test_member_that_does_not_rejoin_in_time_is_removed(stage):
     classic, epoch = beside(stage, rebalance_ms=5_000, session_ms=100_000)
     stage.come("other")
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -315,7 +312,7 @@ def test_a_member_that_was_told_to_join_again_and_does_not_is_removed(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_joined_and_does_not_sync_is_removed(stage):
+def test_member_that_does_not_sync_in_time_is_removed(stage):
     stage.come("new")
     classic = stage.answer(stage.join(rebalance_ms=5_000)).member_id
     joined = stage.answer(stage.join(classic, rebalance_ms=5_000))
@@ -325,14 +322,14 @@ def test_a_member_that_joined_and_does_not_sync_is_removed(stage):
     assert stage.heartbeat(classic, joined.generation_id) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_joiner_must_speak_what_the_other_classic_members_speak(stage):
+def test_join_must_share_a_protocol_with_the_classic_members(stage):
     beside(stage)
     other = stage.join(protocols=(("roundrobin", subscription("t")),))
 
     assert stage.answer(other).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_what_a_joiner_says_must_be_readable(stage):
+def test_unreadable_subscription_is_refused(stage):
     stage.come("new")
     ticket = stage.join("me", protocols=(("range", b"\x00"),))
 
@@ -340,7 +337,7 @@ def test_what_a_joiner_says_must_be_readable(stage):
     assert stage.answer(stage.join("me", protocol_type="connect")).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_requests_of_a_member_of_the_other_protocol_are_refused(stage):
+def test_classic_requests_of_a_consumer_member_are_refused(stage):
     stage.come("new")
 
     assert stage.heartbeat("new", 2) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -348,7 +345,7 @@ def test_requests_of_a_member_of_the_other_protocol_are_refused(stage):
     assert stage.heartbeat("stranger", 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_both_kinds_of_members_leave_with_one_request_and_one_epoch(stage):
+def test_members_of_both_protocols_leave_with_one_epoch(stage):
     classic, epoch = beside(stage)
     stage.come("other", instance_id="i")
 
@@ -362,7 +359,7 @@ def test_both_kinds_of_members_leave_with_one_request_and_one_epoch(stage):
     assert stage.beat("new", epoch).error_code == ErrorCode.NONE
 
 
-def test_where_a_classic_group_in_its_place_cannot_be_written_the_empty_group_stays_and_its_offsets(stage):
+def test_failed_classic_group_keeps_the_empty_group_and_its_offsets(stage):
     stage.come("new")
     stage.commit({("t", 0): 7}, member_id="new", generation=2, version=9)
     stage.beat("new", -1)

@@ -1,4 +1,4 @@
-"""Members of the classic protocol in a group of both: their sessions, and what keeps a group from being converted."""
+"""Classic members in a consumer group: sessions, and reasons against a conversion."""
 
 import pytest
 
@@ -12,7 +12,6 @@ from support.machines.coordinator_stage import CoordinatorStage
 
 @pytest.fixture
 def mixed() -> CoordinatorStage:
-    """A classic member and the modern one that had the group converted, two partitions each, at epoch 2."""
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.answer(stage.join(instance_id="classic"))
     stage.sync(classic(stage), 1, {classic(stage): assignment(("t", 0), ("t", 1))}, instance_id="classic")
@@ -24,7 +23,6 @@ def mixed() -> CoordinatorStage:
 
 
 def classic(stage: CoordinatorStage) -> str:
-    """The id of the classic member, which is the first that was given."""
     member_id: str = stage.answer(1).member_id
     return member_id
 
@@ -43,7 +41,7 @@ def removals(stage: CoordinatorStage) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("sign", ["heartbeat", "sync"])
-def test_what_a_classic_member_says_keeps_its_session(mixed, sign):
+def test_classic_heartbeat_renews_the_session(mixed, sign):
     for _ in range(3):
         mixed.advance(9_000)
         mixed.beat("modern", 2)
@@ -51,12 +49,12 @@ def test_what_a_classic_member_says_keeps_its_session(mixed, sign):
         assert code == ErrorCode.NONE
     assert removals(mixed) == []
 
-    mixed.advance(10_000)  # what it asked for
+    mixed.advance(10_000)  # its own session timeout
 
     assert removals(mixed) == [("session_expired", classic(mixed))]
 
 
-def test_a_classic_member_that_is_behind_is_told_at_its_sync_and_removed_if_it_does_not_join(mixed):
+def test_classic_member_behind_the_target_is_removed_unless_it_rejoins(mixed):
     mixed.come("new")
     assert synced(mixed) == ErrorCode.REBALANCE_IN_PROGRESS
 
@@ -71,7 +69,7 @@ def test_a_classic_member_that_is_behind_is_told_at_its_sync_and_removed_if_it_d
     assert mixed.heartbeat(classic(mixed), 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_in_which_one_member_of_two_has_data_of_its_own_assignor_is_not_converted():
+def test_group_with_user_data_of_one_member_is_not_converted():
     stage = CoordinatorStage()
     (a, b), generation = stage.stable(2)
     stage.join(a)
@@ -87,7 +85,7 @@ def test_a_group_in_which_one_member_of_two_has_data_of_its_own_assignor_is_not_
     assert stage.heartbeat(b, generation + 1) == ErrorCode.NONE
 
 
-def test_what_software_a_member_of_the_classic_protocol_is_goes_with_its_coming(mixed):
+def test_join_of_a_classic_member_journals_its_software(mixed):
     mixed.join(instance_id="other", software="franz 1")
 
     raised = mixed.entries(EpochRaised)[-1]
@@ -95,10 +93,10 @@ def test_what_software_a_member_of_the_classic_protocol_is_goes_with_its_coming(
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.NONE), (4, ErrorCode.MEMBER_ID_REQUIRED)])
-def test_from_version_4_on_a_classic_member_is_told_its_id_before_it_is_in(mixed, version, code):
+def test_classic_join_returns_member_id_required_from_v4(mixed, version, code):
     assert mixed.answer(mixed.join(version=version)).error_code == code
 
 
-def test_whoever_speaks_for_the_instance_of_another_is_fenced(mixed):
+def test_wrong_member_id_for_an_instance_id_is_fenced(mixed):
     assert mixed.heartbeat("another", 2, instance_id="classic") == ErrorCode.FENCED_INSTANCE_ID
     assert mixed.heartbeat("another", 2, instance_id="nobody's") == ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,4 +1,4 @@
-"""Offsets that are pending: what becomes of them, and what they hold up meanwhile."""
+"""Pending offsets of open transactions."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def fetch(stage, *places, stable=False):
     return [(p.error_code, p.committed_offset) for topic in answer.topics for p in topic.partitions]
 
 
-def test_two_producers_of_one_group_are_kept_apart(stage):
+def test_producers_of_one_group_have_separate_pending_offsets(stage):
     commit(stage, {T: 5}, producer=7)
     commit(stage, {U: 6}, producer=8)
 
@@ -67,7 +67,7 @@ def test_two_producers_of_one_group_are_kept_apart(stage):
     assert fetch(stage, T, U, stable=True) == [(0, 5), (0, -1)]
 
 
-def test_who_names_a_member_but_no_generation_commits_while_the_group_is_empty_and_not_after(stage):
+def test_commit_with_member_id_without_generation_needs_an_empty_group(stage):
     commit(stage, {T: 5})
 
     assert commit(stage, {T: 6}, member_id="nobody") == [0]
@@ -78,7 +78,7 @@ def test_who_names_a_member_but_no_generation_commits_while_the_group_is_empty_a
 
 
 @pytest.mark.parametrize("first", [7, 8])
-def test_of_two_transactions_the_later_commit_counts_whichever_ends_first(stage, first):
+def test_later_commit_of_two_transactions_counts(stage, first):
     commit(stage, {T: 5}, producer=7)
     commit(stage, {T: 6}, producer=8)
 
@@ -88,7 +88,7 @@ def test_of_two_transactions_the_later_commit_counts_whichever_ends_first(stage,
     assert fetch(stage, T, stable=True) == [(0, 6)]
 
 
-def test_the_last_commit_of_a_transaction_counts(stage):
+def test_last_commit_of_a_transaction_counts(stage):
     commit(stage, {T: 5})
     commit(stage, {T: 6})
 
@@ -97,7 +97,7 @@ def test_the_last_commit_of_a_transaction_counts(stage):
     assert fetch(stage, T) == [(0, 6)]
 
 
-def test_a_group_that_has_nothing_but_an_aborted_commit_is_gone(stage):
+def test_group_with_only_an_aborted_commit_is_dropped(stage):
     commit(stage, {T: 5})
     assert stage.coordinator.committed(GROUP) is not None
 
@@ -107,7 +107,7 @@ def test_a_group_that_has_nothing_but_an_aborted_commit_is_gone(stage):
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_is_pending_outlives_a_failover(stage, committed):
+def test_pending_offsets_survive_a_failover(stage, committed):
     stage.commit({T: 1})
     commit(stage, {T: 5, U: 6})
     stage.restart()
@@ -119,7 +119,7 @@ def test_what_is_pending_outlives_a_failover(stage, committed):
     assert fetch(stage, T, U, stable=True) == ([(0, 5), (0, 6)] if committed else [(0, 1), (0, -1)])
 
 
-def test_the_end_of_a_transaction_that_has_nothing_here_changes_nothing(stage):
+def test_marker_of_a_foreign_transaction_changes_nothing(stage):
     stage.commit({T: 1})
 
     stage.end_transaction(99, commit=True)
@@ -127,7 +127,7 @@ def test_the_end_of_a_transaction_that_has_nothing_here_changes_nothing(stage):
     assert fetch(stage, T, stable=True) == [(0, 1)]
 
 
-def test_offsets_that_are_pending_do_not_expire_nor_does_their_group(stage):
+def test_pending_offsets_do_not_expire(stage):
     stage.commit({T: 1, U: 2})
     commit(stage, {T: 5})
 
@@ -139,7 +139,7 @@ def test_offsets_that_are_pending_do_not_expire_nor_does_their_group(stage):
     assert fetch(stage, T) == [(0, -1)]
 
 
-def test_deleting_the_group_takes_what_is_pending_along(stage):
+def test_deleting_the_group_removes_pending_offsets(stage):
     stage.commit({T: 1})
     commit(stage, {T: 5, U: 6})
 
@@ -151,7 +151,7 @@ def test_deleting_the_group_takes_what_is_pending_along(stage):
     assert OffsetCommitted(GROUP, "u", 0, None) in stage.records()
 
 
-def test_deleting_an_offset_takes_what_is_pending_along(stage):
+def test_deleting_an_offset_removes_its_pending_offset(stage):
     commit(stage, {T: 5, U: 6})
     topics = [OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)])]
 
@@ -161,7 +161,7 @@ def test_deleting_an_offset_takes_what_is_pending_along(stage):
     assert fetch(stage, T, U, stable=True) == [(0, -1), (0, 6)]
 
 
-def test_a_deleted_topic_takes_what_is_pending_along(stage):
+def test_deleting_a_topic_removes_its_pending_offsets(stage):
     commit(stage, {T: 5, U: 6})
     stage.topics.delete("t")
 
@@ -171,7 +171,7 @@ def test_a_deleted_topic_takes_what_is_pending_along(stage):
     assert fetch(stage, T, U, stable=True) == [(0, -1), (0, 6)]
 
 
-def test_an_append_that_fails_refuses_each_partition_and_leaves_nothing_pending(stage):
+def test_failed_append_leaves_no_pending_offsets(stage):
     stage.refuse_with = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
 
     assert commit(stage, {T: 5, ("nope", 0): 1}) == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -180,11 +180,11 @@ def test_an_append_that_fails_refuses_each_partition_and_leaves_nothing_pending(
     assert fetch(stage, T, stable=True) == [(0, -1)]
 
 
-def test_a_group_without_a_name_is_refused():
+def test_empty_group_id_is_refused():
     assert commit(CoordinatorStage(), {T: 5}, group="") == [ErrorCode.INVALID_GROUP_ID]
 
 
-def test_from_version_6_on_topics_go_by_id_and_a_group_that_is_not_there_has_a_code_of_its_own(stage):
+def test_v6_uses_topic_ids_and_group_id_not_found(stage):
     assert commit(stage, {T: 5}, version=6, generation_id=3) == [ErrorCode.GROUP_ID_NOT_FOUND]
     assert commit(stage, {T: 5}, version=5, generation_id=3) == [ErrorCode.ILLEGAL_GENERATION]
     assert commit(stage, {T: 5, ("gone", 0): 5, ("t", 9): 5}, version=6) == [
@@ -198,7 +198,7 @@ def test_from_version_6_on_topics_go_by_id_and_a_group_that_is_not_there_has_a_c
     assert fetch(stage, T) == [(0, 5)]
 
 
-def test_a_member_that_commits_in_transactions_is_known_to_be_at_work(stage):
+def test_transactional_commit_counts_as_progress(stage):
     (a, _), generation = stage.stable(2)
     commit(stage, {T: 5}, member_id=a, generation_id=generation)
     at_ms = stage.now
@@ -211,7 +211,7 @@ def test_a_member_that_commits_in_transactions_is_known_to_be_at_work(stage):
     assert (vitals.commits, vitals.last_commit_ms, vitals.last_progress_ms) == (2, at_ms + 1000, at_ms + 1000)
 
 
-def test_who_commits_in_a_transaction_without_naming_a_member_is_told_of(stage):
+def test_transactional_commit_without_member_is_journaled(stage):
     stage.commit({T: 9})
     stage.advance(JOURNAL_AGAIN_MS)
     stage.journal.clear()
@@ -229,7 +229,7 @@ def test_who_commits_in_a_transaction_without_naming_a_member_is_told_of(stage):
     )
 
 
-def test_who_names_a_member_in_a_transaction_could_have_been_fenced_and_is_not_told_of(stage):
+def test_transactional_commit_with_member_is_not_journaled(stage):
     assert commit(stage, {T: 5}, member_id="nobody") == [0]
     (a,), generation = stage.stable(1)
     assert commit(stage, {T: 5}, member_id=a, generation_id=generation) == [0]

@@ -1,4 +1,4 @@
-"""OffsetCommit: who may, in which state, and what is stored."""
+"""OffsetCommit: permissions by group state, and stored values."""
 
 import pytest
 
@@ -21,14 +21,14 @@ from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
 T0 = {("t", 0): 5}
 
 
-def test_who_commits_without_being_a_member_is_told_of(stage):
+def test_commit_by_a_non_member_is_journaled(stage):
     stage.commit(T0, group="nobodys")
 
     (told,) = stage.entries(CommitUnfenced)
     assert [(move.topic, move.partition, move.after, move.before) for move in told.offsets] == [("t", 0, 5, None)]
 
 
-def test_how_many_offsets_go_back_and_from_where_is_told_of_who_is_no_member():
+def test_backward_commit_by_a_non_member_is_journaled_with_its_offsets():
     stage = CoordinatorStage(topics=Topics(t=30))
     stage.commit({("t", partition): 10 for partition in range(24)})
     stage.advance(JOURNAL_BACKWARD_AGAIN_MS)
@@ -46,7 +46,7 @@ def test_how_many_offsets_go_back_and_from_where_is_told_of_who_is_no_member():
     )
 
 
-class TestWhoMayCommit:
+class TestCommitChecks:
     @pytest.mark.parametrize(
         ("change", "code"),
         [
@@ -60,24 +60,24 @@ class TestWhoMayCommit:
             ({"group": "nobody", "version": 9}, ErrorCode.GROUP_ID_NOT_FOUND),
         ],
     )
-    def test_in_a_stable_group(self, stage, change, code):
+    def test_commit_checks_in_a_stable_group(self, stage, change, code):
         (a,), generation = stage.stable(1)
 
         assert stage.commit(T0, **({"member_id": a, "generation": generation} | change)) == [code]
 
-    def test_a_member_while_others_join_so_that_it_can_when_it_must_give_up_partitions(self, stage):
+    def test_member_may_commit_during_the_join_phase(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
 
         assert stage.commit(T0, member_id=b, generation=generation) == [ErrorCode.NONE]
 
-    def test_nobody_while_the_generation_is_being_assigned(self, stage):
+    def test_commit_before_assignment_returns_rebalance_in_progress(self, stage):
         member_id, ticket = stage.enter()
         generation = stage.answer(ticket).generation_id
 
         assert stage.commit(T0, member_id=member_id, generation=generation) == [ErrorCode.REBALANCE_IN_PROGRESS]
 
-    def test_a_static_member_under_its_latest_id_only(self, stage):
+    def test_static_member_commits_under_its_latest_id_only(self, stage):
         first = stage.answer(stage.join(instance_id="i")).member_id
         stage.sync(first, 1, {first: b""}, instance_id="i")
         second = stage.answer(stage.join(instance_id="i")).member_id
@@ -85,36 +85,36 @@ class TestWhoMayCommit:
         assert stage.commit(T0, member_id=first, generation=1, instance_id="i") == [ErrorCode.FENCED_INSTANCE_ID]
         assert stage.commit(T0, member_id=second, generation=1, instance_id="i") == [ErrorCode.NONE]
 
-    def test_anyone_without_a_generation_when_the_group_is_empty(self, stage):
+    def test_empty_group_accepts_commits_without_generation(self, stage):
         (a,), generation = stage.stable(1)
         stage.leave(a)
 
         assert stage.commit(T0) == [ErrorCode.NONE]
         assert stage.commit(T0, member_id=a, generation=generation) == [ErrorCode.UNKNOWN_MEMBER_ID]
 
-    def test_anyone_to_a_group_that_is_not_there_which_makes_a_simple_one(self, stage):
+    def test_commit_to_unknown_group_creates_an_offsets_only_group(self, stage):
         assert stage.commit(T0, group="simple") == [ErrorCode.NONE]
         assert stage.commit(T0, group="simple", generation=3) == [ErrorCode.UNKNOWN_MEMBER_ID]
         assert stage.commit({("t", 0): 6}, group="simple") == [ErrorCode.NONE]
 
-    def test_anyone_to_the_group_without_a_name_as_old_clients_do(self, stage):
+    def test_commit_accepts_the_empty_group_id(self, stage):
         assert stage.commit(T0, group="") == [ErrorCode.NONE]
 
 
-class TestASessionIsRenewed:
+class TestSessionRenewal:
     @pytest.fixture
     def pair(self, stage):
         return stage.stable(2)
 
-    def test_by_a_commit(self, stage, pair):
+    def test_commit_renews_the_session(self, stage, pair):
         (a, _), generation = pair
         stage.advance(9_000)
         stage.commit(T0, member_id=a, generation=generation)
         stage.advance(9_000)
 
-        assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS  # the other one is out
+        assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS  # the other member is removed
 
-    def test_not_by_one_that_is_refused_while_the_generation_is_being_assigned(self, stage, pair):
+    def test_refused_commit_does_not_renew_the_session(self, stage, pair):
         (a, b), generation = pair
         stage.join(a)
         stage.join(b)
@@ -126,7 +126,7 @@ class TestASessionIsRenewed:
         assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_topic_without_partitions_is_not_answered(stage):
+def test_topic_without_partitions_is_not_in_the_answer(stage):
     topics = [OffsetCommitRequestTopic(name="t"), OffsetCommitRequestTopic(name="gone")]
     ticket = stage.ask(OffsetCommitRequest(group_id=GROUP, topics=topics), 8)
 
@@ -134,8 +134,8 @@ def test_a_topic_without_partitions_is_not_answered(stage):
     assert stage.records() == []
 
 
-class TestWhatIsStored:
-    def test_is_one_record_per_partition_in_one_write(self, stage):
+class TestStoredOffset:
+    def test_commit_appends_one_record_per_partition_at_once(self, stage):
         (a,), generation = stage.stable(1)
         before = len(stage.records())
 
@@ -152,13 +152,13 @@ class TestWhatIsStored:
         ]
 
     @pytest.mark.parametrize("version", [2, 3, 4])
-    def test_expires_when_a_commit_of_v2_to_v4_says_so(self, stage, version):
+    def test_commit_of_v2_to_v4_sets_the_expiry(self, stage, version):
         stage.commit(T0, version=version, retention_ms=60_000)
 
         (record,) = stage.records()
         assert record.value.expire_timestamp == stage.now + 60_000
 
-    def test_has_the_leader_epoch(self, stage):
+    def test_commit_stores_the_leader_epoch(self, stage):
         p = OffsetCommitRequestPartition(partition_index=1, committed_offset=2, committed_leader_epoch=9)
         topics = [OffsetCommitRequestTopic(name="t", partitions=[p])]
         stage.ask(OffsetCommitRequest(group_id=GROUP, topics=topics), 8)
@@ -167,15 +167,15 @@ class TestWhatIsStored:
         assert (record.value.leader_epoch, record.value.metadata) == (9, "")
 
 
-class TestAPartitionAlone:
-    def test_is_refused_where_its_topic_is_not_known_and_the_others_go_on(self, stage):
+class TestPartitionErrors:
+    def test_unknown_partition_is_refused_alone(self, stage):
         codes = stage.commit({("t", 0): 1, ("t", 4): 1, ("t", -1): 1, ("nope", 0): 1, ("u", 1): 1})
 
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert codes == [ErrorCode.NONE, unknown, unknown, unknown, ErrorCode.NONE]
         assert [(r.topic, r.partition) for r in stage.records()] == [("t", 0), ("u", 1)]
 
-    def test_keeps_its_own_error_when_the_group_refuses_the_rest(self, stage):
+    def test_unknown_partition_keeps_its_error_in_a_refused_commit(self, stage):
         codes = stage.commit({("t", 0): 1, ("nope", 0): 1}, generation=5)
 
         assert codes == [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -183,7 +183,7 @@ class TestAPartitionAlone:
     @pytest.mark.parametrize(
         ("metadata", "fits"), [("é" * 10, True), ("é" * 11, False), ("😀" * 5, True), ("😀" * 6, False)]
     )
-    def test_has_a_limit_for_metadata_that_counts_as_java_counts(self, metadata, fits):
+    def test_metadata_limit_counts_utf_16_units(self, metadata, fits):
         stage = CoordinatorStage(offset_metadata_max_bytes=10)
 
         (code,) = stage.commit(T0, metadata=metadata)
@@ -191,7 +191,7 @@ class TestAPartitionAlone:
         assert code == (ErrorCode.NONE if fits else ErrorCode.OFFSET_METADATA_TOO_LARGE)
         assert len(stage.records()) == int(fits)
 
-    def test_is_named_by_topic_id_from_v10(self, stage):
+    def test_commit_uses_topic_ids_from_v10(self, stage):
         unknown = b"\x09" * 16
         p = OffsetCommitRequestPartition(partition_index=0, committed_offset=2)
         topics = [
@@ -214,7 +214,7 @@ class TestAPartitionAlone:
         assert [r.topic for r in stage.records()] == ["u"]
 
 
-class TestAnAppendThatFails:
+class TestFailedAppend:
     @pytest.mark.parametrize(
         ("raw", "told"),
         [
@@ -229,7 +229,7 @@ class TestAnAppendThatFails:
             (ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION),
         ],
     )
-    def test_is_told_to_every_partition_that_had_been_accepted(self, stage, raw, told):
+    def test_failed_append_refuses_each_accepted_partition(self, stage, raw, told):
         (a,), generation = stage.stable(1)
         stage.refuse_with = ApiError(raw)
 
@@ -238,7 +238,7 @@ class TestAnAppendThatFails:
         assert codes == [told, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
-    def test_leaves_the_round_under_way_alone(self, stage):
+    def test_failed_append_keeps_the_open_rebalance(self, stage):
         (a, b), generation = stage.stable(2)
         rejoin = stage.join(a)
         stage.refuse_with = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -248,7 +248,7 @@ class TestAnAppendThatFails:
         assert stage.answer(rejoin) is None
 
 
-def test_what_a_member_commits_and_whether_it_moves_on_is_kept_as_evidence(stage):
+def test_commits_and_progress_are_in_the_vitals(stage):
     (a, _), generation = stage.stable(2)
     stage.commit({("t", 0): 5}, member_id=a, generation=generation)
     at_ms = stage.now

@@ -1,4 +1,4 @@
-"""OffsetFetch: all its shapes, and what an unknown group or partition is answered."""
+"""OffsetFetch in all versions; unknown groups and partitions."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def fetch_groups(stage, version: int, **groups: list[OffsetFetchRequestTopics] |
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_up_to_v7_one_group_is_asked(stage, version):
+def test_fetch_of_one_group_up_to_v7(stage, version):
     stage.commit({("t", 1): 5}, metadata="m")
 
     answer = fetch(stage, version, {"t": [0, 1], "never": [0]})
@@ -54,7 +54,7 @@ def test_up_to_v7_one_group_is_asked(stage, version):
     )
 
 
-def test_from_v2_no_topics_means_all_that_are_committed(stage):
+def test_null_topics_return_all_offsets_from_v2(stage):
     stage.commit({("t", 1): 5, ("t", 0): 4, ("u", 0): 7})
 
     assert fetch(stage, 7, None) == OffsetFetchResponse(
@@ -66,13 +66,13 @@ def test_from_v2_no_topics_means_all_that_are_committed(stage):
     assert fetch(stage, 7, {}) == OffsetFetchResponse()
 
 
-def test_an_unknown_group_is_no_error_and_is_not_made(stage):
+def test_unknown_group_has_no_offsets_and_is_not_created(stage):
     assert fetch(stage, 7, {"t": [0]}, group="nobody").topics[0].partitions == [old(0, -1)]
     assert fetch(stage, 7, None, group="nobody") == OffsetFetchResponse()
     assert stage.records() == []
 
 
-def test_from_v8_several_groups_are_asked_at_once(stage):
+def test_fetch_of_several_groups_from_v8(stage):
     stage.commit({("t", 1): 5}, group="a")
     stage.commit({("u", 0): 7}, group="b")
 
@@ -94,7 +94,7 @@ def test_from_v8_several_groups_are_asked_at_once(stage):
     )
 
 
-def test_from_v10_topics_go_by_their_ids(stage):
+def test_fetch_uses_topic_ids_from_v10(stage):
     stage.commit({("t", 1): 5, ("u", 1): 6})
     unknown = b"\x09" * 16
     asked = [
@@ -108,7 +108,7 @@ def test_from_v10_topics_go_by_their_ids(stage):
     assert group.topics[1].topic_id == unknown
 
 
-def test_from_v10_a_topic_that_has_no_id_any_more_is_left_out_of_all(stage):
+def test_all_offsets_omit_deleted_topics_from_v10(stage):
     stage.commit({("t", 1): 5, ("u", 1): 6})
     stage.topics.delete("t")
 
@@ -116,27 +116,27 @@ def test_from_v10_a_topic_that_has_no_id_any_more_is_left_out_of_all(stage):
     assert [t.name for t in group.topics] == ["u"]
 
 
-def test_what_was_committed_for_an_earlier_topic_of_the_same_name_is_nothing(stage):
+def test_offset_of_a_deleted_topic_of_the_same_name_is_not_returned(stage):
     stage.commit({("t", 1): 5})
     stage.topics.ids["t"] = b"\x07" * 16
 
     assert fetch(stage, 7, {"t": [1]}).topics[0].partitions == [old(1, -1)]
 
 
-class TestAnErrorStands:
+class TestErrorPlaces:
     @pytest.fixture
     def stage(self, stage):
         stage.unload()
         return stage
 
-    def test_with_each_partition_in_v1(self, stage):
+    def test_error_is_per_partition_in_v1(self, stage):
         (p,) = fetch(stage, 1, {"t": [3]}).topics[0].partitions
         assert (p.partition_index, p.committed_offset, p.error_code) == (3, -1, ErrorCode.NOT_COORDINATOR)
 
-    def test_at_the_top_from_v2_to_v7(self, stage):
+    def test_error_is_at_top_level_from_v2_to_v7(self, stage):
         assert fetch(stage, 7, {"t": [3]}) == OffsetFetchResponse(error_code=ErrorCode.NOT_COORDINATOR)
 
-    def test_with_each_group_from_v8(self, stage):
+    def test_error_is_per_group_from_v8(self, stage):
         assert fetch_groups(stage, 8, a=None) == OffsetFetchResponse(
             groups=[OffsetFetchResponseGroup(group_id="a", error_code=ErrorCode.NOT_COORDINATOR)]
         )

@@ -1,4 +1,4 @@
-"""OffsetDelete, deleted topics, and offsets that expire."""
+"""OffsetDelete, deleted topics, expiry of offsets."""
 
 import pytest
 
@@ -31,13 +31,12 @@ def codes(response: OffsetDeleteResponse) -> list[int]:
 
 
 def committed(stage) -> set[tuple[str, int]]:
-    """What the log still has."""
     offsets = {(r.topic, r.partition): r.value for r in stage.records() if isinstance(r, OffsetCommitted)}
     return {at for at, value in offsets.items() if value is not None}
 
 
 class TestOffsetDelete:
-    def test_writes_a_tombstone_and_minds_nothing_that_is_not_there(self, stage):
+    def test_delete_writes_tombstones_and_ignores_missing_offsets(self, stage):
         stage.commit({T: 1, U: 2})
 
         response = delete(stage, T, ("t", 1), ("nope", 0), ("t", 99), ("t", -1))
@@ -48,10 +47,10 @@ class TestOffsetDelete:
         assert committed(stage) == {U}
 
     @pytest.mark.parametrize(("group", "code"), [("", ErrorCode.INVALID_GROUP_ID), ("x", ErrorCode.GROUP_ID_NOT_FOUND)])
-    def test_needs_a_group(self, stage, group, code):
+    def test_delete_needs_an_existing_group(self, stage, group, code):
         assert delete(stage, T, group=group) == OffsetDeleteResponse(error_code=code)
 
-    def test_spares_nothing_that_only_members_of_before_the_group_was_empty_worked_on(self):
+    def test_empty_group_may_delete_all_offsets(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
         member_id, joining = stage.enter()
         stage.advance(3_000)
@@ -66,26 +65,26 @@ class TestOffsetDelete:
         assert codes(delete(stage, T)) == [ErrorCode.NONE]
         assert stage.answer(waiting) is None, "no generation has begun since"
 
-    def test_spares_what_the_members_work_on(self, stage):
+    def test_delete_refuses_subscribed_topics(self, stage):
         (a,), generation = stage.stable(1)
         stage.commit({T: 1, U: 2}, member_id=a, generation=generation)
 
         assert codes(delete(stage, T, U)) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
         assert committed(stage) == {T}
 
-    def test_takes_a_subscription_that_it_cannot_read_for_everything(self, stage):
+    def test_unreadable_subscription_counts_as_all_topics(self, stage):
         stage.stable(1, protocols=(("range", b"\xff"),))
 
         assert codes(delete(stage, U)) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
 
-    def test_refuses_a_group_of_another_kind_that_has_members(self, stage):
+    def test_delete_refuses_a_nonempty_group_of_another_type(self, stage):
         stage.enter(protocol_type="connect")
 
         assert delete(stage, T) == OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
 
 
-class TestADeletedTopic:
-    def test_takes_its_offsets_with_it_in_every_group(self, stage):
+class TestDeletedTopic:
+    def test_deleted_topic_loses_its_offsets_in_every_group(self, stage):
         for group in ("a", "b", "c"):
             stage.commit({T: 1, U: 2}, group=group)
         stage.topics.delete("t")
@@ -95,7 +94,7 @@ class TestADeletedTopic:
 
         assert committed(stage) == {U}
 
-    def test_leaves_alone_what_was_committed_since_it_was_made_anew(self, stage):
+    def test_deleted_topic_keeps_offsets_of_its_recreation(self, stage):
         stage.commit({T: 1})
         stage.topics.ids["t"] = b"\x07" * 16
         stage.commit({("t", 1): 2})
@@ -111,7 +110,7 @@ class TestExpiry:
     def stage(self):
         return CoordinatorStage(offsets_retention_minutes=60, offsets_retention_check_interval_ms=CHECK)
 
-    def test_of_a_simple_group_counts_from_each_commit(self, stage):
+    def test_offsets_of_an_offsets_only_group_expire_after_their_commits(self, stage):
         stage.commit({T: 1})
         stage.advance(HOUR // 2)
         stage.commit({U: 1})
@@ -125,7 +124,7 @@ class TestExpiry:
         assert committed(stage) == set()
         assert [(e.group, e.why) for e in stage.entries(GroupDeleted)] == [(GROUP, "expired")]
 
-    def test_of_a_group_with_members_waits_until_they_are_gone_for_as_long(self, stage):
+    def test_offsets_expire_after_all_members_left(self, stage):
         (a,), generation = stage.stable(1, session_ms=1_800_000)
         stage.commit({T: 1}, member_id=a, generation=generation)
         for _ in range(4):
@@ -140,7 +139,7 @@ class TestExpiry:
         assert committed(stage) == set()
         assert stage.records()[-1] == GroupWritten(GROUP, None)
 
-    def test_of_a_stable_consumer_group_takes_topics_that_nobody_subscribes_to(self, stage):
+    def test_offsets_without_subscriber_expire_in_a_stable_group(self, stage):
         (a,), generation = stage.stable(1, session_ms=1_800_000)
         stage.commit({T: 1, U: 1}, member_id=a, generation=generation)
 
@@ -150,7 +149,7 @@ class TestExpiry:
 
         assert committed(stage) == {T}
 
-    def test_of_a_group_that_rebalances_takes_nothing(self, stage):
+    def test_offsets_of_a_rebalancing_group_do_not_expire(self, stage):
         both = {"session_ms": 1_800_000, "rebalance_ms": 2 * HOUR}
         (a, b), generation = stage.stable(2, **both)
         stage.commit({U: 1}, member_id=a, generation=generation)
@@ -161,7 +160,7 @@ class TestExpiry:
 
         assert committed(stage) == {U}
 
-    def test_at_the_time_that_the_commit_asked_for(self, stage):
+    def test_offset_expires_at_the_commits_own_time(self, stage):
         stage.commit({T: 1}, version=4, retention_ms=5000)
         stage.commit({U: 1}, version=4, retention_ms=-1)
 
@@ -169,7 +168,7 @@ class TestExpiry:
 
         assert committed(stage) == {U}
 
-    def test_of_an_empty_group_without_offsets_is_at_the_next_sweep(self, stage):
+    def test_empty_group_without_offsets_expires_at_the_next_sweep(self, stage):
         (a,), _ = stage.stable(1)
         stage.leave(a)
 
@@ -178,7 +177,7 @@ class TestExpiry:
         assert stage.records()[-1] == GroupWritten(GROUP, None)
         assert stage.answer(stage.join(a)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_spares_a_group_that_someone_is_about_to_join(self, stage):
+    def test_group_with_pending_member_id_does_not_expire(self, stage):
         pending = stage.answer(stage.join(session_ms=1_800_000)).member_id
 
         stage.advance(2 * CHECK)
@@ -186,7 +185,7 @@ class TestExpiry:
         assert stage.answer(stage.join(pending)).generation_id == 1
 
 
-def test_offsets_are_counted_as_committed_deleted_or_expired(stage):
+def test_committed_deleted_and_expired_offsets_are_counted(stage):
     counters = stage.coordinator.counters
 
     def counted() -> tuple[int, int, int]:

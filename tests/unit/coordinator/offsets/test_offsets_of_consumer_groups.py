@@ -1,4 +1,4 @@
-"""Offsets of groups of KIP-848: who may commit and fetch them, which of them expire, which may be deleted."""
+"""Offsets of consumer groups: permission to commit, fetch and delete; expiry."""
 
 import random
 
@@ -40,7 +40,6 @@ DAY_MS = 24 * 3_600_000
 
 @pytest.fixture
 def group(stage) -> CoordinatorStage:
-    """``m`` is at epoch 5: it has t-0 since epoch 2, t-1 since 4, and is yet to let go of t-2, which it has since 3."""
     write(stage, epochs(6), member("m", 5, {T: {0: 2, 1: 4}}, pending={T: {2: 3}}, previous_epoch=4))
     return stage
 
@@ -67,7 +66,7 @@ def commit_in_transaction(stage, *places, version=6, **who):
     return [p.error_code for topic in answer.topics for p in topic.partitions]
 
 
-class TestWhoMayCommit:
+class TestCommitChecks:
     @pytest.mark.parametrize(
         ("who", "code"),
         [
@@ -82,10 +81,10 @@ class TestWhoMayCommit:
             ({"member_id": "stranger", "generation": 5, "version": 8}, STRANGER),
         ],
     )
-    def test_in_a_group_with_members(self, group, who, code):
+    def test_commit_checks_in_a_nonempty_consumer_group(self, group, who, code):
         assert group.commit({T0: 1}, **({"version": 9} | who)) == [code]
 
-    def test_at_its_epoch_a_member_commits_for_any_partition(self, group):
+    def test_current_member_commits_for_any_partition(self, group):
         assert group.commit({T3: 1, U0: 1}, member_id="m", generation=5, version=9) == [NONE, NONE]
 
     @pytest.mark.parametrize(
@@ -100,12 +99,12 @@ class TestWhoMayCommit:
             (4, [T0, U0], STALE),
         ],
     )
-    def test_a_commit_of_an_earlier_epoch_is_taken_whole_or_not_at_all(self, group, epoch, places, code):
+    def test_commit_of_an_earlier_epoch_is_accepted_or_refused_as_a_whole(self, group, epoch, places, code):
         codes = group.commit(dict.fromkeys(places, 1), member_id="m", generation=epoch, version=9)
 
         assert codes == [code] * len(places)
 
-    def test_what_cannot_be_committed_anyway_is_not_asked_about(self, group):
+    def test_unknown_partitions_are_not_checked_for_ownership(self, group):
         long = "x" * 5_000
 
         assert group.commit({T0: 1, ("t", 9): 1}, member_id="m", generation=4, version=9) == [
@@ -116,21 +115,21 @@ class TestWhoMayCommit:
             ErrorCode.OFFSET_METADATA_TOO_LARGE
         ]
 
-    def test_a_member_of_the_classic_protocol_is_told_of_generations(self, stage):
+    def test_classic_member_gets_illegal_generation(self, stage):
         write(stage, epochs(5), member("old", 5, {T: {0: 5}}, classic=True), member("m", 5))
 
         assert stage.commit({T0: 1}, member_id="old", generation=5, version=8) == [NONE]
         assert stage.commit({T0: 1}, member_id="old", generation=4, version=9) == [OLD]
         assert fetch(stage, "old", 4) == OLD
 
-    def test_from_outside_while_the_group_is_empty(self, stage):
+    def test_empty_group_accepts_commits_from_outside(self, stage):
         write(stage, epochs(5))
 
         assert stage.commit({T0: 1}) == [NONE]
         assert stage.commit({T0: 2}, member_id="gone", generation=-1) == [NONE]
         assert stage.commit({T0: 3}, member_id="gone", generation=5, version=9) == [STRANGER]
 
-    def test_a_stale_member_is_in_the_journal_once(self, group):
+    def test_stale_committer_is_journaled_once(self, group):
         for _ in range(3):
             group.commit({T3: 1}, member_id="m", generation=4, version=9)
 
@@ -148,14 +147,14 @@ class TestCommitsInTransactions:
             (5, {"member_id": "m", "generation_id": 3}, OLD),
             (6, {"member_id": "stranger", "generation_id": 5}, STRANGER),
             (6, {}, NONE),
-            (6, {"generation_id": -2}, STRANGER),  # of a static member that is away: nobody in particular says -1
+            (6, {"generation_id": -2}, STRANGER),  # generation of an absent static member
         ],
     )
-    def test_who_may(self, group, version, who, code):
+    def test_transactional_commit_checks(self, group, version, who, code):
         assert commit_in_transaction(group, T0, T1, version=version, **who) == [code, code]
 
 
-class TestWhoMayFetch:
+class TestFetchChecks:
     @pytest.mark.parametrize(
         ("member_id", "epoch", "code"),
         [
@@ -168,10 +167,10 @@ class TestWhoMayFetch:
             ("stranger", 5, STRANGER),
         ],
     )
-    def test_of_a_group_with_members(self, group, member_id, epoch, code):
+    def test_fetch_checks_in_a_nonempty_consumer_group(self, group, member_id, epoch, code):
         assert fetch(group, member_id, epoch) == code
 
-    def test_what_is_not_there_has_no_members_to_check(self, group):
+    def test_fetch_from_unknown_group_checks_no_member(self, group):
         assert fetch(group, "m", 99, group="nobody") == NONE
 
 
@@ -185,16 +184,14 @@ def deleted(stage, *places):
 
 
 @pytest.mark.parametrize("subscription", [{"names": ["t"]}, {"names": [], "regex": "[st]"}])
-class TestWhatMembersWorkOn:
-    """Subscribed to by name or by an expression."""
-
-    def test_is_not_deleted(self, stage, subscription):
+class TestSubscribedTopics:
+    def test_offsets_of_subscribed_topics_are_not_deleted(self, stage, subscription):
         write(stage, epochs(5), member("m", 5, **subscription), resolved({"[st]": ["t"]}))
         stage.commit({T0: 1, U0: 1}, member_id="m", generation=5, version=9)
 
         assert deleted(stage, T0, U0) == (NONE, [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, NONE])
 
-    def test_does_not_expire_and_the_rest_does_so_long_after_its_commit(self, subscription):
+    def test_offsets_of_subscribed_topics_do_not_expire(self, subscription):
         groups = replayed(
             *epochs(5), *member("m", 5, **subscription), *resolved({"[st]": ["t"]}), offset(T0, 0), offset(U0, DAY_MS)
         )
@@ -203,8 +200,8 @@ class TestWhatMembersWorkOn:
         assert expired(groups, at_ms=8 * DAY_MS) == [OffsetCommitted(GROUP, "u", 0, None)]
 
 
-class TestAGroupThatIsEmpty:
-    def test_loses_its_offsets_so_long_after_their_commits_and_goes_with_the_last(self):
+class TestEmptyGroup:
+    def test_empty_group_expires_with_its_last_offset(self):
         groups = replayed(*epochs(5), offset(T0, 0), offset(U0, DAY_MS))
 
         assert expired(groups, at_ms=7 * DAY_MS) == [OffsetCommitted(GROUP, "t", 0, None)]
@@ -214,7 +211,7 @@ class TestAGroupThatIsEmpty:
             *group_tombstones(groups.consumer[GROUP]),
         ]
 
-    def test_goes_at_the_next_sweep_if_it_has_no_offsets_and_leaves_an_entry(self):
+    def test_empty_group_without_offsets_expires_at_the_next_sweep_with_an_entry(self):
         stage = CoordinatorStage()
         write(stage, epochs(5))
 
@@ -223,13 +220,13 @@ class TestAGroupThatIsEmpty:
         assert stage.records()[-1] == EpochWritten(GROUP, None)
         assert [entry.why for entry in stage.entries(GroupDeleted)] == ["expired"]
 
-    def test_waits_for_no_search_of_its_expressions_once_it_has_gone(self):
+    def test_expired_group_cancels_its_search(self):
         groups = replayed(*epochs(5), offset(T0, 0))
 
         assert expiry(groups, at_ms=7 * DAY_MS - 1).timers == []
         assert expiry(groups, at_ms=7 * DAY_MS).timers == [CancelTimer(TimerKey("regex", GROUP))]
 
-    def test_keeps_what_is_pending_and_stays_with_it(self):
+    def test_group_with_pending_offsets_does_not_expire(self):
         groups = replayed(*epochs(5))
         replay(groups, offset(T0, 0), 0, producer_id=7)
 
@@ -248,7 +245,6 @@ def offset(place, at_ms):
 
 
 def expired(groups, at_ms):
-    """What the sweep at ``at_ms`` writes."""
     return expiry(groups, at_ms).records
 
 
@@ -257,7 +253,7 @@ def expiry(groups, at_ms):
     return decide_expiry_in_consumer(groups.consumer[GROUP], groups.offsets.get(GROUP, NO_OFFSETS), ctx)
 
 
-def test_offsets_in_a_topic_that_was_deleted_are_gone_whoever_subscribes_to_it(group):
+def test_deleted_topic_loses_its_offsets_despite_subscribers(group):
     group.commit({T0: 1, U0: 1}, member_id="m", generation=5, version=9)
     group.topics.delete("t")
 

@@ -1,4 +1,4 @@
-"""Which offsets a deletion takes, and that a deletion that cannot be written leaves everything else as it was."""
+"""Tombstones of deleted offsets; failed deletions change nothing else."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def delete(stage, topic: str, *partitions: int) -> list[int]:
     return [p.error_code for topic in answer.topics for p in topic.partitions]
 
 
-def test_partitions_count_from_0_up_to_their_number(stage):
+def test_delete_checks_the_partition_number(stage):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     stage.commit({("t", 3): 1})
@@ -36,7 +36,7 @@ def test_partitions_count_from_0_up_to_their_number(stage):
 
 
 @pytest.mark.parametrize("gone", ["a", "b", "c"])
-def test_a_deleted_topic_takes_its_own_offsets_wherever_they_stand_among_others(stage, gone):
+def test_deleted_topic_removes_its_offsets_among_others(stage, gone):
     for topic in ("a", "b", "c"):
         stage.topics.make(topic, 2)
     stage.commit({(topic, partition): 1 for topic in ("a", "b", "c") for partition in (0, 1)})
@@ -49,7 +49,7 @@ def test_a_deleted_topic_takes_its_own_offsets_wherever_they_stand_among_others(
     ]
 
 
-def test_a_deletion_that_cannot_be_written_has_nobody_join_again(stage):
+def test_failed_deletion_does_not_rebalance(stage):
     (a, b), generation = stage.stable(2)
     stage.commit({("u", 0): 1, ("u", 1): 1}, member_id=a, generation=generation)
     rejoin = stage.join(a)
@@ -68,7 +68,7 @@ def test_a_deletion_that_cannot_be_written_has_nobody_join_again(stage):
     assert stage.answer(rejoin).generation_id == generation + 1
 
 
-def test_an_expiry_that_cannot_be_written_is_tried_again_and_has_nobody_join_again():
+def test_failed_expiry_is_retried_without_rebalance():
     stage = CoordinatorStage(offsets_retention_minutes=5, offsets_retention_check_interval_ms=300_000)
     (a, b), generation = stage.stable(2, session_ms=1_800_000, rebalance_ms=1_800_000)
     stage.commit({("u", 0): 1}, member_id=a, generation=generation, version=4, retention_ms=1_000)
@@ -89,7 +89,7 @@ def test_an_expiry_that_cannot_be_written_is_tried_again_and_has_nobody_join_aga
     assert stage.answer(rejoin).generation_id == generation + 1
 
 
-def test_a_group_of_offsets_alone_goes_with_the_last_of_several():
+def test_offsets_only_group_is_dropped_with_its_last_offset():
     stage = CoordinatorStage(offsets_retention_check_interval_ms=300_000)
     stage.commit({("t", 0): 1, ("t", 1): 1}, version=4, retention_ms=1_000)
     stage.commit({("t", 2): 1}, version=4, retention_ms=400_000)

@@ -1,4 +1,4 @@
-"""A transaction that has committed offsets of several groups: its end counts for each of them."""
+"""Transaction markers for offsets of several groups."""
 
 import pytest
 
@@ -13,7 +13,6 @@ PRODUCER = 7
 
 
 def groups_with(*group_ids: str) -> Groups:
-    """Groups for each of which the producer has committed offset 5 of t-0, the transaction being open."""
     groups = Groups()
     for group_id in group_ids:
         replay(groups, OffsetCommitted(group_id, "t", 0, OffsetCommitValue(offset=5)), 0, PRODUCER)
@@ -28,7 +27,7 @@ def offset_of(groups: Groups, group_id: str) -> int | None:
 
 @pytest.mark.parametrize("deleted", ["a", "b", "c"])
 @pytest.mark.parametrize(("committed", "offset"), [(True, 5), (False, None)])
-def test_one_that_was_deleted_meanwhile_does_not_keep_it_from_the_others(deleted, committed, offset):
+def test_deleted_group_does_not_stop_the_marker_for_other_groups(deleted, committed, offset):
     groups = groups_with("a", "b", "c")
     replay(groups, OffsetCommitted(deleted, "t", 0, None), 0)
     assert deleted not in groups.offsets
@@ -42,7 +41,7 @@ def test_one_that_was_deleted_meanwhile_does_not_keep_it_from_the_others(deleted
     assert groups.open == {}
 
 
-def test_an_offset_that_was_committed_anew_since_a_group_was_deleted_is_not_touched():
+def test_offset_committed_after_a_group_deletion_is_kept():
     groups = groups_with("a", "b")
     replay(groups, OffsetCommitted("a", "t", 0, None), 0)
     replay(groups, OffsetCommitted("a", "t", 0, OffsetCommitValue(offset=9)), 0)
@@ -52,7 +51,7 @@ def test_an_offset_that_was_committed_anew_since_a_group_was_deleted_is_not_touc
     assert (offset_of(groups, "a"), offset_of(groups, "b")) == (9, 5)
 
 
-def test_nothing_of_it_is_pending_after_its_end():
+def test_ended_transaction_has_no_pending_offsets():
     groups = groups_with("a")
     replay(groups, OffsetCommitted("a", "t", 1, OffsetCommitValue(offset=1)), 0)
 
@@ -64,7 +63,7 @@ def test_nothing_of_it_is_pending_after_its_end():
     assert not offsets.is_pending("t", 0)
 
 
-def test_what_is_deletable_is_each_place_once_with_those_that_are_only_pending_last():
+def test_deletable_partitions_are_unique_with_pending_ones_last():
     groups = groups_with("a")
     for partition in (1, 0):
         replay(groups, OffsetCommitted("a", "t", partition, OffsetCommitValue(offset=1)), 0)
@@ -76,7 +75,7 @@ def test_what_is_deletable_is_each_place_once_with_those_that_are_only_pending_l
     assert len(offsets) == 2
 
 
-def test_a_group_without_offsets_is_blank_until_something_is_pending():
+def test_group_without_offsets_is_blank_until_one_is_pending():
     offsets = GroupOffsets()
     assert offsets.is_blank
     assert not offsets.is_pending("t", 0)
@@ -91,7 +90,7 @@ def test_a_group_without_offsets_is_blank_until_something_is_pending():
     assert offsets.is_blank
 
 
-def test_two_groups_of_one_partition_lose_what_is_pending_with_its_abort():
+def test_abort_drops_pending_offsets_of_two_groups():
     stage = CoordinatorStage(offsets_topic_num_partitions=1)
     partition = stage.coordinator.partition_of("a")
     assert partition == stage.coordinator.partition_of("b") == 0
@@ -102,7 +101,7 @@ def test_two_groups_of_one_partition_lose_what_is_pending_with_its_abort():
     assert stage.coordinator.committed("a") is not None
 
 
-def test_an_offset_is_pending_whichever_of_two_open_transactions_has_committed_it():
+def test_offset_is_pending_in_either_of_two_transactions():
     pending = PendingOffsets()
     pending.put(PRODUCER, "t", 0, OffsetCommitValue(offset=1))
     pending.put(PRODUCER + 1, "u", 0, OffsetCommitValue(offset=1))

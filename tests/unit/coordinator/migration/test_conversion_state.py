@@ -1,5 +1,4 @@
-"""What is kept of members when their group goes over to the other protocol: who they are, what they said, what they
-have, and their signs of life; and how large a group may be for it."""
+"""State that a conversion keeps: metadata, assignments, vitals; and its size limits."""
 
 import pytest
 
@@ -30,7 +29,6 @@ def newest(**options) -> CoordinatorStage:
 
 @pytest.fixture
 def classic() -> CoordinatorStage:
-    """A stable classic group of one static member, whose last heartbeat was a second ago, after a silence of four."""
     stage = newest()
     asked = {"protocols": SPOKEN, "instance_id": "i", "session_ms": 20_000, "rebalance_ms": 50_000} | CLIENT
     joined = stage.answer(stage.join(**asked))
@@ -48,8 +46,8 @@ def id_of(stage: CoordinatorStage) -> str:
     return member_id
 
 
-class TestToTheNewProtocol:
-    def test_what_a_member_said_and_has_is_on_the_log(self, classic):
+class TestUpgrade:
+    def test_metadata_and_assignment_are_persisted(self, classic):
         seen = len(classic.records())
         classic.come("new", "t")
 
@@ -77,7 +75,7 @@ class TestToTheNewProtocol:
         (first, *_) = [r.value for r in classic.records()[seen:] if isinstance(r, TargetEpochWritten)]
         assert (first.assignment_epoch, first.assignment_timestamp) == (1, 0)
 
-    def test_the_journal_has_who_was_in_it_and_who_brought_it_about(self, classic):
+    def test_journal_has_members_and_initiator_of_the_conversion(self, classic):
         classic.come("new", client_id="app 3", client_host="/10.0.0.3")
 
         (entry,) = classic.entries(GroupConverted)
@@ -85,7 +83,7 @@ class TestToTheNewProtocol:
         assert (entry.to, entry.epoch, entry.members) == ("consumer", 1, (was,))
         assert (entry.by, entry.at_ms) == (Who("new", "app 3", "/10.0.0.3"), classic.now)
 
-    def test_its_signs_of_life_go_on_and_its_session_begins_anew(self, classic):
+    def test_downgrade_keeps_vitals_and_restarts_sessions(self, classic):
         last_ms = classic.now - 1_000
         classic.coordinator.connection_closed(7, classic.now)
         closed_ms = classic.now
@@ -110,7 +108,7 @@ class TestToTheNewProtocol:
             (3, None),
         ],
     )
-    def test_a_group_must_not_be_larger_than_those_of_the_new_protocol_may_be(self, most, told):
+    def test_upgrade_respects_the_size_limit_of_consumer_groups(self, most, told):
         stage = newest(group_consumer_max_size=most)
         stage.stable(2)
 
@@ -120,7 +118,7 @@ class TestToTheNewProtocol:
         assert words is None if told is None else words.endswith(told)
         assert bool(stage.entries(GroupConverted)) is (told is None)
 
-    def test_where_it_could_not_be_written_an_id_that_was_given_and_not_used_yet_is_none(self, classic):
+    def test_failed_upgrade_drops_pending_member_ids(self, classic):
         given = classic.answer(classic.join()).member_id
         classic.refuse_with = StorageError("the disk is full")
         assert classic.come("new").error_code == ErrorCode.NOT_COORDINATOR
@@ -128,7 +126,7 @@ class TestToTheNewProtocol:
 
         assert classic.answer(classic.join(given)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_a_classic_member_may_come_in_its_own_place_though_the_group_is_full(self, classic):
+    def test_static_member_may_upgrade_a_full_group(self, classic):
         stage = newest(group_consumer_max_size=1)
         joined = stage.answer(stage.join(instance_id="i"))
         stage.sync(joined.member_id, 1, {joined.member_id: assignment(("t", 0))}, instance_id="i")
@@ -146,7 +144,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize(("policy", "may"), POLICIES.items(), ids=POLICIES.keys())
-def test_the_policy_says_which_way_groups_may_go_and_whether_they_may_be_of_both(policy, may):
+def test_policy_selects_the_allowed_conversions(policy, may):
     upgraded = newest(group_consumer_migration_policy=policy)
     upgraded.stable(1)
     upgraded.come("new")
@@ -162,10 +160,9 @@ def test_the_policy_says_which_way_groups_may_go_and_whether_they_may_be_of_both
     assert (bool(upgraded.entries(GroupConverted)), joined, *downgraded) == (*may, may[2])
 
 
-class TestBackToTheClassicOne:
+class TestDowngrade:
     @pytest.fixture
     def mixed(self) -> CoordinatorStage:
-        """A member of the new protocol and a classic one, which was seen two seconds ago."""
         stage = newest()
         stage.come("new")
         asked = {"protocols": SPOKEN, "version": 3, "session_ms": 20_000, "rebalance_ms": 50_000} | CLIENT
@@ -179,7 +176,7 @@ class TestBackToTheClassicOne:
         stage.advance(2_000)
         return stage
 
-    def test_who_stays_is_described_as_it_was_with_what_it_was_to_have(self, mixed):
+    def test_remaining_member_keeps_metadata_and_target(self, mixed):
         epoch = mixed.coordinator.groups_in_partition_of("g").consumer["g"].epoch
         mixed.restart()
         mixed.beat("new", -1)
@@ -197,7 +194,7 @@ class TestBackToTheClassicOne:
         assert entry.members == (Who("old", "app 2", "/10.0.0.2"),)
         assert (entry.to, entry.epoch, entry.by.member_id) == ("classic", epoch, "new")
 
-    def test_after_a_failover_it_has_what_the_target_gave_it(self, mixed):
+    def test_failover_after_downgrade_loads_the_targets_as_assignments(self, mixed):
         target = mixed.coordinator.groups_in_partition_of("g").consumer["g"].targets["old"]
         mixed.beat("new", -1)
         mixed.restart()
@@ -209,7 +206,7 @@ class TestBackToTheClassicOne:
         has = {(mixed.topics.topic_id(p.topic), p.partition) for p in parse_assignment(one.assignment).partitions}
         assert has == {(topic, number) for topic, of in target.items() for number in of}
 
-    def test_its_signs_of_life_go_on_and_its_session_begins_anew(self, mixed):
+    def test_downgrade_keeps_vitals_and_restarts_sessions(self, mixed):
         last_ms = mixed.now - 2_000
         mixed.coordinator.connection_closed(7, mixed.now)
         closed_ms = mixed.now
@@ -224,14 +221,14 @@ class TestBackToTheClassicOne:
         assert (entry.vitals.last_seen_ms, entry.vitals.connection_closed_at_ms) == (last_ms, closed_ms)
         assert (entry.vitals.session_timeout_ms, entry.vitals.rebalance_timeout_ms) == (20_000, 50_000)
 
-    def test_nothing_is_waited_for_as_in_the_new_protocol(self, mixed):
+    def test_downgrade_cancels_consumer_group_timers(self, mixed):
         mixed.beat("new", -1)
 
         kinds = {key.kind for key in mixed.coordinator.timers_of("g")}
         assert kinds == {"session", "round"}
 
     @pytest.mark.parametrize(("most", "converted"), [(1, False), (2, True)])
-    def test_the_group_must_not_be_larger_than_classic_ones_may_be(self, most, converted):
+    def test_downgrade_respects_the_size_limit_of_classic_groups(self, most, converted):
         stage = newest(group_max_size=most)
         write(
             stage,
@@ -245,7 +242,7 @@ class TestBackToTheClassicOne:
 
         assert bool(stage.entries(GroupConverted)) is converted
 
-    def test_who_comes_back_in_its_own_place_has_what_it_had_and_nobody_joins_again(self):
+    def test_static_member_under_its_id_downgrades_without_rebalance(self):
         stage = newest()
         stage.come("new", instance_id="i")
 
@@ -256,7 +253,7 @@ class TestBackToTheClassicOne:
         assert stage.entries(RoundOpened) == []
 
     @pytest.mark.parametrize(("most", "converted"), [(1, False), (2, True)])
-    def test_nor_where_a_static_member_comes_back_with_the_classic_protocol(self, most, converted):
+    def test_replaced_static_member_downgrades_without_rebalance(self, most, converted):
         stage = newest(group_max_size=most)
         write(stage, epochs(5), member("m1", 5, {T: {0: 5}}, classic=True), member("m2", 5, instance_id="i"))
 
@@ -265,7 +262,7 @@ class TestBackToTheClassicOne:
         assert bool(stage.entries(GroupConverted)) is converted
 
 
-class TestAssignmentsInTheFormOfTheMember:
+class TestAssignmentFormat:
     def synced(self, stage: CoordinatorStage, blob: bytes) -> bytes:
         write(stage, epochs(5), member("new", 5))
         stage.join("old", version=3, protocols=(("range", blob), ("roundrobin", subscription("t"))))
@@ -275,7 +272,7 @@ class TestAssignmentsInTheFormOfTheMember:
         return answer.assignment
 
     @pytest.mark.parametrize(("version", "written"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3), (9, 3)])
-    def test_they_are_of_the_version_of_its_first_subscription_up_to_the_highest_known(self, stage, version, written):
+    def test_assignment_has_the_version_of_the_first_subscription(self, stage, version, written):
         blob = version.to_bytes(2) + subscription("t")[2:]
 
         assert int.from_bytes(self.synced(stage, blob)[:2]) == written
@@ -283,8 +280,7 @@ class TestAssignmentsInTheFormOfTheMember:
     @pytest.mark.parametrize(
         ("protocol", "version"), [(None, 2), ("range", 2), ("roundrobin", 1), ("cut short", 0), ("unknown", 0)]
     )
-    def test_where_a_protocol_was_chosen_they_are_of_the_version_that_was_said_for_it(self, protocol, version):
-        """What was cut short counts as the first version, as does what was never said: other hands may write a log."""
+    def test_assignment_has_the_version_of_the_selected_protocol(self, protocol, version):
         blobs = {"range": b"\x00\x02", "roundrobin": b"\x00\x01", "cut short": b"\x00"}
         spoken = [ClassicProtocol(name=name, metadata=blob) for name, blob in blobs.items()]
 
@@ -293,7 +289,7 @@ class TestAssignmentsInTheFormOfTheMember:
         assert int.from_bytes(blob[:2]) == version
         assert parse_assignment(blob).partitions == [TopicPartition("t", 0)]
 
-    def test_they_are_sorted_and_have_no_topics_that_are_gone(self):
+    def test_assignment_is_sorted_without_deleted_topics(self):
         stage = newest()
         write(
             stage,
@@ -308,7 +304,7 @@ class TestAssignmentsInTheFormOfTheMember:
         assert parse_assignment(told).partitions == [TopicPartition("t", 0), TopicPartition("t", 3)]
 
 
-def test_conversion_by_a_static_member_hashes_no_topic_of_its_earlier_subscription():
+def test_conversion_by_a_static_member_ignores_its_earlier_topics_in_the_hash():
     stage = newest()
     joined = stage.answer(stage.join(instance_id="i"))
     given = {joined.member_id: assignment(("t", 0))}

@@ -1,4 +1,4 @@
-"""What is kept of a round while it goes on: who leads, what was assigned, what members changed."""
+"""Evidence of a rebalance: leader, assignment, changed members."""
 
 from kohort.coordinator.classic.join import METADATA_MAX_BYTES
 from kohort.coordinator.journal import RoundOpened
@@ -10,7 +10,7 @@ from support.machines.coordinator_stage import CoordinatorStage, Topics
 MOST = bytes(METADATA_MAX_BYTES)
 
 
-def test_a_topic_that_is_subscribed_to_no_more_is_gone_only_if_it_was_deleted():
+def test_unsubscribed_topic_is_reported_as_deleted_only_if_it_was():
     stage = CoordinatorStage(topics=Topics(deleted=1, kept=1, t=1))
     (a,), _ = stage.stable(1, protocols=[("range", subscription("deleted", "kept", "t"))])
     stage.topics.delete("deleted")
@@ -21,7 +21,7 @@ def test_a_topic_that_is_subscribed_to_no_more_is_gone_only_if_it_was_deleted():
     assert (change.topics_removed, change.topics_gone) == (("deleted", "kept"), ("deleted",))
 
 
-def test_a_topic_is_made_only_if_it_came_after_the_round():
+def test_topic_is_reported_as_created_only_if_created_after_the_rebalance():
     stage = CoordinatorStage(topics=Topics(old=1, new=1, t=1))
     stage.topics.made["old"] = stage.now - 1
     (a,), _ = stage.stable(1)
@@ -33,23 +33,23 @@ def test_a_topic_is_made_only_if_it_came_after_the_round():
     assert (change.topics_added, change.topics_made) == (("new", "old"), ("new",))
 
 
-def test_a_leader_that_is_not_the_first_on_the_log_leads_on_after_a_restart(stage):
+def test_persisted_leader_leads_after_restart_though_it_is_not_the_first_member(stage):
     (a, b), generation = stage.stable(2)
     partition = stage.coordinator.partition_of("g")
     written = parse_record(*stage.log[partition][-1])
     assert isinstance(written, GroupWritten)
-    written.value.members.reverse()  # Kafka writes them in any order
+    written.value.members.reverse()
     stage.log[partition][-1] = build_record(written)
 
     stage.restart()
-    stage.join(b)  # a follower that says nothing new
+    stage.join(b)  # an unchanged follower
     assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
     stage.join(a)
     assert stage.heartbeat(b, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_who_syncs_once_more_in_a_stable_group_has_its_session_begin_anew(stage):
+def test_repeated_sync_in_stable_group_renews_the_session(stage):
     (a,), generation = stage.stable(1)
     stage.advance(9_000)
     stage.sync(a, generation)
@@ -59,12 +59,12 @@ def test_who_syncs_once_more_in_a_stable_group_has_its_session_begin_anew(stage)
     assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
 
-def test_who_leaves_after_its_generation_was_given_up_has_no_lag_of_what_it_had_before(stage):
+def test_member_that_leaves_after_a_dropped_assignment_has_no_lag(stage):
     (a, b), generation = stage.stable(2)
     stage.topics.ends["t", 0] = 100
     stage.commit({("t", 0): 60}, member_id=a, generation=generation)
     stage.join(a)
-    stage.join(b)  # the next generation, whose leader assigns nothing before somebody joins
+    stage.join(b)  # the next generation; its leader assigns nothing before the next join
     c, _ = stage.enter()
     for member_id in (a, b, c):
         stage.join(member_id)
@@ -75,7 +75,7 @@ def test_who_leaves_after_its_generation_was_given_up_has_no_lag_of_what_it_had_
     assert (trigger.event, trigger.who.member_id, trigger.vitals.lag) == ("member_left", a, None)
 
 
-def test_who_leaves_a_stable_group_has_the_lag_of_what_it_was_assigned(stage):
+def test_member_that_leaves_a_stable_group_has_the_lag_of_its_assignment(stage):
     (a, _), generation = stage.stable(2)
     stage.topics.ends["t", 0] = 100
     stage.commit({("t", 0): 60}, member_id=a, generation=generation)
@@ -86,13 +86,13 @@ def test_who_leaves_a_stable_group_has_the_lag_of_what_it_was_assigned(stage):
     assert (trigger.who.member_id, trigger.vitals.lag) == (a, 40)
 
 
-def test_in_version_4_of_sync_group_no_protocol_need_be_named(stage):
+def test_sync_group_v4_may_omit_the_protocol(stage):
     (a,), generation = stage.stable(1)
     ticket = stage.sync(a, generation, version=4, protocol_type=None, protocol_name=None)
     assert stage.answer(ticket).error_code == ErrorCode.NONE
 
 
-def test_what_no_record_could_hold_is_refused_by_its_size_alone(stage):
+def test_sync_group_rejects_assignments_larger_than_a_record(stage):
     (a,), generation = stage.stable(1)
 
     def joined(metadata: bytes) -> int:

@@ -1,4 +1,4 @@
-"""What the rest of the broker can see of a coordinator, and tells it: lags, parked requests, stalls, what is here."""
+"""Queries and notes of other parts of the broker: lags, parked requests, stalls, loaded partitions."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupReques
 from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
 
 
-class TestTheLagOfAGroup:
+class TestGroupLag:
     @pytest.fixture
     def stage(self, stage):
         stage.commit({("t", 0): 60, ("t", 1): 10, ("u", 0): 7})
@@ -22,21 +22,21 @@ class TestTheLagOfAGroup:
         ("places", "lag"),
         [
             ([("t", 0)], 40),
-            ([("t", 1)], 0),  # what it has committed lies behind the end
+            ([("t", 1)], 0),  # committed beyond the log end
             ([("t", 0), ("t", 1)], 40),
-            ([("t", 2)], None),  # nothing is committed there
-            ([("u", 0)], None),  # the end is not known
+            ([("t", 2)], None),  # nothing committed
+            ([("u", 0)], None),  # unknown log end
             ([("t", 0), ("t", 2), ("u", 0)], 40),
             ([], None),
         ],
     )
-    def test_is_of_the_places_that_it_has_committed_and_whose_ends_are_known(self, stage, places, lag):
+    def test_lag_counts_committed_partitions_with_known_end(self, stage, places, lag):
         assert stage.coordinator.lag_of(GROUP, places) == lag
 
-    def test_is_not_known_of_a_group_that_has_committed_nothing(self, stage):
+    def test_lag_of_a_group_without_commits_is_unknown(self, stage):
         assert stage.coordinator.lag_of("other", [("t", 0)]) is None
 
-    def test_is_not_known_where_the_group_is_elsewhere(self, stage):
+    def test_lag_of_a_group_coordinated_elsewhere_is_unknown(self, stage):
         stage.unload()
 
         assert stage.coordinator.lag_of(GROUP, [("t", 0)]) is None
@@ -44,7 +44,7 @@ class TestTheLagOfAGroup:
         assert stage.coordinator.groups_in_partition_of(GROUP) is None
 
 
-def test_requests_that_wait_are_seen(stage):
+def test_parked_requests_are_listed(stage):
     (a, b), generation = stage.stable(2)
     assert list(stage.coordinator.parked()) == []
     stage.join(a)
@@ -58,7 +58,7 @@ def test_requests_that_wait_are_seen(stage):
     assert waiting.message.member_id == b
 
 
-def test_each_group_has_its_own_timers_also_in_one_partition():
+def test_timers_of_a_group_exclude_other_groups_of_its_partition():
     stage = CoordinatorStage(offsets_topic_num_partitions=1)
     (a,), _ = stage.stable(1, group="a")
     (b,), _ = stage.stable(1, group="b")
@@ -68,7 +68,7 @@ def test_each_group_has_its_own_timers_also_in_one_partition():
     assert stage.coordinator.timers_of("none") == []
 
 
-def test_a_partition_is_coordinated_from_when_it_loads_until_it_is_given_up(stage):
+def test_partition_is_coordinated_from_loading_until_unloading(stage):
     coordinator, partition = stage.coordinator, stage.coordinator.partition_of(GROUP)
     stage.unload()
     assert not coordinator.coordinates(partition)
@@ -84,7 +84,7 @@ def test_a_partition_is_coordinated_from_when_it_loads_until_it_is_given_up(stag
     assert not coordinator.coordinates(partition)
 
 
-def test_a_partition_that_is_given_up_while_it_loads_has_told_of_no_group(stage):
+def test_partition_unloaded_during_loading_journals_nothing(stage):
     stage.stable(1)
     partition = stage.coordinator.partition_of(GROUP)
     stage.unload()
@@ -97,7 +97,7 @@ def test_a_partition_that_is_given_up_while_it_loads_has_told_of_no_group(stage)
     assert stage.coordinator.wake_at_ms is None
 
 
-def test_a_broker_that_stood_still_says_so_and_members_that_were_silent_then_are_told_with_it(stage):
+def test_stall_is_logged_and_in_the_vitals_of_silent_members(stage):
     (a,), _ = stage.stable(1)
     began_ms = stage.now + 1_000
     stage.clock.advance(9_500)
@@ -112,7 +112,7 @@ def test_a_broker_that_stood_still_says_so_and_members_that_were_silent_then_are
     assert (vitals.stalled_ms, vitals.stalled_at_ms) == (8_500, began_ms)
 
 
-def test_what_a_client_pushed_of_itself_is_told_of_its_member(stage):
+def test_pushed_client_metrics_are_in_the_vitals(stage):
     (a,), _ = stage.stable(1)
     words = MemberMetrics(at_ms=stage.now, longest_poll_gap_ms=400_000)
     stage.coordinator.add_client_metrics("c", Who(a, "app", "/127.0.0.1"), words)
@@ -122,7 +122,7 @@ def test_what_a_client_pushed_of_itself_is_told_of_its_member(stage):
     assert stage.entries(MemberRemoved)[-1].vitals.client_metrics == words
 
 
-def test_the_connection_of_a_member_that_left_is_told_when_it_closes(stage):
+def test_closed_connection_of_a_departed_member_is_journaled(stage):
     (a,), _ = stage.stable(1)
     stage.leave(a, connection=6)
     stage.advance(70)
@@ -135,7 +135,7 @@ def test_the_connection_of_a_member_that_left_is_told_when_it_closes(stage):
     assert (entry.who.member_id, entry.after_ms, entry.at_ms) == (a, 70, stage.now)
 
 
-def test_an_entry_of_another_part_of_the_broker_goes_into_the_journal(stage):
+def test_note_adds_an_entry_to_the_journal(stage):
     entry = RoundDropped(at_ms=1, group=GROUP, error="X", generation=1)
 
     stage.coordinator.note(entry)
@@ -144,7 +144,7 @@ def test_an_entry_of_another_part_of_the_broker_goes_into_the_journal(stage):
     assert stage.coordinator.take_journal() == []
 
 
-def test_a_modern_group_that_is_deleted_while_it_looks_for_topics_waits_for_nothing():
+def test_deleted_consumer_group_has_no_search_timer():
     stage = CoordinatorStage(topics=Topics(**{f"t{number}": 1 for number in range(3_000)}))
     stage.come("m", subscribed_topic_names=[], subscribed_topic_regex="t.*")
     stage.beat("m", -1)

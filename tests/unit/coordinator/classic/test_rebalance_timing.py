@@ -1,4 +1,4 @@
-"""A round step by step: how long it waits, who is told of what and when, what the generation's record says."""
+"""Steps of a rebalance: delays, answers, journal entries, record."""
 
 import pytest
 
@@ -17,9 +17,8 @@ from support.consumer_protocol import assignment, subscription
 from support.machines.coordinator_stage import CoordinatorStage
 
 
-class TestAnInitialDelay:
+class TestInitialDelay:
     def enter_every_two_seconds(self, stage: CoordinatorStage, **said: object) -> int:
-        """Have members come until the first is answered; how long that took."""
         began_ms = stage.now
         _, waiting = stage.enter(**said)
         for _ in range(20):
@@ -28,23 +27,23 @@ class TestAnInitialDelay:
                     return stage.now - began_ms
                 stage.advance(1)
             stage.enter(**said)
-        raise AssertionError("the round goes on and on")
+        raise AssertionError("the rebalance does not end")
 
     @pytest.mark.parametrize(
         ("rebalance_ms", "took_ms"),
         [(1_000, 3_000), (3_000, 3_000), (3_001, 3_001), (4_500, 4_500), (8_000, 8_000), (9_000, 9_000)],
     )
-    def test_is_extended_while_members_come_up_to_the_rebalance_timeout(self, rebalance_ms, took_ms):
+    def test_new_members_extend_the_initial_delay_up_to_the_rebalance_timeout(self, rebalance_ms, took_ms):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
 
         assert self.enter_every_two_seconds(stage, rebalance_ms=rebalance_ms) == took_ms
 
-    def test_is_not_extended_for_those_who_came_to_the_one_before(self):
+    def test_members_of_the_previous_delay_do_not_extend_it(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
         first, _ = stage.enter()
         second, _ = stage.enter()
         pending = stage.answer(stage.join()).member_id
-        stage.leave(pending)  # which cuts the delay
+        stage.leave(pending)  # ends the delay
         stage.leave(first, second)
         _, waiting = stage.enter()
 
@@ -54,7 +53,7 @@ class TestAnInitialDelay:
 
         assert stage.answer(waiting).error_code == ErrorCode.NONE
 
-    def test_is_cut_when_an_id_that_was_handed_out_is_forgotten(self):
+    def test_initial_delay_ends_when_a_pending_member_id_expires_alone(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=10_000)
         _, waiting = stage.enter()
         stage.join(session_ms=6_000)
@@ -66,8 +65,8 @@ class TestAnInitialDelay:
         assert stage.answer(waiting).generation_id == 1
 
 
-class TestAnAssignment:
-    def test_took_from_the_end_of_the_join_phase_and_settles_with_the_last_who_asks(self, stage):
+class TestAssignment:
+    def test_settled_entry_has_the_time_of_the_last_sync(self, stage):
         (a, b), generation = stage.stable(2)
         stage.advance(1_000)
         stage.join(a)
@@ -87,7 +86,7 @@ class TestAnAssignment:
         assert (settled.generation, settled.took_ms, settled.last.member_id) == (generation + 1, 200, b)
         assert stage.records()[-1].value.current_state_timestamp == joined_ms
 
-    def test_is_settled_at_once_if_the_leader_asks_last(self, stage):
+    def test_settled_entry_comes_with_the_leaders_sync_if_it_is_last(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -100,7 +99,7 @@ class TestAnAssignment:
         (settled,) = stage.entries(RoundSettled)
         assert (settled.took_ms, settled.last.member_id) == (0, a)
 
-    def test_is_settled_once_however_often_members_ask_again(self, stage):
+    def test_settled_entry_is_written_once_despite_repeated_syncs(self, stage):
         (a, b), generation = stage.stable(2)
         stage.journal.clear()
 
@@ -109,7 +108,7 @@ class TestAnAssignment:
 
         assert stage.entries(RoundSettled) == []
 
-    def test_is_settled_by_a_static_member_that_came_back_before_it_asked(self, stage):
+    def test_settled_entry_comes_with_the_sync_of_a_replaced_static_member(self, stage):
         first = stage.answer(stage.join(instance_id="ia")).member_id
         stage.join(instance_id="ib")
         stage.join(first, instance_id="ia")
@@ -123,7 +122,7 @@ class TestAnAssignment:
         (settled,) = stage.entries(RoundSettled)
         assert (settled.last.member_id, settled.last.instance_id) == (back, "ib")
 
-    def test_that_is_given_up_has_the_sessions_begin_of_those_who_waited_for_it(self, stage):
+    def test_dropped_assignment_renews_the_sessions_of_parked_members(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -143,8 +142,8 @@ class TestAnAssignment:
         assert (removed.who.member_id, removed.why) == (b, "session_expired")
 
 
-class TestAStaticMemberThatIsBack:
-    def test_has_its_session_begin_anew(self, stage):
+class TestReturningStaticMember:
+    def test_replaced_static_member_has_a_new_session(self, stage):
         first = stage.answer(stage.join(instance_id="i")).member_id
         stage.sync(first, 1, {}, instance_id="i")
         stage.advance(9_000)
@@ -154,7 +153,7 @@ class TestAStaticMemberThatIsBack:
 
         assert stage.heartbeat(again, 1, instance_id="i") == ErrorCode.NONE
 
-    def test_is_written_with_what_it_says_now(self, stage):
+    def test_replaced_static_member_is_persisted_with_its_new_metadata(self, stage):
         first = stage.answer(stage.join(instance_id="i")).member_id
         stage.sync(first, 1, {}, instance_id="i")
         says = (("range", subscription("u")),)
@@ -173,7 +172,7 @@ class TestAStaticMemberThatIsBack:
         assert (member.session_timeout, member.rebalance_timeout) == (20_000, 30_000)
         assert member.subscription == says[0][1]
 
-    def test_arrives_in_a_round_that_is_open(self, stage):
+    def test_replaced_static_member_joins_the_open_rebalance(self, stage):
         first = stage.answer(stage.join(instance_id="ia")).member_id
         stage.join(instance_id="ib")
         stage.join(first, instance_id="ia")
@@ -187,7 +186,7 @@ class TestAStaticMemberThatIsBack:
         (arrived,) = stage.entries(MemberArrived)
         assert (arrived.who.member_id, arrived.who.instance_id, arrived.after_ms) == (back, "ib", 40)
 
-    def test_leads_no_more_if_it_led_and_was_late(self, stage):
+    def test_late_leader_loses_its_leadership(self, stage):
         said = {"rebalance_ms": 5_000, "session_ms": 60_000}
         first = stage.answer(stage.join(instance_id="ia", **said)).member_id
         other = stage.join(instance_id="ib", **said)
@@ -205,9 +204,9 @@ class TestAStaticMemberThatIsBack:
         assert [member.member_id for member in answer.members] == [first, second]
 
 
-class TestSignsOfLife:
+class TestSessionFacts:
     @pytest.mark.parametrize("how", ["heartbeat", "sync", "join", "commit"])
-    def test_are_requests_of_a_member_with_the_connections_that_they_came_on(self, stage, how):
+    def test_each_request_of_a_member_updates_its_session_and_connection(self, stage, how):
         (_, b), generation = stage.stable(2)
         stage.advance(5_000)
         if how == "heartbeat":
@@ -229,11 +228,11 @@ class TestSignsOfLife:
         assert vitals.connection_closed_at_ms == stage.now
 
 
-class TestWhatARejoinSaysOtherwise:
+class TestRejoinChanges:
     def change(self, stage):
         return stage.entries(RoundOpened)[-1].trigger.change
 
-    def test_is_no_topic_where_it_cannot_be_read(self, stage):
+    def test_unreadable_subscription_has_no_topics(self, stage):
         (a,), _ = stage.stable(1)
         stage.join(a, protocols=(("range", b"\xff"),))
         unreadable = self.change(stage)
@@ -247,14 +246,14 @@ class TestWhatARejoinSaysOtherwise:
         assert (readable.owned_changed, readable.racks) == (False, None)
 
     @pytest.mark.parametrize(("rack", "racks"), [("a", None), ("b", ("a", "b")), (None, ("a", None))])
-    def test_is_its_rack_if_it_moved(self, stage, rack, racks):
+    def test_changed_rack_is_reported(self, stage, rack, racks):
         (a,), _ = stage.stable(1, protocols=(("range", subscription("t", rack="a")),))
 
         stage.join(a, protocols=(("range", subscription("t", rack=rack)),))
 
         assert self.change(stage).racks == racks
 
-    def test_is_what_it_owns_whatever_the_order(self, stage):
+    def test_owned_partitions_are_compared_regardless_of_order(self, stage):
         owned = [("t", 0), ("t", 1)]
         (a,), _ = stage.stable(1, protocols=(("range", subscription("t", owned=owned)),))
 
@@ -264,7 +263,7 @@ class TestWhatARejoinSaysOtherwise:
         assert self.change(stage).owned_changed
 
     @pytest.mark.parametrize("restarted", [False, True])
-    def test_are_topics_that_were_not_there_or_are_no_more(self, stage, restarted):
+    def test_created_and_deleted_topics_are_reported(self, stage, restarted):
         (a,), _ = stage.stable(1, protocols=(("range", subscription("t", "u", "later")),))
         if restarted:
             stage.restart()
@@ -276,7 +275,7 @@ class TestWhatARejoinSaysOtherwise:
         assert self.change(stage).partitions_changed == {"later": (0, 3), "u": (2, 0)}
 
 
-def test_a_stale_member_is_told_of_again_in_the_next_generation(stage):
+def test_stale_member_is_journaled_again_in_the_next_generation(stage):
     (a,), generation = stage.stable(1)
     for _ in range(2):
         stage.heartbeat("zombie", generation)
@@ -288,7 +287,7 @@ def test_a_stale_member_is_told_of_again_in_the_next_generation(stage):
     assert told == [("zombie", generation), ("zombie", generation + 1)]
 
 
-def test_a_former_self_that_is_fenced_is_told_with_its_instance_id(stage):
+def test_fenced_static_member_is_journaled_with_its_instance_id(stage):
     first = stage.answer(stage.join(instance_id="i")).member_id
     stage.sync(first, 1, {}, instance_id="i")
     stage.join(instance_id="i")
@@ -299,7 +298,7 @@ def test_a_former_self_that_is_fenced_is_told_with_its_instance_id(stage):
     assert (entry.who.instance_id, entry.error) == ("i", "FENCED_INSTANCE_ID")
 
 
-def test_an_id_that_is_given_back_is_told_with_who_gave_it_back_and_why(stage):
+def test_leave_of_a_pending_member_id_is_journaled_with_client_and_reason(stage):
     pending = stage.answer(stage.join()).member_id
 
     stage.leave(pending, reason="never mind", version=5, client_id="late", client_host="/10.0.0.1")
@@ -309,7 +308,7 @@ def test_an_id_that_is_given_back_is_told_with_who_gave_it_back_and_why(stage):
     assert (entry.reason, entry.api_version, entry.by, entry.vitals) == ("never mind", 5, None, None)
 
 
-def test_whoever_is_out_of_a_full_group_is_told_with_the_version_that_it_asked_in():
+def test_removal_from_a_full_group_is_journaled_with_the_api_version():
     stage = CoordinatorStage(group_max_size=3)
     (a, b, c), _ = stage.stable(3)
     stage.config = CoordinatorStage(group_max_size=2).config
@@ -324,13 +323,13 @@ def test_whoever_is_out_of_a_full_group_is_told_with_the_version_that_it_asked_i
 @pytest.mark.parametrize(
     ("session_ms", "taken"), [(5_999, False), (6_000, True), (1_800_000, True), (1_800_001, False)]
 )
-def test_a_session_may_be_as_short_and_as_long_as_the_options_say(stage, session_ms, taken):
+def test_session_timeout_may_equal_the_configured_bounds(stage, session_ms, taken):
     code = stage.answer(stage.join(session_ms=session_ms)).error_code
 
     assert code == (ErrorCode.MEMBER_ID_REQUIRED if taken else ErrorCode.INVALID_SESSION_TIMEOUT)
 
 
-def test_members_may_say_sixteen_mebibytes_or_as_much_as_a_batch_may_have():
+def test_member_metadata_may_have_16_mib_or_the_size_of_a_batch():
     small, large = CoordinatorStage(), CoordinatorStage(message_max_bytes=17 << 20)
 
     def said(stage: CoordinatorStage, size: int) -> int:
@@ -345,7 +344,7 @@ def test_members_may_say_sixteen_mebibytes_or_as_much_as_a_batch_may_have():
 @pytest.mark.parametrize(
     ("group", "code"), [("g", ErrorCode.UNKNOWN_MEMBER_ID), ("other", ErrorCode.ILLEGAL_GENERATION)]
 )
-def test_generation_0_is_a_generation(stage, group, code):
+def test_generation_0_is_valid(stage, group, code):
     stage.commit({("t", 0): 1})
 
     assert stage.commit({("t", 0): 2}, member_id="m", generation=0, group=group) == [code]

@@ -1,5 +1,4 @@
-"""What is kept of members of consumer groups from one rebalance to the next: since when they revoke, their signs of
-life, what earlier brokers wrote of them."""
+"""State of consumer group members across rebalances: revocations, vitals, records of earlier brokers."""
 
 from base64 import urlsafe_b64decode
 from uuid import UUID
@@ -29,11 +28,10 @@ def parts(*numbers: int) -> list[tuple[str, int]]:
 
 
 def reconciled(stage: CoordinatorStage, member_id: str) -> MemberReconciled:
-    """The latest step of a member."""
     return next(e for e in reversed(stage.entries(MemberReconciled)) if e.who.member_id == member_id)
 
 
-def test_of_the_topics_of_a_group_those_are_told_to_have_changed_that_did(stage):
+def test_epoch_cause_names_only_changed_topics(stage):
     stage.come("m1", "t", "u", "none")
     stage.come("m2", "u")
     stage.topics.make("t", 6)
@@ -44,7 +42,7 @@ def test_of_the_topics_of_a_group_those_are_told_to_have_changed_that_did(stage)
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
 
 
-def test_what_the_founder_of_a_group_subscribed_to_is_compared_with_what_came_of_it(stage):
+def test_first_members_topics_are_compared_at_the_next_change(stage):
     stage.come("m1", "t", "u")
     stage.topics.make("t", 6)
 
@@ -54,11 +52,11 @@ def test_what_the_founder_of_a_group_subscribed_to_is_compared_with_what_came_of
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
 
 
-def test_each_revocation_is_timed_from_its_own_beginning(stage):
+def test_each_revocation_time_counts_from_its_begin(stage):
     stage.come("m1")
     stage.advance(1_000)
     stage.come("m2")
-    stage.beat("m1", 2)  # told to give up two
+    stage.beat("m1", 2)  # must revoke two
     stage.advance(3_000)
     stage.beat("m1", 2, parts(0, 1))
     assert reconciled(stage, "m1").revoked_after_ms == 3_000
@@ -77,11 +75,11 @@ def test_each_revocation_is_timed_from_its_own_beginning(stage):
     assert reconciled(stage, "m1").revoked_after_ms == 500
 
 
-def test_a_static_member_that_went_away_while_it_revoked_begins_anew_when_it_is_back(stage):
+def test_returning_static_member_restarts_its_revocation(stage):
     stage.come("m1", instance_id="one")
     stage.advance(1_000)
     stage.come("m2")
-    stage.beat("m1", 2, instance_id="one")  # told to give up two
+    stage.beat("m1", 2, instance_id="one")  # must revoke two
     stage.beat("m1", -2, instance_id="one")
     stage.advance(4_000)
     has = stage.told(stage.come("m1", instance_id="one"))
@@ -99,7 +97,7 @@ def test_a_static_member_that_went_away_while_it_revoked_begins_anew_when_it_is_
     assert reconciled(stage, "m1").revoked_after_ms == 700
 
 
-def test_a_partition_is_told_to_be_given_with_how_long_nobody_had_it(stage):
+def test_assigned_partition_has_its_time_without_owner(stage):
     stage.come("m1")
     stage.advance(1_000)
     stage.come("m2")
@@ -113,11 +111,11 @@ def test_a_partition_is_told_to_be_given_with_how_long_nobody_had_it(stage):
     assert [(one.topic, one.partition, one.unowned_ms) for one in given] == [("t", 2, 2_000), ("t", 3, 2_000)]
 
 
-def test_what_a_static_member_was_to_give_up_is_nobodys_from_the_moment_it_goes_away(stage):
+def test_pending_revocations_of_an_absent_static_member_are_unowned(stage):
     stage.come("m1", instance_id="one")
     stage.advance(1_000)
     stage.come("m2")
-    stage.beat("m1", 2, instance_id="one")  # told to give up two
+    stage.beat("m1", 2, instance_id="one")  # must revoke two
     stage.beat("m1", -2, instance_id="one")
     stage.advance(2_000)
 
@@ -127,7 +125,7 @@ def test_what_a_static_member_was_to_give_up_is_nobodys_from_the_moment_it_goes_
     assert [(one.partition, one.unowned_ms) for one in given] == [(2, 2_000), (3, 2_000)]
 
 
-def test_a_member_whose_assignment_was_removed_has_nothing_and_is_still_there():
+def test_member_without_assignment_record_stays_a_member():
     group = ModernGroup("g")
     for record in (*epochs(5), *member("m1", 5, {T: {0: 5}})):
         replay_consumer_group(group, record)
@@ -139,7 +137,7 @@ def test_a_member_whose_assignment_was_removed_has_nothing_and_is_still_there():
     assert group.owners == {}
 
 
-def test_who_is_put_out_leaves_its_signs_of_life_behind_with_the_longest_silence(stage):
+def test_removed_member_leaves_vitals_with_its_longest_gap(stage):
     stage.come("m1")
     for silence_ms in (1_000, 4_000, 2_000):
         stage.advance(silence_ms)
@@ -152,7 +150,7 @@ def test_who_is_put_out_leaves_its_signs_of_life_behind_with_the_longest_silence
     assert (vitals.longest_gap_ms, vitals.last_seen_ms) == (4_000, last_ms)
 
 
-def test_an_empty_group_takes_commits_of_nobody_and_no_other(stage):
+def test_empty_group_accepts_only_commits_without_member(stage):
     stage.come("m1")
     stage.beat("m1", -1)
 
@@ -161,7 +159,7 @@ def test_an_empty_group_takes_commits_of_nobody_and_no_other(stage):
 
 
 @pytest.mark.parametrize("written", [None, [7]], ids=["before 4.3", "fewer than partitions"])
-def test_partitions_without_an_epoch_each_have_that_of_their_member(stage, written):
+def test_partitions_without_epoch_have_the_member_epoch(stage, written):
     write(stage, epochs(5), member("m1", 5, {T: {0: 5, 1: 5}}))
     old = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=5,
@@ -178,7 +176,7 @@ def test_partitions_without_an_epoch_each_have_that_of_their_member(stage, writt
     assert commits == [[ErrorCode.STALE_MEMBER_EPOCH], [ErrorCode.NONE]]
 
 
-def test_ids_that_the_coordinator_makes_are_random_uuids_of_rfc_4122(stage):
+def test_generated_member_ids_are_random_uuids(stage):
     ids = {new_member_id(stage.rng) for _ in range(50)}
 
     made = {UUID(bytes=urlsafe_b64decode(member_id + "==")) for member_id in ids}
@@ -186,7 +184,7 @@ def test_ids_that_the_coordinator_makes_are_random_uuids_of_rfc_4122(stage):
     assert {(one.version, one.variant) for one in made} == {(4, "specified in RFC 4122")}
 
 
-def test_an_index_of_owners_that_is_not_what_members_have_is_noticed():
+def test_index_of_owners_that_differs_from_assignments_fails():
     group = ModernGroup("g")
     for record in (*epochs(5), *member("m1", 5, {T: {0: 5}})):
         replay_consumer_group(group, record)
@@ -196,7 +194,7 @@ def test_an_index_of_owners_that_is_not_what_members_have_is_noticed():
         check_consumer_group(group, 0, Timers())
 
 
-def test_a_heartbeat_that_says_everything_once_more_writes_nothing_and_is_told_everything(stage):
+def test_repeated_full_heartbeat_persists_nothing_and_returns_the_assignment(stage):
     stage.come("m1")
     stage.beat("m1", 2)
     written = stage.appended
@@ -209,7 +207,7 @@ def test_a_heartbeat_that_says_everything_once_more_writes_nothing_and_is_told_e
     assert stage.told(stage.beat("m1", 2, parts(0, 1, 2, 3))) is None, "the next one, which says less, is not"
 
 
-def test_a_target_takes_what_each_member_has_into_account_and_tells_moves_by_name(stage):
+def test_target_considers_previous_targets_and_journals_moves_by_name(stage):
     stage.come("m1", "t")
     stage.advance(1_000)
     stage.come("m2", "t", "u")
@@ -224,7 +222,7 @@ def test_a_target_takes_what_each_member_has_into_account_and_tells_moves_by_nam
     }
 
 
-def test_a_member_begins_with_epoch_0(stage):
+def test_member_starts_at_epoch_0(stage):
     stage.come("m1")
 
     (written,) = currents(stage)
@@ -232,7 +230,7 @@ def test_a_member_begins_with_epoch_0(stage):
     assert (reconciled(stage, "m1").from_epoch, reconciled(stage, "m1").epoch) == (0, 2)
 
 
-def test_a_group_whose_records_were_removed_is_as_one_of_which_nothing_was_written():
+def test_group_with_only_tombstones_is_blank():
     group, new = ModernGroup("g"), ModernGroup("g")
     for record in epochs(5):
         replay_consumer_group(group, record)
@@ -243,13 +241,12 @@ def test_a_group_whose_records_were_removed_is_as_one_of_which_nothing_was_writt
     assert {name: getattr(group, name) for name in kept} == {name: getattr(new, name) for name in kept}
 
 
-def test_the_hash_of_topics_is_the_one_that_earlier_brokers_wrote():
-    """Another would raise the epoch of every group at its first heartbeat after an upgrade."""
+def test_topic_hash_is_that_of_earlier_brokers():
     assert hash_of_topics(["u", "t", "none"], Topics(t=4, u=2)) == 6_053_682_676_446_597_683
     assert hash_of_topics(["none"], Topics(t=4)) == 0
 
 
-def test_who_subscribes_to_nothing_any_more_has_its_epoch_begin_anew_and_nobody_else(stage):
+def test_unsubscribing_from_all_topics_repeats_the_epoch(stage):
     stage.come("m1", "missing")
     written = len(currents(stage))
 

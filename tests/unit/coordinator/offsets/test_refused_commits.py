@@ -1,4 +1,4 @@
-"""A commit of a stale member is refused, and told of with what it tried: members that are believed dead show here."""
+"""Refused commits of stale members, in the journal with their offsets."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def fenced(stage) -> RequestFenced:
     return entry
 
 
-def test_it_is_told_with_the_generation_and_the_offsets_beside_what_is_committed(stage):
+def test_refused_commit_is_journaled_with_generation_and_offsets(stage):
     (a,), generation = stage.stable(1)
     stage.commit({("t", 0): 7}, member_id=a, generation=generation)
 
@@ -38,7 +38,7 @@ def test_it_is_told_with_the_generation_and_the_offsets_beside_what_is_committed
 
 
 @pytest.mark.parametrize(("count", "more"), [(19, 0), (20, 0), (21, 1), (30, 10)])
-def test_twenty_offsets_are_told_and_how_many_more_there_were(stage, count, more):
+def test_refused_commit_journals_20_offsets_and_the_number_of_others(stage, count, more):
     _, generation = stage.stable(1)
 
     stage.commit({("t", partition): partition for partition in range(count)}, member_id="zombie", generation=generation)
@@ -48,7 +48,7 @@ def test_twenty_offsets_are_told_and_how_many_more_there_were(stage, count, more
     assert entry.more == more
 
 
-def test_topics_that_go_by_id_are_told_by_name_or_by_the_id_that_nobody_knows(stage):
+def test_refused_topic_ids_are_journaled_by_name_or_id(stage):
     stage.stable(1)
     unknown = b"\x09" * 16
     p = OffsetCommitRequestPartition(partition_index=0, committed_offset=2)
@@ -60,7 +60,7 @@ def test_topics_that_go_by_id_are_told_by_name_or_by_the_id_that_nobody_knows(st
     assert [(move.topic, move.after) for move in fenced(stage).offsets] == [("u", 2), (unknown.hex(), 2)]
 
 
-def test_it_leaves_what_is_committed_and_the_member_that_is_there_alone(stage):
+def test_refused_commit_changes_neither_offsets_nor_member(stage):
     (a,), generation = stage.stable(1)
     stage.commit({("t", 0): 7}, member_id=a, generation=generation)
 
@@ -73,7 +73,7 @@ def test_it_leaves_what_is_committed_and_the_member_that_is_there_alone(stage):
     assert (entry.generation, entry.current) == (generation - 1, generation)
 
 
-def test_of_a_commit_that_moves_one_of_two_offsets_forward_the_member_is_at_work(stage):
+def test_commit_that_moves_one_of_two_offsets_forward_is_progress(stage):
     (a, _), generation = stage.stable(2)
     stage.commit({("t", 0): 5, ("t", 1): 5}, member_id=a, generation=generation)
     stage.advance(1_000)

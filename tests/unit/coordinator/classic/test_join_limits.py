@@ -1,4 +1,4 @@
-"""What a JoinGroup may say and how its version is understood, at the very bounds."""
+"""Limits and versions of JoinGroup."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from kohort.wire.messages.group_classic import JoinGroupRequest
 from support.machines.coordinator_stage import CoordinatorStage
 
 
-def test_a_member_may_offer_ten_thousand_protocols_and_no_more(stage):
+def test_join_group_rejects_more_than_10000_protocols(stage):
     def offered(count: int) -> int:
         code: int = stage.answer(stage.join(protocols=[(f"p{number}", b"") for number in range(count)])).error_code
         return code
@@ -18,25 +18,25 @@ def test_a_member_may_offer_ten_thousand_protocols_and_no_more(stage):
     assert offered(10_001) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_from_version_4_on_a_dynamic_member_comes_in_two_steps(stage):
+def test_dynamic_member_joins_in_two_steps_from_v4(stage):
     assert stage.answer(stage.join(version=3, group="three")).error_code == ErrorCode.NONE
     assert stage.answer(stage.join(version=4, group="four")).error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
 @pytest.mark.parametrize(("version", "timeout_ms"), [(0, 7_000), (1, 90_000), (2, 90_000)])
-def test_from_version_1_on_a_member_says_how_long_a_rebalance_may_take(version, timeout_ms):
+def test_join_group_has_a_rebalance_timeout_from_v1(version, timeout_ms):
     message = JoinGroupRequest(group_id="g", session_timeout_ms=7_000, rebalance_timeout_ms=90_000)
     request = GroupRequest(message, version, "app", "/127.0.0.1", reply_to=1)
 
     assert rebalance_timeout_of(request, message) == timeout_ms
 
 
-class TestTheDelayOfAFirstRound:
+class TestInitialDelay:
     @pytest.fixture
     def stage(self):
         return CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
 
-    def test_is_cut_when_an_id_that_was_handed_out_is_given_back(self, stage):
+    def test_delay_ends_when_a_pending_member_id_leaves(self, stage):
         _, waiting = stage.enter()
         pending = stage.answer(stage.join()).member_id
 
@@ -44,7 +44,7 @@ class TestTheDelayOfAFirstRound:
 
         assert stage.answer(waiting).generation_id == 1
 
-    def test_is_waited_out_when_a_member_goes_again(self, stage):
+    def test_delay_continues_when_a_member_leaves(self, stage):
         _, waiting = stage.enter()
         member_id, _ = stage.enter()
 
@@ -56,7 +56,7 @@ class TestTheDelayOfAFirstRound:
 
         assert stage.answer(waiting).generation_id == 1
 
-    def test_is_waited_out_when_a_member_goes_with_an_id_that_was_handed_out(self, stage):
+    def test_delay_continues_when_a_member_leaves_with_a_pending_id(self, stage):
         _, waiting = stage.enter()
         member_id, _ = stage.enter()
         pending = stage.answer(stage.join()).member_id

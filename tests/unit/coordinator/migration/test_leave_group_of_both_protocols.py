@@ -1,4 +1,4 @@
-"""LeaveGroup in a modern group: whom it names, what each is told, and what the journal says of who asked for it."""
+"""LeaveGroup in a group of both protocols: entries, answers, journal."""
 
 from typing import Any
 
@@ -16,7 +16,6 @@ ADMIN = {"client_id": "admin", "client_host": "/10.0.0.9", "connection": 9}
 
 @pytest.fixture
 def stage() -> CoordinatorStage:
-    """A group of a member of the new protocol, a static one, and one of the classic protocol."""
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", client_id="one")
     stage.come("m2", client_id="two", instance_id="i")
@@ -37,7 +36,7 @@ def last_cause(stage: CoordinatorStage):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_before_version_3_one_leaves_and_the_answer_is_for_it_alone(stage, version):
+def test_leave_group_answers_one_member_before_v3(stage, version):
     refused = stage.answer(stage.leave("stranger", version=version))
     left = stage.answer(stage.leave("m3", version=version))
 
@@ -46,7 +45,7 @@ def test_before_version_3_one_leaves_and_the_answer_is_for_it_alone(stage, versi
     assert members(stage).keys() == {"m1", "m2"}
 
 
-def test_from_version_3_on_each_is_answered_for_itself(stage):
+def test_leave_group_answers_each_member_from_v3(stage):
     fenced = MemberIdentity(member_id="m1", group_instance_id="i")
     unknown = MemberIdentity(member_id="", group_instance_id="j")
 
@@ -62,7 +61,7 @@ def test_from_version_3_on_each_is_answered_for_itself(stage):
     assert members(stage).keys() == {"m1", "m2"}
 
 
-def test_where_nobody_leaves_nothing_is_written(stage):
+def test_leave_without_known_member_persists_nothing(stage):
     written = stage.appended
 
     stage.leave("stranger", "nobody")
@@ -70,7 +69,7 @@ def test_where_nobody_leaves_nothing_is_written(stage):
     assert (stage.appended, len(members(stage))) == (written, 3)
 
 
-def test_who_is_named_twice_leaves_once(stage):
+def test_member_named_twice_leaves_once(stage):
     seen = len(stage.records())
 
     answer = stage.answer(stage.leave("m3", "m3"))
@@ -80,7 +79,7 @@ def test_who_is_named_twice_leaves_once(stage):
     assert gone == ["m3"]
 
 
-def test_several_leave_with_one_epoch_and_the_journal_has_all_of_them_and_the_first_reason(stage):
+def test_several_members_leave_with_one_epoch_and_entry(stage):
     seen = len(stage.records())
     stage.leave(
         MemberIdentity(member_id="m1"),
@@ -95,7 +94,7 @@ def test_several_leave_with_one_epoch_and_the_journal_has_all_of_them_and_the_fi
     assert sum(isinstance(r, EpochWritten) for r in stage.records()[seen:]) == 1
 
 
-def test_who_leaves_by_itself_leaves_its_signs_of_life_and_its_connection_is_looked_at(stage):
+def test_member_that_leaves_by_itself_has_vitals_and_a_watched_connection(stage):
     stage.commit({("t", 0): 1}, member_id="m3", generation=0, client_id="three")
     stage.advance(2_000)
 
@@ -119,7 +118,7 @@ LEFT_BY_OTHERS = {
 
 
 @pytest.mark.parametrize("named", LEFT_BY_OTHERS.values(), ids=LEFT_BY_OTHERS.keys())
-def test_who_is_put_out_by_an_administrator_has_not_left_by_itself(stage, named):
+def test_removal_by_an_administrator_names_the_administrator(stage, named):
     stage.leave(named, **ADMIN)
     stage.coordinator.connection_closed(9, stage.now)
     stage.check()
@@ -131,7 +130,7 @@ def test_who_is_put_out_by_an_administrator_has_not_left_by_itself(stage, named)
     assert members(stage).keys() == {"m1", "m3"}
 
 
-def test_an_administrator_with_the_client_id_of_the_member_names_its_instance_alone(stage):
+def test_removal_by_instance_id_is_not_a_leave_by_the_member(stage):
     stage.leave(MemberIdentity(member_id="", group_instance_id="i"), client_id="two", connection=9)
 
     assert last_cause(stage).by.client_id == "two"

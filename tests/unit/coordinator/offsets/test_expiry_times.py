@@ -1,4 +1,4 @@
-"""When exactly an offset expires, and from when on its time counts."""
+"""Exact expiry time of an offset in each group state."""
 
 import pytest
 
@@ -16,7 +16,6 @@ COMMITTED = OffsetCommitValue(offset=1, commit_timestamp=1_000)
 
 
 def group(state_since_ms: int = 5_000, *members: MemberMetadata, protocol_type: str = "consumer") -> ClassicGroup:
-    """A group as it is read from a log that says so."""
     made = ClassicGroup("g", 0)
     value = GroupMetadataValue(
         protocol_type=protocol_type,
@@ -35,33 +34,32 @@ def member() -> MemberMetadata:
 
 
 def moment(of: ClassicGroup, topic: str = "u", value: OffsetCommitValue = COMMITTED) -> int | None:
-    """The first of the moments that matter at which the offset has expired; None if it does not."""
     moments = (0, 6_999, 7_000, 299_999, 300_000, 300_999, 301_000, 304_999, 305_000, 10**9)
     return next((now_ms for now_ms in moments if has_expired(of, topic, value, now_ms, RETENTION_MS)), None)
 
 
-def test_of_a_group_of_offsets_alone_it_is_the_retention_time_after_the_commit():
+def test_offset_of_an_offsets_only_group_expires_after_its_commit():
     assert moment(ClassicGroup("g", 5_000)) == 301_000
 
 
-def test_of_an_empty_group_it_is_the_retention_time_after_it_was_empty():
+def test_offset_of_an_empty_group_expires_after_it_became_empty():
     assert moment(group(5_000)) == 305_000
 
 
-def test_of_an_empty_group_whose_record_has_no_time_it_is_the_retention_time_after_the_commit():
+def test_offset_of_an_empty_group_without_timestamp_expires_after_its_commit():
     assert moment(group(-1)) == 301_000
 
 
-def test_of_an_empty_group_whose_record_has_the_time_0_that_counts():
+def test_state_timestamp_0_counts():
     assert moment(group(0), value=OffsetCommitValue(offset=1, commit_timestamp=5_000)) == 300_000
 
 
 @pytest.mark.parametrize(("topic", "expected_ms"), [("t", None), ("u", 301_000)])
-def test_of_a_group_with_members_it_is_only_where_nobody_subscribes(topic, expected_ms):
+def test_offset_of_a_stable_group_expires_only_without_subscriber(topic, expected_ms):
     assert moment(group(5_000, member()), topic) == expected_ms
 
 
-def test_of_a_group_that_rebalances_or_is_of_another_kind_there_is_none():
+def test_offset_of_a_rebalancing_or_other_group_does_not_expire():
     rebalances = group(5_000, member())
     rebalances.round.state = GroupState.PREPARING_REBALANCE
 
@@ -71,14 +69,14 @@ def test_of_a_group_that_rebalances_or_is_of_another_kind_there_is_none():
 
 
 @pytest.mark.parametrize("of", [ClassicGroup("g", 5_000), group(5_000), group(5_000, member())])
-def test_a_moment_of_its_own_counts_whatever_the_group_does(of):
+def test_expiry_of_the_commit_itself_takes_precedence(of):
     value = OffsetCommitValue(offset=1, commit_timestamp=1_000, expire_timestamp=7_000)
 
     assert moment(of, "t", value) == 7_000
 
 
 @pytest.mark.parametrize(("retention_ms", "left"), [(300_000, 0), (300_001, 1)])
-def test_a_sweep_takes_what_expires_in_that_moment(retention_ms, left):
+def test_offset_expires_exactly_at_its_time(retention_ms, left):
     stage = CoordinatorStage(offsets_retention_check_interval_ms=300_000)
     stage.commit({("t", 0): 1}, version=4, retention_ms=retention_ms)
 
@@ -88,7 +86,7 @@ def test_a_sweep_takes_what_expires_in_that_moment(retention_ms, left):
     assert (last.value is not None) == bool(left)
 
 
-def test_of_a_modern_group_it_is_the_retention_time_after_the_commit():
+def test_offset_of_a_consumer_group_expires_after_its_commit():
     stage = CoordinatorStage(offsets_retention_minutes=5, offsets_retention_check_interval_ms=150_000)
     epoch = stage.come("m", "u").member_epoch
 
@@ -106,7 +104,7 @@ def test_of_a_modern_group_it_is_the_retention_time_after_the_commit():
     assert committed() == [1]
 
 
-def test_of_a_simple_group_a_sweep_takes_what_is_as_old_as_the_option_says_in_minutes():
+def test_retention_is_configured_in_minutes():
     stage = CoordinatorStage(offsets_retention_minutes=5, offsets_retention_check_interval_ms=300_000)
     stage.commit({("t", 0): 1})
     stage.advance(1)

@@ -1,4 +1,4 @@
-"""Evidence beside the groups: of how many it is kept, for how long, and what it says at the very bounds."""
+"""Limits of the journal's evidence: numbers, times, names."""
 
 import pytest
 
@@ -19,7 +19,7 @@ WHO = Who("m", "app", "/h")
 
 
 class TestClosedConnections:
-    def test_are_the_latest_ten_thousand(self):
+    def test_latest_10000_closed_connections_are_kept(self):
         closed = ClosedConnections()
         for number in range(10_001):
             closed.add(number, number + 5)
@@ -28,12 +28,12 @@ class TestClosedConnections:
         assert closed.closed_at_ms(1) == 6
         assert closed.closed_at_ms(10_000) == 10_005
 
-    def test_are_none_of_those_that_are_open(self):
+    def test_open_connections_have_no_closing_time(self):
         assert ClosedConnections().closed_at_ms(7) is None
 
 
-class TestTimesInWhichTheBrokerStoodStill:
-    def test_count_as_far_as_a_member_was_silent_in_them(self):
+class TestBrokerStalls:
+    def test_stall_counts_only_after_the_last_request(self):
         stalls = BrokerStalls()
         stalls.add(Stall(1_000, 2_000))
         stalls.add(Stall(4_000, 4_500))
@@ -44,7 +44,7 @@ class TestTimesInWhichTheBrokerStoodStill:
         assert stalls.since(2_000, 9_000) == (500, 4_000)
         assert stalls.since(2_000, 4_000) == (0, None)
 
-    def test_are_the_latest_hundred(self):
+    def test_latest_100_stalls_are_kept(self):
         stalls = BrokerStalls()
         for number in range(101):
             stalls.add(Stall(10 * number, 10 * number + 1))
@@ -52,8 +52,8 @@ class TestTimesInWhichTheBrokerStoodStill:
         assert stalls.since(0, 10_000) == (100, 10)
 
 
-class TestWhoLeft:
-    def test_is_one_of_the_latest_thousand(self):
+class TestDepartedMembers:
+    def test_latest_1000_departed_members_are_kept(self):
         leavers = DepartedMembers()
         for connection in range(1_001):
             leavers.add(connection, "g", WHO, 5)
@@ -63,25 +63,25 @@ class TestWhoLeft:
         assert leavers.closed(1, 9) is None, "it was told"
 
     @pytest.mark.parametrize(("group", "told"), [("g" * 996, True), ("g" * 997, False)])
-    def test_is_remembered_by_a_thousand_letters_in_all(self, group, told):
+    def test_departed_member_with_names_over_1000_letters_is_not_kept(self, group, told):
         leavers = DepartedMembers()
         leavers.add(1, group, WHO, 5)
 
         assert (leavers.closed(1, 9) is not None) == told
 
 
-class TestWhoCommitsFromOutside:
+class TestNonMemberCommitters:
     @pytest.mark.parametrize(
         ("after_ms", "backwards", "news"),
         [(999, True, False), (1_000, True, True), (3_599_999, False, False), (3_600_000, False, True)],
     )
-    def test_is_told_of_again_after_an_hour_and_of_offsets_that_go_back_after_a_second(self, after_ms, backwards, news):
+    def test_commit_is_journaled_again_after_an_hour_or_a_second_if_backwards(self, after_ms, backwards, news):
         committers = NonMemberCommitters()
         assert committers.should_journal("g", WHO, 50, backwards=False)
 
         assert committers.should_journal("g", WHO, 50 + after_ms, backwards=backwards) == news
 
-    def test_is_known_by_group_client_and_host(self):
+    def test_committer_is_identified_by_group_client_id_and_host(self):
         committers = NonMemberCommitters()
         others = [("h", WHO), ("g", Who("m", "other", "/h")), ("g", Who("m", "app", "/i"))]
         assert committers.should_journal("g", WHO, 1, backwards=False)
@@ -89,7 +89,7 @@ class TestWhoCommitsFromOutside:
         assert [committers.should_journal(group, who, 2, backwards=False) for group, who in others] == [True] * 3
         assert not committers.should_journal("g", Who("n", "app", "/h"), 3, backwards=False)
 
-    def test_is_one_of_the_latest_thousand_that_were_told(self):
+    def test_latest_1000_committers_are_kept(self):
         committers = NonMemberCommitters()
         for number in range(1_000):
             committers.should_journal(f"g{number}", WHO, 1, backwards=False)
@@ -103,8 +103,8 @@ class TestWhoCommitsFromOutside:
         assert committers.should_journal("g1", WHO, 2_002, backwards=False)
 
 
-class TestWhatMembersSaid:
-    def test_is_of_the_latest_ten_thousand(self):
+class TestClientMetrics:
+    def test_metrics_of_the_latest_10000_members_are_kept(self):
         said = MetricsByMember()
         people = [Who(f"m{number}", "app", "/h") for number in range(10_001)]
         for who in people:
@@ -114,21 +114,21 @@ class TestWhatMembersSaid:
         assert said.of(people[1]) == said.of(people[-1]) == MemberMetrics(at_ms=1)
 
     @pytest.mark.parametrize(("after_ms", "known"), [(300_000, False), (300_001, True)])
-    def test_by_two_clients_that_name_no_member_is_known_if_the_first_is_silent_for_five_minutes(self, after_ms, known):
+    def test_metrics_of_two_clients_without_member_id_count_after_five_minutes(self, after_ms, known):
         said, nobody = MetricsByMember(), Who("", "app", "/h")
         said.add("first", nobody, MemberMetrics(at_ms=10))
         said.add("second", nobody, MemberMetrics(at_ms=10 + after_ms))
 
         assert (said.of(WHO) is not None) == known
 
-    def test_by_one_client_is_known_however_often_it_says_something(self):
+    def test_metrics_of_one_client_are_replaced(self):
         said, nobody = MetricsByMember(), Who("", "app", "/h")
         for at_ms in (10, 20):
             said.add("first", nobody, MemberMetrics(at_ms=at_ms))
 
         assert said.of(WHO) == MemberMetrics(at_ms=20)
 
-    def test_by_two_clients_that_name_a_member_is_the_latest(self):
+    def test_metrics_of_two_clients_with_one_member_id_are_the_latest(self):
         said = MetricsByMember()
         said.add("first", WHO, MemberMetrics(at_ms=10))
         said.add("second", WHO, MemberMetrics(at_ms=20))
@@ -136,7 +136,7 @@ class TestWhatMembersSaid:
         assert said.of(WHO) == MemberMetrics(at_ms=20)
         assert said.of(Who("other", "app", "/h")) is None
 
-    def test_under_its_own_id_comes_before_what_its_host_said(self):
+    def test_metrics_of_the_member_id_precede_those_of_the_host(self):
         said = MetricsByMember()
         said.add("first", WHO, MemberMetrics(at_ms=10))
         said.add("other", Who("", "app", "/h"), MemberMetrics(at_ms=20))
@@ -145,10 +145,10 @@ class TestWhatMembersSaid:
         assert said.of(Who("n", "app", "/h")) == MemberMetrics(at_ms=20)
 
 
-def test_names_of_a_thousand_letters_together_are_remembered():
+def test_names_of_1000_letters_in_all_are_kept():
     assert names_fit("x" * 600, None, "y" * 400)
     assert not names_fit("x" * 600, None, "y" * 401)
 
 
-def test_a_name_is_told_apart_by_three_hundred_letters():
+def test_names_are_compared_by_300_letters():
     assert name_prefix("x" * 300 + "y") == "x" * 300

@@ -1,4 +1,4 @@
-"""A group as its record on the log has it: members, timeouts and subscriptions are those that were written."""
+"""Classic groups loaded from their records: members, timeouts, subscriptions."""
 
 import pytest
 
@@ -17,13 +17,11 @@ from support.machines.coordinator_stage import GROUP, RANGE
 
 
 def member(member_id: str, **fields: object) -> MemberMetadata:
-    """A member as it is written."""
     said = {"session_timeout": 30_000, "rebalance_timeout": 60_000, "subscription": RANGE[0][1]} | fields
     return MemberMetadata(member_id=member_id, client_id="app", client_host="/127.0.0.1", **said)
 
 
 def restart_on(stage, *members: MemberMetadata, leader: str, protocol_type: str = "consumer") -> None:
-    """Restart with a group of these members alone on the log, at generation 3."""
     value = GroupMetadataValue(
         protocol_type=protocol_type, generation=3, protocol="range", leader=leader, members=list(members)
     )
@@ -32,7 +30,7 @@ def restart_on(stage, *members: MemberMetadata, leader: str, protocol_type: str 
 
 
 @pytest.mark.parametrize(("written", "timeout_ms"), [(-1, 30_000), (0, 0), (1, 1), (90_000, 90_000)])
-def test_a_member_has_the_rebalance_timeout_that_is_written_or_else_its_session_timeout(stage, written, timeout_ms):
+def test_loaded_member_has_its_persisted_rebalance_timeout_or_session_timeout(stage, written, timeout_ms):
     restart_on(stage, member("a", rebalance_timeout=written), leader="a")
 
     stage.leave("a")
@@ -40,11 +38,11 @@ def test_a_member_has_the_rebalance_timeout_that_is_written_or_else_its_session_
     assert stage.entries(MemberRemoved)[-1].vitals.rebalance_timeout_ms == timeout_ms
 
 
-def test_time_moves_on_while_a_static_member_is_awaited_that_gives_a_rebalance_no_time(stage):
+def test_wait_for_static_member_with_zero_rebalance_timeout_advances_time(stage):
     restart_on(stage, member("a", group_instance_id="i", rebalance_timeout=0), leader="a")
     pending = stage.answer(stage.join()).member_id
 
-    stage.leave(pending)  # the group rebalances, of which the member does not know yet
+    stage.leave(pending)  # the group rebalances; the member does not know it yet
 
     assert stage.entries(RoundOpened)[-1].timeout_ms == 0
     assert stage.coordinator.wake_at_ms == stage.now + 1
@@ -52,7 +50,7 @@ def test_time_moves_on_while_a_static_member_is_awaited_that_gives_a_rebalance_n
     assert stage.coordinator.wake_at_ms == stage.now + 1
 
 
-def test_who_leads_leads_on_in_the_next_generation_though_another_is_first_on_the_log(stage):
+def test_loaded_leader_stays_leader_in_the_next_generation(stage):
     restart_on(stage, member("a"), member("b"), leader="b")
     tickets = [stage.join("a", protocols=(("range", subscription("u")),)), stage.join("b")]
 
@@ -60,13 +58,13 @@ def test_who_leads_leads_on_in_the_next_generation_though_another_is_first_on_th
     assert stage.entries(RoundClosed)[-1].leader == "b"
 
 
-def test_a_leader_that_is_none_of_the_members_gives_way_to_the_first(stage):
+def test_first_member_leads_if_the_persisted_leader_is_missing(stage):
     restart_on(stage, member("a"), member("b"), leader="b")
     stage.leave("b")
     assert stage.answer(stage.join("a")).leader == "a"
 
 
-def test_members_subscribe_to_what_they_did_before(stage):
+def test_loaded_members_keep_their_subscriptions(stage):
     restart_on(stage, member("a"), leader="a")
     topics = [
         OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
@@ -79,7 +77,7 @@ def test_members_subscribe_to_what_they_did_before(stage):
     assert codes == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
 
 
-def test_a_topic_that_grew_since_the_restart_is_evidence(stage):
+def test_topic_with_more_partitions_after_restart_is_evidence(stage):
     restart_on(stage, member("a"), leader="a")
     stage.topics.make("t", 8)
 
@@ -88,7 +86,7 @@ def test_a_topic_that_grew_since_the_restart_is_evidence(stage):
     assert stage.entries(RoundOpened)[-1].trigger.change.partitions_changed == {"t": (4, 8)}
 
 
-def test_what_members_of_another_protocol_say_is_not_read_though_it_looks_like_a_subscription(stage):
+def test_metadata_of_another_protocol_type_is_not_parsed(stage):
     restart_on(stage, member("a"), leader="a", protocol_type="connect")
     stage.topics.make("t", 8)
 
@@ -97,7 +95,7 @@ def test_what_members_of_another_protocol_say_is_not_read_though_it_looks_like_a
     assert stage.entries(RoundOpened)[-1].trigger.change.partitions_changed == {}
 
 
-def test_of_two_members_under_one_instance_id_the_last_has_it(stage):
+def test_last_of_two_members_with_one_instance_id_owns_it(stage):
     restart_on(stage, member("a", group_instance_id="i"), member("b", group_instance_id="i"), leader="b")
 
     stage.leave("a", client_id="admin")
@@ -108,7 +106,7 @@ def test_of_two_members_under_one_instance_id_the_last_has_it(stage):
     assert gone == [("a", "left"), ("b", "left")]
 
 
-def test_a_group_that_only_held_offsets_gets_its_first_assignment_from_nobody(stage):
+def test_first_assignment_of_an_offsets_only_group_has_no_previous_owners(stage):
     stage.commit({("t", 0): 5})
 
     (a,), generation = stage.stable(1)
@@ -119,7 +117,7 @@ def test_a_group_that_only_held_offsets_gets_its_first_assignment_from_nobody(st
     assert stage.records()[-1].value.members[0].assignment == assignment(("t", 0))
 
 
-def test_a_topic_that_was_there_before_is_not_told_as_made_though_the_group_says_no_time(stage):
+def test_older_topic_is_not_reported_as_created_if_the_generation_has_no_timestamp(stage):
     stage.topics.make("old", 1)
     restart_on(stage, member("a"), leader="a")
 

@@ -1,4 +1,4 @@
-"""What the journal knows of members when they go, are refused or are turned away: who, since when, how silent."""
+"""Journal entries of departed, fenced and refused members of a classic group."""
 
 import pytest
 
@@ -13,8 +13,8 @@ def last_vitals(stage):
     return stage.entries(MemberRemoved)[-1].vitals
 
 
-class TestHowSilentAMemberWas:
-    def test_is_not_at_all_if_it_goes_as_soon_as_it_came(self):
+class TestLongestGap:
+    def test_longest_gap_is_zero_if_the_member_leaves_at_once(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
         member_id, _ = stage.enter()
 
@@ -22,14 +22,14 @@ class TestHowSilentAMemberWas:
 
         assert last_vitals(stage).longest_gap_ms == 0
 
-    def test_is_not_at_all_if_it_goes_as_soon_as_its_generation_began(self, stage):
+    def test_longest_gap_is_zero_if_the_member_leaves_as_its_generation_begins(self, stage):
         member_id, _ = stage.enter()
 
         stage.leave(member_id)
 
         assert last_vitals(stage).longest_gap_ms == 0
 
-    def test_counts_from_its_generation_on_and_not_from_the_one_before(self, stage):
+    def test_longest_gap_restarts_with_each_generation(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(7_000)
         stage.heartbeat(a, generation)
@@ -42,7 +42,7 @@ class TestHowSilentAMemberWas:
 
         assert last_vitals(stage).longest_gap_ms == 1_000
 
-    def test_ends_with_a_commit(self, stage):
+    def test_commit_ends_a_gap(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(4_000)
         stage.commit({("t", 0): 1}, member_id=a, generation=generation, connection=8)
@@ -57,7 +57,7 @@ class TestHowSilentAMemberWas:
         assert vitals.longest_gap_ms == 4_000
         assert vitals.connection_closed_at_ms == stage.now
 
-    def test_ends_with_a_static_member_that_is_back(self, stage):
+    def test_returning_static_member_ends_a_gap(self, stage):
         first = stage.answer(stage.join(instance_id="i"))
         stage.sync(first.member_id, 1, {}, instance_id="i")
         stage.advance(5_000)
@@ -73,7 +73,7 @@ class TestHowSilentAMemberWas:
         assert (removed.vitals.last_seen_ms, removed.vitals.longest_gap_ms) == (back_ms, 5_000)
         assert removed.vitals.connection_closed_at_ms == back_ms
 
-    def test_is_told_of_one_that_let_others_wait_for_half_a_second_and_of_no_other(self, stage):
+    def test_arrival_has_vitals_only_if_others_waited_half_a_second(self, stage):
         (a, b, c), _ = stage.stable(3)
         stage.journal.clear()
         stage.advance(100)
@@ -87,7 +87,7 @@ class TestHowSilentAMemberWas:
         assert (told[a], told[b]) == (None, None)
         assert told[c].last_seen_ms == stage.now - 600
 
-    def test_a_member_from_the_log_has_no_connection_that_could_have_closed(self, stage):
+    def test_loaded_member_has_no_closed_connection(self, stage):
         (a,), _ = stage.stable(1)
         stage.restart()
         stage.coordinator.connection_closed(0, stage.now)
@@ -98,8 +98,8 @@ class TestHowSilentAMemberWas:
         assert last_vitals(stage).connection_closed_at_ms is None
 
 
-class TestWhoLeaves:
-    def test_did_so_itself_only_if_it_named_its_id_under_its_client_id(self, stage):
+class TestLeave:
+    def test_member_left_by_itself_only_with_its_member_id_and_client_id(self, stage):
         (a, b, c), generation = stage.stable(3)
         assert stage.answer(stage.join(instance_id="i")) is None, "it waits for the others"
 
@@ -111,7 +111,7 @@ class TestWhoLeaves:
         assert by == [None, "admin", "app"]
         assert stage.heartbeat(c, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_with_others_at_once_is_told_first_and_the_others_beside_it(self, stage):
+    def test_batch_leave_journals_the_first_member_and_the_others(self, stage):
         (a, b, c, _), _ = stage.stable(4)
 
         stage.leave(a, b, c)
@@ -121,14 +121,14 @@ class TestWhoLeaves:
         assert (trigger.who.member_id, [who.member_id for who in trigger.others]) == (a, [b, c])
 
     @pytest.mark.parametrize("version", [3, 4, 5])
-    def test_may_name_several_from_version_3_on(self, stage, version):
+    def test_leave_group_names_several_members_from_v3(self, stage, version):
         (a, b), _ = stage.stable(2)
 
         answer = stage.answer(stage.leave(a, b, version=version))
 
         assert [(member.member_id, member.error_code) for member in answer.members] == [(a, 0), (b, 0)]
 
-    def test_as_the_last_has_a_round_opened_that_waits_for_nobody(self, stage):
+    def test_leave_of_the_last_member_opens_a_rebalance_without_waits(self, stage):
         (a,), _ = stage.stable(1)
 
         stage.leave(a)
@@ -137,8 +137,8 @@ class TestWhoLeaves:
         assert (opened.members, opened.timeout_ms) == ((), 0)
 
 
-class TestWhoDidNotAskForItsAssignment:
-    def test_is_told_with_what_was_known_of_the_first_of_them(self, stage):
+class TestSyncTimeout:
+    def test_sync_timeout_is_journaled_with_vitals_of_the_first_member(self, stage):
         a = stage.answer(stage.join(version=3, rebalance_ms=20_000, session_ms=30_000)).member_id
         second = stage.join(version=3, rebalance_ms=20_000, session_ms=40_000, client_id="other")
         stage.join(a, version=3, rebalance_ms=20_000, session_ms=30_000)
@@ -150,7 +150,7 @@ class TestWhoDidNotAskForItsAssignment:
         assert (trigger.who.member_id, [who.member_id for who in trigger.others]) == (a, [b])
         assert trigger.vitals.session_timeout_ms == 30_000
 
-    def test_did_not_lead_if_the_leader_asked(self, stage):
+    def test_sync_timeout_reports_a_lost_leader_only_without_its_sync(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a, rebalance_ms=5_000, session_ms=30_000)
         stage.join(b, rebalance_ms=5_000, session_ms=30_000)
@@ -162,8 +162,8 @@ class TestWhoDidNotAskForItsAssignment:
         assert not trigger.leader_lost
 
 
-class TestWhoIsRefused:
-    def test_is_counted_by_group_api_and_error_however_often_it_asks(self, stage):
+class TestStaleMembers:
+    def test_refusals_are_counted_by_group_api_and_error(self, stage):
         stage.stable(1)
 
         for _ in range(3):
@@ -173,7 +173,7 @@ class TestWhoIsRefused:
         assert stage.coordinator.fenced.by_kind == {kind: 3}
         assert stage.coordinator.fenced.by_group == {GROUP: {kind: 3}}
 
-    def test_is_told_once_with_the_generation_that_it_named_and_that_there_is(self, stage):
+    def test_refusal_is_journaled_once_with_both_generations(self, stage):
         (a,), generation = stage.stable(1)
 
         for _ in range(2):
@@ -188,7 +188,7 @@ class TestWhoIsRefused:
         assert (entry.generation, entry.current) == (generation + 4, generation)
         assert (entry.offsets, entry.more) == ((), 0)
 
-    def test_without_a_generation_in_its_request_is_told_without_one(self, stage):
+    def test_refusal_of_a_request_without_generation_is_journaled_without_it(self, stage):
         stage.stable(1)
 
         stage.join("stranger")
@@ -196,7 +196,7 @@ class TestWhoIsRefused:
         (entry,) = stage.entries(RequestFenced)
         assert (entry.api, entry.who.member_id, entry.generation) == ("JoinGroup", "stranger", -1)
 
-    def test_under_no_id_is_no_stale_member(self, stage):
+    def test_request_without_member_id_is_not_counted_as_stale(self, stage):
         stage.stable(1)
 
         assert stage.commit({("t", 0): 1}) == [ErrorCode.UNKNOWN_MEMBER_ID]
@@ -204,7 +204,7 @@ class TestWhoIsRefused:
         assert stage.entries(RequestFenced) == []
         assert not stage.coordinator.fenced.by_kind
 
-    def test_because_the_group_rebalances_is_no_stale_member(self, stage):
+    def test_rebalance_in_progress_is_not_counted_as_stale(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
 
@@ -214,7 +214,7 @@ class TestWhoIsRefused:
         assert stage.entries(RequestFenced) == []
         assert not stage.coordinator.fenced.by_kind
 
-    def test_is_one_of_a_hundred_at_most_that_are_told_in_a_generation(self, stage):
+    def test_at_most_100_refusals_are_journaled_per_generation(self, stage):
         stage.stable(1)
 
         for number in range(102):
@@ -224,14 +224,14 @@ class TestWhoIsRefused:
         assert told == [f"zombie-{number}" for number in range(100)]
 
 
-class TestWhoIsTurnedAway:
+class TestRefusedJoins:
     @pytest.fixture
     def stage(self):
         stage = CoordinatorStage(group_max_size=2)
         stage.stable(2)
         return stage
 
-    def test_is_told_once_with_who_it_is_and_how_many_there_are(self, stage):
+    def test_refused_join_is_journaled_once_with_client_and_group_size(self, stage):
         for _ in range(3):
             ticket = stage.join(instance_id="i", client_id="late", client_host="/10.0.0.1")
             assert stage.answer(ticket).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -239,7 +239,7 @@ class TestWhoIsTurnedAway:
         (entry,) = stage.entries(MemberTurnedAway)
         assert (entry.who, entry.members) == (Who("", "late", "/10.0.0.1", "i"), 2)
 
-    def test_is_told_beside_others_and_of_a_hundred_at_most(self, stage):
+    def test_refused_joins_share_the_limit_of_100_with_other_refusals(self, stage):
         for number in range(102):
             stage.join(client_id=f"late-{number}")
 

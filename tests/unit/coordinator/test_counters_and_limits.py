@@ -1,4 +1,4 @@
-"""What is counted and remembered, up to which bound: refusals of groups, what was passed over, turns, bytes."""
+"""Counters and their limits: refusals, skipped records, search turns, memory."""
 
 import pytest
 
@@ -22,7 +22,7 @@ KIND = ("Heartbeat", "UNKNOWN_MEMBER_ID")
 
 
 class TestRefusalsByGroup:
-    def test_are_kept_of_ten_thousand_groups_the_first_of_which_give_way(self):
+    def test_refusals_of_10000_groups_are_kept(self):
         counters = FencedCounters()
         for number in range(10_001):
             counters.refused(f"g{number}", *KIND)
@@ -32,7 +32,7 @@ class TestRefusalsByGroup:
         assert counters.by_group["g10000"] == {KIND: 1}
         assert counters.by_kind == {KIND: 10_001}
 
-    def test_are_kept_of_names_of_four_mebibytes_together(self):
+    def test_refusals_of_4_mib_of_group_names_are_kept(self):
         counters = FencedCounters()
         names = [f"{number:0>32768}" for number in range(130)]
 
@@ -44,7 +44,7 @@ class TestRefusalsByGroup:
 
         assert list(counters.by_group) == names[2:]
 
-    def test_have_room_again_when_groups_are_gone(self):
+    def test_deleted_groups_free_refusal_counters(self):
         counters = FencedCounters()
         names = [f"{number:0>32768}" for number in range(256)]
         for name in names[:128]:
@@ -57,7 +57,7 @@ class TestRefusalsByGroup:
 
         assert list(counters.by_group) == names[128:]
 
-    def test_go_on_where_they_are(self):
+    def test_refusals_of_existing_groups_continue(self):
         counters = FencedCounters()
         for _ in range(3):
             counters.refused("g", *KIND)
@@ -65,8 +65,8 @@ class TestRefusalsByGroup:
         assert counters.by_group == {"g": {KIND: 3}}
 
 
-class TestWhatWasPassedOver:
-    def test_is_nothing_to_speak_of_where_all_could_be_read(self):
+class TestSkippedRecords:
+    def test_no_skipped_records_give_no_note(self):
         assert Skipped().notes("log") == []
 
     @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ class TestWhatWasPassedOver:
             (9, "9 unreadable records: no. 0; no. 1; no. 2; and 6 more"),
         ],
     )
-    def test_is_told_in_words_of_the_first_three(self, count, words):
+    def test_note_of_skipped_records_quotes_the_first_three(self, count, words):
         skipped = Skipped()
         for number in range(count):
             skipped.add(f"no. {number}")
@@ -86,7 +86,7 @@ class TestWhatWasPassedOver:
         (note,) = skipped.notes("log")
         assert note.text == f"log: skipped {words}"
 
-    def test_is_cut_where_it_has_more_than_two_hundred_letters(self):
+    def test_note_of_skipped_records_is_cut_at_200_letters(self):
         skipped = Skipped()
         skipped.add("x" * 200 + "y")
 
@@ -94,8 +94,8 @@ class TestWhatWasPassedOver:
         assert note.text.endswith(": " + "x" * 200)
 
 
-class TestTurnsToSearch:
-    def test_are_kept_by_one_group_until_it_was_not_heard_of_for_a_second(self):
+class TestSearchTurns:
+    def test_search_turn_ends_after_a_second_without_step(self):
         turns = SearchTurns()
         assert turns.may_step("a", 5_000)
 
@@ -103,7 +103,7 @@ class TestTurnsToSearch:
         assert turns.may_step("b", 6_000)
         assert not turns.may_step("a", 6_001)
 
-    def test_are_one_step_a_millisecond_whoevers_they_are(self):
+    def test_one_search_step_per_millisecond(self):
         turns = SearchTurns()
         assert turns.may_step("a", 5_000)
         assert not turns.may_step("a", 5_000)
@@ -113,20 +113,18 @@ class TestTurnsToSearch:
         assert not turns.may_step("b", 5_001)
         assert turns.may_step("b", 5_002)
 
-    def test_begin_at_once(self):
+    def test_first_search_begins_at_once(self):
         assert SearchTurns().may_step("a", 0)
 
-    def test_are_asked_for_again_at_moments_of_their_own(self):
+    def test_waiting_groups_get_different_retry_times(self):
         turns = SearchTurns()
 
         assert [turns.next_ms(now_ms) for now_ms in (100, 100, 100, 102, 200)] == [101, 102, 103, 104, 201]
 
 
-class TestWhatIsAlwaysTaken:
-    """Up to 16 KiB of whoever is there already; what is more counts as new."""
-
+class TestAcceptedGrowth:
     @pytest.mark.parametrize(("size", "added"), [(16_384, Added(0, 16_384 - 6)), (16_385, Added(16_385, 0))])
-    def test_of_what_a_member_says_again(self, stage, size, added):
+    def test_growth_of_member_metadata_is_bounded(self, stage, size, added):
         member_id = stage.answer(stage.join(version=3, protocols=(("r", b"12345"),))).member_id
         message = JoinGroupRequest(
             group_id=GROUP,
@@ -137,7 +135,7 @@ class TestWhatIsAlwaysTaken:
         assert added_by_join(asked(message), groups_of(stage)) == added
 
     @pytest.mark.parametrize(("size", "added"), [(16_384, Added(0, 16_384 - 5)), (16_385, Added(16_385, 0))])
-    def test_of_what_a_leader_gives_again(self, stage, size, added):
+    def test_growth_of_assignments_is_bounded(self, stage, size, added):
         member_id = stage.answer(stage.join(version=3)).member_id
         stage.sync(member_id, 1, {member_id: b"12345"})
         message = SyncGroupRequest(
@@ -148,7 +146,7 @@ class TestWhatIsAlwaysTaken:
 
         assert added_by_sync(asked(message), groups_of(stage)) == added
 
-    def test_is_no_less_than_nothing_where_a_member_says_less(self, stage):
+    def test_shrinking_metadata_adds_nothing(self, stage):
         member_id = stage.answer(stage.join(version=3, protocols=(("r", b"12345"),))).member_id
         message = JoinGroupRequest(group_id=GROUP, member_id=member_id)
 
@@ -165,7 +163,7 @@ def groups_of(stage) -> Groups:
     return groups
 
 
-def test_groups_are_looked_at_again_after_a_second():
+def test_groups_are_measured_again_after_a_second():
     budget = MemoryBudget(10_000)
     assert budget.admit(Added(6_000), [], 0)
     assert budget.admit(Added(6_000), [], 5_000), "nothing is there, as a look finds"
@@ -175,7 +173,7 @@ def test_groups_are_looked_at_again_after_a_second():
     assert budget.refused == 1
 
 
-def test_a_stable_group_without_members_is_noticed(stage):
+def test_stable_group_without_members_fails(stage):
     stage.stable(1)
     group = groups_of(stage).by_id[GROUP]
     members = dict(group.round.members)
@@ -186,7 +184,7 @@ def test_a_stable_group_without_members_is_noticed(stage):
     group.round.members.update(members)
 
 
-def test_a_journal_that_does_not_say_that_the_leader_was_lost_says_that_it_was_not():
+def test_leader_lost_defaults_to_false():
     entry = parse_entry(
         b'{"kind":"round_opened","at_ms":1,"group":"g","trigger":{"event":"sync_timeout"},'
         b'"from_generation":1,"members":[],"timeout_ms":1}'

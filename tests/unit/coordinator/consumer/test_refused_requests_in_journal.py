@@ -1,5 +1,4 @@
-"""Refused requests of consumer groups in the journal: once for each member, API and error, and no more than a hundred
-in an epoch; of those for whom there is no room, once for each client."""
+"""Refused requests of consumer groups in the journal: once per member, API and error, at most 100 per epoch."""
 
 import pytest
 
@@ -12,11 +11,10 @@ MANY = 100
 
 
 def fenced(stage: CoordinatorStage) -> list[str]:
-    """The ids of those that the journal says were fenced."""
     return [entry.who.member_id for entry in stage.entries(RequestFenced)]
 
 
-def test_a_refusal_is_told_with_who_asked_for_what_and_what_it_believed(stage):
+def test_refusal_is_journaled_with_client_api_and_epoch(stage):
     stage.come("m1", instance_id="i")
 
     stage.beat("old", 7, instance_id="i", client_id="app 2", client_host="/10.0.0.2")
@@ -34,9 +32,9 @@ def test_a_refusal_is_told_with_who_asked_for_what_and_what_it_believed(stage):
     assert (entry.offsets, entry.more) == ((), 0)
 
 
-def test_a_member_that_is_there_is_told_of_with_its_own_epoch_and_a_stranger_with_the_groups(stage):
+def test_refusal_has_the_members_epoch_or_the_groups(stage):
     stage.come("m1")
-    stage.come("m2")  # the group is at 3, and m1 is at 2
+    stage.come("m2")  # the group is at epoch 3, m1 at 2
 
     stage.beat("m1", 9)
     stage.beat("stranger", 9)
@@ -45,7 +43,7 @@ def test_a_member_that_is_there_is_told_of_with_its_own_epoch_and_a_stranger_wit
     assert told == [("m1", "FENCED_MEMBER_EPOCH", 9, 2), ("stranger", "UNKNOWN_MEMBER_ID", 9, 3)]
 
 
-def test_a_request_that_names_no_epoch_is_told_of_without_one(stage):
+def test_refusal_of_a_request_without_epoch_is_journaled_without_it(stage):
     stage.come("m1", instance_id="i")
 
     assert stage.answer(stage.join("old", instance_id="i")).error_code == ErrorCode.FENCED_INSTANCE_ID
@@ -54,7 +52,7 @@ def test_a_request_that_names_no_epoch_is_told_of_without_one(stage):
     assert (entry.api, entry.generation, entry.who.instance_id) == ("JoinGroup", -1, "i")
 
 
-def test_of_the_classic_protocols_requests_the_generation_and_the_instance_are_told(stage):
+def test_refused_classic_request_is_journaled_with_generation_and_instance_id(stage):
     stage.come("m1")
 
     assert stage.heartbeat("old", 4, instance_id="i") == ErrorCode.UNKNOWN_MEMBER_ID
@@ -63,7 +61,7 @@ def test_of_the_classic_protocols_requests_the_generation_and_the_instance_are_t
     assert (entry.api, entry.generation, entry.who.instance_id) == ("Heartbeat", 4, "i")
 
 
-def test_the_same_is_told_once_in_an_epoch_of_the_group(stage):
+def test_refusal_is_journaled_once_per_group_epoch(stage):
     stage.come("m1")
     for _ in range(3):
         stage.beat("old", 1)
@@ -75,7 +73,7 @@ def test_the_same_is_told_once_in_an_epoch_of_the_group(stage):
     assert fenced(stage) == ["old", "old"]
 
 
-def test_members_of_the_same_client_are_told_apart_and_so_are_what_they_ask_for_and_why(stage):
+def test_refusals_are_distinguished_by_member_api_and_error(stage):
     stage.come("m1")
 
     stage.beat("a", 1)
@@ -92,7 +90,7 @@ def test_members_of_the_same_client_are_told_apart_and_so_are_what_they_ask_for_
     ]
 
 
-def test_a_hundred_are_told_of_in_an_epoch_and_all_are_counted(stage):
+def test_at_most_100_refusals_are_journaled_per_epoch(stage):
     stage.come("m1")
 
     for number in range(MANY + 2):
@@ -103,11 +101,11 @@ def test_a_hundred_are_told_of_in_an_epoch_and_all_are_counted(stage):
     assert counted == {("ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID"): MANY + 2}
 
 
-def test_what_says_nothing_of_a_stale_member_is_neither_told_nor_counted(stage):
+def test_refusals_of_current_members_are_not_counted(stage):
     stage.come("m1")
 
     assert stage.come("m2", subscribed_topic_regex="a(").error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert stage.commit({("t", 0): 1}, version=9) == [ErrorCode.UNKNOWN_MEMBER_ID]  # a commit of nobody
+    assert stage.commit({("t", 0): 1}, version=9) == [ErrorCode.UNKNOWN_MEMBER_ID]  # a commit without member
 
     assert fenced(stage) == []
     assert dict(stage.coordinator.fenced.by_group) == {}
@@ -122,7 +120,7 @@ def test_what_says_nothing_of_a_stale_member_is_neither_told_nor_counted(stage):
     ],
     ids=["the same client", "another client", "another host"],
 )
-def test_whoever_finds_no_room_is_told_of_once_for_each_client_however_many_ids_it_brings(again, told):
+def test_refused_join_of_a_full_group_is_journaled_once_per_client(again, told):
     stage = CoordinatorStage(group_consumer_max_size=1)
     stage.come("m1")
 

@@ -1,4 +1,4 @@
-"""Members that subscribe by a regular expression: what it matches is found beside the heartbeats."""
+"""Subscription patterns: resolved between heartbeats."""
 
 import pytest
 
@@ -27,12 +27,11 @@ def beat(stage, member_id="m", epoch=1, **said):
 
 
 def resolved(stage) -> dict[str, list[str] | None]:
-    """What the log says that each expression matched last; None where it is forgotten."""
     found = [r for r in stage.records() if isinstance(r, RegexResolved)]
     return {r.regex: None if r.value is None else r.value.topics for r in found}
 
 
-def test_the_join_is_answered_before_it_is_resolved_and_the_next_heartbeat_has_the_partitions():
+def test_join_is_answered_before_its_pattern_is_resolved():
     stage = stage_of(ab=1, abc=2, b=1)
 
     joined = come(stage, "ab.*")
@@ -45,7 +44,7 @@ def test_the_join_is_answered_before_it_is_resolved_and_the_next_heartbeat_has_t
     assert (raised.cause.event, raised.cause.topics_added) == ("regex_resolved", ("ab", "abc"))
 
 
-def test_what_is_found_is_written_before_the_epoch_that_it_makes():
+def test_matches_are_persisted_before_the_raised_epoch():
     stage = stage_of(t=1)
 
     come(stage, "t")
@@ -53,7 +52,7 @@ def test_what_is_found_is_written_before_the_epoch_that_it_makes():
     assert [type(record) for record in stage.records()[-2:]] == [RegexResolved, EpochWritten]
 
 
-def test_an_expression_matches_a_whole_name_and_is_added_to_the_names():
+def test_pattern_matches_whole_names_beside_subscribed_names():
     stage = stage_of(t=1, u=1, tt=1)
     come(stage, "t", names=["u"])
 
@@ -62,7 +61,7 @@ def test_an_expression_matches_a_whole_name_and_is_added_to_the_names():
     assert told[-1] == [("t", 0), ("u", 0)]
 
 
-def test_one_that_matches_nothing_is_resolved_and_raises_no_epoch():
+def test_pattern_without_matches_raises_no_epoch():
     stage = stage_of(t=1)
 
     come(stage, "x.*")
@@ -71,7 +70,7 @@ def test_one_that_matches_nothing_is_resolved_and_raises_no_epoch():
     assert stage.entries(EpochRaised) == []
 
 
-def test_topics_that_are_made_are_found_but_not_at_once():
+def test_created_topics_are_matched_after_the_refresh_interval():
     stage = stage_of(t=1)
     come(stage, "t.*")
     stage.topics.make("tt", 1)
@@ -84,7 +83,7 @@ def test_topics_that_are_made_are_found_but_not_at_once():
     assert resolved(stage) == {"t.*": ["t", "tt"]}
 
 
-def test_nothing_is_written_where_nothing_has_changed():
+def test_unchanged_matches_are_not_persisted():
     stage = stage_of(t=1)
     come(stage, "t.*")
     before = beat(stage).member_epoch
@@ -97,7 +96,7 @@ def test_nothing_is_written_where_nothing_has_changed():
     assert len([r for r in stage.records() if isinstance(r, RegexResolved)]) == written
 
 
-def test_nothing_is_written_of_an_expression_that_matches_no_topic_that_was_made():
+def test_created_topics_without_match_persist_nothing():
     stage = stage_of(t=1)
     come(stage, "t.*")
     stage.topics.make("u", 1)
@@ -113,7 +112,7 @@ def test_nothing_is_written_of_an_expression_that_matches_no_topic_that_was_made
     assert len([r for r in stage.records() if isinstance(r, RegexResolved)]) == 1
 
 
-def test_nothing_is_written_of_an_expression_that_nobody_uses_any_more_when_it_is_resolved():
+def test_resolution_of_an_unused_pattern_persists_nothing():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
     come(stage, "t.*")
     stage.beat("m", 1, subscribed_topic_regex="")
@@ -124,7 +123,7 @@ def test_nothing_is_written_of_an_expression_that_nobody_uses_any_more_when_it_i
     assert resolved(stage) == {}
 
 
-def test_topics_that_the_sender_of_the_heartbeat_may_not_describe_are_left_out_for_all():
+def test_topics_that_the_sender_may_not_describe_are_left_out():
     stage = stage_of(ta=1, tb=1)
 
     come(stage, "t.*", may_describe=lambda topic: topic != "tb")
@@ -132,7 +131,7 @@ def test_topics_that_the_sender_of_the_heartbeat_may_not_describe_are_left_out_f
     assert resolved(stage) == {"t.*": ["ta"]}
 
 
-def test_it_is_shared_and_forgotten_with_its_last_user():
+def test_shared_pattern_is_removed_with_its_last_user():
     stage = stage_of(t=2)
     come(stage, "t.*", "a")
     come(stage, "t.*", "b")
@@ -145,7 +144,7 @@ def test_it_is_shared_and_forgotten_with_its_last_user():
 
 
 @pytest.mark.parametrize("other", ["u.*", ""])
-def test_it_is_forgotten_when_its_last_user_says_another(other):
+def test_pattern_is_removed_when_its_last_user_changes_it(other):
     stage = stage_of(t=2, u=1)
     epochs = {member: come(stage, "t.*", member).member_epoch for member in ("a", "b")}
 
@@ -164,7 +163,7 @@ def test_it_is_forgotten_when_its_last_user_says_another(other):
     assert RegexResolved("g", "t.*", None) in stage.records()
 
 
-def test_an_expression_that_is_said_no_more_before_it_was_resolved_leaves_no_record():
+def test_pattern_changed_before_its_resolution_leaves_no_record():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
     come(stage, "t.*")
 
@@ -173,7 +172,7 @@ def test_an_expression_that_is_said_no_more_before_it_was_resolved_leaves_no_rec
     assert resolved(stage) == {}
 
 
-def test_a_reason_that_has_no_other_words_is_told_as_it_is():
+def test_untranslated_reason_is_returned_unchanged():
     regex = "a" * 10_001
 
     answer = come(stage_of(t=1), regex)
@@ -182,7 +181,7 @@ def test_a_reason_that_has_no_other_words_is_told_as_it_is():
     assert answer.error_message == f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
 
 
-def test_apostrophes_in_an_expression_do_not_change_the_words():
+def test_apostrophes_in_a_pattern_do_not_change_the_message():
     answer = come(stage_of(t=1), "it's': (")
 
     problem = "is not a valid regular expression: missing closing )."
@@ -190,7 +189,7 @@ def test_apostrophes_in_an_expression_do_not_change_the_words():
 
 
 @pytest.mark.parametrize("regex", ["a(", "*b", "a{2000}", "(?=a)", r"(a)\1"])
-def test_what_is_none_is_refused_with_the_reason(regex):
+def test_invalid_pattern_is_refused_with_the_reason(regex):
     stage = stage_of(t=1)
 
     answer = come(stage, regex)
@@ -201,11 +200,11 @@ def test_what_is_none_is_refused_with_the_reason(regex):
 
 
 @pytest.mark.parametrize("regex", [r"\p{Greek}", "[[:alpha:]]+", "", "(?i)T"])
-def test_what_re2_reads_is_taken(regex):
+def test_re2_pattern_is_accepted(regex):
     assert come(stage_of(t=1), regex).error_code == ErrorCode.NONE
 
 
-def test_many_names_are_tried_a_step_at_a_time():
+def test_search_takes_several_steps_for_many_names():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
 
     come(stage, "t.*")
@@ -215,7 +214,7 @@ def test_many_names_are_tried_a_step_at_a_time():
     assert len(resolved(stage)["t.*"] or ()) == 3_000
 
 
-def test_a_failover_in_the_midst_of_it_begins_anew():
+def test_search_restarts_after_a_failover():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
     come(stage, "t.*")
     stage.restart()
@@ -230,7 +229,7 @@ def names(count: int) -> dict[str, int]:
     return {f"t{i:04}": 1 for i in range(count)}
 
 
-def test_two_groups_do_not_search_at_the_same_time_and_both_are_served():
+def test_groups_search_in_turn():
     stage = stage_of(**names(3_000))
 
     come(stage, "t.*", "a", group="one")
@@ -245,7 +244,7 @@ def test_two_groups_do_not_search_at_the_same_time_and_both_are_served():
     assert all(group.subscribes_to("t2999") for group in found)
 
 
-def test_a_group_that_goes_in_the_midst_of_its_search_keeps_no_other_from_its_own():
+def test_deleted_group_does_not_block_other_searches():
     stage = stage_of(**names(3_000))
     come(stage, "t.*", "a", group="one")
     stage.beat("a", -1, group="one")
@@ -256,7 +255,7 @@ def test_a_group_that_goes_in_the_midst_of_its_search_keeps_no_other_from_its_ow
     assert stage.coordinator.groups_in_partition_of("two").consumer["two"].subscribes_to("t2999")
 
 
-def test_an_expression_that_comes_later_is_tried_alone_where_no_topic_was_made():
+def test_later_pattern_is_resolved_alone_without_new_topics():
     stage = stage_of(**names(3_000))
     come(stage, "t.*", "a")
     stage.advance(NOT_WITHIN_MS)
@@ -267,7 +266,7 @@ def test_an_expression_that_comes_later_is_tried_alone_where_no_topic_was_made()
     assert len(resolved(stage)["t2.*"] or ()) == 1_000
 
 
-def test_a_search_goes_on_where_a_step_of_it_could_not_be_written():
+def test_search_continues_after_a_failed_append():
     stage = stage_of(**names(3_000))
     come(stage, "t0.*", "a")
     come(stage, "t1.*", "b")
@@ -284,7 +283,7 @@ def test_a_search_goes_on_where_a_step_of_it_could_not_be_written():
     assert {regex: len(topics or ()) for regex, topics in resolved(stage).items()} == {"t0.*": 1_000, "t1.*": 1_000}
 
 
-def test_a_second_expression_that_matches_the_same_raises_the_epoch_too():
+def test_second_pattern_with_the_same_matches_raises_the_epoch():
     stage = stage_of(t=2)
     come(stage, "t.*", "a")
     stage.advance(NOT_WITHIN_MS)
@@ -295,7 +294,7 @@ def test_a_second_expression_that_matches_the_same_raises_the_epoch_too():
     assert causes == [(2, "regex_resolved", ("t",)), (3, "regex_resolved", ("t",))]
 
 
-def test_after_a_standstill_the_turn_goes_to_who_asks_first_and_who_lost_it_searches_on_later():
+def test_stalled_search_loses_its_turn_and_continues_later():
     stage = stage_of(**names(5_000))
     for group in ("one", "two", "three"):
         come(stage, "t.*", group, group=group)
@@ -311,7 +310,7 @@ def test_after_a_standstill_the_turn_goes_to_who_asks_first_and_who_lost_it_sear
     assert all(group.subscribes_to("t4999") for group in found)
 
 
-def test_topics_that_are_matched_no_more_are_left_out_of_what_tells_that_topics_changed():
+def test_hash_omits_topics_that_no_pattern_matches_anymore():
     stage = stage_of(ta=1, tb=1)
     come(stage, "t.*")
     all_but_tb = {"may_describe": lambda topic: topic != "tb"}
@@ -331,7 +330,7 @@ def test_topics_that_are_matched_no_more_are_left_out_of_what_tells_that_topics_
     ], "nothing that the group subscribes to has changed since"
 
 
-def test_a_name_that_takes_an_expression_five_hundred_steps_counts_twice():
+def test_costly_name_counts_twice():
     name = "t" * 50
     assert Pattern("t{6}").size * len(name) == 500
     half = (NAMES_A_STEP - NAMES_A_PATTERN) // 2
@@ -347,8 +346,8 @@ def test_a_name_that_takes_an_expression_five_hundred_steps_counts_twice():
     assert (steps(half - 1), steps(half)) == (1, 2)
 
 
-class TestInMemory:
-    def test_what_expressions_match_counts_and_what_is_too_much_is_not_matched(self):
+class TestPatternMemory:
+    def test_pattern_matches_count_and_are_refused_at_the_limit(self):
         stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=50_000)
 
         joined = come(stage, "t.*")
@@ -359,7 +358,7 @@ class TestInMemory:
         assert "group.coordinator.max.bytes" in stage.coordinator.take_notes()[0].text
         assert stage.told(beat(stage)) is None, "the member goes on, without partitions"
 
-    def test_it_is_matched_when_there_is_room(self):
+    def test_pattern_is_resolved_after_memory_is_freed(self):
         stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=200_000)
         come(stage, "t.*", "a", group="one")
         come(stage, "t.*", "b", group="two")
@@ -374,7 +373,7 @@ class TestInMemory:
 
         assert two.subscribes_to("t0001")
 
-    def test_names_are_kept_once_however_many_expressions_match_them(self):
+    def test_matched_names_are_shared_between_patterns(self):
         stage = stage_of(**names(100))
         for i in range(5):
             come(stage, f"(t.*|{i})", f"m{i}")

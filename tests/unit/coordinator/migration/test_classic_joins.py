@@ -1,4 +1,4 @@
-"""JoinGroup in a modern group: what is kept of what a member says in it, and what it is answered."""
+"""JoinGroup in a consumer group: persisted metadata, and the answer."""
 
 import pytest
 
@@ -15,14 +15,12 @@ from support.machines.written_groups import T, epochs, member, write
 
 @pytest.fixture
 def stage() -> CoordinatorStage:
-    """A group of one member of the new protocol, which has all."""
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("new")
     return stage
 
 
 def said(stage: CoordinatorStage, member_id: str):
-    """What a member said last, as it is on the log."""
     written = [r.value for r in stage.records() if isinstance(r, MemberWritten) and r.member_id == member_id]
     return written[-1]
 
@@ -31,7 +29,7 @@ def ranged(*topics: str, **options):
     return (("range", subscription(*topics, **options)),)
 
 
-def test_a_join_is_answered_at_once_and_makes_nobody_the_leader(stage):
+def test_classic_join_is_answered_at_once_without_leader(stage):
     ticket = stage.join("old", version=3, protocols=(*ranged("t"), ("roundrobin", subscription("t"))))
 
     assert stage.answer(ticket) == JoinGroupResponse(
@@ -42,7 +40,7 @@ def test_a_join_is_answered_at_once_and_makes_nobody_the_leader(stage):
     assert parse_assignment(synced.assignment).partitions == [], "the other has yet to give something up"
 
 
-def test_what_it_says_is_kept_each_topic_and_each_protocol_once(stage):
+def test_classic_metadata_is_persisted_without_duplicates(stage):
     protocols = (*ranged("u", "t", "u", rack="r"), ("roundrobin", subscription("t")), ("range", b"again"))
     stage.join(
         "old",
@@ -63,14 +61,14 @@ def test_what_it_says_is_kept_each_topic_and_each_protocol_once(stage):
     assert [one.name for one in kept.supported_protocols] == ["range", "roundrobin"]
 
 
-def test_a_join_that_says_the_same_again_is_not_written(stage):
+def test_repeated_classic_join_persists_nothing(stage):
     stage.join("old", version=3)
     stage.join("old", version=3)
 
     assert len([r for r in stage.records() if isinstance(r, MemberWritten) and r.member_id == "old"]) == 1
 
 
-def test_who_comes_over_from_the_new_protocol_keeps_its_rack_and_its_vote_and_leaves_its_expression(stage):
+def test_member_that_becomes_classic_keeps_rack_and_vote_but_no_pattern(stage):
     stage.come("other", "u", rack_id="r", server_assignor="range", subscribed_topic_regex="t.*", instance_id="i")
 
     assert stage.answer(stage.join("other", instance_id="i", protocols=ranged("u"))).error_code == ErrorCode.NONE
@@ -85,7 +83,7 @@ def test_who_comes_over_from_the_new_protocol_keeps_its_rack_and_its_vote_and_le
     assert said(stage, "other").rack_id == "r2"
 
 
-def test_a_shorter_session_that_it_asks_for_later_is_the_one_that_holds(stage):
+def test_later_shorter_session_timeout_is_used(stage):
     stage.join("old", version=3, session_ms=40_000)
     generation = stage.answer(stage.join("old", version=3, session_ms=8_000)).generation_id
     assert stage.answer(stage.sync("old", generation)).error_code == ErrorCode.NONE
@@ -100,7 +98,7 @@ def test_a_shorter_session_that_it_asks_for_later_is_the_one_that_holds(stage):
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_its_connection_is_told_to_have_been_closed_if_it_was_the_last_that_it_came_on(stage, again):
+def test_closed_connection_of_the_last_request_is_reported(stage, again):
     stage.join("old", version=3, connection=5)
     if again:
         stage.advance(1_000)
@@ -113,7 +111,7 @@ def test_its_connection_is_told_to_have_been_closed_if_it_was_the_last_that_it_c
     assert vitals.longest_gap_ms == (1_000 if again else 0)
 
 
-def test_what_it_says_to_own_counts_as_given_up_where_it_is_not_in_it():
+def test_partitions_missing_in_owned_are_revoked():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     target = {T: frozenset({0})}
     write(stage, epochs(6), member("old", 5, {T: {0: 5, 1: 5}}, target=target, classic=True), member("new", 6))
@@ -137,7 +135,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize(("speaks", "code"), SPOKEN.values(), ids=SPOKEN.keys())
-def test_whoever_joins_speaks_a_protocol_that_all_classic_members_speak(stage, speaks, code):
+def test_join_needs_a_protocol_of_all_classic_members(stage, speaks, code):
     write(
         stage,
         epochs(5),
@@ -152,13 +150,13 @@ def test_whoever_joins_speaks_a_protocol_that_all_classic_members_speak(stage, s
     assert stage.entries(RequestFenced) == []
 
 
-def test_where_there_are_no_classic_members_any_protocol_will_do(stage):
+def test_first_classic_member_may_use_any_protocol(stage):
     joined = stage.answer(stage.join("old", version=3, protocols=(("of its own", subscription("t")),)))
 
     assert (joined.error_code, joined.protocol_name) == (ErrorCode.NONE, "of its own")
 
 
-def test_a_static_classic_member_without_its_id_takes_its_place_with_all_that_it_had(stage):
+def test_static_member_without_member_id_keeps_its_place(stage):
     first = stage.answer(stage.join(instance_id="i"))
     stage.beat("new", 2)
     stage.beat("new", 2, [("t", 0), ("t", 1)])

@@ -1,4 +1,4 @@
-"""What members of consumer groups say with later heartbeats: what is kept of it, and what it changes."""
+"""Changed fields of later heartbeats."""
 
 import pytest
 
@@ -16,7 +16,6 @@ def stage() -> CoordinatorStage:
 
 
 def said(stage: CoordinatorStage, member_id: str = "m1") -> list[MemberWritten]:
-    """What is on the log that a member said of itself."""
     return [r for r in stage.records() if isinstance(r, MemberWritten) and r.member_id == member_id]
 
 
@@ -38,7 +37,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("what", "value"), CHANGES.items(), ids=CHANGES.keys())
-def test_one_thing_that_is_new_is_kept_and_the_rest_stays_as_it_was(stage, what, value):
+def test_changed_field_keeps_the_other_fields(stage, what, value):
     stage.come("m1", instance_id="i", rack_id="r1", server_assignor="uniform")
     (first,) = said(stage)
 
@@ -50,7 +49,7 @@ def test_one_thing_that_is_new_is_kept_and_the_rest_stays_as_it_was(stage, what,
     assert (changed, getattr(second.value, what)) == ({what}, value)
 
 
-def test_what_is_said_once_more_is_not_written_again(stage):
+def test_unchanged_heartbeat_persists_nothing(stage):
     stage.come("m1", "u", "t", instance_id="i", rack_id="r1", server_assignor="uniform")
 
     stage.beat("m1", 2)
@@ -61,11 +60,11 @@ def test_what_is_said_once_more_is_not_written_again(stage):
     assert len(said(stage)) == 1
 
 
-def test_a_shorter_rebalance_timeout_that_is_said_later_is_the_one_that_holds(stage):
+def test_later_shorter_rebalance_timeout_is_used(stage):
     stage.come("m1")
     stage.beat("m1", 2, rebalance_timeout_ms=5_000)
     stage.come("m2")
-    stage.beat("m1", 2)  # told to give up two
+    stage.beat("m1", 2)  # must revoke two
 
     stage.advance(4_999)
     assert stage.beat("m1", 2).error_code == 0
@@ -74,7 +73,7 @@ def test_a_shorter_rebalance_timeout_that_is_said_later_is_the_one_that_holds(st
     assert stage.entries(EpochRaised)[-1].cause.event == "revocation_timeout"
 
 
-def test_who_is_described_is_described_as_it_came_last(stage):
+def test_describe_shows_the_latest_client(stage):
     stage.come("m1")
     stage.beat("m1", 2, client_host="/10.0.0.2")
 
@@ -83,7 +82,7 @@ def test_who_is_described_is_described_as_it_came_last(stage):
     assert (member.client_id, member.client_host) == ("app", "/10.0.0.2")
 
 
-def test_a_member_that_says_another_expression_gives_up_what_that_has_not_been_found_to_match():
+def test_changed_pattern_revokes_topics_without_match():
     stage = CoordinatorStage(topics=Topics(t=2, u=1), group_consumer_assignment_interval_ms=0)
     stage.come("m1", subscribed_topic_names=[], subscribed_topic_regex="t.*")
     assert stage.told(stage.beat("m1", 1)) == [("t", 0), ("t", 1)]
@@ -93,7 +92,7 @@ def test_a_member_that_says_another_expression_gives_up_what_that_has_not_been_f
     assert (answer.member_epoch, stage.told(answer)) == (2, [])
 
 
-def test_a_member_that_says_the_same_from_another_client_goes_on_as_it_was(stage):
+def test_changed_client_id_keeps_epoch_and_assignment(stage):
     epoch = stage.come("m1", subscribed_topic_names=[]).member_epoch
     written = stage.appended
 
@@ -103,7 +102,7 @@ def test_a_member_that_says_the_same_from_another_client_goes_on_as_it_was(stage
 
 
 class TestAssignors:
-    def test_the_one_that_most_ask_for_is_the_groups_whoever_came_last(self, stage):
+    def test_most_votes_select_the_assignor(self, stage):
         for member_id, assignor in (("m1", "range"), ("m2", "range"), ("m3", "uniform")):
             stage.come(member_id, server_assignor=assignor)
 
@@ -112,7 +111,7 @@ class TestAssignors:
         stage.beat("m2", -1)
         assert described(stage).assignor_name == "uniform"
 
-    def test_it_changes_when_one_of_two_changes_its_mind_and_raises_the_epoch_once(self, stage):
+    def test_changed_vote_raises_the_epoch_once(self, stage):
         for member_id, assignor in (("m1", "range"), ("m2", "range"), ("m3", "uniform")):
             stage.come(member_id, server_assignor=assignor)
 
@@ -127,16 +126,16 @@ class TestAssignors:
             ("assignor_changed", "uniform"),
         ]
 
-    def test_a_vote_that_leaves_the_most_wanted_as_it_is_raises_no_epoch(self, stage):
+    def test_vote_without_new_winner_raises_no_epoch(self, stage):
         for member_id in ("m1", "m2"):
             stage.come(member_id, server_assignor="range")
 
-        stage.beat("m1", 2, server_assignor="uniform")  # one for each: the first of Kafka's table
+        stage.beat("m1", 2, server_assignor="uniform")  # one vote each: the first of Kafka's table wins
 
         raised = [entry.cause.event for entry in stage.entries(EpochRaised)]
         assert raised.count("assignor_changed") == (described(stage).assignor_name == "uniform")
 
-    def test_who_asks_for_none_leaves_it_to_the_others_and_all_of_them_to_the_broker(self, stage):
+    def test_group_without_votes_uses_the_brokers_assignor(self, stage):
         stage.come("m1")
         assert described(stage).assignor_name == "uniform"
 
@@ -146,7 +145,7 @@ class TestAssignors:
 
 
 @pytest.mark.parametrize("order", [("range", "uniform"), ("uniform", "range")])
-def test_where_as_many_ask_for_each_the_target_is_of_the_same_whoever_has_it_computed(stage, order):
+def test_tied_votes_select_the_same_assignor_for_each_sender(stage, order):
     for member_id, assignor in zip(("m1", "m2"), order, strict=True):
         stage.come(member_id, server_assignor=assignor, instance_id=member_id)
     epochs_of = {"m1": 2, "m2": 3}
@@ -161,25 +160,24 @@ def test_where_as_many_ask_for_each_the_target_is_of_the_same_whoever_has_it_com
     assert last == [described(stage).assignor_name] * 4
 
 
-def test_an_assignor_that_fails_is_told_of_and_nothing_is_written(stage, monkeypatch):
+def test_failed_assignor_is_reported_and_persists_nothing(stage, monkeypatch):
     class Failing:
         name = "uniform"
 
         def steps(self, _members, _partition_counts, _pace):
-            raise UsageError("it cannot be")
+            raise UsageError("assignor failed")
 
     monkeypatch.setitem(SERVER_ASSIGNORS, "uniform", Failing())
 
     answer = stage.come("m1")
 
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert answer.error_message == "Failed to compute a new target assignment for epoch 2: it cannot be"
+    assert answer.error_message == "Failed to compute a new target assignment for epoch 2: assignor failed"
     assert stage.records() == []
 
 
 ALIKE = [("m3", [("t", 2)]), ("m4", [("u", 2)])]
 NOT_ALIKE = [("m3", [("u", 2)]), ("m4", [("t", 2)])]
-"""What the last two of four members are to have of t and u: if all subscribe alike, and if one of them does not."""
 
 
 @pytest.mark.parametrize(
@@ -192,7 +190,7 @@ NOT_ALIKE = [("m3", [("u", 2)]), ("m4", [("t", 2)])]
         (["t", "u"], "t", NOT_ALIKE),
     ],
 )
-def test_who_subscribes_alike_is_dealt_to_alike_and_a_name_of_no_topic_makes_a_difference(names, regex, dealt):
+def test_unknown_topic_name_makes_subscriptions_different(names, regex, dealt):
     stage = CoordinatorStage(topics=Topics(t=3, u=3), group_consumer_assignment_interval_ms=0)
     for member_id in ("m1", "m2", "m3"):
         stage.come(member_id, "t", "u")

@@ -1,10 +1,10 @@
-"""Which of the partitions that somebody names exist."""
+"""Existing partitions among requested ones."""
 
 from kohort.coordinator.offsets.committing import existing_places
 from support.machines.coordinator_stage import Topics
 
 
-def test_partitions_count_from_0_up_to_their_number():
+def test_existing_places_have_partitions_from_0_to_count():
     topics = Topics(t=2)
     asked = [("t", -1), ("t", 0), ("t", 1), ("t", 2), ("none", 0), (None, 0)]
 

@@ -1,4 +1,4 @@
-"""Members of the classic protocol in a modern group: when they are told to join again, and how long they may not."""
+"""Classic members in a consumer group: rejoin and sync timeouts."""
 
 import pytest
 
@@ -14,14 +14,12 @@ STABLE, UNREVOKED, UNRELEASED = ReconciliationState
 
 
 def classic(epoch, state=STABLE, has=None, pending=None, target=None, **said) -> list[ConsumerGroupRecord]:
-    """The classic member, as a log has it: what it said, what it is to have, and how far it is."""
     said_and_target = member("m1", epoch, has, target=target, classic=True, **said)[:2]
     current = CurrentAssignment(epoch, epoch, state, has or {}, pending or {})
     return [*said_and_target, CurrentWritten("g", "m1", value_of(current))]
 
 
 def waits_for(*partitions: int, topic: bytes = T) -> list[ConsumerGroupRecord]:
-    """The classic member has partition 0 of t, and waits for others."""
     target = {T: frozenset({0}), topic: frozenset({*partitions, *({0} if topic == T else ())})}
     return classic(6, UNRELEASED, {T: {0: 5}}, target=target, names=("t", "u"))
 
@@ -50,7 +48,7 @@ HEARTBEATS = {
 
 
 @pytest.mark.parametrize(("it", "beside", "code"), HEARTBEATS.values(), ids=HEARTBEATS.keys())
-def test_it_is_told_to_join_again_only_where_that_brings_it_on(stage, it, beside, code):
+def test_heartbeat_requests_a_rejoin_only_if_it_helps(stage, it, beside, code):
     write(stage, epochs(6), it, beside)
     (epoch,) = {r.value.member_epoch for r in it if isinstance(r, CurrentWritten)}
 
@@ -68,7 +66,7 @@ SYNCS = {
 
 
 @pytest.mark.parametrize(("it", "code", "has"), SYNCS.values(), ids=SYNCS.keys())
-def test_its_sync_is_answered_at_once_with_what_it_may_have_now(stage, it, code, has):
+def test_sync_returns_the_current_assignment_at_once(stage, it, code, has):
     write(stage, epochs(6), it, other(6, {T: {1: 5}} if has != [("t", 0)] else None))
     (epoch,) = {r.value.member_epoch for r in it if isinstance(r, CurrentWritten)}
 
@@ -90,7 +88,7 @@ def test_its_sync_is_answered_at_once_with_what_it_may_have_now(stage, it, code,
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_its_sync_names_the_protocol_that_it_put_first_or_none(stage, said, code):
+def test_sync_accepts_the_first_protocol_or_none(stage, said, code):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}, speaks=["range", "roundrobin"]), other(6))
 
     assert stage.answer(stage.sync("m1", 6, **said)).error_code == code
@@ -104,14 +102,14 @@ def test_requests_of_another_generation_are_refused(stage, generation):
     assert stage.answer(stage.sync("m1", generation)).error_code == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_a_member_without_a_protocol_is_none_of_the_classic_protocol(stage):
+def test_member_without_protocols_is_not_classic(stage):
     write(stage, epochs(6), classic(6, speaks=()), other(6))
 
     assert stage.heartbeat("m1", 6) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("sign", ["heartbeat", "sync"])
-def test_when_it_is_put_out_its_last_sign_of_life_is_told_and_its_longest_silence(stage, sign):
+def test_removed_classic_member_has_vitals_with_its_longest_gap(stage, sign):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}), other(6))
     for silence_ms in (3_000, 7_000, 2_000):
         stage.advance(silence_ms)
@@ -131,14 +129,12 @@ def test_when_it_is_put_out_its_last_sign_of_life_is_told_and_its_longest_silenc
 
 
 def removed(stage: CoordinatorStage) -> list[str]:
-    """What members were removed for."""
     timeouts = ("session_expired", "rejoin_timeout", "resync_timeout")
     return [e.cause.event for e in stage.entries(EpochRaised) if e.cause.event in timeouts]
 
 
 @pytest.fixture
 def told() -> CoordinatorStage:
-    """A member of each protocol, of which the classic one was told just now that it is behind."""
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     write(stage, epochs(6), classic(5, has={T: {0: 5}}), member("m2", 6))
     assert stage.heartbeat("m1", 5) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -146,7 +142,6 @@ def told() -> CoordinatorStage:
 
 
 def goes_on(stage: CoordinatorStage, until_ms: int) -> None:
-    """Let time pass, with heartbeats of both."""
     epoch = 6
     while stage.now < until_ms:
         stage.advance(min(5_000, until_ms - stage.now))
@@ -154,7 +149,7 @@ def goes_on(stage: CoordinatorStage, until_ms: int) -> None:
         stage.heartbeat("m1", 5)
 
 
-def test_its_rebalance_timeout_counts_from_the_first_time_that_it_is_told(told):
+def test_rejoin_timeout_counts_from_the_first_request_to_rejoin(told):
     goes_on(told, told.now + 59_999)
     assert removed(told) == []
 
@@ -163,7 +158,7 @@ def test_its_rebalance_timeout_counts_from_the_first_time_that_it_is_told(told):
     assert removed(told) == ["rejoin_timeout"]
 
 
-def test_whoever_joined_in_time_is_waited_for_no_more(told):
+def test_timely_join_ends_the_rejoin_timeout(told):
     told.answer(told.join("m1"))
     told.topics.make("t", 5)
     told.beat("m2", 6, [])
@@ -171,7 +166,7 @@ def test_whoever_joined_in_time_is_waited_for_no_more(told):
     assert told.heartbeat("m1", generation) == ErrorCode.REBALANCE_IN_PROGRESS
     assert "rejoin" in {key.kind for key in told.coordinator.timers_of("g")}
 
-    generation = told.answer(told.join("m1")).generation_id  # it says what it said before
+    generation = told.answer(told.join("m1")).generation_id  # unchanged metadata
 
     assert "rejoin" not in {key.kind for key in told.coordinator.timers_of("g")}
     assert told.answer(told.sync("m1", generation)).error_code == ErrorCode.NONE
@@ -181,7 +176,7 @@ def currents(stage: CoordinatorStage) -> list[CurrentWritten]:
     return [record for record in stage.records() if isinstance(record, CurrentWritten)]
 
 
-def test_after_a_join_it_counts_anew(told):
+def test_join_restarts_the_rejoin_timeout(told):
     told.advance(4_000)
     joined = told.answer(told.join("m1"))
     generation = joined.generation_id
@@ -205,7 +200,7 @@ def test_after_a_join_it_counts_anew(told):
     assert removed(told) == ["rejoin_timeout"]
 
 
-def test_whoever_joined_has_its_rebalance_timeout_to_sync_and_no_longer(stage):
+def test_joined_member_has_its_rebalance_timeout_to_sync(stage):
     write(stage, epochs(6), member("m2", 6))
     generation = stage.answer(stage.join("m1", version=3, rebalance_ms=9_000)).generation_id
 
@@ -216,7 +211,7 @@ def test_whoever_joined_has_its_rebalance_timeout_to_sync_and_no_longer(stage):
     assert removed(stage) == ["resync_timeout"]
 
 
-def test_a_rebalance_timeout_below_nothing_is_over_at_once(stage):
+def test_negative_rebalance_timeout_expires_at_once(stage):
     write(stage, epochs(6), member("m2", 6))
 
     stage.join("m1", version=3, rebalance_ms=-1)

@@ -1,5 +1,4 @@
-"""What epochs of a group say of topics that are subscribed to by expressions: a hash that is wrong would raise another
-epoch with the next heartbeat, and everybody would be dealt to once more."""
+"""Group epochs of subscription patterns: a wrong topic hash would raise another epoch and reassign all partitions."""
 
 import pytest
 
@@ -26,13 +25,11 @@ def group(stage: CoordinatorStage):
 
 
 def beat(stage: CoordinatorStage, member_id: str, **said) -> None:
-    """A heartbeat of a member at whatever epoch it is."""
     member = group(stage).members[member_id]
     assert stage.beat(member_id, member.epoch, **said).error_code == 0
 
 
 def is_hash_of(stage: CoordinatorStage, *names: str) -> bool:
-    """Whether the last epoch was written for these topics."""
     written = [r.value for r in stage.records() if isinstance(r, EpochWritten) and r.value is not None]
     return written[-1].metadata_hash == hash_of_topics(names, stage.topics)
 
@@ -43,13 +40,12 @@ def events(stage: CoordinatorStage) -> list[str]:
 
 @pytest.fixture
 def stage() -> CoordinatorStage:
-    """A group of which one member subscribes to u by name."""
     stage = stage_of(ta=1, tb=1, u=1)
     stage.come("m1", "u")
     return stage
 
 
-def test_the_topics_of_an_expression_go_with_its_last_user(stage):
+def test_matched_topics_end_with_the_last_user_of_a_pattern(stage):
     come(stage, "m2", "t.*")
     assert is_hash_of(stage, "ta", "tb", "u")
 
@@ -62,7 +58,7 @@ def test_the_topics_of_an_expression_go_with_its_last_user(stage):
     assert events(stage) == raised
 
 
-def test_they_stay_with_another_who_uses_it(stage):
+def test_matched_topics_stay_with_another_user_of_the_pattern(stage):
     come(stage, "m2", "t.*")
     come(stage, "m3", "t.*")
 
@@ -71,7 +67,7 @@ def test_they_stay_with_another_who_uses_it(stage):
     assert is_hash_of(stage, "ta", "tb", "u")
 
 
-def test_they_go_with_both_that_leave_with_one_request(stage):
+def test_matched_topics_end_when_both_users_leave_in_one_request(stage):
     come(stage, "m2", "t.*")
     come(stage, "m3", "t.*")
 
@@ -80,7 +76,7 @@ def test_they_go_with_both_that_leave_with_one_request(stage):
     assert is_hash_of(stage, "u")
 
 
-def test_those_stay_that_another_expression_or_another_member_names(stage):
+def test_topics_of_another_pattern_or_name_stay_subscribed(stage):
     come(stage, "m2", "t.*")
     stage.advance(NOT_WITHIN_MS)
     come(stage, "m3", "ta")
@@ -92,7 +88,7 @@ def test_those_stay_that_another_expression_or_another_member_names(stage):
     assert is_hash_of(stage, "ta", "u")
 
 
-def test_a_name_that_two_subscribe_to_goes_with_the_second(stage):
+def test_topic_name_ends_with_its_second_subscriber(stage):
     stage.come("m2", "u", "ta")
 
     stage.beat("m2", -1)
@@ -101,7 +97,7 @@ def test_a_name_that_two_subscribe_to_goes_with_the_second(stage):
     assert is_hash_of(stage)
 
 
-def test_the_only_user_of_an_expression_that_adds_a_name_keeps_what_it_matches(stage):
+def test_adding_a_name_keeps_the_matches_of_a_pattern(stage):
     come(stage, "m2", "t.*")
 
     beat(stage, "m2", subscribed_topic_names=["u"])
@@ -109,7 +105,7 @@ def test_the_only_user_of_an_expression_that_adds_a_name_keeps_what_it_matches(s
     assert is_hash_of(stage, "ta", "tb", "u")
 
 
-def test_who_turns_to_another_expression_that_is_resolved_leaves_the_topics_of_the_first(stage):
+def test_changing_to_a_resolved_pattern_ends_the_previous_matches(stage):
     come(stage, "m2", "ta")
     stage.advance(NOT_WITHIN_MS)
     come(stage, "m3", "tb")
@@ -121,7 +117,7 @@ def test_who_turns_to_another_expression_that_is_resolved_leaves_the_topics_of_t
     assert is_hash_of(stage, "tb", "u")
 
 
-def test_who_turns_to_one_that_is_not_resolved_yet_leaves_its_topics_when_they_are_looked_at(stage):
+def test_changing_to_an_unresolved_pattern_ends_the_previous_matches_at_resolution(stage):
     come(stage, "m2", "ta")
 
     beat(stage, "m2", subscribed_topic_regex="t[b]")
@@ -135,9 +131,7 @@ def test_who_turns_to_one_that_is_not_resolved_yet_leaves_its_topics_when_they_a
 
 
 @pytest.mark.heavy
-def test_what_is_found_for_a_second_expression_is_written_as_the_topics_are_then(stage):
-    """The names that a search tries are those that there were at its beginning; how many partitions they have is
-    asked when it ends."""
+def test_second_pattern_is_resolved_with_the_current_topics(stage):
     stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
     come(stage, "m1", "t.*")
     stage.advance(NOT_WITHIN_MS)
@@ -156,7 +150,7 @@ def test_what_is_found_for_a_second_expression_is_written_as_the_topics_are_then
     assert events(stage) == raised, "the partitions are in the hash already"
 
 
-def test_a_target_is_timed_from_the_epoch_that_an_expression_made(stage):
+def test_target_delay_counts_from_the_epoch_of_a_pattern(stage):
     come(stage, "m2", "t.*")
     stage.topics.make("tc", 1)
     stage.advance(NOT_WITHIN_MS)
@@ -169,7 +163,7 @@ def test_a_target_is_timed_from_the_epoch_that_an_expression_made(stage):
     assert stage.entries(TargetComputed)[-1].after_ms == 700
 
 
-def test_a_target_is_timed_from_the_epoch_that_a_leave_made(stage):
+def test_target_delay_counts_from_the_epoch_of_a_leave(stage):
     stage.come("m2", "u")
     stage.advance(100)
     stage.beat("m2", -1)
@@ -180,8 +174,8 @@ def test_a_target_is_timed_from_the_epoch_that_a_leave_made(stage):
     assert stage.entries(TargetComputed)[-1].after_ms == 600
 
 
-class TestWhenExpressionsAreTriedAgain:
-    def test_ten_seconds_after_the_last_time_where_topics_were_made(self, stage):
+class TestPatternRefresh:
+    def test_patterns_are_resolved_10_seconds_later_if_topics_were_created(self, stage):
         come(stage, "m2", "t.*")
         stage.topics.make("tc", 1)
 
@@ -193,7 +187,7 @@ class TestWhenExpressionsAreTriedAgain:
 
         assert group(stage).regexes["t.*"].topics == ["ta", "tb", "tc"]
 
-    def test_ten_minutes_after_it_where_none_were(self, stage):
+    def test_patterns_are_resolved_10_minutes_later_without_new_topics(self, stage):
         come(stage, "m2", "t.*")
 
         def with_what_it_may_know(pause_ms: int) -> list[str]:
@@ -207,7 +201,7 @@ class TestWhenExpressionsAreTriedAgain:
         assert with_what_it_may_know(39_999) == ["ta", "tb"]
         assert with_what_it_may_know(1) == ["ta"]
 
-    def test_not_while_they_are_being_tried(self):
+    def test_patterns_are_not_resolved_during_a_resolution(self):
         stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
         come(stage, "m1", "t.*")
         search = group(stage).volatile.resolving
@@ -217,13 +211,13 @@ class TestWhenExpressionsAreTriedAgain:
 
         assert group(stage).volatile.resolving is search
 
-    def test_a_step_that_could_not_be_written_is_followed_by_the_next_without_a_heartbeat(self):
+    def test_failed_append_of_a_step_is_followed_by_the_next_step(self):
         stage = stage_of(**{f"t{number:04}": 1 for number in range(3_000)})
         come(stage, "m1", "t0.*")
         come(stage, "m2", "t1.*")
         stage.restart()
         stage.refuse_with = StorageError("the disk is full")
-        beat(stage, "m1")  # both are looked for: the second step finds the first, which cannot be written
+        beat(stage, "m1")  # two searches: the first result cannot be persisted
         stage.advance(1)
         assert group(stage).regexes == {}
 
