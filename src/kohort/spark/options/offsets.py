@@ -6,7 +6,7 @@ The JSON is the Kafka connector's: ``{"orders": {"0": 1000}}``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kohort.model import TopicPartition
@@ -139,12 +139,8 @@ def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 
 def find_losses(
     wanted: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> list[Loss]:
-    losses = []
-    for tp, offset in sorted(wanted.items()):
-        if tp in latest and (offset < earliest[tp] or offset > latest[tp]):
-            losses.append(Loss(tp, offset, earliest[tp], latest[tp]))
-    return losses
-
-
-def missing_partitions(wanted: Iterable[TopicPartition], existing: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return sorted(set(wanted) - set(existing))
+    return [
+        Loss(tp, offset, earliest[tp], latest[tp])
+        for tp, offset in sorted(wanted.items())
+        if tp in latest and not earliest[tp] <= offset <= latest[tp]
+    ]

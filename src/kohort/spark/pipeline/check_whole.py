@@ -19,11 +19,8 @@ def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
         raise top.error(f"two sinks have the name {twice[0]!r}: give each its own name")
-    _check_paths(pipeline, top)
-    _check_rules(pipeline, top)
-    _check_state(pipeline, top)
-    _check_watermarks(pipeline, top)
-    _check_members(pipeline)
+    for check in (_check_paths, _check_rules, _check_state, _check_watermarks, _check_members):
+        check(pipeline, top)
     stored = [s.name for s in pipeline.sinks if s.stores_rows]
     for summary in pipeline.summaries:
         if not stored or (summary.of and summary.of not in stored):
@@ -102,16 +99,15 @@ def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
             )
 
 
-def _check_members(pipeline: Pipeline) -> None:
+def _check_members(pipeline: Pipeline, top: YamlSection) -> None:
     if pipeline.every == AVAILABLE_NOW:
         check_not_member(pipeline)
     members = [s for s in pipeline.streams if s.member]
     if members and pipeline.stateful:
-        raise PipelineError(
-            str(pipeline.file),
-            members[0].member_line,
+        raise top.error(
             "group_mode: member does not support windows and joins of streams: their state cannot move with a "
             "partition to another member",
+            members[0].member_line,
         )
 
 

@@ -126,18 +126,16 @@ def _source(name: str, section: YamlSection, cluster: KafkaCluster, decode: Yaml
         raise section.error(f"group: {source.group!r} is blank: give a name, or remove group", group_line)
     if source.start not in ("earliest", "latest", "group"):
         raise section.error(f"start: {source.start!r}: expected earliest, latest or group", start_line)
-    if source.start == "group" and not source.group:
-        raise section.error("start: group needs a group", start_line)
-    if source.table and source.watermark:
-        raise section.error(f"{section.name}: a table is read whole: remove watermark")
-    if source.table and limit:
-        raise section.error("a table is read whole: remove limit", limit.line)
-    if source.table and source.start != "earliest":
-        raise section.error("a table is read whole: start must be earliest", start_line)
-    if source.member and source.table:
-        raise section.error("a table is read whole: group_mode must be standalone", member_line)
-    if source.member and not source.group:
-        raise section.error("group_mode: member needs a group", member_line)
+    for wrong, problem, line in (
+        (source.start == "group" and not source.group, "start: group needs a group", start_line),
+        (source.table and source.watermark, f"{section.name}: a table is read whole: remove watermark", 0),
+        (source.table and limit, "a table is read whole: remove limit", limit.line if limit else 0),
+        (source.table and source.start != "earliest", "a table is read whole: start must be earliest", start_line),
+        (source.member and source.table, "a table is read whole: group_mode must be standalone", member_line),
+        (source.member and not source.group, "group_mode: member needs a group", member_line),
+    ):
+        if wrong:
+            raise section.error(problem, line)
     return source
 
 

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kohort.model import TopicPartition
-from kohort.spark.options.offsets import PartitionOffsets, by_partition, find_losses, missing_partitions
+from kohort.spark.options.offsets import PartitionOffsets, by_partition, find_losses
 from kohort.spark.reading.cluster import SourceCluster
 from kohort.spark.reading.ranges import DataLost, data_lost
+
+log = logging.getLogger(__name__)
 
 IDS_KEY: Final = "kohort:topics"
 """Key among the topics of a query's offsets; no topic can have this name."""
@@ -24,7 +26,7 @@ TopicIds = dict[str, str]
 
 
 def hex_ids(found: Mapping[str, bytes]) -> TopicIds:
-    """Convert topic ids to hexadecimal; brokers without topic ids return zeros."""
+    """Convert topic ids to hexadecimal, without the zeros of brokers that have no topic ids."""
     return {topic: number.hex() for topic, number in sorted(found.items()) if any(number)}
 
 
@@ -45,9 +47,6 @@ def partitions_of(offsets: Mapping[str, Mapping[str, Any]]) -> PartitionOffsets:
     return by_partition({topic: by for topic, by in offsets.items() if ":" not in topic})
 
 
-log = logging.getLogger(__name__)
-
-
 class LogChanges:
     def __init__(self, *, fail: bool) -> None:
         self._fail = fail
@@ -58,7 +57,7 @@ class LogChanges:
     ) -> PartitionOffsets:
         """Return new starts of partitions that cannot continue at ``begin``.
         ``before``: topic ids of the last micro-batch. Raises DataLost if failOnDataLoss is set."""
-        self._check_gone(begin, heads)
+        self._check_deleted(begin, heads)
         replaced = self.check_recreated(cluster, before)
         starts = cluster.earliest(tps) if (tps := [tp for tp in begin if tp.topic in replaced and tp in heads]) else {}
         behind = {tp: o for tp, o in begin.items() if tp in heads and o != heads[tp] and tp not in starts}
@@ -86,9 +85,9 @@ class LogChanges:
         log.warning("topics recreated, read from the beginning: %s (failOnDataLoss=false)", names)
         return topics
 
-    def _check_gone(self, begin: Mapping[TopicPartition, int], heads: PartitionOffsets) -> None:
+    def _check_deleted(self, begin: Mapping[TopicPartition, int], heads: PartitionOffsets) -> None:
         self._deleted -= set(heads)
-        deleted = [tp for tp in missing_partitions(begin, heads) if tp not in self._deleted]
+        deleted = sorted(set(begin) - set(heads) - self._deleted)
         if not deleted:
             return
         names = ", ".join(map(str, deleted))

@@ -44,7 +44,7 @@ OnRevoked = Callable[[Collection[TopicPartition]], None]
 _CLOSE_MS: Final = 5_000
 
 
-class Membership(Protocol):
+class GroupMembership(Protocol):
     @property
     def assigned(self) -> set[TopicPartition]: ...
 
@@ -57,7 +57,7 @@ class Membership(Protocol):
     def close(self) -> None: ...
 
 
-class ConsumerMembership:
+class DriverMembership:
     """Consumer subscribed to the query's topics, with all partitions paused."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -134,11 +134,11 @@ class MemberStreamReader(KohortStreamReader):
         options: SourceOptions,
         builder: RowBuilder,
         connect: Connect = connect,
-        join: Callable[[SourceOptions], Membership] = ConsumerMembership,
+        join: Callable[[SourceOptions], GroupMembership] = DriverMembership,
     ) -> None:
         super().__init__(options, builder, connect)
         self._join = join
-        self._joined: Membership | None = None
+        self._joined: GroupMembership | None = None
         self._query = uuid.uuid4().int >> 75  # 53 bits, which every JSON reader keeps exact
         self._active: set[TopicPartition] = set()
         self._redelivered_below: PartitionOffsets = {}
@@ -146,7 +146,7 @@ class MemberStreamReader(KohortStreamReader):
         self._commit_failed = False
 
     @property
-    def _member(self) -> Membership:
+    def _member(self) -> GroupMembership:
         if self._joined is None:
             self._joined = self._join(self._options)
         return self._joined

@@ -35,6 +35,11 @@ SETTINGS: Final = {
 
 SHORT_RUN: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
+_TASK_LOGGERS: Final = (
+    *("executor.Executor", "scheduler.TaskSetManager", "sql.execution.datasources.FileFormatWriter"),
+    *("sql.execution.datasources.v2", "util.Utils"),
+)
+"""Silenced: each failed attempt would log a hundred lines of stack trace, and the error is raised as well."""
 QUIET_LOGS: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -44,17 +49,6 @@ logger.gateway.level = error
 logger.query.name = org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 logger.query.additivity = false
 logger.query.appenderRef.brief.ref = brief
-# Errors of tasks and jobs are raised too: each attempt would log a hundred lines of stack trace.
-logger.executor.name = org.apache.spark.executor.Executor
-logger.executor.level = off
-logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
-logger.tasks.level = off
-logger.files.name = org.apache.spark.sql.execution.datasources.FileFormatWriter
-logger.files.level = off
-logger.sources.name = org.apache.spark.sql.execution.datasources.v2
-logger.sources.level = off
-logger.work.name = org.apache.spark.util.Utils
-logger.work.level = off
 appender.brief.type = Console
 appender.brief.name = brief
 appender.brief.target = SYSTEM_ERR
@@ -65,7 +59,9 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
-"""
+""" + "".join(
+    f"logger.l{i}.name = org.apache.spark.{name}\nlogger.l{i}.level = off\n" for i, name in enumerate(_TASK_LOGGERS)
+)
 
 
 def session(
@@ -73,10 +69,8 @@ def session(
 ) -> SparkSession:
     """Return a session for ``format("kohort")``; an active one is reused, as by ``getOrCreate``.
 
-    Arguments: ``master``: ``local[*,3]`` allows a failed task three attempts, where ``local[*]`` fails the query at
-    once;
-    ``conf``: more settings of Spark; ``quiet``: only errors of Spark's log, and no Java warning about a module for
-    MLlib.
+    Arguments: ``master``: ``local[*,3]`` allows a failed task three attempts, ``local[*]`` only one; ``conf``: more
+    settings of Spark; ``quiet``: only errors of Spark's log, and no Java warning about a module for MLlib.
     Raises JavaNotFound, and MissingExtra without PySpark.
     """
     warnings.filterwarnings("ignore", message=PANDAS_WARNING)
