@@ -7,7 +7,7 @@ import pytest
 
 import kohort
 from kohort import OffsetAndMetadata, TopicPartition
-from kohort.watch.background import BackgroundWatch, watching_beside
+from kohort.watch.background import BackgroundWatch, watching_in_background
 from kohort.watch.opening import WatchClients, WatchSettings
 from support.waiting import eventually
 
@@ -34,7 +34,7 @@ def a_watch(address: str, folder: Path, **options) -> tuple[BackgroundWatch, lis
     )
     settings = WatchSettings(interval_s=0.2, store=folder / "w.sqlite", **options)
     watch = BackgroundWatch(
-        clients, address, settings, tell=said.append, told=lambda found: causes.append((found.group, found.cause))
+        clients, address, settings, log=said.append, report=lambda found: causes.append((found.group, found.cause))
     )
     return watch, said, causes
 
@@ -42,7 +42,7 @@ def a_watch(address: str, folder: Path, **options) -> tuple[BackgroundWatch, lis
 def test_background_watch_reports_new_rebalances_and_resumes_from_its_file(tmp_path):
     with kohort.Broker({"group.initial.rebalance.delay.ms": 0}) as broker:
         watch, said, causes = a_watch(broker.bootstrap, tmp_path)
-        with member(broker.bootstrap, "before"), watching_beside(watch):
+        with member(broker.bootstrap, "before"), watching_in_background(watch):
             eventually(lambda: watch.view.is_up)
             with member(broker.bootstrap, "after"):
                 eventually(lambda: ("after", "GROUP_FORMING") in causes)
@@ -54,7 +54,7 @@ def test_background_watch_reports_new_rebalances_and_resumes_from_its_file(tmp_p
         assert not watch.view.is_up
 
         again, said, causes = a_watch(broker.bootstrap, tmp_path)
-        with watching_beside(again):
+        with watching_in_background(again):
             eventually(lambda: again.view.is_up)
         assert said == []
 
@@ -63,10 +63,10 @@ def test_unreachable_cluster_is_reported_once_and_watched_again_after_its_return
     with kohort.Broker() as first:
         port = first.port
     watch, said, _ = a_watch(f"127.0.0.1:{port}", tmp_path)
-    with watching_beside(watch):
+    with watching_in_background(watch):
         eventually(lambda: watch.view.failures >= 2)
         assert len(said) == 1
-        assert "cannot be watched" in said[0]
+        assert "cannot watch" in said[0]
         assert not watch.view.is_up
         with kohort.Broker(listen=f"127.0.0.1:{port}") as broker:
             with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -88,8 +88,8 @@ def test_journal_file_of_another_watcher_is_reported(tmp_path):
             admin.alter_group_offsets("g", {TopicPartition("t", 0): OffsetAndMetadata(0)})
         one, _, _ = a_watch(broker.bootstrap, tmp_path)
         two, said, _ = a_watch(broker.bootstrap, tmp_path)
-        with watching_beside(one):
+        with watching_in_background(one):
             eventually(lambda: one.view.is_up)
-            with watching_beside(two):
+            with watching_in_background(two):
                 eventually(lambda: said)
-            assert "another watcher keeps the journal of this cluster" in said[0]
+            assert "another watcher uses the journal of this cluster" in said[0]

@@ -14,7 +14,7 @@ from kohort.errors import UsageError
 from kohort.insight.observed.watching import ChangedState
 from kohort.watch.journal_source import JournalAccess, JournalSource, is_stale, open_journal
 from kohort.watch.store import PlacedEntry, WatchStore
-from kohort.watch.topic_journal import BEAT_MS, PRODUCER_OPTIONS, SHIPPED_AT_ONCE, TopicJournal
+from kohort.watch.topic_journal import HEARTBEAT_MS, PRODUCER_OPTIONS, SHIPPED_AT_ONCE, TopicJournal
 from kohort.watch.watcher import CONSUMER_OPTIONS
 
 pytestmark = pytest.mark.ours
@@ -36,7 +36,7 @@ def entry(group: str, at_ms: int = NOW_MS) -> JournalEntry:
 
 def a_store(folder: Path, name: str, topic_id: str = "one") -> WatchStore:
     store = WatchStore(folder / f"{name}.sqlite")
-    store.tell_about("topic_id", topic_id)
+    store.set_info("topic_id", topic_id)
     return store
 
 
@@ -129,7 +129,7 @@ def test_a_topic_of_offsets_that_was_made_anew_is_told_from_its_beginning(broker
     with shipping(broker, store) as journal:
         journal.ship(NOW_MS)
         store.forget()
-        store.tell_about("topic_id", "two")
+        store.set_info("topic_id", "two")
         keep(store, 0, 1, "after")
         assert journal.ship(NOW_MS) == 1
     with shipping(broker, store) as journal:
@@ -148,9 +148,9 @@ def test_that_somebody_watches_is_said_where_nothing_happens(broker, tmp_path):
             source.read()
             assert source.until_ms == NOW_MS
             assert is_stale(source, NOW_MS + 3_600_000)
-        journal.beat(NOW_MS + BEAT_MS - 1)
-        journal.beat(NOW_MS + BEAT_MS)
-        journal.beat(NOW_MS + BEAT_MS + 1)
+        journal.heartbeat(NOW_MS + HEARTBEAT_MS - 1)
+        journal.heartbeat(NOW_MS + HEARTBEAT_MS)
+        journal.heartbeat(NOW_MS + HEARTBEAT_MS + 1)
     store.close()
     with reading(broker) as source:
         assert [one.group for one in source.read()] == ["long ago"]

@@ -49,7 +49,7 @@ def test_a_group_without_members(admin, filled, name) -> None:
     assert (parts[0].committed, parts[0].log_start, parts[0].last_stable, parts[0].log_end) == (4, 0, 10, 10)
     assert (parts[0].committed_record_at_ms, parts[0].waiting) == (1004, True)
     assert (parts[1].committed_record_at_ms, parts[1].waiting) == (None, None)
-    assert sample.not_looked_into == 0
+    assert sample.unknown_waits == 0
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -130,8 +130,8 @@ def test_the_limits_hold_and_what_was_left_out_is_counted(admin, filled, name) -
     none = sample_groups(admin, [name], SamplingLimits(append_ms=0))
 
     parts = parts_of(one, name)
-    assert (parts[0].committed_record_at_ms, parts[1].committed_record_at_ms, one.not_looked_into) == (None, 1000, 1)
-    assert none.not_looked_into == 2
+    assert (parts[0].committed_record_at_ms, parts[1].committed_record_at_ms, one.unknown_waits) == (None, 1000, 1)
+    assert none.unknown_waits == 2
 
 
 def test_ends_are_asked_for_in_pieces_and_each_partition_has_one_name(admin, filled, name, monkeypatch) -> None:

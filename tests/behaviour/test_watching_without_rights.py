@@ -12,7 +12,7 @@ from kohort import AclBinding, ApiError, ErrorCode, OffsetAndMetadata, TopicPart
 from kohort.cli.groups.journal import read_journal
 from kohort.cli.terminal.cluster import ClusterAccess
 from kohort.watch.store import WatchStore
-from kohort.watch.watcher import CONSUMER_OPTIONS, OFFSETS_TOPIC, GroupWatcher, read_on_the_spot
+from kohort.watch.watcher import CONSUMER_OPTIONS, OFFSETS_TOPIC, GroupWatcher, read_group_history
 from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 from support.waiting import eventually
 
@@ -33,7 +33,7 @@ def test_what_it_takes_is_told_and_what_may_not_be_asked_stays_unknown(places, t
     store = WatchStore(tmp_path / "s.sqlite")
     with kohort.Admin(login) as alice, kohort.Consumer({**login, **CONSUMER_OPTIONS}) as reader:
         watcher = GroupWatcher(reader, alice, store)
-        for ask in (watcher.open, lambda: read_on_the_spot(reader, alice, "billing")):
+        for ask in (watcher.open, lambda: read_group_history(reader, alice, "billing")):
             with pytest.raises(ApiError, match=f"needs READ on the topic {OFFSETS_TOPIC}") as denied:
                 ask()
             assert denied.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -42,7 +42,7 @@ def test_what_it_takes_is_told_and_what_may_not_be_asked_stays_unknown(places, t
         assert watcher.open()
         eventually(lambda: watcher.step(50) is not None and watcher.is_caught_up)
         assert watcher.groups.sizes == (1, 1)
-        found = read_on_the_spot(reader, alice, "billing")
+        found = read_group_history(reader, alice, "billing")
         assert found is not None
         assert found.since_ms is not None
     store.close()

@@ -16,7 +16,7 @@ import kohort
 from kohort.coordinator.records import partition_of
 from kohort.errors import StorageError
 from kohort.watch.store import WatchStore
-from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions, read_on_the_spot
+from kohort.watch.watcher import CONSUMER_OPTIONS, GroupWatcher, WatchOptions, read_group_history
 from support.waiting import eventually
 
 POLLS = 200
@@ -154,7 +154,7 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_no_entry(broker, topic, sta
     store = WatchStore(state / "s.sqlite")
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         with kohort.Consumer({"bootstrap.servers": broker.bootstrap, **CONSUMER_OPTIONS}) as reader:
-            watcher = GroupWatcher(reader, admin, store, WatchOptions(look_ms=0))
+            watcher = GroupWatcher(reader, admin, store, WatchOptions(poll_ms=0))
             assert watcher.open()
             watcher.step(0)  # what is kept at the beginning is kept
             before = store.positions(), store.entries(topic)
@@ -167,7 +167,7 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_no_entry(broker, topic, sta
         assert (store.positions(), store.entries(topic)) == before
 
         with kohort.Consumer({"bootstrap.servers": broker.bootstrap, **CONSUMER_OPTIONS}) as reader:
-            watcher = GroupWatcher(reader, admin, store, WatchOptions(look_ms=0))
+            watcher = GroupWatcher(reader, admin, store, WatchOptions(poll_ms=0))
             assert watcher.open()
             eventually(lambda: watcher.step(10) is not None and watcher.is_caught_up)
             watcher.finish()
@@ -186,7 +186,7 @@ def test_states_that_are_asked_for_bound_how_long_a_round_took(broker, topic, st
         member(broker, topic, client_id="one") as one,
     ):
         poll_until_shared(one)
-        watcher = GroupWatcher(reader, admin, store, WatchOptions(look_ms=1))
+        watcher = GroupWatcher(reader, admin, store, WatchOptions(poll_ms=1))
         assert watcher.open()
         eventually(lambda: watcher.step(10) is not None and watcher.is_caught_up)
         one.commit()  # so that the clocks can be compared
@@ -213,8 +213,8 @@ def test_the_log_is_read_on_the_spot_where_nobody_has_watched(broker, topic):
         kohort.Admin(bootstrap_servers=broker.bootstrap) as admin,
         kohort.Consumer({"bootstrap.servers": broker.bootstrap, **CONSUMER_OPTIONS}) as reader,
     ):
-        found = read_on_the_spot(reader, admin, topic)
-        nobody = read_on_the_spot(reader, admin, "no such group")
+        found = read_group_history(reader, admin, topic)
+        nobody = read_group_history(reader, admin, "no such group")
 
     assert found is not None
     assert found.since_ms is not None

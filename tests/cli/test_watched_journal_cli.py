@@ -56,7 +56,7 @@ class Watched:
 
     def keep(self, *entries: GenerationSeen, until_ms: int) -> None:
         store = WatchStore(self.path)
-        store.tell_about("cluster", self.cluster)
+        store.set_info("cluster", self.cluster)
         placed = [PlacedEntry(entry, 0, self.kept + i, 0) for i, entry in enumerate(entries)]
         self.kept += len(entries)
         store.save(placed, {}, ChangedState({}, []), until_ms)

@@ -13,7 +13,7 @@ from kohort.results.console import ConsoleGroups
 from kohort.results.result import schema_of
 from kohort.testing import StagedBroker
 from kohort.watch.opening import WatchClients
-from kohort.watch.sampling import HeardGroups
+from kohort.watch.sampling import ListedGroups
 from support.console_client import console, live
 from support.waiting import eventually
 
@@ -144,6 +144,6 @@ def test_groups_of_a_silent_coordinator_are_unknown_and_not_gone(broker, orders,
     source = live(broker)
     with console(source, folder) as client:
         node = client.get("/groups").json["groups"][0]["coordinator_id"]
-    silent = source.groups_of_silent_brokers(HeardGroups([], {node: KohortError("connection refused")}), ["payments"])
+    silent = source.groups_of_silent_brokers(ListedGroups([], {node: KohortError("connection refused")}), ["payments"])
     assert silent == {"billing": f"its coordinator, broker {node}, does not answer: connection refused"}
-    assert source.groups_of_silent_brokers(HeardGroups([], {node + 1: KohortError("")}), []) == {}
+    assert source.groups_of_silent_brokers(ListedGroups([], {node + 1: KohortError("")}), []) == {}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kohort.coordinator.consumer.group import ConsumerGroupState
 from kohort.errors import ErrorCode, StorageError
+from kohort.insight.assignments import JournaledGroup
 from kohort.insight.epochs import epoch_rebalances
-from kohort.insight.holdings import JournaledGroup
 from kohort.insight.why import explain
 from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
 
@@ -86,7 +86,7 @@ def the_journal_adds_up(stage: CoordinatorStage) -> None:
         journaled.take(entry)
     for rebalance in epoch_rebalances(stage.journal):
         assert explain(rebalance).evidence
-        assert all((gap.took_ms or 0) >= 0 for gap in rebalance.gaps)
+        assert all((gap.took_ms or 0) >= 0 for gap in rebalance.unowned)
     group = stage.coordinator._shards.by_partition[0].groups.consumer.get(GROUP)
     members = {} if group is None else group.members
     assert journaled.members.keys() == members.keys()

@@ -20,7 +20,7 @@ from kohort.coordinator.records import (
     build_record,
 )
 from kohort.insight.findings.rebalances import find_rebalances
-from kohort.insight.observed.watching import ChangedState, CommitKept, ObservedGroups, WatchLimits
+from kohort.insight.observed.watching import ChangedState, ObservedGroups, PersistedCommit, WatchLimits
 from kohort.wire.messages import consumer_group_records as modern
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from support.consumer_protocol import assignment, subscription
@@ -143,7 +143,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.groups: dict[str, bytes] = {}
-        self.commits: dict[tuple[str, str, int], CommitKept] = {}
+        self.commits: dict[tuple[str, str, int], PersistedCommit] = {}
 
     def take(self, changed: ChangedState) -> None:
         for name, state in changed.groups.items():
@@ -170,8 +170,8 @@ def test_any_records_in_any_order_make_no_exception_and_no_proof(events, limits)
         key, value = damaged(record, cut)
         entries += watcher.take(key, value, at_ms, leader_epoch=look, late_ms=None if look == 4 else look)
         if look == 1:
-            watcher.saw_states({"g": "PreparingRebalance", "h": "Stable", "nobody": "Dead"}, at_ms, at_ms + 5)
-            watcher.saw_members("g", "PreparingRebalance", ["m1"], at_ms)
+            watcher.take_states({"g": "PreparingRebalance", "h": "Stable", "nobody": "Dead"}, at_ms, at_ms + 5)
+            watcher.take_members("g", "PreparingRebalance", ["m1"], at_ms)
         elif look == 2:
             entries += watcher.caught_up(at_ms)
         elif look == 3:

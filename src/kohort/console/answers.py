@@ -12,7 +12,7 @@ from kohort.console.routes import Route, TimeSpan
 from kohort.console.sources import ConsoleSource, GroupsKnown
 from kohort.insight.findings.doctor import ADVICE, SEVERITIES, DoctorFinding, examine
 from kohort.insight.findings.events import find_events
-from kohort.insight.findings.fenced import find_fenced, is_from_outside
+from kohort.insight.findings.fenced import find_fenced, is_observed_only
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.findings.timeline import find_timeline
 from kohort.insight.names import printable
@@ -101,7 +101,7 @@ class ConsoleAnswers:
     def fenced(self, group: str, span: TimeSpan) -> GroupFenced:
         entries = self._entries(group, span)
         found = [one for one in find_fenced(entries) if one.last_at_ms >= (span.from_ms or 0)]
-        return GroupFenced(group=group, fenced=found, from_outside=is_from_outside(entries))
+        return GroupFenced(group=group, fenced=found, from_outside=is_observed_only(entries))
 
     def lag_history(self, group: str, span: TimeSpan) -> LagHistoryReport:
         kept = self._source.lag_points(group)

@@ -33,7 +33,7 @@ from kohort.verbs.offsets import (
     parse_time,
     read_plan,
 )
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

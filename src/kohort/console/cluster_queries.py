@@ -33,7 +33,7 @@ from kohort.verbs.peeking import Ends, peek, position_of
 from kohort.verbs.pipelines import pipeline_status
 from kohort.verbs.predicting import check_scenario, predict
 from kohort.verbs.refusals import NothingThere
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 from kohort.watch.sampling import SamplingLimits, sample_groups
 
 if TYPE_CHECKING:

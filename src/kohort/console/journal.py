@@ -304,7 +304,7 @@ class JournalThread:
                 kind=None, why_not="the cluster has no journal; the console starts to record one"
             )
             address = ",".join(access.admin.config.bootstrap_servers)
-            self._watch = BackgroundWatch(self._clients, address, WatchSettings(), tell=self._warn)
+            self._watch = BackgroundWatch(self._clients, address, WatchSettings(), log=self._warn)
             self._watch.begin()
         self.was_read.set()
 

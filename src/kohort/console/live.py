@@ -22,7 +22,7 @@ from kohort.insight.findings.groups import HOUR_MS, GroupFinding, find_group
 from kohort.insight.observed.generation_records import BASELINE_MS
 from kohort.verbs.groups import is_missing
 from kohort.watch.opening import WatchClients
-from kohort.watch.sampling import READABLE, GroupSample, SamplingLimits, heard_groups, sample_groups, unseen_of
+from kohort.watch.sampling import READABLE, GroupSample, SamplingLimits, list_all_groups, sample_groups, missing_values
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kohort.insight.snapshot import GroupSnapshot
     from kohort.model import TopicPartition
     from kohort.results.console import UnreachableCluster
-    from kohort.watch.sampling import HeardGroups
+    from kohort.watch.sampling import ListedGroups
 
 logger = logging.getLogger("kohort.console")
 SNAPSHOTS_KEPT: Final = 6
@@ -200,7 +200,7 @@ class LiveSource:
         if self._cluster_id is None:
             self._cluster_id = admin.describe_cluster().cluster_id
         limits = SamplingLimits()
-        listed = heard_groups(admin, limits.timeout_ms)
+        listed = list_all_groups(admin, limits.timeout_ms)
         names = [one.group_id for one in listed.groups if one.group_type.lower() in READABLE]
         unseen = [f"broker {node_id}: {error}" for node_id, error in listed.errors.items()]
         gaps = self.groups_of_silent_brokers(listed, names)
@@ -213,7 +213,7 @@ class LiveSource:
         sample = sample_groups(admin, shown, limits, self._partitions)
         errors = {name: error for name, error in sample.errors.items() if not is_missing(error)}
         gaps |= {name: f"describing the group failed: {error}" for name, error in errors.items()}
-        gaps |= {one.group: text for one in sample.groups if (text := unseen_of(one)) is not None}
+        gaps |= {one.group: text for one in sample.groups if (text := missing_values(one)) is not None}
         self._take(sample, unseen, gaps)
 
     def _shown(self, names: Sequence[str]) -> list[str]:
@@ -222,7 +222,7 @@ class LiveSource:
         sums = accumulate(len(name) for name in shortest)
         return [name for name, letters in zip(shortest, sums, strict=True) if letters <= MOST_LETTERS]
 
-    def groups_of_silent_brokers(self, listed: HeardGroups, names: Sequence[str]) -> dict[str, str]:
+    def groups_of_silent_brokers(self, listed: ListedGroups, names: Sequence[str]) -> dict[str, str]:
         """Return the unlisted groups of coordinators that did not answer, with the reason."""
         silent = {
             group: f"its coordinator, broker {node}, does not answer: {listed.errors[node]}"

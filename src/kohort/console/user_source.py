@@ -17,7 +17,7 @@ from kohort.console.sources import ConsoleSource, GroupsKnown, SourceAbout, Sour
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.insight.findings.groups import find_group
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnapshot
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 from kohort.watch.sampling import REASONS
 
 if TYPE_CHECKING:

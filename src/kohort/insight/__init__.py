@@ -1,1 +1,1 @@
-"""Reads the journal of group events: which rebalances there were, why, and who held them up."""
+"""Analysis of the journal of group events: rebalances, their causes, assignments, lag and health."""

@@ -15,7 +15,7 @@ from kohort.nearest import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
-    """Meaning of a protocol's error code for a member of a group, and the advice."""
+    """Meaning of an error code for a member of a group, with the advice and related causes."""
 
     meaning: str
     advice: str
@@ -23,161 +23,159 @@ class ErrorEntry:
 
 
 GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
-    ErrorCode.NONE: ErrorEntry("No error.", "nothing to do"),
+    ErrorCode.NONE: ErrorEntry("No error.", "no action needed"),
     ErrorCode.UNKNOWN_SERVER_ERROR: ErrorEntry(
-        "The broker failed in a way that has no code.", "read the broker's log at that time"
+        "The broker failed without a specific error code.", "read the broker's log"
     ),
     ErrorCode.UNKNOWN_MEMBER_ID: ErrorEntry(
-        "The group does not know this member, or not any more: it was put out, or never got in.",
-        "it joins anew by itself; what it handled since it was out is handled twice. Find out why it was out",
+        "The member is not in the group: it was removed, or it never joined.",
+        "the client rejoins by itself; records handled since the removal are handled twice. Find the removal's reason",
         ("CLIENT_RESET", "ZOMBIE_COMMIT", "SESSION_TIMEOUT", "JOIN_TIMEOUT"),
     ),
     ErrorCode.ILLEGAL_GENERATION: ErrorEntry(
-        "The request is of another generation than the group's: handling outlasted a rebalance.",
-        "it joins again by itself; a commit with this error did not happen",
+        "The request has another generation than the group: handling took longer than a rebalance.",
+        "the client rejoins by itself; a commit with this error has no effect",
         ("ZOMBIE_COMMIT", "GENERATION_LOST"),
     ),
     ErrorCode.REBALANCE_IN_PROGRESS: ErrorEntry(
-        "The group rebalances: the member is to join again.",
-        "nothing, unless it goes on for long: then somebody does not poll",
+        "The group rebalances: the member must rejoin.",
+        "no action needed, unless the rebalance lasts long: then one member does not poll",
         ("JOIN_TIMEOUT",),
     ),
     ErrorCode.MEMBER_ID_REQUIRED: ErrorEntry(
-        "A new member was given an id and is to come back with it (KIP-394); this is no fault.",
-        "nothing: the client joins again at once, with the id",
+        "The coordinator gave a new member its id (KIP-394); this is no fault.",
+        "no action needed: the client joins again at once, with the id",
         ("NEW_MEMBER",),
     ),
     ErrorCode.FENCED_INSTANCE_ID: ErrorEntry(
-        "Another process has taken the place of this group.instance.id.",
-        "give every process an instance id of its own; a client does not recover from this by itself",
+        "Another process uses the same group.instance.id.",
+        "give every process its own instance id; the client does not recover from this error by itself",
         ("STATIC_DUPLICATE",),
     ),
     ErrorCode.UNRELEASED_INSTANCE_ID: ErrorEntry(
-        "The group.instance.id is in use by a member that has not left (KIP-848).",
+        "The group.instance.id belongs to a member that has not left (KIP-848).",
         "wait until its session ends, or end the other process",
         ("STATIC_DUPLICATE",),
     ),
     ErrorCode.FENCED_MEMBER_EPOCH: ErrorEntry(
-        "The member's epoch is not one that the coordinator gave it (KIP-848): it was put out, or missed much.",
-        "it gives up its partitions and joins anew by itself",
+        "The member's epoch is wrong (KIP-848): the coordinator removed the member, or the member missed an epoch.",
+        "the client revokes its partitions and rejoins by itself",
         ("ZOMBIE_COMMIT", "REVOCATION_TIMEOUT", "SESSION_TIMEOUT"),
     ),
     ErrorCode.STALE_MEMBER_EPOCH: ErrorEntry(
-        "A commit or fetch of offsets under an earlier epoch of the member (KIP-848).",
-        "the client tries again with its present epoch, unless it has lost the partition since",
+        "The commit or fetch of offsets has an earlier epoch of the member (KIP-848).",
+        "the client retries with its present epoch, unless it has lost the partition",
         ("ZOMBIE_COMMIT",),
     ),
     ErrorCode.GROUP_MAX_SIZE_REACHED: ErrorEntry(
-        "The group has as many members as group.max.size allows.",
+        "The group has group.max.size members.",
         "raise group.max.size, or run fewer members",
         ("GROUP_FULL", "OVER_CAPACITY"),
     ),
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ErrorEntry(
-        "The member shares no assignor with all the others, or the group is not one of consumers.",
+        "The member shares no assignor with all other members, or the group has another protocol type.",
         "give every member a common entry in partition.assignment.strategy; another program may use this group.id",
         ("INCOMPATIBLE_ASSIGNORS", "ASSIGNOR_CHANGED"),
     ),
     ErrorCode.UNSUPPORTED_ASSIGNOR: ErrorEntry(
         "The broker has no assignor of that name (KIP-848).",
-        "group.remote.assignor must be one of group.consumer.assignors of the broker",
+        "set group.remote.assignor to one of the broker's group.consumer.assignors",
         ("ASSIGNOR_CHANGED",),
     ),
     ErrorCode.INVALID_REGULAR_EXPRESSION: ErrorEntry(
-        "The pattern of a subscription cannot be read (RE2, not Java's).",
-        "mend the pattern: RE2 has no look-around and no back references",
+        "The subscription pattern is invalid (RE2 syntax, not Java's).",
+        "correct the pattern: RE2 has no look-around and no back references",
         ("REGEX_RESOLVED",),
     ),
     ErrorCode.INVALID_SESSION_TIMEOUT: ErrorEntry(
-        "session.timeout.ms is out of the broker's bounds.",
-        "keep it between group.min.session.timeout.ms and group.max.session.timeout.ms",
+        "session.timeout.ms is outside of the broker's bounds.",
+        "set it between group.min.session.timeout.ms and group.max.session.timeout.ms",
     ),
-    ErrorCode.INVALID_GROUP_ID: ErrorEntry("The group.id is empty, or not one.", "give the consumer a group.id"),
+    ErrorCode.INVALID_GROUP_ID: ErrorEntry("The group.id is empty or invalid.", "give the consumer a group.id"),
     ErrorCode.GROUP_ID_NOT_FOUND: ErrorEntry(
-        "There is no such group, or it is of another kind than the request is for.",
-        "look at kohort groups; a group without offsets and members is forgotten",
+        "The group does not exist, or has another type than the request expects.",
+        "list the groups: kohort groups; a group without members expires with its last offset",
         ("GROUP_DELETED",),
     ),
     ErrorCode.NON_EMPTY_GROUP: ErrorEntry(
-        "The group has members, and what was asked for needs an empty one.", "stop its members first"
+        "The group has members, but the request needs an empty group.", "stop its members first"
     ),
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: ErrorEntry(
-        "Offsets of a topic that members subscribe to cannot be deleted.", "stop its members, or unsubscribe first"
+        "Offsets of a subscribed topic cannot be deleted.", "stop its members, or unsubscribe first"
     ),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: ErrorEntry(
         "The client may not use this group.", "grant it READ on the group: kohort acls add"
     ),
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: ErrorEntry(
-        "The client may not read a topic: members of one group with different rights see different topics.",
+        "The client may not read a topic; members with different rights see different topics.",
         "grant it READ on the topic: kohort acls add",
     ),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorEntry(
-        "The coordinator is still reading the group from its log.",
-        "nothing: clients try again",
+        "The coordinator still loads the group from its log.",
+        "no action needed: clients retry",
         ("COORDINATOR_FAILOVER",),
     ),
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorEntry(
-        "Nobody coordinates the group right now.",
-        "nothing, for a while; for long: look at the leaders of __consumer_offsets",
+        "The group has no coordinator at the moment.",
+        "no action needed at first; if it lasts, check the leaders of __consumer_offsets",
         ("COORDINATOR_FAILOVER",),
     ),
     ErrorCode.NOT_COORDINATOR: ErrorEntry(
-        "Another broker coordinates the group: it has moved.",
-        "nothing: clients look for it",
-        ("COORDINATOR_FAILOVER",),
+        "The group has moved to another broker.", "no action needed: clients find it", ("COORDINATOR_FAILOVER",)
     ),
     ErrorCode.OFFSET_METADATA_TOO_LARGE: ErrorEntry(
-        "The text with a committed offset is too long.", "keep it under offset.metadata.max.bytes"
+        "The metadata of a committed offset is too long.", "keep it below offset.metadata.max.bytes"
     ),
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE: ErrorEntry(
-        "A commit is too large to be written.", "commit fewer partitions at once"
+        "A commit is larger than the largest record.", "commit fewer partitions at once"
     ),
     ErrorCode.UNSTABLE_OFFSET_COMMIT: ErrorEntry(
-        "A transaction has offsets of the group that are not decided yet (KIP-447).",
-        "nothing: the client waits; for long: kohort transactions list, and find-hanging",
+        "An open transaction has offsets of the group (KIP-447).",
+        "no action needed: the client waits; if it lasts: kohort transactions list, and find-hanging",
     ),
     ErrorCode.OFFSET_OUT_OF_RANGE: ErrorEntry(
         "The committed offset is before the start of the log, or after its end.",
-        "auto.offset.reset decides where reading goes on; look whether retention is shorter than the lag",
+        "auto.offset.reset sets the next offset; check that retention is longer than the lag",
         ("OFFSETS_RESET",),
     ),
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorEntry(
-        "A topic is not there, or must not be seen.",
-        "look at kohort topics list; a group that reads a deleted topic rebalances",
+        "A topic does not exist, or the client may not see it.",
+        "list the topics: kohort topics list; the deletion of a subscribed topic rebalances the group",
         ("TOPIC_DELETED", "TOPIC_CREATED"),
     ),
     ErrorCode.UNKNOWN_TOPIC_ID: ErrorEntry(
-        "A topic with this id is not there: it was deleted, and maybe made anew under its name.",
-        "nothing: clients refresh what they know; committed offsets of the old topic do not count",
+        "No topic has this id: the topic was deleted, and possibly recreated under its name.",
+        "no action needed: clients refresh their metadata; committed offsets of the old topic are invalid",
         ("TOPIC_DELETED", "TOPIC_CREATED"),
     ),
     ErrorCode.INVALID_CONFIG: ErrorEntry(
-        "An option has a value that is not allowed.", "the answer's words name it", ("CONFIG_CHANGED",)
+        "An option has an invalid value.", "read the error message, which names the option", ("CONFIG_CHANGED",)
     ),
     ErrorCode.TRANSACTION_ABORTABLE: ErrorEntry(
-        "The transaction cannot be committed, but the producer may go on after it has aborted it.",
+        "The transaction cannot be committed; the producer can continue after an abort.",
         "abort, and read the input again from the group's offsets",
     ),
     ErrorCode.PRODUCER_FENCED: ErrorEntry(
-        "Another producer has the same transactional.id: of one that reads from a group, its partitions moved on.",
-        "end this producer; give each process a transactional.id of its own",
+        "Another producer has the same transactional.id, or the producer's partitions moved to another member.",
+        "end this producer; give each process its own transactional.id",
     ),
     ErrorCode.UNSUPPORTED_VERSION: ErrorEntry(
-        "The broker does not speak this request in that version: group.protocol=consumer needs Kafka 4.0.",
+        "The broker does not support this version of the request: group.protocol=consumer needs Kafka 4.0.",
         "use group.protocol=classic, or a newer broker",
         ("PROTOCOL_MIGRATION",),
     ),
     ErrorCode.GROUP_DELETION_FAILED: ErrorEntry(
-        "The group could not be deleted, though it is empty.", "try again; read the broker's log if it stays so"
+        "The broker could not delete the group, though it is empty.", "retry; if it fails again, read the broker's log"
     ),
 }
 
 
 CAUSES: Final[Mapping[str, CauseEntry]] = {**REBALANCE_CAUSES, **{entry.code: entry for entry in PATTERNS}}
-"""By code, in the order of the pages."""
+"""Causes by code, in the order of the pages."""
 
 
 def find_cause_entry(word: str) -> CauseEntry | None:
-    """Return the cause that ``word`` names, in any spelling; ``frozen`` is SESSION_TIMEOUT.frozen."""
+    """Return the cause named ``word``, in any spelling; ``frozen`` names SESSION_TIMEOUT.frozen."""
     wanted = _plain(word)
     for code, entry in CAUSES.items():
         if wanted in (_plain(code), _plain(code.rpartition(".")[2])):

@@ -1,4 +1,6 @@
-"""From journal entries to what modern groups did (KIP-848): each raise of the epoch, until all are at the target."""
+"""Rebalances of consumer groups (KIP-848) from journal entries: each raise of the epoch, until every member has its
+target.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResumed
-from kohort.insight.holdings import GONE, Gap, JournaledGroup, JournaledMember, Place
-from kohort.insight.rebalances import REMEMBERED_MS
+from kohort.insight.assignments import DEPARTURE_EVENTS, JournaledGroup, JournaledMember, Place, UnownedTime
+from kohort.insight.rebalances import RECENT_MS
 
 FIRST_EPOCHS: Final = 2
-"""First epoch of a group; 2 if its first member subscribes by an expression."""
+"""Highest first epoch of a group: 2 if its first member subscribes by a pattern."""
 REMEMBERED: Final = 1000
 EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", "interrupted", "converted"]
 
@@ -37,9 +39,8 @@ class MemberRow:
     epoch: int | None
     state: str
     known: bool
-    """Whether the journal has the whole assignment."""
+    """True if the journal has the whole assignment."""
     had: tuple[Place, ...]
-    """Assignment when the epoch rose."""
     has: tuple[Place, ...]
     target: tuple[Place, ...] | None
     revoking: tuple[Place, ...]
@@ -48,7 +49,7 @@ class MemberRow:
 
     @property
     def is_undisturbed(self) -> bool:
-        """Whether it keeps its assignment."""
+        """True if the member keeps its assignment."""
         return self.known and self.had == self.has and not self.revoking and self.target in (None, self.has)
 
 
@@ -63,25 +64,22 @@ class EpochRebalance:
     group: str
     raises: list[EpochRaised]
     converted: GroupConverted | None = None
-    """Conversion from the classic protocol with the first raise."""
     removed_before: EpochRaised | None = None
     """Earlier departure of the joining member, or of its client."""
     removed_from: EpochRebalance | None = None
-    """Rebalance of that departure."""
     back: dict[str, tuple[Who, int]] = field(default_factory=dict)
-    """By id of a removed member: the member as which its client rejoined, and when."""
+    """By id of a removed member: the member as which its client rejoined, and the time."""
     left_revoking: tuple[Place, ...] = ()
     """Pending revocations of the removed member."""
     revoking_since_ms: int | None = None
     was_empty: bool = False
     target: TargetComputed | None = None
     moves: tuple[Move, ...] = ()
-    """Moves to the target; departed members are earlier owners."""
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Partition counts of changed topics in the target: before and after."""
     steps: list[MemberReconciled] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
-    """Gaps that began with it."""
+    unowned: list[UnownedTime] = field(default_factory=list)
+    """Times without an owner that began with this rebalance."""
     fenced: list[RequestFenced] = field(default_factory=list)
     disconnected: list[MemberDisconnected] = field(default_factory=list)
     resumed: list[PartitionsResumed] = field(default_factory=list)
@@ -103,13 +101,15 @@ class EpochRebalance:
 
     @property
     def took_ms(self) -> int | None:
-        """From the raise to the last member with the target; None if unfinished."""
+        """Time from the raise until the last member has its target; None if unfinished."""
         return None if self.settled_at_ms is None else self.settled_at_ms - self.opened_at_ms
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """Finished phases in order: target, last revocation, last assignment, last member, and the first fetches of
-        new owners, which ``took_ms`` does not count."""
+        """Finished phases in order: target, last revocation, last assignment, last member.
+
+        ``resume`` is the time until new owners fetch; ``took_ms`` does not include it.
+        """
         revoked = max((s.at_ms for s in self.steps if s.revoked), default=None)
         given = max((s.at_ms for s in self.steps if s.given), default=None)
         points = {
@@ -134,7 +134,6 @@ class EpochRebalance:
 
     @property
     def held_up(self) -> MemberReconciled | None:
-        """The step of the slowest revocation."""
         slow = [step for step in self.steps if step.revoked_after_ms]
         return max(slow, key=lambda step: step.revoked_after_ms or 0, default=None)
 
@@ -143,20 +142,18 @@ class EpochRebalance:
         return [row for row in self.members if row.is_undisturbed]
 
     @property
-    def longest_gap(self) -> Gap | None:
-        """The longest finished gap of a partition without an owner."""
-        return max((g for g in self.gaps if g.until_ms is not None), key=lambda g: g.took_ms or 0, default=None)
+    def longest_unowned(self) -> UnownedTime | None:
+        return max((g for g in self.unowned if g.until_ms is not None), key=lambda g: g.took_ms or 0, default=None)
 
     @property
     def unowned_ms(self) -> int:
-        """Sum of the finished gaps."""
-        return sum(gap.took_ms or 0 for gap in self.gaps)
+        return sum(gap.took_ms or 0 for gap in self.unowned)
 
 
 def epoch_rebalances(entries: Iterable[JournalEntry]) -> list[EpochRebalance]:
-    """Return the rebalances of consumer groups in ``entries``, in the order of the journal, by opening time.
+    """Return the rebalances of consumer groups in ``entries`` (in journal order), by opening time.
 
-    A journal whose older entries have expired begins with the next raise.
+    A journal without its oldest entries begins with the next raise.
     """
     histories: dict[str, _History] = {}
     for entry in entries:
@@ -168,31 +165,31 @@ def epoch_rebalances(entries: Iterable[JournalEntry]) -> list[EpochRebalance]:
 
 
 class _History:
-    """What is known of one group while its entries are read in order."""
+    """State of one group while its entries are read in order."""
 
     def __init__(self) -> None:
         self.found: list[EpochRebalance] = []
-        self.holdings = JournaledGroup()
+        self.assignments = JournaledGroup()
         self.had: dict[str, tuple[Place, ...]] = {}
         self.converted: GroupConverted | None = None
-        self.went: list[EpochRaised] = []
+        self.departed_before: list[EpochRaised] = []
 
     @property
-    def under_way(self) -> EpochRebalance | None:
+    def in_flight(self) -> EpochRebalance | None:
         latest = self.found[-1] if self.found else None
         return latest if latest is not None and latest.end in ("assigning", "reconciling") else None
 
     def take(self, entry: JournalEntry) -> None:
         if isinstance(entry, EpochRaised):
             self._raise(entry)
-        this = self.under_way
-        gaps = len(self.holdings.gaps)
-        if this is not None and isinstance(entry, TargetComputed):
-            self._aim(this, entry)
+        rebalance = self.in_flight
+        unowned = len(self.assignments.unowned)
+        if rebalance is not None and isinstance(entry, TargetComputed):
+            self._take_target(rebalance, entry)
         else:
-            self.holdings.take(entry)
+            self.assignments.take(entry)
         if self.found:
-            self.found[-1].gaps += self.holdings.gaps[gaps:]
+            self.found[-1].unowned += self.assignments.unowned[unowned:]
         if isinstance(entry, RequestFenced) and self.found:
             self.found[-1].fenced.append(entry)
         elif isinstance(entry, PartitionsResumed) and self.found:
@@ -206,40 +203,40 @@ class _History:
             self._end("interrupted")
         elif isinstance(entry, GroupDeleted):
             self._end("empty")
-            self.holdings = JournaledGroup()
+            self.assignments = JournaledGroup()
         elif isinstance(entry, EpochRaised) and not entry.members:
             self._end("empty")
-        elif this is not None and isinstance(entry, MemberReconciled):
-            this.steps.append(entry)
-            self._settle(this, entry.at_ms)
+        elif rebalance is not None and isinstance(entry, MemberReconciled):
+            rebalance.steps.append(entry)
+            self._settle(rebalance, entry.at_ms)
 
-    def _aim(self, this: EpochRebalance, entry: TargetComputed) -> None:
-        before, sizes = dict(self.holdings.planned), self.holdings.topic_sizes()
-        self.holdings.take(entry)
-        after = self.holdings.topic_sizes()
-        this.target, this.end = entry, "reconciling"
-        this.sizes = {t: (sizes[t], after[t]) for t in sorted({*sizes, *after}) if sizes[t] != after[t]}
-        this.moves = tuple(self._named(move, before) for move in entry.moves)
+    def _take_target(self, rebalance: EpochRebalance, entry: TargetComputed) -> None:
+        before, sizes = dict(self.assignments.planned), self.assignments.topic_sizes()
+        self.assignments.take(entry)
+        after = self.assignments.topic_sizes()
+        rebalance.target, rebalance.end = entry, "reconciling"
+        rebalance.sizes = {t: (sizes[t], after[t]) for t in sorted({*sizes, *after}) if sizes[t] != after[t]}
+        rebalance.moves = tuple(self._named(move, before) for move in entry.moves)
 
     def _named(self, move: Move, before: dict[Place, str]) -> Move:
-        topic = self.holdings.name(move.topic)
+        topic = self.assignments.name(move.topic)
         return Move(topic, move.partition, move.before or before.get((topic, move.partition)), move.after)
 
     def _raise(self, entry: EpochRaised) -> None:
-        cause, this = entry.cause, self.under_way
-        member = self.holdings.members.get(cause.who.member_id) if cause.who is not None else None
-        if this is not None and this.end == "assigning":
-            this.raises.append(entry)
+        cause, rebalance = entry.cause, self.in_flight
+        member = self.assignments.members.get(cause.who.member_id) if cause.who is not None else None
+        if rebalance is not None and rebalance.end == "assigning":
+            rebalance.raises.append(entry)
         else:
             self._end("superseded")
-            members = self.holdings.members
-            self.had = {member_id: tuple(sorted(_held(m))) for member_id, m in members.items()}
+            members = self.assignments.members
+            self.had = {member_id: tuple(sorted(_assigned(m))) for member_id, m in members.items()}
             opened = EpochRebalance(entry.group, [entry])
             opened.was_empty = self.found[-1].end == "empty" if self.found else entry.epoch <= FIRST_EPOCHS
             if self.converted is not None and self.converted.at_ms == entry.at_ms:
                 opened.converted = self.converted
             if cause.event == "member_joined" and cause.who is not None:
-                before = opened.removed_before = self._went_before(cause.who)
+                before = opened.removed_before = self._earlier_departure(cause.who)
                 opened.removed_from = next((r for r in reversed(self.found) if before in r.raises), None)
             if member is not None and member.revoking:
                 opened.left_revoking = tuple(sorted(member.revoking))
@@ -247,66 +244,68 @@ class _History:
             self.found.append(opened)
         self.converted = None
         if cause.event == "member_joined" and cause.who is not None:
-            self._came_back(cause.who, entry.at_ms)
-        if cause.who is not None and cause.event in GONE:
-            self.went.append(entry)
-            del self.went[:-REMEMBERED]
+            self._rejoined(cause.who, entry.at_ms)
+        if cause.who is not None and cause.event in DEPARTURE_EVENTS:
+            self.departed_before.append(entry)
+            del self.departed_before[:-REMEMBERED]
 
-    def _went_before(self, who: Who) -> EpochRaised | None:
-        """Return how this member departed, or else the last departed member of the same client."""
-        for raised in reversed(self.went):
+    def _earlier_departure(self, who: Who) -> EpochRaised | None:
+        """Return the earlier departure of this member, or else of the same client."""
+        for raised in reversed(self.departed_before):
             gone = raised.cause.who
             if gone is not None and gone.member_id == who.member_id:
                 return raised
-        there = {(m.who.client_id, m.who.client_host) for m in self.holdings.members.values() if m.who != who}
+        there = {(m.who.client_id, m.who.client_host) for m in self.assignments.members.values() if m.who != who}
         client = who.client_id, who.client_host
         if client in there or not who.client_id:
             return None
-        for raised in reversed(self.went):
+        for raised in reversed(self.departed_before):
             gone = raised.cause.who
             if gone is not None and (gone.client_id, gone.client_host) == client:
                 return raised
         return None
 
-    def _came_back(self, who: Who, at_ms: int) -> None:
-        for this in reversed(self.found):
-            if at_ms - this.opened_at_ms > REMEMBERED_MS:
+    def _rejoined(self, who: Who, at_ms: int) -> None:
+        for rebalance in reversed(self.found):
+            if at_ms - rebalance.opened_at_ms > RECENT_MS:
                 return
-            for raised in this.raises:
+            for raised in rebalance.raises:
                 gone = raised.cause.who
-                if raised.cause.event not in GONE or gone is None or gone.member_id in this.back:
+                if raised.cause.event not in DEPARTURE_EVENTS or gone is None or gone.member_id in rebalance.back:
                     continue
                 if (gone.client_id, gone.client_host) == (who.client_id, who.client_host):
-                    this.back[gone.member_id] = who, at_ms
+                    rebalance.back[gone.member_id] = who, at_ms
                     return
 
     def _disconnect(self, entry: MemberDisconnected) -> None:
-        for this in reversed(self.found):
-            gone = [raised.cause.who for raised in this.raises if raised.cause.event == "member_left"]
+        for rebalance in reversed(self.found):
+            gone = [raised.cause.who for raised in rebalance.raises if raised.cause.event == "member_left"]
             if any(who is not None and who.member_id == entry.who.member_id for who in gone):
-                this.disconnected.append(entry)
+                rebalance.disconnected.append(entry)
                 return
 
-    def _settle(self, this: EpochRebalance, at_ms: int) -> None:
-        if this.target is None:
+    def _settle(self, rebalance: EpochRebalance, at_ms: int) -> None:
+        if rebalance.target is None:
             return
-        there = [m for m in self.holdings.members.values() if m.state == "stable" and m.epoch == this.target.epoch]
-        if len(there) >= this.target.members:
-            this.settled_at_ms = at_ms
+        there = [
+            m for m in self.assignments.members.values() if m.state == "stable" and m.epoch == rebalance.target.epoch
+        ]
+        if len(there) >= rebalance.target.members:
+            rebalance.settled_at_ms = at_ms
             self._end("stable")
 
     def _end(self, how: EpochEnd) -> None:
-        this = self.under_way
-        if this is not None:
-            this.end = how
-            this.members = self._rows()
+        rebalance = self.in_flight
+        if rebalance is not None:
+            rebalance.end = how
+            rebalance.members = self._rows()
 
     def close(self) -> None:
-        if self.under_way is not None:
-            self.under_way.members = self._rows()
+        if self.in_flight is not None:
+            self.in_flight.members = self._rows()
 
     def _rows(self) -> tuple[MemberRow, ...]:
-        return tuple(self._row(member) for member in self.holdings.members.values())
+        return tuple(self._row(member) for member in self.assignments.members.values())
 
     def _row(self, member: JournaledMember) -> MemberRow:
         return MemberRow(
@@ -323,5 +322,5 @@ class _History:
         )
 
 
-def _held(member: JournaledMember) -> set[Place]:
+def _assigned(member: JournaledMember) -> set[Place]:
     return member.has | member.revoking.keys()

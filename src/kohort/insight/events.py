@@ -1,4 +1,4 @@
-"""Events of a group without a rebalance: refused joins, commits by non-members, changed options, static takeovers."""
+"""Events of a group without a rebalance: rejected joins, commits by non-members, changed options, static takeovers."""
 
 from __future__ import annotations
 
@@ -21,89 +21,80 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.coordinator.journal_events import CommitUnfenced, MemberTurnedAway, OffsetMove, OptionsChanged
-from kohort.insight.evidence import CauseEntry, Confidence, Evidence
+from kohort.insight.evidence import Confidence, EventEntry, Evidence
 from kohort.insight.names import UNKNOWN, actor, count, limit, name_and_place, name_of, printable, seconds, short_id
 
 EVENTS: Final = (
-    CauseEntry(
+    EventEntry(
         code="GROUP_FULL",
-        sentence="Somebody was not let in: the group has as many members as group.max.size allows.",
-        proof="GROUP_MAX_SIZE_REACHED in the broker's answer",
+        sentence="The coordinator rejected a new member: the group has group.max.size members.",
+        proof="GROUP_MAX_SIZE_REACHED in the coordinator's response",
         look_alikes=(
-            ("OVER_CAPACITY", "the group had more members than allowed when it was loaded"),
-            ("INCOMPATIBLE_ASSIGNORS", "the group has room, and accepts none of the client's assignors"),
+            ("OVER_CAPACITY", "the group had too many members when it was loaded"),
+            ("INCOMPATIBLE_ASSIGNORS", "the group is not full, and accepts none of the client's assignors"),
         ),
         advice="raise group.max.size, or run fewer members",
-        kind="event",
     ),
-    CauseEntry(
+    EventEntry(
         code="INCOMPATIBLE_ASSIGNORS",
         sentence="A client could not join: the group accepts none of its assignors.",
-        proof="INCONSISTENT_GROUP_PROTOCOL in the coordinator's answer to JoinGroup, and the assignors of both sides",
+        proof="INCONSISTENT_GROUP_PROTOCOL in the response to JoinGroup, and the assignors of client and group",
         look_alikes=(
-            ("GROUP_FULL", "the group has as many members as it may have"),
+            ("GROUP_FULL", "the group has group.max.size members"),
             ("ASSIGNOR_CHANGED", "a member changed its assignors, and all members still share one"),
         ),
         advice="give every member a common entry in partition.assignment.strategy; to change the assignor, add the new "
         "one to all members first, and remove the old one in a second deploy; if another program uses this group.id, "
-        "give it a group of its own",
-        kind="event",
+        "give it its own group",
     ),
-    CauseEntry(
+    EventEntry(
         code="STATIC_RESTART",
-        sentence="A static member came back under a new member id, and kept its partitions: no rebalance.",
+        sentence="A static member returned under a new member id and kept its partitions, without a rebalance.",
         proof="a JoinGroup or heartbeat with its instance id and no member id, in a stable group",
-        look_alikes=(("STATIC_DUPLICATE", "the process before still runs"),),
+        look_alikes=(("STATIC_DUPLICATE", "the earlier process still runs"),),
         kafka_log="Updating metadata for static member ...",
-        kind="event",
     ),
-    CauseEntry(
+    EventEntry(
         code="STATIC_DUPLICATE",
-        sentence="Two processes have the same group.instance.id: the earlier one is refused.",
-        proof="FENCED_INSTANCE_ID to a request of the replaced member: it still ran",
+        sentence="Two processes have the same group.instance.id: the coordinator rejects the earlier one.",
+        proof="FENCED_INSTANCE_ID in response to a request of the replaced member",
         look_alikes=(
-            ("STATIC_RESTART", "the process before was not heard of again; watched from outside the two are the same"),
+            ("STATIC_RESTART", "the earlier process sent no more requests; a watcher cannot distinguish the two"),
         ),
-        advice="give every process a group.instance.id of its own, and stop the one that was taken over",
-        kind="event",
+        advice="give every process its own group.instance.id, and stop the replaced one",
     ),
-    CauseEntry(
+    EventEntry(
         code="CONFIG_CHANGED",
-        sentence="Options of the group were altered while it was there.",
-        proof="the request that altered them: who sent it, and what each option was and is",
+        sentence="Options of the group were changed.",
+        proof="the request that changed them, its client, and each value before and after",
         look_alikes=(("ASSIGNOR_CHANGED", "a client has another list of assignors"),),
-        advice="new timeouts hold for members from their next heartbeat on",
-        kind="event",
+        advice="new timeouts apply to members from their next heartbeat on",
     ),
-    CauseEntry(
+    EventEntry(
         code="OFFSETS_RESET",
-        sentence="Committed offsets of the group were set by somebody who is no member.",
-        proof="a commit without a member that moved offsets back, or to where nobody had read to",
-        look_alikes=(("UNFENCED_COMMIT", "offsets moved on, as those of a reader do"),),
-        advice="records between the old and the new position are read again, or never",
-        kind="event",
+        sentence="A client outside of the group reset its committed offsets.",
+        proof="a commit without a member id that moved offsets back, or to unread records",
+        look_alikes=(("UNFENCED_COMMIT", "offsets moved forward, as those of a reader do"),),
+        advice="records between the old and the new offset are read again, or skipped",
     ),
-    CauseEntry(
+    EventEntry(
         code="UNFENCED_COMMIT",
-        sentence="Somebody who is no member commits offsets of this group.",
-        proof="commits that were accepted without a member id and a generation",
-        look_alikes=(("OFFSETS_RESET", "offsets were moved back"),),
-        advice="a consumer with assign() should have a group.id of its own; nothing fences it from the group's members",
-        kind="event",
+        sentence="A client outside of the group commits its offsets.",
+        proof="accepted commits without a member id and a generation",
+        look_alikes=(("OFFSETS_RESET", "offsets moved back"),),
+        advice="give a consumer with assign() its own group.id; nothing fences it from the group's members",
     ),
-    CauseEntry(
+    EventEntry(
         code="ZOMBIE_COMMIT",
-        sentence="A member that was put out, or is behind, went on working: its commits were refused.",
-        proof="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH or a fencing error, in answer to its commits",
-        look_alikes=(("UNFENCED_COMMIT", "the commit named no member, and was accepted"),),
-        advice="what it handled since it was out is handled twice: make handling idempotent, and look why it was out",
-        kind="event",
+        sentence="A removed or outdated member continued to work: the coordinator rejected its commits.",
+        proof="UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH or a fencing error in response to its commits",
+        look_alikes=(("UNFENCED_COMMIT", "the commit had no member id, and was accepted"),),
+        advice="records handled since its removal are handled twice: make handling idempotent, find its cause",
     ),
-    CauseEntry(
+    EventEntry(
         code="GROUP_DELETED",
         sentence="The group was deleted, or its last offset expired.",
-        proof="the request, or the sweep of expired offsets",
-        kind="event",
+        proof="the request, or the cleanup of expired offsets",
     ),
 )
 COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
@@ -113,8 +104,6 @@ GROUP_FULL: Final = "GROUP_MAX_SIZE_REACHED"
 
 @dataclass(slots=True)
 class GroupEvent:
-    """An event of a group without a rebalance."""
-
     group: str
     at_ms: int
     cause: str
@@ -128,10 +117,10 @@ class GroupEvent:
 
 @dataclass(slots=True)
 class _Group:
-    """What is known of one group while its entries are read in order."""
+    """State of one group while its entries are read in order."""
 
     unloaded: GroupUnloaded | None = None
-    under_way: bool = False
+    in_flight: bool = False
     zombies: dict[str, GroupEvent] = field(default_factory=dict)
     refused: dict[str, GroupEvent] = field(default_factory=dict)
 
@@ -142,37 +131,37 @@ def events(entries: Iterable[JournalEntry]) -> list[GroupEvent]:
     found: list[GroupEvent] = []
     for entry in entries:
         if entry.observed:
-            continue  # a watcher saw no more of it than it tells in its own entries
+            continue  # a watcher's entries hold no further events
         group = groups.setdefault(entry.group, _Group())
-        _follow(group, entry)
-        take = TAKEN.get(type(entry))
-        event = None if take is None else take(group, entry)
+        _track(group, entry)
+        handle = HANDLERS.get(type(entry))
+        event = None if handle is None else handle(group, entry)
         if event is not None:
             found.append(event)
     return found
 
 
-def _follow(group: _Group, entry: JournalEntry) -> None:
+def _track(group: _Group, entry: JournalEntry) -> None:
     if isinstance(entry, RoundOpened):
-        group.under_way = True
+        group.in_flight = True
     elif isinstance(entry, AssignmentWritten | RoundDropped):
-        group.under_way = False
+        group.in_flight = False
     if isinstance(entry, RoundClosed | EpochRaised):
-        group.under_way = group.under_way and isinstance(entry, RoundClosed) and bool(entry.members)
+        group.in_flight = group.in_flight and isinstance(entry, RoundClosed) and bool(entry.members)
         group.zombies, group.refused = {}, {}
 
 
 def _loaded(group: _Group, entry: JournalEntry) -> GroupEvent | None:
     assert isinstance(entry, GroupLoaded)
     unloaded, group.unloaded = group.unloaded, None
-    interrupted, group.under_way = group.under_way, False
+    interrupted, group.in_flight = group.in_flight, False
     if not entry.members or interrupted:
-        return None  # nobody noticed; or the rebalance tells of it
+        return None  # no member noticed, or the next rebalance reports it
     evidence = [Evidence("group_loaded", f"at generation {entry.generation}", entry.at_ms)]
     size = count(len(entry.members), "member")
     if unloaded is None:
         sentence = (
-            f"The group of {size} was read from its log by a broker that started, and went on without a rebalance."
+            f"A restarted broker loaded the group of {size} from its log; the group continued without a rebalance."
         )
     else:
         away = seconds(entry.at_ms - unloaded.at_ms)
@@ -195,10 +184,10 @@ def _turned_away(group: _Group, entry: JournalEntry) -> GroupEvent | None:
         return None
     if entry.error == GROUP_FULL:
         cause, facts = "GROUP_FULL", [fact]
-        why = f"was not let in: the group has {count(entry.members, 'member')}, as many as it may"
+        why = f"was rejected: the group is full with {count(entry.members, 'member')}"
     else:
         cause = "INCOMPATIBLE_ASSIGNORS"
-        why = f"was refused ({printable(entry.error)}): {assignors_text(entry)}"
+        why = f"was rejected ({printable(entry.error)}): {assignors_text(entry)}"
         facts = [fact, Evidence("assignors", assignors_text(entry), entry.at_ms)]
     event = GroupEvent(entry.group, entry.at_ms, cause, "proof", f"{_client(entry.who)} {why}.", facts, entry.who)
     group.refused[entry.error] = event
@@ -206,10 +195,9 @@ def _turned_away(group: _Group, entry: JournalEntry) -> GroupEvent | None:
 
 
 def assignors_text(entry: MemberTurnedAway) -> str:
-    """Return the assignors, or protocol types, of a refused client and of its group."""
     if entry.types is not None:
         offered, accepted = (printable(name) or "none" for name in entry.types)
-        return f"its protocol type is {offered}, and that of the group is {accepted}"
+        return f"its protocol type is {offered}, the group's is {accepted}"
     offered = ", ".join(printable(name) for name in entry.offered) or "no assignor"
     accepted = ", ".join(printable(name) for name in entry.accepted) or "no assignor in common"
     return f"it supports {offered}, and all members of the group support {accepted}"
@@ -249,8 +237,10 @@ def _fenced(group: _Group, entry: JournalEntry) -> GroupEvent | None:
     if known is not None:
         known.evidence += facts
         return None
-    still = "still a member, and behind" if entry.error in BEHIND else "no member any more"
-    sentence = f"Member {name_and_place(entry.who)} is {still}, and worked on: its commit was refused ({entry.error})."
+    still = "an outdated member" if entry.error in BEHIND else "no longer a member"
+    sentence = (
+        f"Member {name_and_place(entry.who)} is {still} but continued to work: its commit was rejected ({entry.error})."
+    )
     event = GroupEvent(entry.group, entry.at_ms, "ZOMBIE_COMMIT", "proof", sentence, facts, entry.who)
     group.zombies[entry.who.member_id] = event
     return event
@@ -271,7 +261,7 @@ def _options(_group: _Group, entry: JournalEntry) -> GroupEvent:
         for name, (was, now) in sorted(entry.options.items())
     ]
     by = f" by {actor(entry.by)}" if entry.by is not None else ""
-    sentence = f"Options of the group were altered{by}: {', '.join(changes)}."
+    sentence = f"Options of the group were changed{by}: {', '.join(changes)}."
     evidence = [Evidence("option", change, entry.at_ms) for change in changes]
     return GroupEvent(entry.group, entry.at_ms, "CONFIG_CHANGED", "proof", sentence, evidence, entry.by)
 
@@ -283,7 +273,7 @@ def _option_text(value: int | None) -> str:
 def _deleted(_group: _Group, entry: JournalEntry) -> GroupEvent:
     assert isinstance(entry, GroupDeleted)
     by = f" by {actor(entry.by)}" if entry.by is not None else ""
-    sentence = f"The group was deleted{by}." if entry.why == "deleted" else "The group went with its last offset."
+    sentence = f"The group was deleted{by}." if entry.why == "deleted" else "The group expired with its last offset."
     evidence = [Evidence("group_deleted", entry.why, entry.at_ms)]
     return GroupEvent(entry.group, entry.at_ms, "GROUP_DELETED", "proof", sentence, evidence, entry.by)
 
@@ -292,7 +282,7 @@ def _client(who: Who) -> str:
     return f"Client {actor(who)}" if who.client_id or who.member_id else f"A client{actor(who).removeprefix(UNKNOWN)}"
 
 
-TAKEN: Final[dict[type[JournalEntry], Callable[[_Group, JournalEntry], GroupEvent | None]]] = {
+HANDLERS: Final[dict[type[JournalEntry], Callable[[_Group, JournalEntry], GroupEvent | None]]] = {
     GroupLoaded: _loaded,
     GroupUnloaded: _unloaded,
     MemberTurnedAway: _turned_away,
@@ -308,38 +298,36 @@ FENCED: Final = "FENCED_INSTANCE_ID"
 
 @dataclass(slots=True)
 class Takeover:
-    """A replacement of a static member; ``refused``: requests of the earlier process, which still ran."""
+    """Replacement of a static member; ``refused``: later requests of the earlier process."""
 
     group: str
     at_ms: int
     who: Who
     old_member_id: str
     observed: bool = False
-    """Seen by a watcher only."""
     refused: list[RequestFenced] = field(default_factory=list)
 
     @property
     def cause(self) -> str:
-        """STATIC_DUPLICATE if two processes had the instance id at a time."""
         return "STATIC_DUPLICATE" if self.refused else "STATIC_RESTART"
 
     @property
     def confidence(self) -> Confidence:
-        """Silence of the earlier process does not prove its end; a watcher cannot hear it at all."""
+        """Silence of the earlier process does not prove its end; a watcher sees no requests at all."""
         return "proof" if self.refused else "medium" if self.observed else "high"
 
     @property
     def sentence(self) -> str:
         instance = printable(self.who.instance_id or "")
-        head = f"Instance {instance} is {name_and_place(self.who)} now, and kept its partitions without a rebalance"
+        head = f"Instance {instance} is now {name_and_place(self.who)}, and kept its partitions without a rebalance"
         if self.observed:
-            return f"{head}, as the group's record says."
+            return f"{head}, by the group's record."
         if not self.refused:
-            return f"{head}; {short_id(self.old_member_id)} was not heard of again."
+            return f"{head}; {short_id(self.old_member_id)} sent no more requests."
         first = self.refused[0]
         after = seconds(first.at_ms - self.at_ms)
         return (
-            f"{head}, while {short_id(self.old_member_id)} still ran: it was refused {after} later "
+            f"{head}, while {short_id(self.old_member_id)} still ran: its request was rejected {after} later "
             f"({printable(first.api)}: {FENCED}). Two processes have the same group.instance.id."
         )
 

@@ -1,9 +1,10 @@
-"""Causes of rebalances: catalogue entries, findings with their evidence, and the event that began a rebalance."""
+"""Values of an explanation: catalogue entries, findings with their evidence, and the event that began a rebalance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from kohort.coordinator.journal import EpochRaised, Vitals, Who
@@ -28,16 +29,20 @@ class CauseEntry:
     sentence: str
     proof: str
     look_alikes: tuple[tuple[str, str], ...] = ()
-    """Similar causes, and what distinguishes each."""
+    """Similar causes, and the difference of each."""
     advice: str | None = None
-    """None: nothing needs to be done."""
+    """Remedy; None if no action is needed."""
     kafka_log: str | None = None
     kind: Literal["rebalance", "event", "pattern"] = "rebalance"
 
 
+EventEntry = partial(CauseEntry, kind="event")
+PatternEntry = partial(CauseEntry, kind="pattern")
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One fact: kind, value in words, time."""
+    """One fact: kind, value as text, time."""
 
     kind: str
     value: str
@@ -46,7 +51,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A cause with its confidence, the clause of the sentence, and the facts behind it."""
+    """Cause with its confidence, its clause of the sentence, and its evidence."""
 
     cause: str
     confidence: Confidence
@@ -56,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Event that began a rebalance, of either protocol, with the evidence of the coordinator about its member."""
+    """Event that began a rebalance, of either protocol, with the coordinator's evidence about its member."""
 
     at_ms: int
     who: Who | None
@@ -65,9 +70,8 @@ class Beginning:
     vitals: Vitals | None = None
     by: Who | None = None
     """Client that removed the member."""
-    hung_up: MemberDisconnected | None = None
+    disconnected: MemberDisconnected | None = None
     added: tuple[str, ...] = ()
-    """Topics."""
     removed: tuple[str, ...] = ()
 
     @property
@@ -80,37 +84,36 @@ class Beginning:
 
     @property
     def topics(self) -> str:
-        """Changes of the subscription: ``added t1, removed t2``."""
         return topics_text(self.added, self.removed)
 
     @property
-    def because(self) -> str:
+    def reason_text(self) -> str:
         return f' ("{printable(self.reason)}")' if self.reason else ""
 
     @property
-    def said(self) -> tuple[Evidence, ...]:
+    def reason_facts(self) -> tuple[Evidence, ...]:
         return (self.fact("client_reason", f'"{printable(self.reason)}"'),) if self.reason else ()
 
     def fact(self, kind: str, value: str) -> Evidence:
         return Evidence(kind, value, self.at_ms)
 
 
-def round_beginning(this: Rebalance) -> Beginning:
-    trigger, change = this.trigger, this.trigger.change
+def round_beginning(rebalance: Rebalance) -> Beginning:
+    trigger, change = rebalance.trigger, rebalance.trigger.change
     return Beginning(
-        at_ms=this.opened_at_ms,
+        at_ms=rebalance.opened_at_ms,
         who=trigger.who,
         others=trigger.others,
         reason=trigger.reason,
         vitals=trigger.vitals,
-        by=next((r.by for r in this.removed if r.why == "left" and r.by is not None), None),
-        hung_up=_hung_up(this.disconnected, trigger.who),
+        by=next((r.by for r in rebalance.removed if r.why == "left" and r.by is not None), None),
+        disconnected=_disconnected(rebalance.disconnected, trigger.who),
         added=change.topics_added if change is not None else (),
         removed=change.topics_removed if change is not None else (),
     )
 
 
-def raise_beginning(this: EpochRebalance, raised: EpochRaised) -> Beginning:
+def raise_beginning(rebalance: EpochRebalance, raised: EpochRaised) -> Beginning:
     cause = raised.cause
     return Beginning(
         at_ms=raised.at_ms,
@@ -119,13 +122,13 @@ def raise_beginning(this: EpochRebalance, raised: EpochRaised) -> Beginning:
         reason=cause.reason,
         vitals=cause.vitals,
         by=cause.by,
-        hung_up=_hung_up(this.disconnected, cause.who),
+        disconnected=_disconnected(rebalance.disconnected, cause.who),
         added=cause.topics_added,
         removed=cause.topics_removed,
     )
 
 
-def _hung_up(entries: Iterable[MemberDisconnected], who: Who | None) -> MemberDisconnected | None:
+def _disconnected(entries: Iterable[MemberDisconnected], who: Who | None) -> MemberDisconnected | None:
     return next((entry for entry in entries if who is not None and entry.who.member_id == who.member_id), None)
 
 

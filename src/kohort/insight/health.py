@@ -1,9 +1,7 @@
-"""How a group is: each partition in Burrow's words, each member by what it does, the group by its worst, with a reason.
+"""Health of a group: each partition in Burrow's terms, each member by its activity, the group by its worst partition.
 
-Pure functions over lags (``kohort.insight.lag``) and, where there is a journal, the rebalances that it tells of. Every
-verdict has evidence and says how sure it is. None means that it cannot be told from what was seen, which is not OK:
-one look tells what is behind, and not whether it gets on. A group that does nothing because nothing is there to do is
-OK, whatever else is so.
+Pure functions over lags (``kohort.insight.lag``) and the rebalances of a journal. Each verdict has evidence and a
+confidence. None means unknown, which is not OK: one snapshot shows the lag, not the progress.
 """
 
 from __future__ import annotations
@@ -35,12 +33,11 @@ MemberState = Literal["ok", "stuck", "not-fetching", "not-committing", "rewindin
 GroupHealth = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "REBALANCING", "STORM"]
 
 SURE_AFTER_MS: Final = 150_000
-"""Half of the default of ``max.poll.interval.ms``: no progress for longer is hardly one batch."""
+"""Half of the default of ``max.poll.interval.ms``: one batch hardly takes longer."""
 STORM: Final = 10
-"""Number of rebalances within ``STORM_MS``, without second rounds."""
+"""Number of rebalances within ``STORM_MS``, without second rounds of cooperative rebalances."""
 STORM_MS: Final = 600_000
-HOT: Final = 3
-"""Multiple of the other members' average lag."""
+HOT_FACTOR: Final = 3
 WORST: Final[tuple[GroupHealth | None, ...]] = ("STORM", "STOP", "STALL", "REWIND", "WARN", "REBALANCING", None, "OK")
 
 
@@ -54,7 +51,7 @@ class HealthVerdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RebalanceTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Opening times of rebalances that held members up, without second rounds."""
+    """Opening times of rebalances that made members wait, without second rounds."""
 
     opened_at_ms: tuple[int, ...] = ()
 
@@ -77,134 +74,136 @@ def health_of(lag: GroupLag, rebalances: RebalanceTimes | None = None) -> Health
     )
 
 
-def partition_verdict(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
-    """Return the status of a partition in Burrow's words; a rewind comes first."""
-    if this.blame == "not_subscribed":
-        why = "its topic does not exist any more" if this.at.gone else "no member reads its topic any more"
-        return HealthVerdict(word="OK", clause=f"{why}; only an offset is left")
-    if this.records is None:
-        if this.blame == "none":
-            return HealthVerdict(word="OK", clause="nothing was ever written to it")
-        return _stopped(this, lag) if this.blame == "no_owner" else _never_committed(this, lag)
-    if (back := _went_back(this, lag)) is not None:
+def partition_verdict(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
+    """Return the status of a partition in Burrow's terms; a rewind comes first."""
+    if partition.blame == "not_subscribed":
+        why = "its topic was deleted" if partition.at.gone else "no member reads its topic"
+        return HealthVerdict(word="OK", clause=f"{why}; only a leftover offset")
+    if partition.records is None:
+        if partition.blame == "none":
+            return HealthVerdict(word="OK", clause="empty partition")
+        return _stopped(partition, lag) if partition.blame == "no_owner" else _never_committed(partition, lag)
+    if (back := _rewound(partition, lag)) is not None:
         return back
-    if this.blame == "none":
-        return HealthVerdict(word="OK", clause="nothing waits", evidence=(_behind(this),))
-    if this.blame in ("no_members", "no_owner"):
-        return _stopped(this, lag)
-    if this.blame == "open_transaction":
-        return _held(this)
-    if any(look.log_end <= look.committed for look in this.looks):
-        return HealthVerdict(word="OK", clause="all was read within the time looked at", evidence=(_behind(this),))
-    return _by_progress(this, lag)
+    if partition.blame == "none":
+        return HealthVerdict(word="OK", clause="no lag", evidence=(_behind(partition),))
+    if partition.blame in ("no_members", "no_owner"):
+        return _stopped(partition, lag)
+    if partition.blame == "open_transaction":
+        return _open_transaction(partition)
+    if any(sample.log_end <= sample.committed for sample in partition.samples):
+        return HealthVerdict(
+            word="OK", clause="all records were read between the samples", evidence=(_behind(partition),)
+        )
+    return _by_progress(partition, lag)
 
 
-def _never_committed(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
-    why = printable(this.unknown or "never committed")
-    new, in_ms = lag.grown[this.partition]
-    if this.blame == "slow_member":
-        return _not_reached(this, lag, "nothing was ever committed here")
-    if this.blame == "never_committed" and this.owner is not None and new and in_ms >= JUDGED_AFTER_MS:
+def _never_committed(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
+    why = printable(partition.unknown or "never committed")
+    new, in_ms = lag.grown[partition.partition]
+    if partition.blame == "slow_member":
+        return _not_reached(partition, lag, "no commit so far")
+    if partition.blame == "never_committed" and partition.owner is not None and new and in_ms >= JUDGED_AFTER_MS:
         fact = Evidence("never_committed", f"{count(new, 'new record')} in {seconds(in_ms)}")
-        clause = f"{fact.value}, and nothing was ever committed"
+        clause = f"{fact.value}, and no commit so far"
         return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact,))
     return HealthVerdict(word=None, clause=why, evidence=(Evidence("unknown", why),))
 
 
-def _went_back(this: LagOfPartition, lag: GroupLag) -> HealthVerdict | None:
-    highest = lag.highest.get(this.partition)
-    at = this.at.committed
-    if highest is None or at is None or at >= highest[0] or not this.records:
+def _rewound(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict | None:
+    highest = lag.highest.get(partition.partition)
+    at = partition.at.committed
+    if highest is None or at is None or at >= highest[0] or not partition.records:
         return None
     fact = Evidence("offset_went_back", f"from {highest[0]} to {at}", highest[1])
-    clause = f"its offset went back from {highest[0]} to {at}: {count(highest[0] - at, 'record')} are read again"
-    return HealthVerdict(word="REWIND", clause=clause, confidence="proof", evidence=(fact, _behind(this)))
+    clause = f"its offset moved back from {highest[0]} to {at}: {count(highest[0] - at, 'record')} are read again"
+    return HealthVerdict(word="REWIND", clause=clause, confidence="proof", evidence=(fact, _behind(partition)))
 
 
-def _stopped(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
-    if this.blame == "no_members" and not lag.now.protocol_type:
-        return _without_members(this)
-    if this.blame == "no_members":
+def _stopped(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
+    if partition.blame == "no_members" and not lag.now.protocol_type:
+        return _without_members(partition)
+    if partition.blame == "no_members":
         fact = Evidence("no_members", f"the group is {printable(lag.now.state)} and has no members")
-        sure: Confidence = "high" if this.span_ms >= JUDGED_AFTER_MS else "medium"
-        return HealthVerdict(word="STOP", clause="nobody reads it", confidence=sure, evidence=(fact, _behind(this)))
-    fact = Evidence("no_owner", f"none of {count(len(lag.now.members), 'member')} has it")
-    return HealthVerdict(word="STOP", clause="no member has it", evidence=(fact, _behind(this)))
+        sure: Confidence = "high" if partition.span_ms >= JUDGED_AFTER_MS else "medium"
+        return HealthVerdict(
+            word="STOP", clause="no member reads it", confidence=sure, evidence=(fact, _behind(partition))
+        )
+    fact = Evidence("no_owner", f"none of {count(len(lag.now.members), 'member')} owns it")
+    return HealthVerdict(word="STOP", clause="no member owns it", evidence=(fact, _behind(partition)))
 
 
-def _without_members(this: LagOfPartition) -> HealthVerdict:
-    """Judge a partition of a group without members, such as Spark's: its reader may commit seldom."""
-    fact = Evidence("no_protocol", "only offsets were committed, and nobody ever joined")
-    who = "it commits without members, as Spark and Flink do"
-    if this.span_ms < JUDGED_AFTER_MS:
-        short = f"{seconds(this.span_ms)} are too short" if this.span_ms else "one look is not enough"
-        clause = f"{who}: {short} to tell whether it is read"
-        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(fact, _behind(this)))
-    sure: Confidence = "medium" if this.span_ms >= SURE_AFTER_MS else "low"
-    clause = f"nothing was committed for {seconds(this.span_ms)}; {who}, so it may still be read"
-    return HealthVerdict(word="STALL", clause=clause, confidence=sure, evidence=(fact, _behind(this)))
+def _without_members(partition: LagOfPartition) -> HealthVerdict:
+    """Judge a partition of a group without members, such as Spark's, with its rare commits."""
+    fact = Evidence("no_protocol", "commits without any member")
+    who = "the group has commits but no members, as with Spark and Flink"
+    if partition.span_ms < JUDGED_AFTER_MS:
+        short = f"{seconds(partition.span_ms)} are too short" if partition.span_ms else "one sample is not enough"
+        clause = f"{who}: {short} to detect a reader"
+        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(fact, _behind(partition)))
+    sure: Confidence = "medium" if partition.span_ms >= SURE_AFTER_MS else "low"
+    clause = f"no commit for {seconds(partition.span_ms)}; {who}, so a reader may still run"
+    return HealthVerdict(word="STALL", clause=clause, confidence=sure, evidence=(fact, _behind(partition)))
 
 
-def _held(this: LagOfPartition) -> HealthVerdict:
-    stable = this.at.last_stable
-    same = [look for look in this.looks if look.last_stable == stable]
-    frozen_ms = max(same[-1].at_ms - same[0].at_ms if same else 0, this.time_ms or 0)
-    fact = Evidence("last_stable_offset", f"{stable} of {this.at.log_end}, for {seconds(frozen_ms)} or longer")
+def _open_transaction(partition: LagOfPartition) -> HealthVerdict:
+    stable = partition.at.last_stable
+    same = [sample for sample in partition.samples if sample.last_stable == stable]
+    frozen_ms = max(same[-1].at_ms - same[0].at_ms if same else 0, partition.time_ms or 0)
+    fact = Evidence("last_stable_offset", f"{stable} of {partition.at.log_end}, for {seconds(frozen_ms)} or longer")
     if frozen_ms < JUDGED_AFTER_MS:
         return HealthVerdict(word="OK", clause="a transaction is open", confidence="medium", evidence=(fact,))
-    clause = f"an open transaction holds {count(this.records or 0, 'record')} back from readers of committed records"
-    return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact, _behind(this)))
+    clause = f"an open transaction hides {count(partition.records or 0, 'record')} from read_committed consumers"
+    return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact, _behind(partition)))
 
 
-def _not_reached(this: LagOfPartition, lag: GroupLag, silence: str) -> HealthVerdict:
-    """Judge a partition without progress whose owner works through the backlog of other partitions."""
-    assert this.owner is not None
-    ahead = [one for one in lag.partitions if one.owner == this.owner and works_through_backlog(one)]
+def _not_reached(partition: LagOfPartition, lag: GroupLag, silence: str) -> HealthVerdict:
+    """Judge a stalled partition of a member with progress in the backlog of other partitions."""
+    assert partition.owner is not None
+    ahead = [one for one in lag.partitions if one.owner == partition.owner and works_through_backlog(one)]
     rate = sum(one.read_per_s or 0.0 for one in ahead)
     fact = Evidence("works_elsewhere", f"{rate:.1f} records/s in {_names(ahead)}")
-    clause = f"{silence}: its owner works through {_names(ahead)} first, {rate:.1f} records/s"
-    return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact, _behind(this)))
+    clause = f"{silence}: its owner reads {_names(ahead)} first, {rate:.1f} records/s"
+    return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact, _behind(partition)))
 
 
-def _by_progress(this: LagOfPartition, lag: GroupLag) -> HealthVerdict:
-    if this.blame == "between_commits":
-        clause = "what waits is younger than two usual commits are apart"
-        return HealthVerdict(word="OK", clause=clause, evidence=(_behind(this),))
-    span_ms, first, last = this.span_ms, this.looks[0], this.looks[-1]
+def _by_progress(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
+    if partition.blame == "between_commits":
+        clause = "the lag is newer than two usual commit intervals"
+        return HealthVerdict(word="OK", clause=clause, evidence=(_behind(partition),))
+    span_ms, first, last = partition.span_ms, partition.samples[0], partition.samples[-1]
     moved = Evidence("commits", f"from {first.committed} to {last.committed} in {seconds(span_ms)}", last.at_ms)
-    if this.blame == "unknown" and this.time_ms is not None and this.time_ms < FRESH_MS:
-        return HealthVerdict(word="OK", clause="it keeps up", evidence=(moved, _behind(this)))
+    if partition.blame == "unknown" and partition.time_ms is not None and partition.time_ms < FRESH_MS:
+        return HealthVerdict(word="OK", clause="it keeps up with producers", evidence=(moved, _behind(partition)))
     if span_ms < JUDGED_AFTER_MS and last.committed == first.committed:
-        clause = (
-            "one look cannot tell whether it gets on" if not span_ms else f"{seconds(span_ms)} are too short to tell"
-        )
-        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(_behind(this),))
-    if last.committed == first.committed and may_be_marker(this):
-        clause = "what waits may be the marker that ends a transaction: nobody looked into the log"
-        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(_behind(this),))
+        clause = "one sample shows no progress" if not span_ms else f"{seconds(span_ms)} are too short to show progress"
+        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(_behind(partition),))
+    if last.committed == first.committed and may_be_marker(partition):
+        clause = "the lag may be a transaction marker: the log was not read"
+        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(_behind(partition),))
     if last.committed == first.committed:
-        clause = f"no commit has moved for {seconds(span_ms)}"
-        if this.blame == "slow_member":
-            return _not_reached(this, lag, clause)
+        clause = f"no commit progress for {seconds(span_ms)}"
+        if partition.blame == "slow_member":
+            return _not_reached(partition, lag, clause)
         sure: Confidence = "high" if span_ms >= SURE_AFTER_MS else "medium"
-        return HealthVerdict(word="STALL", clause=clause, confidence=sure, evidence=(moved, _behind(this)))
-    lags = [look.lag for look in this.looks]
+        return HealthVerdict(word="STALL", clause=clause, confidence=sure, evidence=(moved, _behind(partition)))
+    lags = [sample.lag for sample in partition.samples]
     if (
         span_ms >= JUDGED_AFTER_MS
         and lags[-1] > lags[0]
         and not any(after < before for before, after in pairwise(lags))
     ):
         fact = Evidence("lag", f"from {lags[0]} to {lags[-1]} in {seconds(span_ms)}", last.at_ms)
-        clause = f"it is read, and its lag grew from {lags[0]} to {lags[-1]}"
+        clause = f"its commits progress, but its lag grew from {lags[0]} to {lags[-1]}"
         return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(moved, fact))
-    return HealthVerdict(word="OK", clause="it gets on", evidence=(moved, _behind(this)))
+    return HealthVerdict(word="OK", clause="its commits progress", evidence=(moved, _behind(partition)))
 
 
-def _behind(this: LagOfPartition) -> Evidence:
-    if this.records is None:
-        return Evidence("lag", printable(this.unknown or "unknown"))
-    waited = "" if this.time_ms is None else f", the next of which has waited for {seconds(this.time_ms)}"
-    return Evidence("lag", f"{count(this.records, 'record')}{waited if this.records else ''}")
+def _behind(partition: LagOfPartition) -> Evidence:
+    if partition.records is None:
+        return Evidence("lag", printable(partition.unknown or "unknown"))
+    waited = "" if partition.time_ms is None else f", the next one waiting for {seconds(partition.time_ms)}"
+    return Evidence("lag", f"{count(partition.records, 'record')}{waited if partition.records else ''}")
 
 
 def _member_verdict(
@@ -215,7 +214,7 @@ def _member_verdict(
         if found is not None:
             return found
     return HealthVerdict(
-        word="ok", clause="nothing waits for it" if not lag.members[member.member_id].records else "it works"
+        word="ok", clause="no lag" if not lag.members[member.member_id].records else "its commits progress"
     )
 
 
@@ -224,18 +223,18 @@ Rule = Callable[[MemberSnapshot, GroupLag, Own], HealthVerdict | None]
 
 
 def _stuck(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
-    """No commit moves in any partition with records (Cloudflare's rule); in some only: not fetching."""
+    """Find a member without commit progress (Cloudflare's rule), or without it in some partitions."""
     stalled = [(one, status) for one, status in own if status.word == "STALL"]
     if not stalled:
         return None
     facts = tuple(Evidence("stalled", f"{place_name(one.partition)}: {status.clause}") for one, status in stalled)
-    going_on = [one for one, _ in own if one.looks and one.looks[-1].committed > one.looks[0].committed]
+    progressing = [one for one, _ in own if one.samples and one.samples[-1].committed > one.samples[0].committed]
     names = _names(one for one, _ in stalled)
-    if not going_on:
+    if not progressing:
         longest = max(one.span_ms for one, _ in stalled)
-        clause = f"it has committed nothing for {seconds(longest)}, while records wait in {names}"
+        clause = f"no commit progress for {seconds(longest)}, while records wait in {names}"
         return HealthVerdict(word="stuck", clause=clause, confidence=stalled[0][1].confidence, evidence=facts)
-    clause = f"it gets on in {_names(going_on)} and not in {names}: paused, or failing there"
+    clause = f"commits progress in {_names(progressing)}, but not in {names}: paused, or failing there"
     return HealthVerdict(word="not-fetching", clause=clause, confidence="medium", evidence=facts)
 
 
@@ -249,7 +248,7 @@ def _not_committing(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> Health
     )
     if not facts:
         return None
-    clause = "records come to its partitions, and it has never committed"
+    clause = "its partitions get records, but it has never committed"
     return HealthVerdict(word="not-committing", clause=clause, confidence="medium", evidence=facts)
 
 
@@ -260,7 +259,7 @@ def _rewinding(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdi
     facts = tuple(fact for _, status in back for fact in status.evidence)
     return HealthVerdict(
         word="rewinding",
-        clause=f"its offsets went back in {_names(o for o, _ in back)}",
+        clause=f"its offsets moved back in {_names(o for o, _ in back)}",
         confidence="proof",
         evidence=facts,
     )
@@ -275,9 +274,9 @@ def _slow(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | 
     if behind:
         ahead = [one for one, _ in own if works_through_backlog(one)]
         rate = sum(one.read_per_s or 0.0 for one in ahead)
-        clause = f"it handles {rate:.1f} records/s in {_names(ahead)}, and has yet to reach {_names(behind)}"
+        clause = f"it handles {rate:.1f} records/s in {_names(ahead)}, but has not reached {_names(behind)}"
         return HealthVerdict(word="slow", clause=clause, confidence="medium", evidence=facts)
-    clause = f"it reads, and more is written than it reads, in {_names(one for one, _ in slow)}"
+    clause = f"it reads more slowly than producers write in {_names(one for one, _ in slow)}"
     return HealthVerdict(word="slow", clause=clause, confidence="medium", evidence=facts)
 
 
@@ -286,9 +285,9 @@ def _hot(member: MemberSnapshot, lag: GroupLag, _own: Own) -> HealthVerdict | No
     if busy < 2 or not mine.partitions or mine.records is None or (mine.time_ms or 0) < FRESH_MS:
         return None
     mean = (waiting - mine.records) / (busy - 1)
-    if mine.records < HOT * max(mean, 1):
+    if mine.records < HOT_FACTOR * max(mean, 1):
         return None
-    fact = Evidence("share", f"{mine.records} records wait for it, {mean:.0f} for each of the others on average")
+    fact = Evidence("share", f"its lag is {mine.records} records, the average of the other members {mean:.0f}")
     return HealthVerdict(word="hot", clause=fact.value, confidence="medium", evidence=(fact,))
 
 
@@ -301,7 +300,6 @@ def _idle(member: MemberSnapshot, lag: GroupLag, own: Own) -> HealthVerdict | No
 
 
 RULES: Final[tuple[Rule, ...]] = (_stuck, _not_committing, _rewinding, _slow, _hot, _idle)
-"""Worst first."""
 
 
 def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances: RebalanceTimes) -> HealthVerdict:
@@ -322,13 +320,15 @@ def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances:
         )
     mine = [(one, status) for one, status in zip(lag.partitions, statuses, strict=True) if one.counts]
     if not mine:
-        return HealthVerdict(word="OK", clause="it reads nothing", evidence=(Evidence("partitions", "none"),))
+        return HealthVerdict(
+            word="OK", clause="no committed or assigned partitions", evidence=(Evidence("partitions", "none"),)
+        )
     known = [(one, status) for one, status in mine if status.word is not None or one.blame != "never_committed"]
     mine = known or mine
     worst = min(mine, key=lambda pair: (_rank(pair[1].word), -(pair[0].records or 0)))
     silent = [one for one in lag.partitions if one.counts and one.records is None]
-    if worst[1].word == "OK" and silent:  # what nobody knows of is not well
-        clause = f"nothing was ever committed for {_names(silent)}; of the rest {_fine(lag)}"
+    if worst[1].word == "OK" and silent:  # unknown lag is not healthy
+        clause = f"no commit so far for {_names(silent)}; other partitions: {_fine(lag)}"
         return HealthVerdict(word=None, clause=clause, evidence=(Evidence("never_committed", _names(silent)),))
     alike = [one for one, status in mine if status.word == worst[1].word]
     return HealthVerdict(
@@ -347,20 +347,20 @@ def _reason(lag: GroupLag, worst: tuple[LagOfPartition, HealthVerdict], alike: S
     one, status = worst
     if status.word == "OK":
         return _fine(lag)
-    who = "" if one.owner is None else f", which {name_of_member_snapshot(one.owner)} has"
+    who = "" if one.owner is None else f", owned by {name_of_member_snapshot(one.owner)}"
     if status.word is None and status.clause == "never committed":
-        return f"nothing was ever committed for {_names(alike)}"
-    more = "" if len(alike) == 1 else f", as with {count(len(alike) - 1, 'other partition')}"
+        return f"no commit so far for {_names(alike)}"
+    more = "" if len(alike) == 1 else f", also in {count(len(alike) - 1, 'other partition')}"
     return f"{place_name(one.partition)}{who}: {status.clause}{more}"
 
 
 def _fine(lag: GroupLag) -> str:
     total = lag.total
     if not total.records or total.draining == "empty":
-        return "nothing waits"
+        return "no lag"
     if total.draining == "draining" and total.eta_ms is not None:
-        return f"it catches up, in about {seconds(total.eta_ms)}"
-    return "it keeps up"
+        return f"the lag drains in about {seconds(total.eta_ms)}"
+    return "it keeps up with producers"
 
 
 def name_of_member_snapshot(member: MemberSnapshot) -> str:

@@ -1,7 +1,4 @@
-"""Reads the records of the journal as entries, passing over those that this version cannot read.
-
-The records come from any consumer, in the order of the journal's one partition.
-"""
+"""Parser of the journal's records, which skips entries of newer versions."""
 
 from __future__ import annotations
 
@@ -10,17 +7,16 @@ from typing import Final
 from kohort.coordinator.journal import JournalEntry, parse_entry
 
 JOURNAL_OPTIONS: Final = {"allow.auto.create.topics": False, "isolation.level": "read_committed"}
-"""Options of its consumer: watchers write in transactions."""
+"""Consumer options; watchers write in transactions."""
 
 
 class JournalReader:
-    """Entries of one group, or of all, in the order of their records."""
+    """Entries of one group, or of all groups, in the order of their records."""
 
     def __init__(self, group: str | None = None) -> None:
         self._key = None if group is None else group.encode("utf-8", "surrogatepass")
         self.entries: list[JournalEntry] = []
         self.unread = 0
-        """Number of unreadable records."""
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         if value is None or (self._key is not None and key != self._key):

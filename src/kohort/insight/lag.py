@@ -1,8 +1,7 @@
-"""How far a group is behind: in records and in time, by partition, member, topic; who causes it; when it will be read.
+"""Lag of a group in records and in time, by partition, member and topic, with its culprit and its expected end.
 
-Pure functions over looks at one group (``GroupSnapshot``), of which the youngest counts; from two on there are rates.
-Unknown is None and never 0. Looks at a partition before its owner of now came, or before its offset went back, say
-nothing of how it goes on, so they are forgotten (Cloudflare's rule: judged anew with each assignment).
+Pure functions over snapshots of one group; the newest is the present, two or more give rates. Unknown is None, never 0.
+Samples of a previous owner, or from before a rewind, are ignored: each assignment is judged separately.
 """
 
 from __future__ import annotations
@@ -16,36 +15,34 @@ from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnap
 from kohort.model import TopicPartition
 
 Blame = Literal[
-    "none",  # nothing waits
-    "catching_up",  # read faster than it is written
-    "between_commits",  # what waits is younger than two usual commits are apart
-    "slow_member",  # its owner makes progress, but less than is written, or has yet to reach this partition
-    "skew",  # so it is, of a partition that far more is written to than to the others
-    "stopped_member",  # its owner commits no progress
-    "open_transaction",  # readers of committed records wait for the end of a transaction
-    "no_owner",  # no member has it
-    "no_members",  # nobody is in the group
+    "none",  # no lag
+    "catching_up",  # reads faster than producers write
+    "between_commits",  # newer than two usual commit intervals
+    "slow_member",  # commits more slowly than producers write, or works through other partitions first
+    "skew",  # slow, in a partition with far more records than the others
+    "stopped_member",  # no commit progress of the owner
+    "open_transaction",  # read_committed consumers wait for the end of a transaction
+    "no_owner",
+    "no_members",
     "never_committed",
-    "not_subscribed",  # an offset is left of a topic that no member reads any more
+    "not_subscribed",  # leftover offset of a topic without a reader
     "unknown",
 ]
 Draining = Literal["empty", "draining", "growing", "unknown"]
 """Future of a lag: none, read within ``eta_ms``, never read at this rate, or unknown."""
 
 USUAL_COMMIT_MS: Final = 5_000
-"""Default of ``auto.commit.interval.ms``."""
 FRESH_MS: Final = 2 * USUAL_COMMIT_MS
-"""Longest wait between two commits of a group that keeps up."""
+"""Longest time between two commits of a group without lag."""
 JUDGED_AFTER_MS: Final = 3 * USUAL_COMMIT_MS
-"""Shortest time in which missing progress means anything."""
-SKEWED: Final = 3
-"""Multiple of the other partitions' average rate."""
+"""Shortest time after which missing progress counts."""
+SKEW_FACTOR: Final = 3
 IN_ROUND: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-"""States with intended unowned partitions."""
+"""States in which unowned partitions are expected."""
 
 
-class Look(NamedTuple):
-    """A partition at one moment."""
+class LagSample(NamedTuple):
+    """Offsets of a partition at one time."""
 
     at_ms: int
     committed: int
@@ -64,23 +61,23 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: PartitionSnapshot
     owner: MemberSnapshot | None = None
     records: int | None = None
-    """To the high watermark, as Kafka's tools count."""
+    """Lag to the high watermark, as Kafka's tools count."""
     stable_records: int | None = None
-    """To the last stable offset: for readers of committed records."""
+    """Lag to the last stable offset, for read_committed consumers."""
     time_ms: int | None = None
-    """Wait of the next record; 0 without one."""
+    """Waiting time of the next record; 0 without lag."""
     lead: int | None = None
     """Distance of the next record from the log start."""
     lost: int = 0
     """Unread records that retention deleted."""
-    looks: tuple[Look, ...] = ()
+    samples: tuple[LagSample, ...] = ()
     written_per_s: float | None = None
     read_per_s: float | None = None
     eta_ms: int | None = None
     draining: Draining = "unknown"
     blame: Blame = "unknown"
     unknown: str | None = None
-    """Why ``records`` is None."""
+    """Reason of an unknown lag."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -88,19 +85,18 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def span_ms(self) -> int:
-        """Time between the first and the last look."""
-        return self.looks[-1].at_ms - self.looks[0].at_ms if self.looks else 0
+        return self.samples[-1].at_ms - self.samples[0].at_ms if self.samples else 0
 
     @property
     def start_moved(self) -> int:
-        """Records that retention deleted between the first and the last look."""
-        if not self.looks:
+        """Records that retention deleted between the first and the last sample."""
+        if not self.samples:
             return 0
-        return max((self.looks[-1].log_start or 0) - (self.looks[0].log_start or 0), 0)
+        return max((self.samples[-1].log_start or 0) - (self.samples[0].log_start or 0), 0)
 
     @property
     def counts(self) -> bool:
-        """Whether the group reads the partition: False for a leftover offset."""
+        """True if the group reads the partition, False for a leftover offset."""
         return self.blame != "not_subscribed"
 
 
@@ -112,9 +108,9 @@ class LagSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stable_records: int | None = None
     time_ms: int | None = None
     time_complete: bool = True
-    """False: partitions with unknown wait may have a longer one."""
+    """False if partitions of unknown waiting time may wait longer."""
     unknown: int = 0
-    """Partitions with records and unknown lag: ``records`` is a lower bound."""
+    """Number of partitions with records and unknown lag: ``records`` is a lower bound."""
     eta_ms: int | None = None
     draining: Draining = "unknown"
 
@@ -126,11 +122,11 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     members: dict[str, LagSum]
     topics: dict[str, LagSum]
     shared: tuple[int, int]
-    """Number of members with partitions, and records that wait for them."""
+    """Number of members with partitions, and their records."""
     blame: Blame
     blamed: MemberSnapshot | None = None
     highest: dict[TopicPartition, tuple[int, int]]
-    """Highest committed offset of each partition, and when it was last seen."""
+    """Highest committed offset of each partition, and its last time."""
     grown: dict[TopicPartition, tuple[int, int]]
     """Growth of each partition of unknown lag under its present owner: records, milliseconds."""
 
@@ -138,31 +134,32 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
 def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> GroupLag:
     """Return the lag of the group of the newest snapshot, from the snapshots of that group.
 
-    ``since_ms``: time of the last assignment, if known; earlier looks are ignored. Raises ValueError without snapshots.
+    ``since_ms``: time of the last assignment, if known; earlier samples are ignored. Raises ValueError without
+    snapshots.
     """
     window = window_of(snapshots)
     now = window[-1]
     history = _history_of(window)
     owners, topics = owners_of(now), subscribed(now)
     found = [
-        _partition(p, now, owners.get(p.partition), _looks(history, p.partition, since_ms), topics)
+        _partition(p, now, owners.get(p.partition), _samples(history, p.partition, since_ms), topics)
         for p in now.partitions
     ]
     found = _behind_others(_skewed(found))
-    mine = [lag for lag in found if lag.counts]
+    counted = [lag for lag in found if lag.counts]
     by_owner: dict[str, list[LagOfPartition]] = {member.member_id: [] for member in now.members}
     by_topic: dict[str, list[LagOfPartition]] = {}
-    for lag in mine:
+    for lag in counted:
         by_topic.setdefault(lag.partition.topic, []).append(lag)
         if lag.owner is not None:
             by_owner[lag.owner.member_id].append(lag)
-    blame, blamed = _blame(mine)
+    blame, blamed = _blame(counted)
     sums = {member_id: sum_of(lags) for member_id, lags in by_owner.items()}
     busy = [one for one in sums.values() if one.partitions]
     return GroupLag(
         now=now,
         partitions=tuple(found),
-        total=sum_of(mine),
+        total=sum_of(counted),
         members=sums,
         shared=(len(busy), sum(one.records or 0 for one in busy)),
         topics={topic: sum_of(lags) for topic, lags in by_topic.items()},
@@ -178,10 +175,10 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
 
 
 def window_of(snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
-    """Return the snapshots of the newest one's group, oldest first. Raises ValueError without any."""
+    """Return the snapshots of the newest snapshot's group, oldest first. Raises ValueError without snapshots."""
     ordered = sorted(snapshots, key=lambda snapshot: snapshot.at_ms)
     if not ordered:
-        raise ValueError("no snapshots: a lag is that of a group that was looked at")
+        raise ValueError("no snapshots of the group")
     return [snapshot for snapshot in ordered if snapshot.group == ordered[-1].group]
 
 
@@ -190,14 +187,14 @@ def owners_of(snapshot: GroupSnapshot) -> dict[TopicPartition, MemberSnapshot]:
 
 
 def subscribed(snapshot: GroupSnapshot) -> frozenset[str] | None:
-    """Return the topics of the members; None if unknown: no members, an unresolved expression, or no consumers."""
-    if not snapshot.members or any(_is_unknown_what_reads(member) for member in snapshot.members):
+    """Return the topics of the members; None if unknown: no members, or an unresolved pattern."""
+    if not snapshot.members or any(_has_unknown_topics(member) for member in snapshot.members):
         return None
     given = {tp.topic for member in snapshot.members for tp in member.assignment}
     return frozenset(given.union(*((*member.topics, *(member.matched or ())) for member in snapshot.members)))
 
 
-def _is_unknown_what_reads(member: MemberSnapshot) -> bool:
+def _has_unknown_topics(member: MemberSnapshot) -> bool:
     return member.matched is None if member.regex is not None else not member.topics
 
 
@@ -228,37 +225,37 @@ def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
 
 
 History = Sequence[tuple[int, Mapping[TopicPartition, PartitionSnapshot], Mapping[TopicPartition, str]]]
-"""Looks, oldest first: time, partitions, and owners by member id."""
+"""Snapshots, oldest first: time, partitions, and owners by member id."""
 
 
 def _history_of(window: Sequence[GroupSnapshot]) -> History:
     return [
         (
-            look.at_ms,
-            {p.partition: p for p in look.partitions},
-            {tp: member.member_id for member in look.members for tp in member.assignment},
+            sample.at_ms,
+            {p.partition: p for p in sample.partitions},
+            {tp: member.member_id for member in sample.members for tp in member.assignment},
         )
-        for look in window
+        for sample in window
     ]
 
 
-def _looks(history: History, tp: TopicPartition, since_ms: int | None) -> tuple[Look, ...]:
-    looks: list[Look] = []
+def _samples(history: History, tp: TopicPartition, since_ms: int | None) -> tuple[LagSample, ...]:
+    samples: list[LagSample] = []
     owner = history[-1][2].get(tp)
     for at_ms, partitions, owners in reversed(history):
-        seen = partitions.get(tp)
-        if seen is None or seen.committed is None or seen.log_end is None:
+        sampled = partitions.get(tp)
+        if sampled is None or sampled.committed is None or sampled.log_end is None:
             break
-        if looks and (
+        if samples and (
             (since_ms is not None and at_ms < since_ms)
             or owners.get(tp) != owner
-            or seen.committed > looks[-1].committed
-            or seen.log_end > looks[-1].log_end
+            or sampled.committed > samples[-1].committed
+            or sampled.log_end > samples[-1].log_end
         ):
             break
-        looks.append(Look(at_ms, seen.committed, seen.log_end, seen.last_stable, seen.log_start))
-    looks.reverse()
-    return tuple(looks)
+        samples.append(LagSample(at_ms, sampled.committed, sampled.log_end, sampled.last_stable, sampled.log_start))
+    samples.reverse()
+    return tuple(samples)
 
 
 def _highest(window: Sequence[GroupSnapshot]) -> dict[TopicPartition, tuple[int, int]]:
@@ -275,10 +272,10 @@ def _grown(history: History, tp: TopicPartition) -> tuple[int, int]:
     end = partitions[tp].log_end
     first_ms, first = last_ms, end
     for at_ms, then, owners in reversed(history):
-        seen = then.get(tp)
-        if seen is None or seen.log_end is None or owners.get(tp) != owner:
+        sampled = then.get(tp)
+        if sampled is None or sampled.log_end is None or owners.get(tp) != owner:
             break
-        first_ms, first = at_ms, seen.log_end
+        first_ms, first = at_ms, sampled.log_end
     return max((end or 0) - (first or 0), 0), last_ms - first_ms
 
 
@@ -286,20 +283,20 @@ def _partition(
     at: PartitionSnapshot,
     now: GroupSnapshot,
     owner: MemberSnapshot | None,
-    looks: tuple[Look, ...],
+    samples: tuple[LagSample, ...],
     topics: frozenset[str] | None,
 ) -> LagOfPartition:
     if at.committed is None or at.log_end is None:
         blame = _blame_without_offset(at, now, owner, topics)
-        if blame == "none":  # there is nothing in it
+        if blame == "none":  # empty partition
             return LagOfPartition(at=at, owner=owner, records=0, time_ms=0, blame=blame, draining="empty")
         return LagOfPartition(at=at, owner=owner, blame=blame, unknown=at.error or "never committed")
     records = max(at.log_end - at.committed, 0)
     if at.waiting is False and at.last_stable is not None and at.last_stable >= at.log_end:
         time_ms: int | None = 0
     else:
-        time_ms = _waited(at, now.at_ms, looks) if records else 0
-    written, read = _rates(looks)
+        time_ms = _waited(at, now.at_ms, samples) if records else 0
+    written, read = _rates(samples)
     idle = not records or (at.waiting is False and time_ms == 0)
     eta_ms, becomes = _drain(records, written, read, idle=idle)
     lag = LagOfPartition(
@@ -310,7 +307,7 @@ def _partition(
         time_ms=time_ms,
         lead=None if at.log_start is None else max(at.committed - at.log_start, 0),
         lost=max((at.log_start or 0) - at.committed, 0),
-        looks=looks,
+        samples=samples,
         written_per_s=written,
         read_per_s=read,
         eta_ms=eta_ms,
@@ -334,25 +331,29 @@ def _blame_without_offset(
     return "never_committed"
 
 
-def _waited(at: PartitionSnapshot, now_ms: int, looks: tuple[Look, ...]) -> int | None:
-    """Return how long the next record has waited. With a slow clock, the looks tell a lower bound; a future time
-    tells nothing."""
+def _waited(at: PartitionSnapshot, now_ms: int, samples: tuple[LagSample, ...]) -> int | None:
+    """Return the waiting time of the next record; None if its timestamp is in the future.
+
+    If the producer's clock is late, the samples give a lower bound.
+    """
     then = at.committed_record_at_ms
     if then is None or not 0 <= then <= now_ms:
         return None
     since_ms = now_ms
-    for look in reversed(looks):
-        if look.committed != at.committed or not look.lag:
+    for sample in reversed(samples):
+        if sample.committed != at.committed or not sample.lag:
             break
-        since_ms = look.at_ms
+        since_ms = sample.at_ms
     return now_ms - min(then, since_ms)
 
 
-def _rates(looks: tuple[Look, ...]) -> tuple[float | None, float | None]:
-    if len(looks) < 2 or looks[-1].at_ms <= looks[0].at_ms:
+def _rates(samples: tuple[LagSample, ...]) -> tuple[float | None, float | None]:
+    if len(samples) < 2 or samples[-1].at_ms <= samples[0].at_ms:
         return None, None
-    passed_s = (looks[-1].at_ms - looks[0].at_ms) / 1000
-    return (looks[-1].log_end - looks[0].log_end) / passed_s, (looks[-1].committed - looks[0].committed) / passed_s
+    passed_s = (samples[-1].at_ms - samples[0].at_ms) / 1000
+    return (samples[-1].log_end - samples[0].log_end) / passed_s, (
+        samples[-1].committed - samples[0].committed
+    ) / passed_s
 
 
 def _drain(records: int, written: float | None, read: float | None, *, idle: bool) -> tuple[int | None, Draining]:
@@ -373,9 +374,9 @@ def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | 
         return "unknown" if now.state in IN_ROUND else "no_owner"
     if at_open_transaction(at):
         return "open_transaction"
-    moves = lag.looks[-1].committed > lag.looks[0].committed
+    moves = lag.samples[-1].committed > lag.samples[0].committed
     fresh = lag.time_ms is not None and lag.time_ms < FRESH_MS
-    if not now.members and not moves:  # who commits without being a member, as Spark does, reads all the same
+    if not now.members and not moves:  # a committing client without members, such as Spark, still reads
         return "between_commits" if fresh else "no_members"
     if lag.draining == "draining":
         return "catching_up"
@@ -387,7 +388,7 @@ def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | 
 
 
 def at_open_transaction(at: PartitionSnapshot) -> bool:
-    """Tell whether an open transaction holds all waiting records."""
+    """Return True if an open transaction holds all unread records."""
     if at.committed is None or at.last_stable is None or at.log_end is None:
         return False
     held = at.last_stable <= at.committed or at.waiting is False
@@ -395,9 +396,8 @@ def at_open_transaction(at: PartitionSnapshot) -> bool:
 
 
 def may_be_marker(lag: LagOfPartition) -> bool:
-    """Tell whether the only waiting offset may be a transaction marker: one offset in all looks, and no look into
-    the log."""
-    return lag.at.waiting is None and lag.records == 1 and all(look.lag == 1 for look in lag.looks)
+    """Return True if the only unread offset may be a transaction marker."""
+    return lag.at.waiting is None and lag.records == 1 and all(sample.lag == 1 for sample in lag.samples)
 
 
 def _skewed(lags: list[LagOfPartition]) -> list[LagOfPartition]:
@@ -408,7 +408,7 @@ def _skewed(lags: list[LagOfPartition]) -> list[LagOfPartition]:
 
     def stands_out(lag: LagOfPartition) -> bool:
         rate = lag.written_per_s
-        return rate is not None and rate > 0 and rate >= SKEWED * (total - rate) / (len(rates) - 1)
+        return rate is not None and rate > 0 and rate >= SKEW_FACTOR * (total - rate) / (len(rates) - 1)
 
     return [
         msgspec.structs.replace(lag, blame="skew") if lag.blame == "slow_member" and stands_out(lag) else lag
@@ -417,16 +417,16 @@ def _skewed(lags: list[LagOfPartition]) -> list[LagOfPartition]:
 
 
 def works_through_backlog(lag: LagOfPartition) -> bool:
-    """Tell whether commits moved while the lag was never zero."""
-    looks = lag.looks
-    return bool(looks) and looks[-1].committed > looks[0].committed and all(look.lag for look in looks)
+    """Return True if commits moved while the lag was never zero."""
+    samples = lag.samples
+    return bool(samples) and samples[-1].committed > samples[0].committed and all(sample.lag for sample in samples)
 
 
 def _behind_others(lags: list[LagOfPartition]) -> list[LagOfPartition]:
-    """Blame a slow member, not a stopped one, where the owner works through the backlog of another partition.
+    """Blame a slow member, not a stopped one, if the owner works through another partition's backlog.
 
     A consumer returns all records of one fetch of a partition before those of the next partition. So a slow member with
-    a backlog commits nothing in partitions that it has yet to reach.
+    a backlog commits nothing in its other partitions.
     """
     busy = {lag.owner.member_id for lag in lags if lag.owner is not None and works_through_backlog(lag)}
     return [

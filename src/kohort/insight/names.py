@@ -1,4 +1,4 @@
-"""How people are told of members, times and numbers. What came from clients is untrusted: only what prints is shown."""
+"""Texts for members, times and numbers. Client-supplied text is untrusted: control characters are removed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ def name_of(who: Who) -> str:
 
 
 def name_and_place(who: Who) -> str:
-    """Return the name with client and host."""
     place = printable(who.client_host, LONGEST_ID)
     details = [f"client {printable(who.client_id, LONGEST_ID)}"] if who.client_id else []
     if who.instance_id is not None:
@@ -72,18 +71,18 @@ def limit(ms: int) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """``1 member``, ``2 members``, ``no members``."""
+    """Return ``1 member``, ``2 members`` or ``no members``."""
     return f"{number or 'no'} {thing}{'' if number == 1 else 's'}"
 
 
 def names_of(members: Sequence[Who]) -> str:
-    """Return the names of three members, and the number of others."""
+    """Return the names of up to three members, and the number of others."""
     rest = len(members) - 3
     return ", ".join(name_of(who) for who in members[:3]) + (f" and {count(rest, 'other')}" if rest > 0 else "")
 
 
 def partitions_text(places: Iterable[tuple[str, int]]) -> str:
-    """Return the names of five partitions, and the number of others."""
+    """Return the names of up to five partitions, and the number of others."""
     found = sorted(places)
     shown = [printable(f"{topic}-{partition}") for topic, partition in found[:5]]
     return ", ".join(shown) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

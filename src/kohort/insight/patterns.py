@@ -1,8 +1,7 @@
-"""What many rebalances mean together: deploys, scaling, crash loops, storms, partitions that flap, fixed periods.
+"""Patterns of many rebalances: deploys, scaling, crash loops, storms, flapping partitions, fixed periods.
 
-Each pattern is a function of the rebalances of one group, oldest first, and of nothing else. A second round of a
-cooperative rebalance, and what happened without a rebalance, never count. The numbers are of the order in which people
-notice: a crash loop is three times in ten minutes, a storm ten in ten.
+Each pattern is a function of the rebalances of one group, oldest first. Second rounds of cooperative rebalances, and
+events without a rebalance, do not count.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from itertools import groupby, pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
-from kohort.insight.evidence import CauseEntry, Confidence
+from kohort.insight.evidence import Confidence, PatternEntry
 from kohort.insight.findings.model import (
     EvidenceFinding,
     MemberRef,
@@ -24,79 +23,72 @@ from kohort.insight.findings.model import (
 from kohort.insight.names import count, printable, seconds
 
 PATTERNS: Final = (
-    CauseEntry(
+    PatternEntry(
         code="ROLLING_DEPLOY",
-        sentence="Members were replaced one after another, by others of the same name: a deploy.",
-        proof="at least two times a member left in order, and one with the same client id prefix joined within two "
-        "minutes, each on its turn, while others went on",
+        sentence="Members were replaced one after another by members of the same name: a deploy.",
+        proof="at least two orderly leaves, each with a join of the same client id prefix within two minutes; other "
+        "members stayed",
         look_alikes=(
-            ("CRASH_LOOP", "members did not leave in order, and it is the same one again and again"),
-            ("GROUP_FORMING", "all went before any came"),
-            ("SCALE_IN", "nobody came for those who went"),
+            ("CRASH_LOOP", "the same member departs repeatedly, and not in order"),
+            ("GROUP_FORMING", "all members left before the first join"),
+            ("SCALE_IN", "no member replaced the departed ones"),
         ),
-        advice="static members (group.instance.id), or the consumer protocol, make a deploy all but silent",
-        kind="pattern",
+        advice="use static members (group.instance.id) or the consumer protocol: a deploy then hardly rebalances",
     ),
-    CauseEntry(
+    PatternEntry(
         code="SCALE_OUT",
         sentence="Members were added.",
-        proof="at least two members joined within five minutes, more than two minutes after the group had formed, and "
-        "none went",
-        look_alikes=(("ROLLING_DEPLOY", "as many went as came"), ("AUTOSCALER", "they go again, and come again")),
-        kind="pattern",
+        proof="at least two joins within five minutes and no departure, more than two minutes after the group formed",
+        look_alikes=(
+            ("ROLLING_DEPLOY", "as many members left as joined"),
+            ("AUTOSCALER", "joins and leaves alternate"),
+        ),
     ),
-    CauseEntry(
+    PatternEntry(
         code="SCALE_IN",
-        sentence="Members were taken away.",
-        proof="at least two members left in order within five minutes, and none came",
-        look_alikes=(("CRASH_LOOP", "they did not leave in order"),),
-        kind="pattern",
+        sentence="Members were removed.",
+        proof="at least two orderly leaves within five minutes, and no join",
+        look_alikes=(("CRASH_LOOP", "members did not leave in order"),),
     ),
-    CauseEntry(
+    PatternEntry(
         code="CRASH_LOOP",
-        sentence="One client joins and vanishes, again and again.",
-        proof="one client at one address joined, and fell out without leaving in order, at least three times within "
-        "ten minutes",
-        look_alikes=(("ROLLING_DEPLOY", "each member went once"), ("AUTOSCALER", "members leave in order")),
-        advice="read that client's log: what it reads first may be what ends it (a poison record)",
-        kind="pattern",
+        sentence="One client joins and fails repeatedly.",
+        proof="one client at one address joined, and departed without an orderly leave, three times within ten minutes",
+        look_alikes=(("ROLLING_DEPLOY", "each member left once"), ("AUTOSCALER", "members leave in order")),
+        advice="read that client's log: its first record may end it (a poison record)",
     ),
-    CauseEntry(
+    PatternEntry(
         code="REBALANCE_STORM",
-        sentence="The group rebalances all the time.",
-        proof="at least ten rebalances within ten minutes, or less than half of the time stable over at least five",
+        sentence="The group rebalances nearly all the time.",
+        proof="at least ten rebalances within ten minutes, or less than half of five or more minutes stable",
         look_alikes=(("COOPERATIVE_FOLLOWUP", "second rounds do not count"),),
-        advice="look at the cause that it is most often; static members and longer timeouts calm a group",
-        kind="pattern",
+        advice="check the most frequent cause; static members and longer timeouts reduce rebalances",
     ),
-    CauseEntry(
+    PatternEntry(
         code="FLAPPING_PARTITION",
-        sentence="One partition goes from member to member.",
-        proof="the same partition had a new owner at least three times within the window, and more often than most",
-        look_alikes=(("REBALANCE_STORM", "all partitions move alike"),),
-        advice="a sticky assignor (cooperative-sticky, or the consumer protocol's uniform) keeps partitions in place",
-        kind="pattern",
+        sentence="One partition moves from member to member.",
+        proof="the same partition had at least three new owners within the window, more than most partitions",
+        look_alikes=(("REBALANCE_STORM", "all partitions move equally often"),),
+        advice="use a sticky assignor (cooperative-sticky, or the consumer protocol's uniform), which keeps owners",
     ),
-    CauseEntry(
+    PatternEntry(
         code="PERIODIC",
         sentence="The group rebalances at a fixed period, for the same cause.",
-        proof="at least four rebalances of one cause whose distances differ by less than a tenth",
-        look_alikes=(("REBALANCE_STORM", "distances are irregular"), ("AUTOSCALER", "members come and go by turns")),
-        advice="look what has that period: metadata.max.age.ms, a cron job, a probe of an orchestrator",
-        kind="pattern",
+        proof="at least four rebalances of one cause, at intervals that differ by less than a tenth",
+        look_alikes=(("REBALANCE_STORM", "intervals are irregular"), ("AUTOSCALER", "joins and leaves alternate")),
+        advice="look for the period: metadata.max.age.ms, a cron job, a probe of an orchestrator",
     ),
-    CauseEntry(
+    PatternEntry(
         code="AUTOSCALER",
-        sentence="The number of members goes up and down by turns: something scales the group.",
-        proof="at least three turns between members coming and members leaving in order, within the window",
+        sentence="The number of members alternately rises and falls: an autoscaler resizes the group.",
+        proof="at least three alternations between joins and orderly leaves within the window",
         look_alikes=(("CRASH_LOOP", "members do not leave in order"), ("ROLLING_DEPLOY", "the number stays the same")),
-        advice="each step pauses the group: scale on lag with a longer window, and down more slowly than up",
-        kind="pattern",
+        advice="each step pauses the group: scale on lag over a longer window, and scale in more slowly than out",
     ),
 )
 ADVICE: Final = {entry.code: entry.advice for entry in PATTERNS}
 TURN_MS: Final = 120_000
-"""Longest replacement of a member in a deploy."""
+"""Longest time to replace a member in a deploy."""
 SCALING_MS: Final = 300_000
 """Longest time between joins, or leaves, of one scaling."""
 CRASHES: Final = 3
@@ -104,7 +96,7 @@ CRASHES_WITHIN_MS: Final = 600_000
 STORM: Final = 10
 STORM_WITHIN_MS: Final = 600_000
 RESTLESS_OVER_MS: Final = 300_000
-"""Shortest time with a meaningful share of stable time."""
+"""Shortest time for a share of stable time."""
 FLAPS: Final = 3
 PERIODS: Final = 4
 PERIOD_SPREAD: Final = 0.1
@@ -116,7 +108,7 @@ NOT_FALLEN: Final = (LEFT, "removed", "gone")
 
 
 class MemberStep(NamedTuple):
-    """A join or departure with its rebalance; ``how``: ``came``, ``formed``, or the way of the departure."""
+    """Join or departure with its rebalance; ``how``: ``came``, ``formed``, or the kind of departure."""
 
     at_ms: int
     who: MemberRef
@@ -144,12 +136,13 @@ Tells = Callable[[MemberStep], bool]
 
 
 def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) -> list[PatternFinding]:
-    """Return the patterns of each group, the most serious first. ``now_ms``: end of the time, by default the last
-    event."""
+    """Return the patterns of each group, the most serious first; ``now_ms``: end of the time, by default the last
+    event.
+    """
     by_group: dict[str, list[RebalanceFinding]] = defaultdict(list)
-    for this in sorted(found, key=lambda this: this.opened_at_ms):
-        if this.end != "no_rebalance" and this.cause != "COOPERATIVE_FOLLOWUP":
-            by_group[this.group].append(this)
+    for rebalance in sorted(found, key=lambda rebalance: rebalance.opened_at_ms):
+        if rebalance.end != "no_rebalance" and rebalance.cause != "COOPERATIVE_FOLLOWUP":
+            by_group[rebalance.group].append(rebalance)
     return [
         pattern
         for rebalances in by_group.values()
@@ -159,27 +152,31 @@ def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) 
 
 
 def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
-    """Return departures and joins in order of the rebalances, the departures of one before its joins."""
+    """Return departures and joins in the order of rebalances, departures of one rebalance before its joins."""
     steps: list[MemberStep] = []
-    for this in rebalances:
-        known = {member.member_id: member for member in (*this.members, *this.members_before)}
-        if this.trigger is not None:
-            known.setdefault(this.trigger.member_id, this.trigger)
-        before = {member.member_id for member in this.members_before}
-        steps += [MemberStep(this.opened_at_ms, known[m], how, this) for m, how in this.gone.items() if m in known]
-        restarted = {member.instance_id for member in this.members_before} - {None}  # under another id, the same
-        came = [m for m in this.members if m.member_id not in before and m.instance_id not in restarted]
-        if not came and this.cause in CAME and this.trigger is not None and not this.members:
-            came = [this.trigger]
-        how = "formed" if this.cause == "GROUP_FORMING" else "came"
-        steps += [MemberStep(this.opened_at_ms, member, how, this) for member in came]
+    for rebalance in rebalances:
+        known = {member.member_id: member for member in (*rebalance.members, *rebalance.members_before)}
+        if rebalance.trigger is not None:
+            known.setdefault(rebalance.trigger.member_id, rebalance.trigger)
+        before = {member.member_id for member in rebalance.members_before}
+        steps += [
+            MemberStep(rebalance.opened_at_ms, known[m], how, rebalance)
+            for m, how in rebalance.gone.items()
+            if m in known
+        ]
+        restarted = {member.instance_id for member in rebalance.members_before} - {None}  # same static member, new id
+        came = [m for m in rebalance.members if m.member_id not in before and m.instance_id not in restarted]
+        if not came and rebalance.cause in CAME and rebalance.trigger is not None and not rebalance.members:
+            came = [rebalance.trigger]
+        how = "formed" if rebalance.cause == "GROUP_FORMING" else "came"
+        steps += [MemberStep(rebalance.opened_at_ms, member, how, rebalance) for member in came]
     return steps
 
 
 def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find members that leave in order one after another, each replaced by one of the same name."""
+    """Find members that leave in order one after another, each replaced by a similar name."""
     steps = steps_of(rebalances)
-    emptied = [this.opened_at_ms for this in rebalances if this.end == "empty"]
+    emptied = [rebalance.opened_at_ms for rebalance in rebalances if rebalance.end == "empty"]
     replaced: list[tuple[MemberStep, MemberStep]] = []
     taken: set[int] = set()
     ever_came: set[str] = set()
@@ -188,11 +185,11 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
             ever_came.add(gone.who.member_id)
             continue
         if gone.who.member_id in ever_came or gone.how != LEFT:
-            continue  # one that came in this very window and went again is no replaced one
+            continue  # a member of this window is not replaced
         for i, come in enumerate(steps):
             fits = come.how == "came" and abs(come.at_ms - gone.at_ms) <= TURN_MS and i not in taken
             if any(gone.at_ms <= at_ms <= come.at_ms for at_ms in emptied):
-                continue  # all went, and then all came
+                continue  # a restart of the whole group
             if fits and prefix_of(come.who) == prefix_of(gone.who) and come.who.member_id != gone.who.member_id:
                 taken.add(i)
                 replaced.append((gone, come))
@@ -200,7 +197,7 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
     if len(replaced) < 2:
         return None
     names = sorted({prefix_of(gone.who) for gone, _ in replaced})
-    words = f"{count(len(replaced), 'member')} of {', '.join(names[:3])} went and came again one by one: a deploy"
+    words = f"{count(len(replaced), 'member')} of {', '.join(names[:3])} were replaced one by one: a deploy"
     evidence = [
         EvidenceFinding(
             kind="replaced",
@@ -220,19 +217,18 @@ def scale_out(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None
     def counts(step: MemberStep) -> bool:
         return step.how == "came" and not any(0 <= step.at_ms - at_ms <= TURN_MS for at_ms in formed)
 
-    return _scaled(rebalances, "SCALE_OUT", (counts, lambda step: not step.came), "came, and none went")
+    return _scaled(rebalances, "SCALE_OUT", (counts, lambda step: not step.came), "joined, and none left")
 
 
 def scale_in(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find orderly leaves without joins."""
     tells = (lambda step: step.how == LEFT, lambda step: step.how != LEFT)
-    return _scaled(rebalances, "SCALE_IN", tells, "left in order, and none came")
+    return _scaled(rebalances, "SCALE_IN", tells, "left in order, and none joined")
 
 
 def _scaled(
     rebalances: Sequence[RebalanceFinding], code: str, tells: tuple[Tells, Tells], words: str
 ) -> PatternFinding | None:
-    """Find the longest run of counted steps, without steps against it nearby."""
+    """Find the longest run of counted steps, without opposite steps nearby."""
     (counts, against), steps = tells, steps_of(rebalances)
     best: list[MemberStep] = []
     run: list[MemberStep] = []
@@ -263,10 +259,10 @@ def crash_loop(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
             between = [step for step in came if first.at_ms <= step.at_ms <= last.at_ms]
             if last.at_ms - first.at_ms <= CRASHES_WITHIN_MS and len(between) >= CRASHES - 1:
                 who = f"client {printable(client_id) or 'without a name'} at {printable(host) or 'one address'}"
-                words = f"{who} joined and vanished {len(within)} times within {seconds(last.at_ms - first.at_ms)}"
+                words = f"{who} joined and failed {len(within)} times within {seconds(last.at_ms - first.at_ms)}"
                 facts = sorted([*within, *between], key=lambda step: step.at_ms)
-                told = [step.evidence for step in facts]
-                return _pattern("CRASH_LOOP", words, "high", told, [step.of for step in facts])
+                evidence = [step.evidence for step in facts]
+                return _pattern("CRASH_LOOP", words, "high", evidence, [step.of for step in facts])
     return None
 
 
@@ -275,7 +271,7 @@ def rebalance_storm(rebalances: Sequence[RebalanceFinding], now_ms: int | None =
     for first, last in zip(rebalances, rebalances[STORM - 1 :], strict=False):
         if last.opened_at_ms - first.opened_at_ms <= STORM_WITHIN_MS:
             until_ms = first.opened_at_ms + STORM_WITHIN_MS
-            within = [this for this in rebalances if first.opened_at_ms <= this.opened_at_ms <= until_ms]
+            within = [rebalance for rebalance in rebalances if first.opened_at_ms <= rebalance.opened_at_ms <= until_ms]
             took = seconds(within[-1].opened_at_ms - first.opened_at_ms)
             words = f"{len(within)} rebalances within {took}"
             return _pattern("REBALANCE_STORM", words, "proof", _most_often(within), within)
@@ -286,17 +282,17 @@ def _restless(rebalances: Sequence[RebalanceFinding], now_ms: int | None) -> Pat
     if len(rebalances) < 3:
         return None
     first = rebalances[0]
-    ends = [this.opened_at_ms + (this.took_ms or 0) for this in rebalances]
+    ends = [rebalance.opened_at_ms + (rebalance.took_ms or 0) for rebalance in rebalances]
     until_ms = max(*ends, now_ms or 0)
     over_ms = until_ms - first.opened_at_ms
     busy_ms = 0
-    for this, following in zip(rebalances, [*rebalances[1:], None], strict=True):
+    for rebalance, following in zip(rebalances, [*rebalances[1:], None], strict=True):
         next_ms = until_ms if following is None else following.opened_at_ms
         unknown_ms = (
-            0 if this.origin == "inferred" else next_ms - this.opened_at_ms
-        )  # seen from outside it may be short
-        took_ms = unknown_ms if this.took_ms is None else this.took_ms
-        busy_ms += min(took_ms, next_ms - this.opened_at_ms)
+            0 if rebalance.origin == "inferred" else next_ms - rebalance.opened_at_ms
+        )  # its duration is unknown to a watcher
+        took_ms = unknown_ms if rebalance.took_ms is None else rebalance.took_ms
+        busy_ms += min(took_ms, next_ms - rebalance.opened_at_ms)
     if over_ms < RESTLESS_OVER_MS or busy_ms * 2 <= over_ms:
         return None
     stable = 100 * (over_ms - busy_ms) // over_ms
@@ -305,7 +301,7 @@ def _restless(rebalances: Sequence[RebalanceFinding], now_ms: int | None) -> Pat
 
 
 def _most_often(rebalances: Sequence[RebalanceFinding]) -> list[EvidenceFinding]:
-    causes = Counter(this.cause for this in rebalances)
+    causes = Counter(rebalance.cause for rebalance in rebalances)
     return [EvidenceFinding(kind="cause", value=f"{cause}: {times} times") for cause, times in causes.most_common(5)]
 
 
@@ -314,13 +310,13 @@ def flapping_partition(rebalances: Sequence[RebalanceFinding], _now_ms: int | No
     moved: Counter[tuple[str, int]] = Counter()
     where: dict[tuple[str, int], list[RebalanceFinding]] = defaultdict(list)
     places: set[tuple[str, int]] = set()
-    for this in rebalances:
-        for move in this.moves:
+    for rebalance in rebalances:
+        for move in rebalance.moves:
             place = move.topic, move.partition
             places.add(place)
             if move.before is not None and move.after is not None and move.before != move.after:
                 moved[place] += 1
-                where[place].append(this)
+                where[place].append(rebalance)
     flapping = {place: times for place, times in moved.items() if times >= FLAPS}
     usual = median(moved.get(place, 0) for place in places) if places else 0
     flapping = {place: times for place, times in flapping.items() if times > usual or len(places) == 1}
@@ -328,7 +324,7 @@ def flapping_partition(rebalances: Sequence[RebalanceFinding], _now_ms: int | No
         return None
     (topic, partition), times = max(flapping.items(), key=lambda item: (item[1], item[0]))
     rest = f", and {count(len(flapping) - 1, 'other')} like it" if len(flapping) > 1 else ""
-    words = f"partition {printable(topic)}-{partition} changed hands {times} times{rest}"
+    words = f"partition {printable(topic)}-{partition} changed its owner {times} times{rest}"
     evidence = [
         EvidenceFinding(kind="moved", value=f"{printable(t)}-{p}: {n} times")
         for (t, p), n in sorted(flapping.items(), key=lambda item: (-item[1], item[0]))[:10]
@@ -337,10 +333,9 @@ def flapping_partition(rebalances: Sequence[RebalanceFinding], _now_ms: int | No
 
 
 def periodic(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find one cause at a fixed period."""
     by_cause: dict[str, list[RebalanceFinding]] = defaultdict(list)
-    for this in rebalances:
-        by_cause[this.cause].append(this)
+    for rebalance in rebalances:
+        by_cause[rebalance.cause].append(rebalance)
     for cause, of in sorted(by_cause.items(), key=lambda item: -len(item[1])):
         gaps = [after.opened_at_ms - before.opened_at_ms for before, after in pairwise(of)]
         if len(of) < PERIODS or min(gaps) <= 0:
@@ -364,10 +359,10 @@ def autoscaler(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
         return None
     replaced = sum(
         before[-1].at_ms + TURN_MS >= after[0].at_ms for (_, before), (_, after) in pairwise(runs)
-    )  # who is replaced at once is deployed, not scaled
+    )  # immediate replacements are a deploy
     if replaced * 2 > len(runs) - 1:
         return None
-    words = f"members came and left by turns, {len(runs)} times: something scales the group"
+    words = f"members alternately joined and left, {len(runs)} times: an autoscaler resizes the group"
     evidence = [
         EvidenceFinding(kind="came" if came else "left", value=count(len(run), "member"), at_ms=run[0].at_ms)
         for came, run in runs
@@ -392,10 +387,12 @@ def _pattern(
     evidence: Sequence[EvidenceFinding],
     of: Sequence[RebalanceFinding],
 ) -> PatternFinding:
-    rebalances = sorted({this.id: this for this in of}.values(), key=lambda this: this.opened_at_ms)
+    rebalances = sorted(
+        {rebalance.id: rebalance for rebalance in of}.values(), key=lambda rebalance: rebalance.opened_at_ms
+    )
     last = rebalances[-1]
-    if confidence == "proof" and any(this.origin == "inferred" for this in rebalances):
-        confidence = "high"  # what was seen from outside proves nothing
+    if confidence == "proof" and any(rebalance.origin == "inferred" for rebalance in rebalances):
+        confidence = "high"  # observations prove nothing
     return PatternFinding(
         pattern=code,
         group=last.group,
@@ -403,7 +400,7 @@ def _pattern(
         sentence=f"{words[:1].upper()}{words[1:]}.",
         advice=ADVICE[code],
         evidence=tuple(evidence),
-        rebalances=tuple(this.id for this in rebalances),
+        rebalances=tuple(rebalance.id for rebalance in rebalances),
         from_ms=rebalances[0].opened_at_ms,
         until_ms=last.opened_at_ms + (last.took_ms or 0),
     )
@@ -419,4 +416,3 @@ FINDERS: Final = (
     scale_out,
     scale_in,
 )
-"""The most serious first."""

@@ -1,4 +1,4 @@
-"""From journal entries to rebalances: what began each, how long its phases took, who came when, what moved."""
+"""Rebalances of classic groups from journal entries: trigger, phases, joins, removals and moves."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from kohort.coordinator.journal import (
 from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResumed
 
 End = Literal["open", "assigning", "stable", "empty", "superseded", "dropped", "interrupted"]
-REMEMBERED_MS = 600_000
-LATELY_MS: Final = 60_000
-"""How long after its coordinator went a group may still rebalance because of that: clients wait between two attempts to
-connect, librdkafka for up to ten seconds."""
-"""How far back a stale request or a removal still says something about a member that joins."""
-_PUT_OUT: Final = ("session_expired", "join_timeout", "sync_timeout")
+RECENT_MS = 600_000
+FAILOVER_MS: Final = 60_000
+"""Longest time between the loss of a coordinator and rebalances that it causes.
+
+Clients pause between connection attempts, librdkafka for up to ten seconds.
+"""
+_EXPIRIES: Final = ("session_expired", "join_timeout", "sync_timeout")
 
 
 @dataclass(slots=True)
@@ -67,57 +68,53 @@ class Rebalance:
     parent: int | None = None
     """Generation that this second round of a cooperative rebalance completes."""
     returned: MemberRemoved | RequestFenced | None = None
-    """Earlier removal or refusal of the joining client."""
+    """Earlier removal or rejected request of the joining client."""
     returned_from: Rebalance | None = None
-    """Rebalance of that removal."""
     left_in: Rebalance | None = None
     """Rebalance in which the joining client left last."""
     back: dict[str, tuple[Who, int]] = field(default_factory=dict)
-    """By id of an expired member: the member as which its client rejoined, and when."""
-    grown_before: bool = False
-    """Partition counts began the previous rebalance; others may see them only now."""
-    made_lately: frozenset[str] = frozenset()
-    """Topics created or deleted lately: members discover them one by one."""
+    """By id of an expired member: the member as which its client rejoined, and the time."""
+    after_new_partitions: bool = False
+    """True if the previous rebalance began with new partition counts, which others may see only now."""
+    recent_topics: frozenset[str] = frozenset()
+    """Topics created or deleted lately; members discover them at different times."""
     loaded: GroupLoaded | None = None
-    """Load of the group since the previous rebalance."""
-    loaded_lately: GroupLoaded | None = None
-    """Recent load of the group."""
+    recent_load: GroupLoaded | None = None
     interrupted: Rebalance | None = None
-    """Previous rebalance, if it ended with its coordinator."""
+    """Previous rebalance, if its coordinator was lost."""
     newer: RequestFenced | None = None
-    """Refusal of a member that knew a later generation than the loaded one."""
+    """Rejected request with a later generation than the loaded one."""
     disconnected: list[MemberDisconnected] = field(default_factory=list)
     resumed: list[PartitionsResumed] = field(default_factory=list)
     fenced: list[RequestFenced] = field(default_factory=list)
 
     @property
     def join_ms(self) -> int | None:
-        """From opening to the last JoinGroup, or its timeout."""
+        """Time from opening to the last JoinGroup, or to its timeout."""
         return None if self.closed_at_ms is None else self.closed_at_ms - self.opened_at_ms
 
     @property
     def assign_ms(self) -> int | None:
-        """From the JoinGroup responses to the assignment on the log."""
+        """Time from the JoinGroup responses to the assignment on the log."""
         if self.closed_at_ms is None or self.assigned_at_ms is None:
             return None
         return self.assigned_at_ms - self.closed_at_ms
 
     @property
     def sync_ms(self) -> int | None:
-        """From the assignment on the log to the last member's SyncGroup."""
+        """Time from the assignment on the log to the last member's SyncGroup."""
         if self.assigned_at_ms is None or self.settled_at_ms is None:
             return None
         return self.settled_at_ms - self.assigned_at_ms
 
     @property
     def took_ms(self) -> int | None:
-        """From opening to the last known phase."""
         last = self.settled_at_ms or self.assigned_at_ms or self.closed_at_ms
         return None if last is None else last - self.opened_at_ms
 
     @property
     def resume_ms(self) -> int | None:
-        """From the last member's assignment to the last new owner's first fetch."""
+        """Time from the last member's assignment to the last new owner's first fetch."""
         began = self.settled_at_ms or self.assigned_at_ms
         if began is None or not self.resumed:
             return None
@@ -131,7 +128,7 @@ class Rebalance:
 
     @property
     def held_up(self) -> tuple[Who, int] | None:
-        """The last member to join, and how long all others waited for it."""
+        """Last member to join, and the time that all others waited for it, in ms."""
         if len(self.arrivals) < 2:
             return None
         by_time = sorted(self.arrivals, key=lambda a: a.after_ms)
@@ -140,7 +137,7 @@ class Rebalance:
 
     @property
     def released_by(self) -> tuple[MemberRemoved, int] | None:
-        """The removal that ended the join phase, and how long all others waited for it."""
+        """Removal that ended the join phase, and the time that all others waited for it, in ms."""
         if self.closed_at_ms is None or not self.arrivals:
             return None
         last_ms = self.opened_at_ms + max(a.after_ms for a in self.arrivals)
@@ -149,18 +146,17 @@ class Rebalance:
 
     @property
     def also_expired(self) -> list[MemberRemoved]:
-        """Other members whose sessions ended during the round."""
         return [r for r in self.removed if r.why == "session_expired" and r.who != self.trigger.who]
 
     @property
     def not_rejoined(self) -> list[MemberRemoved]:
-        """Members that did not rejoin before the timeout."""
+        """Members that exceeded the rebalance timeout."""
         return [r for r in self.removed if r.why == "join_timeout"]
 
 
 @dataclass(slots=True)
 class _History:
-    """What is known of one group while its entries are read in order."""
+    """State of one group while its entries are read in order."""
 
     rebalances: list[Rebalance] = field(default_factory=list)
     removed: deque[MemberRemoved] = field(default_factory=deque)
@@ -171,42 +167,47 @@ class _History:
     back: dict[str, tuple[Who, int]] = field(default_factory=dict)
 
     def forget(self, now_ms: int) -> None:
-        for told in (self.removed, self.fenced):
-            while told and now_ms - told[0].at_ms > REMEMBERED_MS:
-                told.popleft()
+        for entries in (self.removed, self.fenced):
+            while entries and now_ms - entries[0].at_ms > RECENT_MS:
+                entries.popleft()
 
     @property
     def latest(self) -> Rebalance | None:
         return self.rebalances[-1] if self.rebalances else None
 
     @property
-    def under_way(self) -> Rebalance | None:
+    def in_flight(self) -> Rebalance | None:
         latest = self.latest
         return latest if latest is not None and latest.end in ("open", "assigning") else None
 
 
-POLL_WORDS: Final = ("poll timeout has expired", "max.poll.interval", "max poll interval", "poll interval exceeded")
-CLOSING_WORDS: Final = ("the consumer is being closed", "per normal operation", "pro-actively leaving", "is closing")
+POLL_REASONS: Final = (
+    "poll timeout has expired",
+    "max.poll.interval",
+    "max poll interval",
+    "poll interval exceeded",
+)
+CLOSING_REASONS: Final = ("the consumer is being closed", "per normal operation", "pro-actively leaving", "is closing")
 
 
 def stopped_polling(reason: str | None) -> bool:
-    """Tell whether the reason of a leave is a missed poll, in any client's words (KIP-800)."""
-    return _says(reason, POLL_WORDS)
+    """Return True if the reason of a leave is a missed poll, in any client's wording (KIP-800)."""
+    return _matches(reason, POLL_REASONS)
 
 
 def closes_in_order(reason: str | None) -> bool:
-    return _says(reason, CLOSING_WORDS)
+    return _matches(reason, CLOSING_REASONS)
 
 
-def _says(reason: str | None, words: Iterable[str]) -> bool:
+def _matches(reason: str | None, words: Iterable[str]) -> bool:
     said = (reason or "").lower()
     return any(word in said for word in words)
 
 
 def rebalances(entries: Iterable[JournalEntry]) -> list[Rebalance]:
-    """Return the rounds in ``entries``, in the order of the journal, of all groups, by opening time.
+    """Return the rounds of all groups in ``entries`` (in journal order), by opening time.
 
-    A journal whose older entries have expired begins with the next round.
+    A journal without its oldest entries begins with the next round.
     """
     histories: dict[str, _History] = {}
     for entry in entries:
@@ -228,9 +229,9 @@ def _take(history: _History, entry: JournalEntry) -> None:
             history.latest.fenced.append(entry)
         return
     _remember(history, entry)
-    latest, under_way = history.latest, history.under_way
-    if under_way is not None:
-        _go_on(under_way, entry)
+    latest, in_flight = history.latest, history.in_flight
+    if in_flight is not None:
+        _advance(in_flight, entry)
     elif isinstance(entry, RoundSettled) and latest is not None and latest.generation == entry.generation:
         latest.settled_at_ms, latest.last_to_sync = entry.at_ms, entry.last
 
@@ -242,7 +243,7 @@ def _remember(history: _History, entry: JournalEntry) -> None:
         history.removed.clear()
         history.fenced.clear()
     elif isinstance(entry, MemberArrived) and entry.new:
-        _came_back(history, entry.who, entry.at_ms)
+        _rejoined(history, entry.who, entry.at_ms)
     elif isinstance(entry, GroupLoaded):
         history.loaded = history.loaded_last = entry
         history.newer = None
@@ -253,34 +254,34 @@ def _remember(history: _History, entry: JournalEntry) -> None:
 
 
 def _disconnected(history: _History, entry: MemberDisconnected) -> None:
-    for this in reversed(history.rebalances):
-        if entry.at_ms - this.opened_at_ms > REMEMBERED_MS:
+    for rebalance in reversed(history.rebalances):
+        if entry.at_ms - rebalance.opened_at_ms > RECENT_MS:
             return
-        if any(removed.who.member_id == entry.who.member_id for removed in this.removed):
-            this.disconnected.append(entry)
+        if any(removed.who.member_id == entry.who.member_id for removed in rebalance.removed):
+            rebalance.disconnected.append(entry)
             return
 
 
 def _resumed(history: _History, entry: PartitionsResumed) -> None:
-    for this in reversed(history.rebalances):
-        if this.generation == entry.generation:
-            this.resumed.append(entry)
-        if this.generation is not None and this.generation <= entry.generation:
+    for rebalance in reversed(history.rebalances):
+        if rebalance.generation == entry.generation:
+            rebalance.resumed.append(entry)
+        if rebalance.generation is not None and rebalance.generation <= entry.generation:
             return
 
 
 def _open(history: _History, entry: RoundOpened) -> None:
-    under_way, before = history.under_way, history.latest
-    if under_way is not None:
-        under_way.end = "superseded"
+    in_flight, before = history.in_flight, history.latest
+    if in_flight is not None:
+        in_flight.end = "superseded"
     returned = _returned(history, entry)
     loaded, newer = history.loaded, history.newer
     history.loaded = history.newer = None
     at_once = list(takewhile(lambda removed: removed.at_ms == entry.at_ms, reversed(history.removed)))[::-1]
     if entry.trigger.event == "member_joined" and entry.trigger.who is not None:
-        _came_back(history, entry.trigger.who, entry.at_ms)
+        _rejoined(history, entry.trigger.who, entry.at_ms)
     last, newcomer = history.loaded_last, entry.trigger.who if entry.trigger.event == "member_joined" else None
-    there = [who for who in entry.members if newcomer is None or who.member_id != newcomer.member_id]
+    present = [who for who in entry.members if newcomer is None or who.member_id != newcomer.member_id]
     history.rebalances.append(
         Rebalance(
             group=entry.group,
@@ -289,54 +290,52 @@ def _open(history: _History, entry: RoundOpened) -> None:
             opened_at_ms=entry.at_ms,
             initial=entry.initial,
             timeout_ms=entry.timeout_ms,
-            members_before=(*there, *(r.who for r in at_once if r.vitals is not None)),
+            members_before=(*present, *(r.who for r in at_once if r.vitals is not None)),
             removed=at_once,
             parent=_parent(history.rebalances, entry),
             returned=returned,
-            returned_from=None if returned is None else _told_in(history.rebalances, returned),
+            returned_from=None if returned is None else _rebalance_of(history.rebalances, returned),
             left_in=_left_in(history, entry),
             back=history.back,
-            made_lately=_made_lately(history, entry.at_ms),
-            grown_before=before is not None and _has_grown(before),
+            recent_topics=_recent_topics(history, entry.at_ms),
+            after_new_partitions=before is not None and _has_grown(before),
             loaded=loaded,
-            loaded_lately=last if last is not None and entry.at_ms - last.at_ms <= LATELY_MS else None,
+            recent_load=last if last is not None and entry.at_ms - last.at_ms <= FAILOVER_MS else None,
             interrupted=before if before is not None and before.end == "interrupted" else None,
             newer=newer,
         )
     )
 
 
-def _told_in(earlier: list[Rebalance], returned: MemberRemoved | RequestFenced) -> Rebalance | None:
-    """Return the rebalance of a removal or refusal."""
-    for this in reversed(earlier):
-        if any(entry is returned for entry in (*this.removed, *this.fenced)):
-            return this
-        if this.opened_at_ms < returned.at_ms:
+def _rebalance_of(earlier: list[Rebalance], returned: MemberRemoved | RequestFenced) -> Rebalance | None:
+    for rebalance in reversed(earlier):
+        if any(entry is returned for entry in (*rebalance.removed, *rebalance.fenced)):
+            return rebalance
+        if rebalance.opened_at_ms < returned.at_ms:
             return None
     return None
 
 
-def _go_on(this: Rebalance, entry: JournalEntry) -> None:
+def _advance(rebalance: Rebalance, entry: JournalEntry) -> None:
     if isinstance(entry, MemberArrived):
-        this.arrivals.append(entry)
+        rebalance.arrivals.append(entry)
     elif isinstance(entry, MemberRemoved):
-        this.removed.append(entry)
+        rebalance.removed.append(entry)
     elif isinstance(entry, RoundClosed):
-        this.closed_at_ms = entry.at_ms
-        this.generation, this.members_after = entry.generation, entry.members
-        this.leader, this.protocol = entry.leader, entry.protocol
-        this.end = "assigning" if entry.members else "empty"
+        rebalance.closed_at_ms = entry.at_ms
+        rebalance.generation, rebalance.members_after = entry.generation, entry.members
+        rebalance.leader, rebalance.protocol = entry.leader, entry.protocol
+        rebalance.end = "assigning" if entry.members else "empty"
     elif isinstance(entry, AssignmentWritten):
-        this.assigned_at_ms, this.moves, this.end = entry.at_ms, entry.moves, "stable"
+        rebalance.assigned_at_ms, rebalance.moves, rebalance.end = entry.at_ms, entry.moves, "stable"
     elif isinstance(entry, RoundDropped):
-        this.end, this.error = "dropped", entry.error
+        rebalance.end, rebalance.error = "dropped", entry.error
     elif isinstance(entry, (GroupLoaded, GroupUnloaded)):
-        this.end = "interrupted"
+        rebalance.end = "interrupted"
 
 
 def _parent(earlier: list[Rebalance], entry: RoundOpened) -> int | None:
-    """Return the generation that this round completes: members revoked partitions, and rejoin for others to get
-    them."""
+    """Return the generation that this round completes, after its members revoked partitions."""
     change = entry.trigger.change
     if change is None or not change.owned_changed or change.topics_added or change.topics_removed:
         return None
@@ -353,19 +352,21 @@ def _returned(history: _History, entry: RoundOpened) -> MemberRemoved | RequestF
     if entry.trigger.event != "member_joined" or who is None or not who.client_id:
         return None
     known = {m.member_id for m in entry.members}
-    since_ms = entry.at_ms - REMEMBERED_MS
-    went = [r for r in history.removed if _same_client(r.who, who) and r.at_ms >= since_ms]
-    in_order = max((r.at_ms for r in went if not _is_put_out(r)), default=since_ms)  # what was before is settled
+    since_ms = entry.at_ms - RECENT_MS
+    departed_before = [r for r in history.removed if _same_client(r.who, who) and r.at_ms >= since_ms]
+    in_order = max(
+        (r.at_ms for r in departed_before if not _is_forced(r)), default=since_ms
+    )  # an orderly leave ends earlier causes
     candidates: list[MemberRemoved | RequestFenced] = [
-        *(r for r in went if _is_put_out(r)),
+        *(r for r in departed_before if _is_forced(r)),
         *(f for f in history.fenced if _same_client(f.who, who)),
     ]
     same = [c for c in candidates if c.who.member_id not in known and c.at_ms >= in_order]
     return max(same, key=lambda c: c.at_ms, default=None)
 
 
-def _is_put_out(removed: MemberRemoved) -> bool:
-    return removed.why in _PUT_OUT or (removed.why == "left" and stopped_polling(removed.reason))
+def _is_forced(removed: MemberRemoved) -> bool:
+    return removed.why in _EXPIRIES or (removed.why == "left" and stopped_polling(removed.reason))
 
 
 def _same_client(one: Who, other: Who) -> bool:
@@ -377,17 +378,23 @@ def _left_in(history: _History, entry: RoundOpened) -> Rebalance | None:
     who = entry.trigger.who
     if entry.trigger.event != "member_joined" or who is None or not who.client_id:
         return None
-    for this in reversed(history.rebalances):
-        if entry.at_ms - this.opened_at_ms > REMEMBERED_MS or any(_same_client(a.who, who) for a in this.arrivals):
+    for rebalance in reversed(history.rebalances):
+        if entry.at_ms - rebalance.opened_at_ms > RECENT_MS or any(
+            _same_client(a.who, who) for a in rebalance.arrivals
+        ):
             return None
-        if this.trigger.event == "member_left" and this.trigger.who and _same_client(this.trigger.who, who):
-            return this
+        if (
+            rebalance.trigger.event == "member_left"
+            and rebalance.trigger.who
+            and _same_client(rebalance.trigger.who, who)
+        ):
+            return rebalance
     return None
 
 
-def _came_back(history: _History, who: Who, at_ms: int) -> None:
+def _rejoined(history: _History, who: Who, at_ms: int) -> None:
     for removed in reversed(history.removed):
-        if at_ms - removed.at_ms > REMEMBERED_MS or not who.client_id:
+        if at_ms - removed.at_ms > RECENT_MS or not who.client_id:
             return
         if _same_client(removed.who, who):
             if removed.why == "session_expired":
@@ -399,12 +406,12 @@ def _has_grown(before: Rebalance) -> bool:
     return before.trigger.change is not None and bool(before.trigger.change.partitions_changed)
 
 
-def _made_lately(history: _History, at_ms: int) -> frozenset[str]:
+def _recent_topics(history: _History, at_ms: int) -> frozenset[str]:
     found: set[str] = set()
-    for this in reversed(history.rebalances):
-        if at_ms - this.opened_at_ms > REMEMBERED_MS:
+    for rebalance in reversed(history.rebalances):
+        if at_ms - rebalance.opened_at_ms > RECENT_MS:
             break
-        change = this.trigger.change
+        change = rebalance.trigger.change
         if change is not None:
             ends = change.partitions_changed.items()
             found |= {*change.topics_made, *change.topics_gone, *(t for t, sizes in ends if 0 in sizes)}

@@ -1,7 +1,7 @@
-"""A group as it was at one moment: what lag, health, what-if and metrics are computed from, whoever looked.
+"""Snapshot of a group: input of lag, health, what-if and metrics.
 
-Values only. A snapshot is taken by asking any cluster (``kohort.watch.sampling``) or, for a broker's own groups, its
-state; unknown is None. Two snapshots of the same group, in the order of ``at_ms``, make rates.
+Values only, from any cluster (``kohort.watch.sampling``) or from a broker's own state. Unknown is None. Two snapshots
+of a group, in the order of ``at_ms``, give rates.
 """
 
 from __future__ import annotations
@@ -14,30 +14,28 @@ from kohort.model import TopicPartition
 
 
 class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A partition that a group reads or has committed. Without references to containers, for the collector."""
+    """A partition that a group reads or has committed; without containers, for the garbage collector."""
 
     partition: TopicPartition
     committed: int | None = None
     """Next offset to read."""
     committed_at_ms: int | None = None
-    """Time of the commit, known from ``__consumer_offsets`` only."""
+    """Time of the commit, from ``__consumer_offsets`` only."""
     log_start: int | None = None
     log_end: int | None = None
-    """High watermark: end for readers of uncommitted records."""
+    """High watermark: end for read_uncommitted consumers."""
     last_stable: int | None = None
-    """End for readers of committed records."""
+    """End for read_committed consumers."""
     committed_record_at_ms: int | None = None
-    """The time stamp of the record at ``committed``, or of the first after it: what waits for longest."""
+    """Timestamp of the first record at or after ``committed``."""
     waiting: bool | None = None
-    """Whether a record waits there at all. False where there is none up to the end, only markers of transactions,
-    aborted records, or what compaction took out; None where nobody looked."""
+    """True if a record follows ``committed``; False for markers, aborted or compacted records; None if not read."""
     last_record_at_ms: int | None = None
     metadata: str = ""
     leader_epoch: int | None = None
-    """The leader epoch that the commit names."""
     error: str | None = None
     gone: bool = False
-    """False for a present partition; True for a leftover offset."""
+    """True for a leftover offset of a deleted partition."""
 
 
 class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -50,13 +48,13 @@ class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
     target: tuple[TopicPartition, ...] | None = None
-    """Of modern groups (KIP-848)."""
+    """Target assignment of a consumer group's member (KIP-848)."""
     epoch: int | None = None
     protocol: Literal["classic", "consumer"] = "classic"
     rack: str | None = None
     regex: str | None = None
     matched: tuple[str, ...] | None = None
-    """Topics that ``regex`` matches; None if not looked up."""
+    """Topics that ``regex`` matches; None if not resolved."""
 
 
 class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -73,6 +71,6 @@ class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[PartitionSnapshot, ...] = ()
     error: str | None = None
     partition_counts: dict[str, int] = {}
-    """Of every assigned or subscribed topic."""
+    """Number of partitions by assigned or subscribed topic."""
     topic_ids: dict[str, bytes] = {}
-    """Server-side assignors sort by these 16 bytes."""
+    """Topic ids of 16 bytes, the order of server-side assignors."""

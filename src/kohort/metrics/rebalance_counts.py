@@ -18,7 +18,7 @@ from kohort.coordinator.journal_events import held_bytes
 from kohort.insight.findings.model import RebalanceFinding
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.health import RebalanceTimes
-from kohort.insight.rebalances import REMEMBERED_MS
+from kohort.insight.rebalances import RECENT_MS
 from kohort.metrics.page import Exemplar, Page, bounded
 
 BOUNDS_S: Final = (0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
@@ -198,7 +198,7 @@ def _key(one: RebalanceFinding) -> Key:
 
 def _since_ms(found: Sequence[RebalanceFinding], place: int, opened_at_ms: int) -> int:
     before = [one.opened_at_ms for one in found[max(0, place - FINDINGS_KEPT) : place]]
-    return min([opened_at_ms - REMEMBERED_MS, *before])
+    return min([opened_at_ms - RECENT_MS, *before])
 
 
 def _over_ms(one: RebalanceFinding, after: RebalanceFinding | None, now_ms: int) -> int | None:

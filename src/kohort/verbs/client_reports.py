@@ -20,7 +20,7 @@ from kohort.coordinator.journal import (
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.model import TopicPartition
 from kohort.results.console import CausesSoftware, ClientRow, ConsoleClients, SoftwareOffender
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

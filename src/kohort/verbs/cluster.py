@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.errors import KohortError
 from kohort.model import TopicPartition, uuid_to_text
 from kohort.results.cluster import NodeRow, TopicAbout, TopicPartitionRow
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

@@ -15,7 +15,7 @@ from kohort.results.groups import (
     GroupRow,
     TopicLagRow,
 )
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

@@ -11,7 +11,7 @@ from kohort.nearest import did_you_mean
 from kohort.notes import printable
 from kohort.results.groups import RemovedMember
 from kohort.verbs.refusals import NothingThere, RefusedByState
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

@@ -14,7 +14,7 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.results.groups import DeletedOffset, MovedPartition
 from kohort.verbs.groups import describe, described_or_none, ends_of, names_of_members, no_such_group
 from kohort.verbs.refusals import NothingThere, RefusedByState
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

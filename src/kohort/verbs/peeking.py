@@ -12,7 +12,7 @@ from kohort.model import Record, TopicPartition
 from kohort.results.groups import GroupPeek, PeekedHeader, PeekedRecord
 from kohort.verbs.groups import describe, ends_of
 from kohort.verbs.refusals import NothingThere
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

@@ -14,7 +14,7 @@ from kohort.results.groups import ComparedAssignor, GroupWhatIf
 if TYPE_CHECKING:
     from kohort.insight.findings.what_if import WhatIfFinding
     from kohort.insight.snapshot import GroupSnapshot
-    from kohort.insight.what_if.predict import Racks, Surroundings
+    from kohort.insight.what_if.predict import Racks, ClusterFacts
     from kohort.insight.what_if.scenario import Assumptions, Scenario
 
 MOST_PARTITIONS: Final = 100_000
@@ -36,12 +36,12 @@ def predict(
     """
     from kohort.insight.lag import lag_of
     from kohort.insight.what_if.draining import flow_of
-    from kohort.insight.what_if.predict import Surroundings, what_if
+    from kohort.insight.what_if.predict import ClusterFacts, what_if
 
     check_scenario(options)
     snapshot = snapshots[-1]
     rates = partial(flow_of, lag_of(snapshots), in_per_s=options["in_rate"], drain_per_s=options["drain_rate"])
-    scenario, around = scenario_of(snapshot, options), Surroundings(racks, rates)
+    scenario, around = scenario_of(snapshot, options), ClusterFacts(racks, rates)
     return GroupWhatIf(
         group=snapshot.group,
         prediction=what_if(snapshot, scenario, assume, around),
@@ -84,10 +84,10 @@ def scenario_of(snapshot: GroupSnapshot, options: Mapping[str, Any]) -> Scenario
 
 
 def _killed(snapshot: GroupSnapshot, text: str) -> tuple[str, Any]:
-    from kohort.insight.what_if.scenario import KillHow
+    from kohort.insight.what_if.scenario import KillMode
 
     name, colon, how = text.rpartition(":")
-    if colon and how in get_args(KillHow):
+    if colon and how in get_args(KillMode):
         return _member_id(snapshot, name), how
     return _member_id(snapshot, text), "sigkill"
 
@@ -110,7 +110,7 @@ def _member_id(snapshot: GroupSnapshot, name: str) -> str:
 
 
 def compared(
-    snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, around: Surroundings
+    snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, around: ClusterFacts
 ) -> list[ComparedAssignor]:
     from kohort.assignors.builtin import ASSIGNORS
     from kohort.assignors.server.builtin import SERVER_ASSIGNORS

@@ -15,7 +15,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 from kohort.results.cluster import HangingTransactionRow
 from kohort.verbs.refusals import NothingThere
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

@@ -1,1 +1,1 @@
-"""Looks at the groups of any cluster from the outside: samples, commits seen, and the journal of what happened."""
+"""Observation of any cluster's groups from outside: samples, commits, and a journal."""

@@ -1,6 +1,6 @@
-"""Watcher on its own thread, beside a broker or in any program.
+"""Watcher on its own thread, in a broker or in any program.
 
-After a failure it logs the error, at most once an hour per kind, and continues from its file.
+After a failure the watcher logs the error, at most once an hour per kind, and continues from its file.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from kohort.coordinator.journal import JournalEntry
 from kohort.errors import ApiError, KohortError
 from kohort.insight.findings.model import RebalanceFinding
 from kohort.insight.findings.rebalances import find_rebalances
-from kohort.watch.opening import OpenWatcher, WatchClients, WatchSettings, opened_watcher
+from kohort.watch.opening import OpenWatcher, WatchClients, WatchSettings, open_watcher
 from kohort.watch.watcher import GroupWatcher
 
-UNDER_WAY: Final = ("open", "assigning", "reconciling")
-LAST: Final = 300
-"""Entries of a group to read on its first event."""
-MOST: Final = 2_000
-"""Entries of one group to examine at once."""
+IN_FLIGHT: Final = ("open", "assigning", "reconciling")
+ENTRIES_READ: Final = 300
+"""Number of entries of a group read on its first event."""
+MAX_ENTRIES: Final = 2_000
+"""Largest number of entries of one group to examine."""
 FINDINGS_KEPT: Final = 3
-"""Rebalances whose entries are kept to explain the next one."""
+"""Number of rebalances with kept entries, to explain the next one."""
 GROUPS_KEPT: Final = 200
 
 
@@ -41,11 +41,11 @@ Key = tuple[str, int]
 @dataclass(slots=True)
 class _Recent:
     entries: list[JournalEntry]
-    told: set[Key] = field(default_factory=set)
+    reported: set[Key] = field(default_factory=set)
 
 
-class RebalanceNews:
-    """Finds new rebalances; keeps the last entries of recent groups."""
+class NewRebalances:
+    """Detector of new rebalances; keeps the last entries of recent groups."""
 
     def __init__(self, kept: KeptJournal) -> None:
         self._kept = kept
@@ -56,55 +56,55 @@ class RebalanceNews:
         by_group: dict[str, list[JournalEntry]] = {}
         for entry in new:
             by_group.setdefault(entry.group, []).append(entry)
-        found = [this for group, entries in by_group.items() for this in self._of_group(group, entries)]
-        return sorted(found, key=lambda this: this.opened_at_ms)
+        found = [rebalance for group, entries in by_group.items() for rebalance in self._of_group(group, entries)]
+        return sorted(found, key=lambda rebalance: rebalance.opened_at_ms)
 
     def _of_group(self, group: str, new: Sequence[JournalEntry]) -> list[RebalanceFinding]:
-        recent = self._recent.get(group) or self._looked_back(group, len(new))
+        recent = self._recent.get(group) or self._load(group, len(new))
         self._recent[group] = recent
         self._recent.move_to_end(group)
         if len(self._recent) > GROUPS_KEPT:
             self._recent.popitem(last=False)
-        recent.entries = [*recent.entries, *new][-MOST:]
+        recent.entries = [*recent.entries, *new][-MAX_ENTRIES:]
         found = find_rebalances(recent.entries)
-        over = [this for this in found if this.end not in UNDER_WAY]
-        news = [this for this in over if _key(this) not in recent.told]
-        recent.told = {_key(this) for this in over}
+        over = [rebalance for rebalance in found if rebalance.end not in IN_FLIGHT]
+        finished = [rebalance for rebalance in over if _key(rebalance) not in recent.reported]
+        recent.reported = {_key(rebalance) for rebalance in over}
         if len(found) > FINDINGS_KEPT:
             since_ms = found[-FINDINGS_KEPT].opened_at_ms
             recent.entries = [entry for entry in recent.entries if entry.at_ms >= since_ms]
-        return news
+        return finished
 
-    def _looked_back(self, group: str, count: int) -> _Recent:
-        entries = self._kept.entries(group, last=LAST + count)
+    def _load(self, group: str, count: int) -> _Recent:
+        entries = self._kept.entries(group, last=ENTRIES_READ + count)
         before = entries[: len(entries) - count]
-        return _Recent(before, {_key(this) for this in find_rebalances(before) if this.end not in UNDER_WAY})
+        return _Recent(before, {_key(rebalance) for rebalance in find_rebalances(before) if rebalance.end not in IN_FLIGHT})
 
 
-def _key(this: RebalanceFinding) -> Key:
-    return this.id, this.opened_at_ms
+def _key(rebalance: RebalanceFinding) -> Key:
+    return rebalance.id, rebalance.opened_at_ms
 
 
 STEP_MS: Final = 500
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
 EMPTY_WAIT_S: Final = 5.0
-TOLD_AGAIN_S: Final = 3600.0
+LOG_AGAIN_S: Final = 3600.0
 END_S: Final = 5.0
-"""Wait for the end of a step; an interrupted step is read again."""
-AT_ONCE: Final = {"max.poll.records": 500}
-"""Fewer than alone, for the program beside it."""
-UNHEARD_MS: Final = 60_000
-"""Silence after which a cluster counts as unwatched."""
-BREATH_S: Final = 0.002
+"""Time to wait for the end of a step; an interrupted step is read again."""
+CONSUMER_OVERRIDES: Final = {"max.poll.records": 500}
+"""Smaller batches than in ``kohort watch``, to keep the host program responsive."""
+UNWATCHED_MS: Final = 60_000
+"""Time without contact after which a cluster counts as unwatched."""
+YIELD_S: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """State of a background watcher. Counts are since it began."""
+    """State of a background watcher, with counts since its start."""
 
     is_up: bool = False
-    """True once the watcher has read to the ends that it found at its start."""
+    """True once the watcher has read to the initial ends of the partitions."""
     until_ms: int | None = None
     """Time of the last sample; None before the first."""
     groups: int = 0
@@ -113,7 +113,7 @@ class WatchState:
 
 
 class BackgroundWatch:
-    """Watches one cluster until ``end``. ``tell`` receives sentences, ``told`` each rebalance."""
+    """Watcher of one cluster until ``end``. ``log`` receives messages, ``report`` each rebalance."""
 
     def __init__(
         self,
@@ -121,17 +121,17 @@ class BackgroundWatch:
         address: str,
         settings: WatchSettings | None = None,
         *,
-        tell: Callable[[str], object] = lambda _: None,
-        told: Callable[[RebalanceFinding], object] = lambda _: None,
+        log: Callable[[str], object] = lambda _: None,
+        report: Callable[[RebalanceFinding], object] = lambda _: None,
     ) -> None:
         self._clients = clients
         self._settings = settings or WatchSettings()
-        self._tell, self._told = tell, told
+        self._log, self._report = log, report
         self._ending = threading.Event()
         self._records_before = 0
-        """Records that failed watchers read."""
+        """Number of records that failed watchers read."""
         self._address = address
-        self._silent_until: dict[str, float] = {}
+        self._logged_until: dict[str, float] = {}
         self._view = WatchState()
         self._thread = threading.Thread(target=self._run, name="kohort-watch", daemon=True)
 
@@ -144,7 +144,6 @@ class BackgroundWatch:
         self._thread.start()
 
     def end(self) -> None:
-        """Stop; all state is persisted."""
         self._ending.set()
         self._thread.join(END_S)
 
@@ -152,7 +151,7 @@ class BackgroundWatch:
         wait_s = FIRST_WAIT_S
         while not self._ending.is_set():
             try:
-                with opened_watcher(self._clients, self._settings, os.environ, AT_ONCE) as opened:
+                with open_watcher(self._clients, self._settings, os.environ, CONSUMER_OVERRIDES) as opened:
                     for _ in self._steps(opened):
                         wait_s = FIRST_WAIT_S
             except KohortError as error:
@@ -163,32 +162,32 @@ class BackgroundWatch:
     def _steps(self, opened: OpenWatcher) -> Iterator[None]:
         watcher, is_first = opened.watcher, not opened.store.positions()
         while not watcher.open():
-            is_first = False  # all that comes is new
+            is_first = False  # without a topic so far, all records are new
             if self._ending.wait(EMPTY_WAIT_S):
                 return
-        news = RebalanceNews(opened.store)
+        detector = NewRebalances(opened.store)
         try:
             while not self._ending.is_set():
                 was_there = watcher.is_caught_up
                 new = watcher.step(STEP_MS)
                 if was_there or not is_first:
-                    for this in news.of(new):
-                        self._told(this)
+                    for rebalance in detector.of(new):
+                        self._report(rebalance)
                 for note in watcher.notes:
-                    self._tell(note)
+                    self._log(note)
                 watcher.notes.clear()
-                self._look(watcher)
-                time.sleep(BREATH_S)
+                self._update_view(watcher)
+                time.sleep(YIELD_S)
                 yield
         finally:
             self._view = replace(self._view, is_up=False)
             self._records_before = self._view.records
 
-    def _look(self, watcher: GroupWatcher) -> None:
+    def _update_view(self, watcher: GroupWatcher) -> None:
         self._view = replace(
             self._view,
-            is_up=watcher.is_caught_up and time.time_ns() // 1_000_000 - watcher.heard_ms < UNHEARD_MS,
-            until_ms=watcher.heard_ms,
+            is_up=watcher.is_caught_up and time.time_ns() // 1_000_000 - watcher.contact_ms < UNWATCHED_MS,
+            until_ms=watcher.contact_ms,
             groups=watcher.groups.sizes[0],
             records=self._records_before + watcher.records,
         )
@@ -197,14 +196,14 @@ class BackgroundWatch:
         self._view = replace(self._view, is_up=False, failures=self._view.failures + 1)
         kind = f"{type(error).__name__} {error.code if isinstance(error, ApiError) else ''}"
         now_s = time.monotonic()
-        if now_s < self._silent_until.get(kind, now_s):
+        if now_s < self._logged_until.get(kind, now_s):
             return
-        self._silent_until[kind] = now_s + TOLD_AGAIN_S
-        self._tell(f"{self._address} cannot be watched: {error}; it is tried again, in {wait_s:g} s and later")
+        self._logged_until[kind] = now_s + LOG_AGAIN_S
+        self._log(f"cannot watch {self._address}: {error}; next attempt in {wait_s:g} s")
 
 
 @contextmanager
-def watching_beside(watch: BackgroundWatch) -> Iterator[BackgroundWatch]:
+def watching_in_background(watch: BackgroundWatch) -> Iterator[BackgroundWatch]:
     watch.begin()
     try:
         yield watch

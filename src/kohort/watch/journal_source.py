@@ -1,7 +1,7 @@
-"""Where a cluster's journal is read, whoever wrote it: all who read one begin here.
+"""Readers of a cluster's journal, for all commands and pages.
 
-It is ``__kohort_journal`` on the cluster, which its brokers write or a watcher; where there is none, or it may not be
-read, the file of a watcher of this machine. Both are read the same: all that there is, and then what comes.
+The journal is the topic ``__kohort_journal``, which brokers or a watcher write, or else the file of a watcher on this
+machine. Both return the entries so far, and then new entries.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kohort.coordinator.journal import TOPIC, JournalEntry
 from kohort.errors import ApiError, ApiTimeout, ConfigError, ErrorCode
 from kohort.insight.journal_reader import JOURNAL_OPTIONS, JournalReader
 from kohort.model import TopicPartition
-from kohort.watch.asking import ADMIN_MS
+from kohort.watch.cluster_queries import ADMIN_MS
 from kohort.watch.store import StoreReader, store_path
-from kohort.watch.topic_journal import LOOK_BACK, told_by
+from kohort.watch.topic_journal import TAIL_OFFSETS, progress_of
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
@@ -26,28 +26,27 @@ if TYPE_CHECKING:
 
 POLL_MS: Final = 500
 OPTIONS: Final[Mapping[str, Any]] = {**JOURNAL_OPTIONS, "auto.offset.reset": "earliest", "fetch.max.wait.ms": 200}
-"""Options of its consumer, with short fetch waits."""
-LOOK_S: Final = 0.2
-"""Interval of looks at a file."""
+"""Consumer options, with short fetch waits."""
+FILE_POLL_S: Final = 0.2
 SLACK_MS: Final = 60_000
-"""Delay of an entry after its event, with clock differences."""
+"""Longest delay of an entry after its event, with clock differences."""
 STALE_MS: Final = 120_000
-"""Silence after which a watcher counts as stopped."""
+"""Time after which a watcher counts as stopped."""
 
 
 class JournalSource(Protocol):
-    """An open journal of one group, or of all."""
+    """Open journal of one group, or of all groups."""
 
     @property
     def until_ms(self) -> int | None:
-        """Time until which its watcher watched (ms since 1970); None if the coordinators write it."""
+        """Time of the watcher's last contact (ms since 1970); None if the coordinators write the journal."""
 
     @property
     def unread(self) -> int:
         """Number of unreadable records."""
 
     def read(self, within_s: float | None = None) -> list[JournalEntry]:
-        """Return the entries up to the present end. Raises ApiTimeout if they do not arrive in time."""
+        """Return the entries up to the present end. Raises ApiTimeout after ``within_s``."""
 
     def wait(self, for_ms: int) -> list[JournalEntry]:
         """Return the next entries, or none within ``for_ms``."""
@@ -57,7 +56,7 @@ class JournalSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JournalAccess:
-    """Clients to find a journal with. ``store``: the only file to read."""
+    """Clients to find a journal; ``store``: the only file to read."""
 
     consumer_with: Callable[[Mapping[str, Any]], Consumer]
     admin: Admin
@@ -90,21 +89,21 @@ def open_journal(access: JournalAccess, group: str | None, since_ms: int | None 
 
 
 def _check_cluster(reader: StoreReader, cluster_id: str) -> None:
-    of = reader.about("cluster")
-    if of not in (None, cluster_id):
-        raise ConfigError(f"{reader.path} is the journal of another cluster ({of})")
+    stored_id = reader.info("cluster")
+    if stored_id not in (None, cluster_id):
+        raise ConfigError(f"{reader.path} belongs to cluster {stored_id}, not to {cluster_id}: give another --store")
 
 
 def is_stale(source: JournalSource, now_ms: float) -> bool:
-    """Tell whether the watcher of the journal has stopped."""
+    """Return True if the watcher of the journal has stopped."""
     return source.until_ms is not None and now_ms - source.until_ms > STALE_MS
 
 
 def _on_the_cluster(access: JournalAccess, group: str | None, since_ms: int | None) -> JournalSource | None:
     topic = access.topic
-    told = access.admin.describe_topics([topic], timeout_ms=ADMIN_MS)
+    topics = access.admin.describe_topics([topic], timeout_ms=ADMIN_MS)
     try:
-        partitions = [TopicPartition(topic, one.partition) for one in told[topic].partitions]
+        partitions = [TopicPartition(topic, one.partition) for one in topics[topic].partitions]
         consumer = access.consumer_with(OPTIONS)
         try:
             return _Topic(consumer, partitions, group, since_ms)
@@ -113,7 +112,7 @@ def _on_the_cluster(access: JournalAccess, group: str | None, since_ms: int | No
             raise
     except ApiError as error:
         if error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            access.warn(f"{topic} on the cluster may not be read, if it is there ({error})")
+            access.warn(f"no right to read {topic}, if it exists ({error})")
         elif error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         return None
@@ -126,17 +125,17 @@ class _Topic:
         self._consumer, self._partitions = consumer, partitions
         self._reader = JournalReader(group)
         self.until_ms: int | None = None
-        # All this is asked before anything is fetched: an answer waits behind a fetch that waits for records.
+        # query before the first fetch, since responses wait behind a long poll
         self._ends: dict[TopicPartition, int] | None = consumer.end_offsets(partitions, timeout_ms=ADMIN_MS)
         begins = consumer.beginning_offsets(partitions, timeout_ms=ADMIN_MS)
-        self._from = self._wanted(since_ms, begins, self._ends)
+        self._from = self._start_offsets(since_ms, begins, self._ends)
         consumer.assign(partitions)
         for place, begin in begins.items():
-            # The last records say who writes the journal.
-            consumer.seek(place, max(begin, min(self._from[place], self._ends[place] - LOOK_BACK)))
+            # the last records show the writer of the journal
+            consumer.seek(place, max(begin, min(self._from[place], self._ends[place] - TAIL_OFFSETS)))
         self._probe(self._ends)
 
-    def _wanted(
+    def _start_offsets(
         self, since_ms: int | None, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         if since_ms is None:
@@ -149,7 +148,7 @@ class _Topic:
         return {place: first.get(place, end) for place, end in ends.items()}
 
     def _probe(self, ends: dict[TopicPartition, int]) -> None:
-        """Read the first records: only this shows a missing right to read."""
+        """Read the first records: only this detects a missing right to read."""
         deadline_s = time.monotonic() + ADMIN_MS / 1000
         while self._is_before(ends) and not self._poll(POLL_MS) and time.monotonic() < deadline_s:
             pass
@@ -172,7 +171,7 @@ class _Topic:
             if self._poll(POLL_MS) and last_s is None:
                 deadline_s = time.monotonic() + ADMIN_MS / 1000
             elif time.monotonic() > deadline_s:
-                raise ApiTimeout(f"the journal could not be read to its end within {within_s or ADMIN_MS / 1000:g} s")
+                raise ApiTimeout(f"cannot read the journal to its end within {within_s or ADMIN_MS / 1000:g} s")
         return self._taken()
 
     def wait(self, for_ms: int) -> list[JournalEntry]:
@@ -184,7 +183,7 @@ class _Topic:
         for record in records:
             if record.offset >= self._from[TopicPartition(record.topic, record.partition)]:
                 self._reader.add(record.key, record.value)
-            self.until_ms = record.timestamp_ms if told_by(record) is not None else None
+            self.until_ms = record.timestamp_ms if progress_of(record) is not None else None
         return bool(records)
 
     def _taken(self) -> list[JournalEntry]:
@@ -213,7 +212,7 @@ class _File:
     def wait(self, for_ms: int) -> list[JournalEntry]:
         deadline_s = time.monotonic() + for_ms / 1000
         while not (found := self.read()) and time.monotonic() < deadline_s:
-            time.sleep(min(LOOK_S, max(0.0, deadline_s - time.monotonic())))
+            time.sleep(min(FILE_POLL_S, max(0.0, deadline_s - time.monotonic())))
         return found
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A watcher with all that it needs, opened and closed as one: clients, the file of its cluster, its settings."""
+"""Watcher with its clients and its file, opened and closed together."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class OpenWatcher(NamedTuple):
 
 
 @contextmanager
-def opened_watcher(
+def open_watcher(
     clients: WatchClients, settings: WatchSettings, environ: Mapping[str, str], options: Mapping[str, Any] | None = None
 ) -> Iterator[OpenWatcher]:
-    """Open a watcher, and persist its state at the end. ``options`` override those of its consumer.
+    """Open a watcher, and persist its state at the end; ``options`` override those of its consumer.
 
     Raises ConfigError for the file of another cluster, StorageError for an unusable file, and the errors of the
     clients.
@@ -63,11 +63,13 @@ def opened_watcher(
         where = settings.store or store_path(cluster_id, environ)
         kept = WatchStore(where, retention_ms=settings.days * DAY_MS, max_bytes=settings.max_size * MIB)
         stack.callback(kept.close)
-        if kept.about("cluster") not in (None, cluster_id):
-            raise ConfigError(f"{where} is the journal of another cluster ({kept.about('cluster')})")
-        kept.tell_about("cluster", cluster_id)
+        if kept.info("cluster") not in (None, cluster_id):
+            raise ConfigError(
+                f"{where} is the journal of cluster {kept.info('cluster')}, not of {cluster_id}: give another --store"
+            )
+        kept.set_info("cluster", cluster_id)
         consumer = stack.enter_context(clients.consumer({**CONSUMER_OPTIONS, **(options or {})}))
-        how = WatchOptions(look_ms=int(settings.interval_s * 1000), limits=limits)
+        how = WatchOptions(poll_ms=int(settings.interval_s * 1000), limits=limits)
         watcher = GroupWatcher(consumer, admin, kept, how)
         stack.callback(watcher.finish)
         yield OpenWatcher(watcher, kept, cluster_id)

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 ENDS_AT_ONCE: Final = 10_000
-PLACES_AT_ONCE: Final = 500
-"""Lookups between two checks of the deadline."""
+LOOKUPS_AT_ONCE: Final = 500
+"""Number of lookups between two checks of the deadline."""
 READABLE: Final = ("", "classic", "consumer")
 """Group types with offsets; share and streams groups (KIP-932, KIP-1071) have none here."""
-GONE: Final = "the topic or partition does not exist (any more)"
+MISSING: Final = "the topic or partition does not exist"
 REASONS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: GONE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: MISSING,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorised to describe the topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "not authorised to describe the group",
     ErrorCode.OFFSET_OUT_OF_RANGE: "the log does not have the offset",
@@ -52,33 +52,32 @@ class SamplingLimits:
 
 @dataclass(slots=True)
 class GroupSample:
-    """Snapshots sorted by group, and errors."""
+    """Snapshots sorted by group, and errors by group."""
 
     groups: list[GroupSnapshot]
     errors: dict[str, KohortError] = field(default_factory=dict)
-    """Of groups that could not be described."""
     descriptions: dict[str, GroupDescription] = field(default_factory=dict)
-    """The others, as their coordinators described them."""
-    not_looked_into: int = 0
-    """Number of offsets whose wait is unknown: limits reached, or no answer."""
+    """Descriptions of the other groups by their coordinators."""
+    unknown_waits: int = 0
+    """Number of offsets of unknown waiting time: limits reached, or no response."""
 
 
 @dataclass(frozen=True, slots=True)
-class HeardGroups:
+class ListedGroups:
     """Listed groups, and errors of brokers by node id."""
 
     groups: list[GroupListing]
     errors: dict[int, KohortError]
 
 
-def heard_groups(admin: Admin, timeout_ms: int) -> HeardGroups:
-    """List the groups of all brokers that answer. Raises the error of a broker if none does."""
+def list_all_groups(admin: Admin, timeout_ms: int) -> ListedGroups:
+    """List the groups of all responding brokers. Raises the error of a broker if none responds."""
     listed = admin.list_groups_by_broker(timeout_ms=timeout_ms)
-    heard = [listed[node_id] for node_id in listed if node_id not in listed.errors]
-    if not heard:
+    responses = [listed[node_id] for node_id in listed if node_id not in listed.errors]
+    if not responses:
         listed.check()
-    groups = sorted((one for groups in heard for one in groups), key=lambda one: one.group_id)
-    return HeardGroups(groups, dict(listed.errors))
+    groups = sorted((one for groups in responses for one in groups), key=lambda one: one.group_id)
+    return ListedGroups(groups, dict(listed.errors))
 
 
 Places = dict[TopicPartition, TopicPartition]
@@ -88,9 +87,9 @@ Places = dict[TopicPartition, TopicPartition]
 def sample_groups(
     admin: Admin, groups: Iterable[str], limits: SamplingLimits | None = None, places: Places | None = None
 ) -> GroupSample:
-    """Return snapshots of these groups; missing or refused ones are in ``errors``. ``places`` interns partitions.
+    """Return snapshots of these groups; missing or refused ones are in ``errors``; ``places`` interns partitions.
 
-    Raises the errors of the admin client without any answering broker.
+    Raises the errors of the admin client without any responding broker.
     """
     bounds = limits or SamplingLimits()
     names = list(dict.fromkeys(groups))
@@ -102,12 +101,12 @@ def sample_groups(
     at_ms = time.time_ns() // 1_000_000
     matched = _matched(admin, found.values(), bounds)
     known = (*_partition_counts(admin, found.values(), matched, bounds), matched)
-    once = {} if places is None else places
-    wanted = {name: _wanted(about, _committed(offsets, name), known, once) for name, about in found.items()}
-    everything = list(dict.fromkeys(tp for partitions in wanted.values() for tp in partitions))
-    ends = _ends(admin, everything, bounds)
+    interned = {} if places is None else places
+    needed = {name: _wanted(about, _committed(offsets, name), known, interned) for name, about in found.items()}
+    all_partitions = list(dict.fromkeys(tp for partitions in needed.values() for tp in partitions))
+    ends = _ends(admin, all_partitions, bounds)
     snapshots = [
-        _snapshot(about, at_ms, known, _partitions(wanted[name], _committed(offsets, name), ends), once)
+        _snapshot(about, at_ms, known, _partitions(needed[name], _committed(offsets, name), ends), interned)
         for name, about in sorted(found.items())
     ]
     refused = {name: _reason(error) for name, error in offsets.errors.items()}
@@ -120,7 +119,6 @@ def sample_groups(
 def _ends(
     admin: Admin, partitions: Sequence[TopicPartition], bounds: SamplingLimits
 ) -> Results[TopicPartition, LogEnds]:
-    """Return log ends, requested in batches."""
     ends: Results[TopicPartition, LogEnds] = Results()
     for at in range(0, len(partitions), ENDS_AT_ONCE):
         found = admin.list_ends(partitions[at : at + ENDS_AT_ONCE], timeout_ms=bounds.timeout_ms)
@@ -132,11 +130,11 @@ def _ends(
     return ends
 
 
-def unseen_of(snapshot: GroupSnapshot) -> str | None:
+def missing_values(snapshot: GroupSnapshot) -> str | None:
     """Return the gap of a snapshot and its reason; None for a complete one."""
     if snapshot.error is not None:
-        return f"what group {snapshot.group!r} has committed: {snapshot.error}"
-    reasons = [p.error for p in snapshot.partitions if p.error is not None and p.error != GONE]
+        return f"offsets of group {snapshot.group!r}: {snapshot.error}"
+    reasons = [p.error for p in snapshot.partitions if p.error is not None and p.error != MISSING]
     if not reasons:
         return None
     many = f"{len(reasons)} partition{'s' * (len(reasons) != 1)}"
@@ -163,11 +161,11 @@ def _committed(offsets: Results[str, Results[TopicPartition, OffsetAndMetadata |
 
 Matched = Mapping[str, tuple[str, ...] | None]
 KnownTopics = tuple[Mapping[str, int], Mapping[str, bytes], Matched]
-"""Partition counts, ids, and matches of expressions."""
+"""Partition counts, ids, and matches of subscription patterns."""
 
 
 def _matched(admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits) -> Matched:
-    """Return the topics that each expression matches; None for an expensive one. The coordinator may lag by seconds."""
+    """Return the topics that each pattern matches; None for an expensive pattern."""
     regexes = sorted({member.topic_regex for g in groups for member in g.members if member.topic_regex})
     names = [topic.name for topic in admin.list_topics(timeout_ms=bounds.timeout_ms)] if regexes else []
     found: dict[str, tuple[str, ...] | None] = {}
@@ -186,17 +184,17 @@ def _partition_counts(
     topics = sorted({topic for g in groups for m in g.members for topic in _topics_of(m, matched)})
     if not topics:
         return {}, {}
-    told = admin.describe_topics(topics, timeout_ms=bounds.timeout_ms)
-    known = [name for name in told if name not in told.errors]
-    ids = {name: told[name].topic_id for name in known if any(told[name].topic_id)}
-    return {name: len(told[name].partitions) for name in known}, ids
+    found_at = admin.describe_topics(topics, timeout_ms=bounds.timeout_ms)
+    known = [name for name in found_at if name not in found_at.errors]
+    ids = {name: found_at[name].topic_id for name in known if any(found_at[name].topic_id)}
+    return {name: len(found_at[name].partitions) for name in known}, ids
 
 
 def _topics_of(member: MemberDescription, matched: Matched) -> set[str]:
     return {*member.topics, *(matched.get(member.topic_regex or "") or ()), *(tp.topic for tp in member.assignment)}
 
 
-def _wanted(about: GroupDescription, committed: Offsets, known: KnownTopics, once: Places) -> list[TopicPartition]:
+def _wanted(about: GroupDescription, committed: Offsets, known: KnownTopics, interned: Places) -> list[TopicPartition]:
     """Return the committed, assigned and subscribed partitions of a group."""
     counts, _, matched = known
     subscribed = {t for m in about.members for t in (*m.topics, *(matched.get(m.topic_regex or "") or ()))}
@@ -205,13 +203,13 @@ def _wanted(about: GroupDescription, committed: Offsets, known: KnownTopics, onc
         *(tp for member in about.members for tp in member.assignment),
         *(TopicPartition(topic, n) for topic in subscribed for n in range(counts.get(topic, 0))),
     }
-    return sorted(once.setdefault(tp, tp) for tp in found)
+    return sorted(interned.setdefault(tp, tp) for tp in found)
 
 
 def _partitions(
-    wanted: Sequence[TopicPartition], committed: Offsets, ends: Results[TopicPartition, LogEnds]
+    needed: Sequence[TopicPartition], committed: Offsets, ends: Results[TopicPartition, LogEnds]
 ) -> tuple[PartitionSnapshot, ...]:
-    return tuple(_partition(tp, committed.get(tp), ends) for tp in wanted)
+    return tuple(_partition(tp, committed.get(tp), ends) for tp in needed)
 
 
 def _partition(
@@ -239,7 +237,7 @@ def _snapshot(
     at_ms: int,
     known: KnownTopics,
     partitions: tuple[PartitionSnapshot, ...],
-    once: Places,
+    interned: Places,
 ) -> GroupSnapshot:
     counts, ids, matched = known
     topics = {topic for member in about.members for topic in _topics_of(member, matched)}
@@ -253,31 +251,31 @@ def _snapshot(
         coordinator_id=about.coordinator_id,
         epoch=None if about.group_epoch == NO_EPOCH else about.group_epoch,
         assignment_epoch=None if about.assignment_epoch == NO_EPOCH else about.assignment_epoch,
-        members=tuple(_member(member, matched, once) for member in about.members),
+        members=tuple(_member(member, matched, interned) for member in about.members),
         partitions=partitions,
         partition_counts={topic: counts[topic] for topic in sorted(topics) if topic in counts},
         topic_ids={topic: ids[topic] for topic in sorted(topics) if topic in ids},
     )
 
 
-def _member(member: MemberDescription, matched: Matched, once: Places) -> MemberSnapshot:
+def _member(member: MemberDescription, matched: Matched, interned: Places) -> MemberSnapshot:
     return MemberSnapshot(
         member_id=member.member_id,
         client_id=member.client_id,
         host=member.client_host,
         instance_id=member.group_instance_id,
         topics=member.topics,
-        assignment=tuple(sorted(once.setdefault(tp, tp) for tp in member.assignment)),
+        assignment=tuple(sorted(interned.setdefault(tp, tp) for tp in member.assignment)),
         target=None if member.target_assignment is None else tuple(sorted(member.target_assignment)),
         epoch=None if member.member_epoch == NO_EPOCH else member.member_epoch,
         protocol="consumer" if member.member_type == "consumer" else "classic",
-        rack=member.rack_id or _rack_said(member.raw_metadata),
+        rack=member.rack_id or _subscribed_rack(member.raw_metadata),
         regex=member.topic_regex,
         matched=matched.get(member.topic_regex) if member.topic_regex else None,
     )
 
 
-def _rack_said(subscription: bytes) -> str | None:
+def _subscribed_rack(subscription: bytes) -> str | None:
     """Return the rack in a classic consumer's subscription (KIP-881)."""
     try:
         return parse_subscription(subscription).rack_id if subscription else None
@@ -287,22 +285,22 @@ def _rack_said(subscription: bytes) -> str | None:
 
 def _add_append_times(admin: Admin, sample: GroupSample, bounds: SamplingLimits) -> None:
     """Look up the next record of each partition, the longest lags first, within the limits."""
-    wanted: dict[PartitionOffset, tuple[int, bool]] = {}
+    needed: dict[PartitionOffset, tuple[int, bool]] = {}
     for snapshot in sample.groups:
         for p in snapshot.partitions:
-            place = place_to_ask(p)
+            place = next_position(p)
             if place is not None and p.log_end is not None and p.last_stable is not None:
                 lag = p.log_end - place.offset
-                if lag > wanted.get(place, (0, False))[0]:
-                    wanted[place] = (lag, place.offset >= p.last_stable)
-    order = sorted(wanted, key=lambda place: -wanted[place][0])[: bounds.append_times if bounds.append_ms else 0]
-    told = _times_of(admin, order, {place for place in order if wanted[place][1]}, bounds)
-    sample.not_looked_into = len(wanted) - len(told)
-    if told:
-        sample.groups = [_with_times(snapshot, told) for snapshot in sample.groups]
+                if lag > needed.get(place, (0, False))[0]:
+                    needed[place] = (lag, place.offset >= p.last_stable)
+    order = sorted(needed, key=lambda place: -needed[place][0])[: bounds.append_times if bounds.append_ms else 0]
+    found_at = _times_of(admin, order, {place for place in order if needed[place][1]}, bounds)
+    sample.unknown_waits = len(needed) - len(found_at)
+    if found_at:
+        sample.groups = [_with_times(snapshot, found_at) for snapshot in sample.groups]
 
 
-def place_to_ask(p: PartitionSnapshot) -> PartitionOffset | None:
+def next_position(p: PartitionSnapshot) -> PartitionOffset | None:
     """Return the position of the next record; None without lag."""
     if p.committed is None or p.log_end is None or p.last_stable is None:
         return None
@@ -311,36 +309,38 @@ def place_to_ask(p: PartitionSnapshot) -> PartitionOffset | None:
 
 
 def _times_of(
-    admin: Admin, places: Sequence[PartitionOffset], held: set[PartitionOffset], bounds: SamplingLimits
+    admin: Admin, places: Sequence[PartitionOffset], unstable: set[PartitionOffset], bounds: SamplingLimits
 ) -> dict[PartitionOffset, FirstRecord | None]:
-    """Return the first record at each place, as far as time allows; ``held``: behind the last stable offset, looked
-    up among uncommitted records. None: no record."""
-    told: dict[PartitionOffset, FirstRecord | None] = {}
+    """Return the first record at each position, as far as time allows; None: no record.
+
+    ``unstable``: positions behind the last stable offset, looked up among uncommitted records.
+    """
+    found_at: dict[PartitionOffset, FirstRecord | None] = {}
     deadline = time.monotonic() + bounds.append_ms / 1000
-    for at in range(0, len(places), PLACES_AT_ONCE):
+    for at in range(0, len(places), LOOKUPS_AT_ONCE):
         for level, chosen in (
-            ("read_committed", [p for p in places[at : at + PLACES_AT_ONCE] if p not in held]),
-            ("read_uncommitted", [p for p in places[at : at + PLACES_AT_ONCE] if p in held]),
+            ("read_committed", [p for p in places[at : at + LOOKUPS_AT_ONCE] if p not in unstable]),
+            ("read_uncommitted", [p for p in places[at : at + LOOKUPS_AT_ONCE] if p in unstable]),
         ):
             left_ms = int((deadline - time.monotonic()) * 1000)
             if not chosen:
                 continue
             if left_ms <= 0:
-                return told
+                return found_at
             try:
                 found = admin.first_records(chosen, isolation_level=level, timeout_ms=left_ms)
-            except KohortError:  # not told in time: it is unknown then, and the sample goes on without
-                return told
-            told |= {place: found[place] for place in chosen if place not in found.errors}
-    return told
+            except KohortError:  # after a timeout the sample continues with unknown times
+                return found_at
+            found_at |= {place: found[place] for place in chosen if place not in found.errors}
+    return found_at
 
 
-def _with_times(snapshot: GroupSnapshot, told: Mapping[PartitionOffset, FirstRecord | None]) -> GroupSnapshot:
+def _with_times(snapshot: GroupSnapshot, found_at: Mapping[PartitionOffset, FirstRecord | None]) -> GroupSnapshot:
     partitions = []
     for p in snapshot.partitions:
-        place = place_to_ask(p)
-        if place is not None and place in told:
-            record = told[place]
+        place = next_position(p)
+        if place is not None and place in found_at:
+            record = found_at[place]
             appended_ms = None if record is None or record.timestamp_ms < 0 else record.timestamp_ms
             p = msgspec.structs.replace(p, committed_record_at_ms=appended_ms, waiting=record is not None)
         partitions.append(p)
@@ -350,15 +350,15 @@ def _with_times(snapshot: GroupSnapshot, told: Mapping[PartitionOffset, FirstRec
 def racks_of(admin: Admin, topics: Iterable[str], *, timeout_ms: int) -> dict[TopicPartition, frozenset[str]]:
     """Return the racks of each partition's replicas; empty without racks."""
     racks = {node.node_id: node.rack for node in admin.describe_cluster(timeout_ms=timeout_ms).nodes if node.rack}
-    wanted = sorted(topics)
-    if not racks or not wanted:
+    needed = sorted(topics)
+    if not racks or not needed:
         return {}
-    told = admin.describe_topics(wanted, timeout_ms=timeout_ms)
+    found_at = admin.describe_topics(needed, timeout_ms=timeout_ms)
     return {
         TopicPartition(name, p.partition): frozenset(racks[node] for node in p.replicas if node in racks)
-        for name in told
-        if name not in told.errors
-        for p in told[name].partitions
+        for name in found_at
+        if name not in found_at.errors
+        for p in found_at[name].partitions
     }
 
 
@@ -366,16 +366,16 @@ NO_NODE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterLook:
+class ClusterSample:
     cluster: ClusterSnapshot
     errors: dict[str, KohortError] = field(default_factory=dict)
     """By group, or by ``broker 3``."""
 
 
-def look_at_cluster(admin: Admin, limits: SamplingLimits) -> ClusterLook:
-    """Return all that a metrics page shows. Refused groups and topics are left out, groups with their error.
+def sample_cluster(admin: Admin, limits: SamplingLimits) -> ClusterSample:
+    """Return the values of a metrics page, without refused topics; refused groups have an error.
 
-    Raises the errors of the admin client without any answering broker.
+    Raises the errors of the admin client without any responding broker.
     """
     began = time.monotonic()
     about = admin.describe_cluster(timeout_ms=limits.timeout_ms)
@@ -386,9 +386,9 @@ def look_at_cluster(admin: Admin, limits: SamplingLimits) -> ClusterLook:
         TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions if one.leader_id >= 0
     ]
     ends = admin.list_ends(places, timeout_ms=limits.timeout_ms)
-    listed = heard_groups(admin, limits.timeout_ms)
+    listed = list_all_groups(admin, limits.timeout_ms)
     sample = sample_groups(admin, [one.group_id for one in listed.groups if one.group_type in READABLE], limits)
-    unheard = {f"broker {node_id}": error for node_id, error in listed.errors.items()}
+    failed = {f"broker {node_id}": error for node_id, error in listed.errors.items()}
     snapshot = ClusterSnapshot(
         at_ms=time.time_ns() // 1_000_000,
         cluster_id=about.cluster_id,
@@ -397,7 +397,7 @@ def look_at_cluster(admin: Admin, limits: SamplingLimits) -> ClusterLook:
         groups=tuple(sample.groups),
         took_ms=(time.monotonic() - began) * 1000,
     )
-    return ClusterLook(snapshot, unheard | sample.errors)
+    return ClusterSample(snapshot, failed | sample.errors)
 
 
 def _topic(topic: TopicDescription, ends: Results[TopicPartition, LogEnds]) -> TopicState:

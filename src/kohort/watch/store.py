@@ -1,8 +1,8 @@
 """SQLite file of a watcher: journal entries, state of each group, and next offset to read.
 
-One transaction writes all three. After a kill, the next watcher continues where the last one stopped and writes no
-entry twice: each entry has the partition and offset of its record. Readers may read meanwhile. The file has mode 0600,
-since it names clients and hosts.
+One transaction writes all three. After a kill, the next watcher continues at the same offset and writes no entry twice:
+each entry has the partition and offset of its record. Readers may read at the same time. The file has mode 0600, since
+it names clients and hosts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple
 from kohort.coordinator.journal import JournalEntry, build_entry, parse_entry
 from kohort.errors import StorageError
 from kohort.insight.observed.state import CommitSeen
-from kohort.insight.observed.watching import ChangedState, CommitKept
+from kohort.insight.observed.watching import ChangedState, PersistedCommit
 
 VERSION: Final = "2"
 OLDER: Final = ("1",)
-"""Formats with the same entries but other state: all is read again."""
+"""Formats with the same entries but other state: all records are read again."""
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 MAX_BYTES: Final = 1 << 30
 PRUNE_SHARE: Final = 10
@@ -36,7 +36,6 @@ BUSY_S: Final = 10.0
 MOST_BYTES: Final = 1 << 27
 """Largest value; a damaged file may name any length."""
 DAMAGED: Final = (sqlite3.Error, UnicodeError, MemoryError)
-"""Errors of a damaged file."""
 _SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -60,7 +59,7 @@ Row = tuple[int | None, int, int, bytes, int, bytes]
 
 
 class PlacedEntry(NamedTuple):
-    """An entry with partition and offset of its record, and its number among the record's entries; -1 for none."""
+    """Entry with partition and offset of its record, and its number among the record's entries; -1 for none."""
 
     entry: JournalEntry
     partition: int
@@ -78,75 +77,76 @@ class WatchStore:
         self.path = path
         self._retention_ms = retention_ms
         self._max_bytes = max_bytes
-        with self._told():
+        with self._storage_errors():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             path.chmod(0o600)
-            self._lock = _locked(path.with_suffix(".lock"))
+            self._lock = _lock_file(path.with_suffix(".lock"))
             self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
         try:
             self._begin()
         except BaseException:
-            self.close()  # or its lock would be held by nobody until the process ends
+            self.close()  # release the lock
             raise
 
     def _begin(self) -> None:
-        with self._told():
+        with self._storage_errors():
             self._db.executescript(_SCHEMA)
-        found = self.about("version")
+        found = self.info("version")
         if found not in (None, VERSION, *OLDER):
-            raise StorageError(f"{self.path} was made by another version of kohort (format {found}): move it away")
+            raise StorageError(
+                f"{self.path} has format {found} of another version of kohort, not {VERSION}: move it away"
+            )
         if found in OLDER:
             self.forget_positions()
-        self.tell_about("version", VERSION)
+        self.set_info("version", VERSION)
         self._bytes = self._bytes_of("id > ?", 0)
 
-    def about(self, name: str) -> str | None:
-        with self._told():
+    def info(self, name: str) -> str | None:
+        with self._storage_errors():
             row = self._db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
-    def tell_about(self, name: str, value: str) -> None:
-        with self._told():
+    def set_info(self, name: str, value: str) -> None:
+        with self._storage_errors():
             self._db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
     @property
     def store_id(self) -> str:
         """Id of this journal; a restarted journal has a new one."""
-        known = self.about("store_id")
+        known = self.info("store_id")
         if known is None:
             known = uuid.uuid4().hex
-            self.tell_about("store_id", known)
+            self.set_info("store_id", known)
         return known
 
     def positions(self) -> dict[int, int]:
         """Return the next offset of each partition of ``__consumer_offsets``, without invalid ones."""
-        with self._told():
+        with self._storage_errors():
             rows = self._db.execute("SELECT partition, next FROM positions").fetchall()
-        return {partition: at for partition, at in rows if _are_whole(at)}
+        return {partition: at for partition, at in rows if _are_integers(at)}
 
     def groups(self) -> Iterator[bytes]:
-        """Return the persisted state of each group."""
-        with self._told():
+        with self._storage_errors():
             yield from (row[0] for row in self._db.execute("SELECT state FROM groups"))
 
-    def commits(self) -> Iterator[CommitKept]:
+    def commits(self) -> Iterator[PersistedCommit]:
         """Return the persisted commits. Raises ValueError for an invalid one."""
         query = "SELECT grp, topic, partition, next, at_ms, progress_ms FROM commits"
-        with self._told():
+        with self._storage_errors():
             for group, topic, *place in self._db.execute(query):
-                if not _are_whole(*place):
-                    raise ValueError(f"a commit of {place}")
+                if not _are_integers(*place):
+                    raise ValueError(f"invalid commit {place}")
                 partition, *seen = place
-                yield CommitKept(_name(group), _name(topic), partition, CommitSeen(*seen))
+                yield PersistedCommit(_name(group), _name(topic), partition, CommitSeen(*seen))
 
     def save(
         self, entries: Sequence[PlacedEntry], positions: Mapping[int, int], changed: ChangedState, now_ms: int
     ) -> None:
         """Persist entries, positions and changed state in one transaction."""
         rows = [_row(one) for one in entries]
-        with self._told(), self._transaction():
+        with self._storage_errors(), self._transaction():
             added = sum(self._db.execute(_ADD, row).rowcount * _size_of(row) for row in rows)
             self._db.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?)", list(positions.items()))
             self._remember(changed)
@@ -166,40 +166,40 @@ class WatchStore:
 
     def forget(self) -> None:
         """Delete everything; the journal gets a new id."""
-        with self._told(), self._transaction():
+        with self._storage_errors(), self._transaction():
             for table in ("entries", "positions", "groups", "commits"):
-                self._db.execute(f"DELETE FROM {table}")  # names of our own
+                self._db.execute(f"DELETE FROM {table}")  # constant table names
             self._db.execute("DELETE FROM about WHERE name IN ('store_id', 'since_ms')")
         self._bytes = 0
 
     def forget_positions(self) -> None:
-        """Delete positions and state, to read all again; kept entries are not duplicated."""
-        with self._told(), self._transaction():
+        """Delete positions and state, to read all records again without duplicate entries."""
+        with self._storage_errors(), self._transaction():
             for table in ("positions", "groups", "commits"):
                 self._db.execute(f"DELETE FROM {table}")
 
     def entries(self, group: str, *, last: int | None = None) -> list[JournalEntry]:
         """Return the entries of a group, oldest first, or its ``last`` ones."""
         query = "SELECT value FROM entries WHERE grp = ? ORDER BY id DESC LIMIT ?"
-        with self._told():
+        with self._storage_errors():
             rows = self._db.execute(query, (group_key(group), -1 if last is None else last)).fetchall()
         return list(parsed_entries(row[0] for row in reversed(rows)))
 
     def entries_since(self, entry_id: int, limit: int) -> list[tuple[int, PlacedEntry]]:
         """Return entries of all groups after an id, with their ids."""
         query = "SELECT id, value, partition, position, nth FROM entries WHERE id > ? ORDER BY id LIMIT ?"
-        with self._told():
+        with self._storage_errors():
             rows = self._db.execute(query, (entry_id, limit)).fetchall()
         return [
             (row_id, PlacedEntry(entry, -1 if partition is None else partition, offset, nth))
             for row_id, value, partition, offset, nth in rows
-            if _are_whole(offset, nth) and (partition is None or _are_whole(partition))
+            if _are_integers(offset, nth) and (partition is None or _are_integers(partition))
             for entry in parsed_entries([value])
         ]
 
     def prune(self, now_ms: int) -> int:
-        """Delete entries that are too old or too many, except the last; return how many."""
-        with self._told():
+        """Delete entries that are too old or too many, except the last; return the number."""
+        with self._storage_errors():
             gone = self._delete("at_ms < ?", now_ms - self._retention_ms)
             while self._bytes > self._max_bytes:
                 (count,) = self._db.execute("SELECT count(*) FROM entries").fetchone()
@@ -208,24 +208,24 @@ class WatchStore:
                 part = max(1, count // PRUNE_SHARE)
                 first = self._db.execute("SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET ?", (part,)).fetchone()
                 if first is None or not (found := self._delete("id < ?", first[0])):
-                    raise sqlite3.DatabaseError("entries that are there are not found by their ids; move it away")
+                    raise sqlite3.DatabaseError("the index of entries is damaged: move the file away")
                 gone += found
         return gone
 
     def _delete(self, where: str, bound: int) -> int:
         freed = self._bytes_of(where, bound)
-        count: int = self._db.execute(f"DELETE FROM entries WHERE {where}", (bound,)).rowcount  # words of our own
+        count: int = self._db.execute(f"DELETE FROM entries WHERE {where}", (bound,)).rowcount  # constant conditions
         self._bytes -= freed
         return count
 
     @property
     def size(self) -> int:
-        """Bytes of the entries, about."""
+        """Approximate size of the entries, in bytes."""
         return self._bytes
 
     def _bytes_of(self, where: str, bound: int) -> int:
-        query = f"SELECT count(*), total(length(grp) + length(value)) FROM entries WHERE {where}"  # words of our own
-        with self._told():
+        query = f"SELECT count(*), total(length(grp) + length(value)) FROM entries WHERE {where}"  # constant conditions
+        with self._storage_errors():
             count, size = self._db.execute(query, (bound,)).fetchone()
         return int(size + count * ENTRY_BYTES)
 
@@ -244,36 +244,36 @@ class WatchStore:
         self._db.execute("COMMIT")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _storage_errors(self) -> Iterator[None]:
         try:
             yield
         except (OSError, *DAMAGED) as error:
-            raise refusal(self.path, "used", error) from error
+            raise refusal(self.path, "use", error) from error
 
 
-def refusal(path: Path, done: str, error: Exception) -> StorageError:
-    """Return an error of the file. ``done``: ``used`` or ``read``."""
-    why = str(error) or "it asks for more memory than there is"
-    return StorageError(f"the watcher's store {path} cannot be {done}: {why}")
+def refusal(path: Path, action: str, error: Exception) -> StorageError:
+    """Return an error of the file; ``action``: ``use`` or ``read``."""
+    why = str(error) or "out of memory"
+    return StorageError(f"cannot {action} the watcher's store {path}: {why}")
 
 
-def _locked(path: Path) -> int:
-    """Lock the file for this process. Raises StorageError if another process has it."""
-    held = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+def _lock_file(path: Path) -> int:
+    """Lock the file for this process. Raises StorageError if another process has the lock."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(held)
-        raise StorageError(f"another watcher keeps the journal of this cluster: {path} is locked") from None
-    return held
+        os.close(descriptor)
+        raise StorageError(f"another watcher uses the journal of this cluster: {path} is locked") from None
+    return descriptor
 
 
 def parsed_entries(values: Iterable[bytes]) -> Iterator[JournalEntry]:
-    """Yield readable entries: newer versions may have added kinds."""
+    """Yield readable entries, without kinds of newer versions."""
     for value in values:
         try:
             yield parse_entry(value)
-        except (ValueError, TypeError):  # a column of SQLite holds anything
+        except (ValueError, TypeError):  # SQLite columns are untyped
             continue
 
 
@@ -295,11 +295,11 @@ def _name(key: Any) -> str:
     try:
         return str(key, "utf-8", "surrogatepass")
     except (TypeError, UnicodeError):
-        raise ValueError(f"no name: {key!r}") from None
+        raise ValueError(f"invalid name {key!r}") from None
 
 
-def _are_whole(*found: Any) -> bool:
-    """Tell whether columns, which are untyped in SQLite, hold integers."""
+def _are_integers(*found: Any) -> bool:
+    """Return True if all columns, which are untyped in SQLite, hold integers."""
     return all(type(one) is int for one in found)
 
 
@@ -307,7 +307,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def store_path(cluster_id: str, environ: Mapping[str, str]) -> Path:
-    """Return the file of a cluster; an id that is no plain name is hashed."""
+    """Return the file of a cluster; an id with special characters is hashed."""
     root = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     plain = _PLAIN.fullmatch(cluster_id) is not None
     name = cluster_id if plain else hashlib.sha256(cluster_id.encode("utf-8", "surrogatepass")).hexdigest()
@@ -320,29 +320,29 @@ DIGITS_END = 19
 
 
 class StoreReader:
-    """Reads one file. Every call raises StorageError for an unreadable file."""
+    """Reader of one file. Every call raises StorageError for an unreadable file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._told():
+        with self._storage_errors():
             where = f"{path.absolute().as_uri()}?mode=ro"
             self._db = sqlite3.connect(where, uri=True, timeout=BUSY_S, check_same_thread=False)
             self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
 
-    def about(self, name: str) -> str | None:
-        with self._told():
+    def info(self, name: str) -> str | None:
+        with self._storage_errors():
             row = self._db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     @property
     def until_ms(self) -> int | None:
-        """Time until which the cluster was watched, in ms since 1970."""
-        said = self.about("until_ms")
-        return int(said) if said is not None and said.isdecimal() and len(said) < DIGITS_END else None
+        """Time of the watcher's last contact, in ms since 1970."""
+        value = self.info("until_ms")
+        return int(value) if value is not None and value.isdecimal() and len(value) < DIGITS_END else None
 
     def last_id(self, before_ms: int | None = None) -> int:
         """Return the last id, or the last before the first entry at ``before_ms`` or later; 0 for none."""
-        with self._told():
+        with self._storage_errors():
             if before_ms is not None:
                 query = "SELECT min(id) FROM entries WHERE at_ms >= ?"
                 (first,) = self._db.execute(query, (before_ms,)).fetchone()
@@ -352,11 +352,11 @@ class StoreReader:
         return int(last or 0)
 
     def entries(self, group: str | None, after_id: int = 0) -> tuple[list[JournalEntry], int]:
-        """Return the entries of a group, or of all, after an id, and the last id."""
+        """Return the entries of a group, or of all groups, after an id, and the last id."""
         query, bounds = "SELECT id, value FROM entries WHERE id > ?", [after_id]
         found: list[JournalEntry] = []
         last = after_id
-        with self._told():
+        with self._storage_errors():
             if group is None:
                 rows = self._db.execute(f"{query} ORDER BY id", bounds)
             else:
@@ -370,7 +370,7 @@ class StoreReader:
         self._db.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _storage_errors(self) -> Iterator[None]:
         try:
             yield
         except DAMAGED as error:

@@ -1,7 +1,7 @@
-"""Watch the groups of a cluster: read ``__consumer_offsets``, poll the states of groups, keep the journal.
+"""Watcher of a cluster's groups: reads ``__consumer_offsets``, polls group states, writes the journal file.
 
-Works on every cluster of Apache Kafka's protocol that grants READ on the topic. A watcher is no member of any group and
-writes nothing to the cluster. One thread calls ``step`` repeatedly; the entries that it returns are already persisted.
+A watcher works on every cluster of Apache Kafka's protocol that grants READ on the topic. It joins no group and writes
+nothing to the cluster. One thread calls ``step`` repeatedly; the returned entries are already persisted.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kohort.coordinator.records import partition_of
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
 from kohort.insight.observed.watching import ObservedGroups, WatchLimits
 from kohort.model import Record, TopicPartition
-from kohort.watch.asking import ADMIN_MS, AskedOfCluster
-from kohort.watch.sampling import heard_groups
+from kohort.watch.cluster_queries import ADMIN_MS, ClusterQueries
+from kohort.watch.sampling import list_all_groups
 from kohort.watch.store import PlacedEntry, WatchStore
 
 WINDOW_MS: Final = 300_000
@@ -39,7 +39,6 @@ class Lateness:
         self._found: dict[int, _Least] = {}
 
     def add(self, partition: int, written_ms: int, read_ms: int) -> None:
-        """Take a record that was read now."""
         if written_ms < 0:
             return
         late_ms, known = read_ms - written_ms, self._found.get(partition)
@@ -71,20 +70,20 @@ CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
     "fetch.max.bytes": 4 << 20,
     "max.partition.fetch.bytes": 256 << 10,
 }
-"""Options of its consumer: no commits, from the earliest offset, bounded fetches."""
+"""Consumer options: no commits, from the earliest offset, bounded fetches."""
 DESCRIBED_AT_ONCE: Final = 200
-LOOK_AGAIN_MS: Final = 10_000
+POLL_AGAIN_MS: Final = 10_000
 """Interval after a failed poll."""
-LOOKS_TELL_MS: Final = 30_000
+CONTACT_POLL_MS: Final = 30_000
 """Longest poll interval that shows whether the cluster is reachable."""
 PRUNE_MS: Final = 60_000
-TOLD_AGAIN_MS: Final = 3_600_000
+REPORT_AGAIN_MS: Final = 3_600_000
 """Interval of repeated reports of losses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    look_ms: int = 2_000
+    poll_ms: int = 2_000
     """Interval of state polls, which bound durations of rebalances. 0: none."""
     save_ms: int = 5_000
     """Longest interval between two saves."""
@@ -92,8 +91,10 @@ class WatchOptions:
 
 
 class GroupWatcher:
-    """Watches one cluster with a consumer (of ``CONSUMER_OPTIONS``), an admin client and a store, which the caller
-    closes."""
+    """Watcher of one cluster with a consumer (of ``CONSUMER_OPTIONS``), an admin client and a store.
+
+    The caller closes all three.
+    """
 
     def __init__(
         self, consumer: Consumer, admin: Admin, store: WatchStore, options: WatchOptions | None = None
@@ -102,24 +103,24 @@ class GroupWatcher:
         self._options = options or WatchOptions()
         self.groups = ObservedGroups(self._options.limits)
         self.is_caught_up = False
-        self.asking = AskedOfCluster(admin, self.groups)
-        self.notes = self.asking.notes
-        """Survived errors, in sentences, for the caller to take."""
+        self.queries = ClusterQueries(admin, self.groups)
+        self.notes = self.queries.notes
+        """Messages about survived errors, for the caller to take."""
         self.records = 0
         self._ends: dict[TopicPartition, int] = {}
         self._next: dict[int, int] = {}
         self._unsaved: list[PlacedEntry] = []
         self._late = Lateness()
         self._losses: tuple[int, int] = (0, 0)
-        self._losses_at = self._look_failed_at = 0
-        self.heard_ms = _now_ms()
-        """Last time of contact with the cluster."""
-        self._look_at = self._save_at = self._prune_at = 0
+        self._losses_at = self._poll_failed_at = 0
+        self.contact_ms = _now_ms()
+        """Time of the last contact with the cluster."""
+        self._poll_at = self._save_at = self._prune_at = 0
         self._is_whole = False
-        """Whether entries, groups and positions agree: an interrupted step is not persisted."""
+        """True if entries, groups and positions agree: an interrupted step is not persisted."""
 
     def open(self) -> bool:
-        """Continue where the store ends; return False if the topic does not exist yet.
+        """Continue at the end of the store; return False if the topic does not exist yet.
 
         Raises KohortError without the right to read the topic, StorageError for an unusable store.
         """
@@ -128,16 +129,16 @@ class GroupWatcher:
         if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return False
         check_readable(error)
-        about = results[OFFSETS_TOPIC]
-        if self._store.about("topic_id") not in (None, about.topic_id.hex()):
+        info = results[OFFSETS_TOPIC]
+        if self._store.info("topic_id") not in (None, info.topic_id.hex()):
             self._store.forget()
-            self.notes.append(f"{OFFSETS_TOPIC} is another topic than before: the journal begins anew")
-        self._store.tell_about("topic_id", about.topic_id.hex())
-        if self._store.about("since_ms") is None:
-            self._store.tell_about("since_ms", str(_now_ms()))
+            self.notes.append(f"{OFFSETS_TOPIC} was recreated: the journal restarts")
+        self._store.set_info("topic_id", info.topic_id.hex())
+        if self._store.info("since_ms") is None:
+            self._store.set_info("since_ms", str(_now_ms()))
         self._restore()
-        self.asking.node_id = about.partitions[0].leader_id
-        partitions = [TopicPartition(OFFSETS_TOPIC, p.partition) for p in about.partitions]
+        self.queries.node_id = info.partitions[0].leader_id
+        partitions = [TopicPartition(OFFSETS_TOPIC, p.partition) for p in info.partitions]
         self._consumer.assign(partitions)
         known = self._store.positions()
         for partition in partitions:
@@ -153,9 +154,9 @@ class GroupWatcher:
         try:
             self.groups.restore(self._store.groups(), self._store.commits())
         except ValueError:
-            self.groups = self.asking.groups = ObservedGroups(self._options.limits)
+            self.groups = self.queries.groups = ObservedGroups(self._options.limits)
             self._store.forget_positions()
-            self.notes.append("what was remembered is of another version of kohort: all is read again")
+            self.notes.append("persisted state is of another version of kohort: all records are read again")
 
     def step(self, timeout_ms: int = 500) -> list[JournalEntry]:
         """Read for up to ``timeout_ms``, poll states when due, and return new entries, already persisted.
@@ -164,34 +165,34 @@ class GroupWatcher:
         """
         records = self._consumer.poll(timeout_ms)
         now_ms, self._is_whole = _now_ms(), False
-        new = self._go_on(records, now_ms)
+        new = self._process(records, now_ms)
         self._is_whole = True
         return new
 
-    def _go_on(self, records: list[Record], now_ms: int) -> list[JournalEntry]:
-        self._take(records, now_ms)
+    def _process(self, records: list[Record], now_ms: int) -> list[JournalEntry]:
+        self._take_records(records, now_ms)
         if not self.is_caught_up and self._is_at_the_ends():
             self.is_caught_up = True
             settled = self.groups.caught_up(now_ms)
             self._unsaved += [PlacedEntry(entry, -1, -1, i) for i, entry in enumerate(settled)]
-        if self.is_caught_up and self._options.look_ms and now_ms >= self._look_at:
-            self._look_at = now_ms + self._options.look_ms
-            self._look(now_ms)
-        self._tell_losses(now_ms)
+        if self.is_caught_up and self._options.poll_ms and now_ms >= self._poll_at:
+            self._poll_at = now_ms + self._options.poll_ms
+            self._poll_states(now_ms)
+        self._report_losses(now_ms)
         return self._save(now_ms) if self._unsaved or now_ms >= self._save_at else []
 
     def finish(self) -> None:
-        """Persist the progress, unless a step was interrupted: then its records are read again."""
+        """Persist the progress, unless a step was interrupted: its records are read again."""
         if self._is_whole:
             self._is_whole = False
             self._save(_now_ms())
 
-    def _take(self, records: list[Record], now_ms: int) -> None:
+    def _take_records(self, records: list[Record], now_ms: int) -> None:
         self.records += len(records)
-        if records or not 0 < self._options.look_ms <= LOOKS_TELL_MS:
-            self.heard_ms = now_ms
-        self.asking.learn_names(records, now_ms)
-        self.asking.learn_session_timeouts(records, now_ms)
+        if records or not 0 < self._options.poll_ms <= CONTACT_POLL_MS:
+            self.contact_ms = now_ms
+        self.queries.learn_names(records, now_ms)
+        self.queries.learn_session_timeouts(records, now_ms)
         if self.is_caught_up:
             for record in records:
                 self._late.add(record.partition, record.timestamp_ms, now_ms)
@@ -207,26 +208,25 @@ class GroupWatcher:
         self._ends = left
         return not left
 
-    def _tell_losses(self, now_ms: int) -> None:
+    def _report_losses(self, now_ms: int) -> None:
         """Report losses at once, and then once an hour while they grow."""
         lost = self.groups.left_out, self.groups.unread
         if lost == self._losses or now_ms < self._losses_at:
             return
         (left_out, unread), before = lost, self._losses
-        self._losses, self._losses_at = lost, now_ms + TOLD_AGAIN_MS
+        self._losses, self._losses_at = lost, now_ms + REPORT_AGAIN_MS
         if left_out > before[0]:
             most = self._options.limits
             what = f"{most.groups} groups, {most.commits} partitions"
             self.notes.append(
-                f"{left_out} records were left out: they are of more than may be remembered ({what}); "
-                "--max-groups and --max-partitions say how much"
+                f"skipped {left_out} records beyond the limits ({what}): raise --max-groups or --max-partitions"
             )
         if unread > before[1]:
-            self.notes.append(f"{unread} records of {OFFSETS_TOPIC} are of a kind that this version cannot read")
+            self.notes.append(f"skipped {unread} records of {OFFSETS_TOPIC} of an unknown type")
 
     def _save(self, now_ms: int) -> list[JournalEntry]:
         unsaved, self._unsaved = self._unsaved, []
-        self._store.save(unsaved, self._next, self.groups.take_changed(), self.heard_ms)
+        self._store.save(unsaved, self._next, self.groups.take_changed(), self.contact_ms)
         self._next = {}
         self._save_at = now_ms + self._options.save_ms
         if now_ms >= self._prune_at:
@@ -234,35 +234,35 @@ class GroupWatcher:
             self._store.prune(now_ms)
         return [one.entry for one in unsaved]
 
-    # What is asked of the cluster
+    # Cluster queries
 
-    def _look(self, now_ms: int) -> None:
+    def _poll_states(self, now_ms: int) -> None:
         try:
-            asked_ms = _now_ms()
-            states = {g.group_id: g.state for g in heard_groups(self._admin, ADMIN_MS).groups}
-            begun = self.groups.saw_states(states, asked_ms, _now_ms() + FETCH_WAIT_MS)
-            self.heard_ms, self._look_failed_at = now_ms, 0
+            from_ms = _now_ms()
+            states = {g.group_id: g.state for g in list_all_groups(self._admin, ADMIN_MS).groups}
+            begun = self.groups.take_states(states, from_ms, _now_ms() + FETCH_WAIT_MS)
+            self.contact_ms, self._poll_failed_at = now_ms, 0
             if not begun:
                 return
             described = self._admin.describe_groups(begun[:DESCRIBED_AT_ONCE], timeout_ms=ADMIN_MS)
         except KohortError as error:
-            self._look_at = now_ms + LOOK_AGAIN_MS
-            if now_ms - self._look_failed_at >= TOLD_AGAIN_MS:
-                self._look_failed_at = now_ms
-                self.notes.append(f"groups cannot be looked at, so that times of rebalances are not known: {error}")
+            self._poll_at = now_ms + POLL_AGAIN_MS
+            if now_ms - self._poll_failed_at >= REPORT_AGAIN_MS:
+                self._poll_failed_at = now_ms
+                self.notes.append(f"cannot poll group states, so durations of rebalances are unknown: {error}")
             return
         for name in described:
             if name not in described.errors:
-                about = described[name]
-                ids = [member.member_id for member in about.members]
-                self.groups.saw_members(name, about.state, ids, _now_ms() + FETCH_WAIT_MS)
+                info = described[name]
+                ids = [member.member_id for member in info.members]
+                self.groups.take_members(name, info.state, ids, _now_ms() + FETCH_WAIT_MS)
 
 
 def check_readable(error: Exception | None) -> None:
-    """Raise ApiError that names the missing right."""
+    """Raise ApiError with the missing right."""
     if isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         needs = f"watching groups needs READ on the topic {OFFSETS_TOPIC}"
-        raise ApiError(error.code, f"{needs}, which some services never give ({error})") from error
+        raise ApiError(error.code, f"{needs}, which some services never grant ({error})") from error
 
 
 def _now_ms() -> int:
@@ -272,7 +272,7 @@ def _now_ms() -> int:
 POLL_MS: Final = 500
 
 
-class ReadOnTheSpot(NamedTuple):
+class GroupHistory(NamedTuple):
     """Entries of a group, time of its oldest record (None: no record), and refused lookups."""
 
     entries: list[JournalEntry]
@@ -280,7 +280,7 @@ class ReadOnTheSpot(NamedTuple):
     notes: list[str]
 
 
-def read_on_the_spot(consumer: Consumer, admin: Admin, group: str) -> ReadOnTheSpot | None:
+def read_group_history(consumer: Consumer, admin: Admin, group: str) -> GroupHistory | None:
     """Read the history of a group from the log; None if the cluster never had a group.
 
     The consumer has the watcher's options. Raises ApiError without the right to read, ApiTimeout for an unreadable end.
@@ -290,11 +290,11 @@ def read_on_the_spot(consumer: Consumer, admin: Admin, group: str) -> ReadOnTheS
     if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return None
     check_readable(error)
-    about = found[OFFSETS_TOPIC]
+    info = found[OFFSETS_TOPIC]
     groups = ObservedGroups()
-    asked = AskedOfCluster(admin, groups)
-    asked.node_id = about.partitions[0].leader_id
-    partition = TopicPartition(OFFSETS_TOPIC, partition_of(group, len(about.partitions)))
+    queries = ClusterQueries(admin, groups)
+    queries.node_id = info.partitions[0].leader_id
+    partition = TopicPartition(OFFSETS_TOPIC, partition_of(group, len(info.partitions)))
     consumer.assign([partition])
     consumer.seek_to_beginning([partition])
     end = consumer.end_offsets([partition], timeout_ms=ADMIN_MS)[partition]
@@ -304,16 +304,16 @@ def read_on_the_spot(consumer: Consumer, admin: Admin, group: str) -> ReadOnTheS
     deadline = time.monotonic() + ADMIN_MS / 1000
     while consumer.position(partition, timeout_ms=ADMIN_MS) < end:
         records = consumer.poll(POLL_MS)
-        asked.learn_names(records, now_ms)
-        asked.learn_session_timeouts(records, now_ms)
+        queries.learn_names(records, now_ms)
+        queries.learn_session_timeouts(records, now_ms)
         for record in records:
-            told = groups.take(record.key, record.value, record.timestamp_ms, record.leader_epoch)
-            entries += (entry for entry in told if entry.group == group)
+            new = groups.take(record.key, record.value, record.timestamp_ms, record.leader_epoch)
+            entries += (entry for entry in new if entry.group == group)
             if since_ms is None and groups.knows(group):
                 since_ms = record.timestamp_ms
         if records:
             deadline = time.monotonic() + ADMIN_MS / 1000
         elif time.monotonic() > deadline:
-            raise ApiTimeout(f"{partition} could not be read to its end within {ADMIN_MS // 1000} s")
+            raise ApiTimeout(f"cannot read {partition} to its end within {ADMIN_MS // 1000} s")
     entries += (entry for entry in groups.caught_up(now_ms) if entry.group == group)
-    return ReadOnTheSpot(entries, since_ms, asked.notes)
+    return GroupHistory(entries, since_ms, queries.notes)

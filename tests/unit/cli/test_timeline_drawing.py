@@ -7,11 +7,11 @@ import pytest
 from kohort.cli.group.timeline import LANES_SHOWN, draw_timeline
 from kohort.insight.findings.model import MemberRef
 from kohort.insight.findings.timeline import (
+    AssignmentSpanFinding,
     ColumnFinding,
     LaneFinding,
     MarkFinding,
     SilenceFinding,
-    SpellFinding,
     TimelineFinding,
 )
 
@@ -28,7 +28,7 @@ def names(*numbers, topic="orders"):
 
 def spell(from_min, until_min, *numbers, topic="orders"):
     until_ms = None if until_min is None else until_min * MINUTE
-    return SpellFinding(from_ms=from_min * MINUTE, until_ms=until_ms, partitions=names(*numbers, topic=topic))
+    return AssignmentSpanFinding(from_ms=from_min * MINUTE, until_ms=until_ms, partitions=names(*numbers, topic=topic))
 
 
 def column(generation, from_min, until_min, cause=None, **about):
@@ -130,7 +130,7 @@ def test_the_line_is_broken_while_nothing_was_heard_of_the_member():
 
 def test_partitions_of_several_topics_are_named_with_them():
     both = (*names(0, 1), *names(7, topic="payments"))
-    lanes = (LaneFinding(who=member("c"), spells=(SpellFinding(from_ms=0, until_ms=None, partitions=both),)),)
+    lanes = (LaneFinding(who=member("c"), spells=(AssignmentSpanFinding(from_ms=0, until_ms=None, partitions=both),)),)
     found = TimelineFinding(group="g", from_ms=0, until_ms=MINUTE, columns=(column(1, 0, None),), lanes=lanes)
 
     assert "orders:0-1;payments:7" in draw_timeline(found, by="member", width=80)[1]
@@ -141,7 +141,7 @@ def test_hostile_names_stay_on_their_line():
     lanes = (
         LaneFinding(
             who=member(evil),
-            spells=(SpellFinding(from_ms=0, until_ms=None, partitions=("\x1b]0;t\x07-3",)),),
+            spells=(AssignmentSpanFinding(from_ms=0, until_ms=None, partitions=("\x1b]0;t\x07-3",)),),
             marks=tuple(MarkFinding(at_ms=0, kind="fenced", text=evil) for _ in range(1000)),
         ),
     )

@@ -96,7 +96,7 @@ class TestZombies:
 
         assert event.cause == "ZOMBIE_COMMIT"
         assert event.evidence[1].value == "t-0 to 99 (5 is committed)"
-        assert "no member any more, and worked on" in event.sentence
+        assert "no longer a member but continued to work" in event.sentence
 
     def test_that_are_members_still_are_behind(self, stage):
         member_id, generation = alone(stage)
@@ -104,7 +104,7 @@ class TestZombies:
 
         (event,) = told(stage)
 
-        assert "still a member, and behind" in event.sentence
+        assert "an outdated member" in event.sentence
 
     def test_of_modern_groups(self, stage):
         stage.come("m1", client_id="app")
@@ -139,7 +139,7 @@ def test_a_group_that_is_full_tells_whom_it_turned_away(protocol):
     (event,) = told(stage)
 
     assert event.cause == "GROUP_FULL"
-    assert "was not let in: the group has 1 member, as many as it may." in event.sentence
+    assert "was rejected: the group is full with 1 member." in event.sentence
     assert len(event.evidence) == 3
 
 
@@ -151,7 +151,7 @@ def test_options_that_were_altered_are_told_with_who_did_it():
 
     assert event.cause == "CONFIG_CHANGED"
     assert event.sentence == (
-        "Options of the group were altered by ops at /10.0.0.9 as User:olga: "
+        "Options of the group were changed by ops at /10.0.0.9 as User:olga: "
         "consumer.heartbeat.interval.ms from 3 s to the broker's, "
         "consumer.session.timeout.ms from the broker's to 9.5 s."
     )

@@ -48,7 +48,7 @@ def test_a_group_is_told_in_one_sentence():
 
     assert found.sentence == (
         "g is Stable, 1 member, 1 of 1 partition owned, 4 records behind (10 min 20 s). "
-        "STALL: t-0, which a-id has: no commit has moved for 20.0 s."
+        "STALL: t-0, owned by a-id: no commit progress for 20.0 s."
     )
     assert (found.health, found.looked_for_ms, found.blame, found.blamed) == (
         ("STALL", 20_000, "stopped_member", MemberRef(member_id="a-id", client_id="a", host="/h"))
@@ -109,9 +109,9 @@ def test_a_storm_is_of_rebalances_that_held_somebody_up():
         ([look(0, [A], {0: (0, 10)}), look(20, [A], {0: (9, 90)})], ("slow", "warning")),
         ([look(0, [A], [part(0, 5, 9, last_stable=5, **LONG_AGO)])], ("open-transaction", "warning")),
         ([look(0, [A], {0: (10, 9)})], ("beyond-the-end", "error")),
-        ([look(0, [A], [part(0, 5, None, error="the topic or partition does not exist (any more)")])],
+        ([look(0, [A], [part(0, 5, None, error="the topic or partition does not exist")])],
          ("topic-missing", "warning")),
-        ([look(0, [], [part(0, 5, None, error="the topic or partition does not exist (any more)")])],
+        ([look(0, [], [part(0, 5, None, error="the topic or partition does not exist")])],
          ("topic-gone", "info")),
         ([look(0, [A], [part(0, 5, None, error="not authorised to describe the topic")])], ("not-seen", "info")),
         ([look(0, [], [], error="not authorised to describe the group")], ("not-seen", "info")),
@@ -157,7 +157,7 @@ def test_who_stopped_polling_and_never_came_back_is_told_and_who_did_is_not():
 def test_alike_partitions_are_one_finding_with_the_evidence_of_all():
     (one,) = examine(find_group([look(0, [], dict.fromkeys(range(9), (5, 9)))]))
 
-    assert one.sentence == "t-0, t-1, t-2 and 6 more: nobody reads it"
+    assert one.sentence == "t-0, t-1, t-2 and 6 more: no member reads it"
     assert (len(one.partitions), len(one.evidence)) == (9, 18)
 
 

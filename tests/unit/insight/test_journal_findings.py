@@ -38,7 +38,7 @@ from kohort.insight.findings.events import SENTENCES, event_finding, find_events
 from kohort.insight.findings.fenced import find_fenced
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.findings.timeline import find_timeline
-from kohort.insight.rebalances import REMEMBERED_MS, _History, _take
+from kohort.insight.rebalances import RECENT_MS, _History, _take
 
 A, B = Who("a-1", "reader-a", "/10.0.0.1"), Who("b-1", "reader-b", "/10.0.0.2")
 STATIC = Who("s-1", "billing", "/10.0.0.3", "billing-3")
@@ -85,8 +85,8 @@ def test_events_say_what_the_journal_says():
     assert [event.sentence for event in found] == [
         "rebalance after generation 3: member joined reader-b/b-1; 2 members",
         "generation 4: 2 members, leader reader-a/a-1, range, all joined after 10 ms",
-        "generation 4 is assigned after 10 ms; no partitions changed hands",
-        "generation 4 works: the last, reader-b/b-1, after 10 ms",
+        "generation 4 is assigned after 10 ms; no partitions moved",
+        "generation 4 is stable: last SyncGroup of reader-b/b-1, 10 ms",
     ]
     assert [event.generation for event in found] == [3, 4, 4, 4]
     assert found[0].who.client_id == "reader-b"
@@ -118,8 +118,8 @@ def test_a_zombie_is_named_with_when_it_was_put_out_and_what_that_costs():
     )
     assert (zombie.removed_at_ms, zombie.removed_why) == (1_000, "session_expired")
     assert zombie.sentence == (
-        "reader-a/a-1 is not a member any more (session expired, 10.0 s before) and went on with Heartbeat and "
-        "OffsetCommit for 6.0 s; what it read since its last good commit is read again by others"
+        "reader-a/a-1 is no longer a member (session expired, 10.0 s before) but continued to send Heartbeat and "
+        "OffsetCommit for 6.0 s; records since its last accepted commit are read again by other members"
     )
     assert (behind.verdict, behind.generation, behind.current) == ("behind", 3, 4)
     assert "while the group was at 4" in behind.sentence
@@ -239,10 +239,7 @@ def test_who_fell_silent_is_silent_from_its_last_sign_of_life_on():
     assert (
         silence.text
         == lane.marks[-1].text
-        == (
-            "put out: nothing was heard of it for 10.0 s, and its session ended (timeout 10 s);"
-            " its connection had closed 9.5 s before"
-        )
+        == ("expired: it sent no heartbeat for 10.0 s (session timeout 10 s); its connection had closed 9.5 s before")
     )
     assert [s.from_ms for s in lane_of_b(gone, from_ms=8_000).silences] == [8_000]
 
@@ -256,23 +253,23 @@ def test_who_fell_silent_is_silent_from_its_last_sign_of_life_on():
         ),
         (
             {"why": "left", "reason": "consumer poll timeout has expired."}, "removed", "max_poll_exceeded",
-            "put out: it did not poll within max.poll.interval.ms, as its client said",
+            "left: it did not poll within max.poll.interval.ms, by its own reason",
         ),
         (
             {"why": "left", "vitals": vitals(34_000, last_progress_ms=3_000, commits=3, lag=7)}, "removed",
             "max_poll_exceeded",
-            "put out: it seems not to have polled within max.poll.interval.ms: 32.0 s without commit progress"
-            " (its limit is 30 s after a poll)",
+            "left: it probably did not poll within max.poll.interval.ms: 32.0 s without commit progress"
+            " (its limit is 30 s between polls)",
         ),
         (
             {"why": "left", "reason": "spring cleaning", "by": Who("", "admin", "/10.0.0.9")}, "removed", "removed",
-            'put out by admin at /10.0.0.9 ("spring cleaning")',
+            'removed by admin at /10.0.0.9 ("spring cleaning")',
         ),
         (
             {"why": "join_timeout", "vitals": vitals(34_000)}, "removed", "join_timeout",
-            "put out: it did not join again within 30 s",
+            "removed: it did not rejoin within 30 s",
         ),
-        ({"why": "sync_timeout"}, "removed", "sync_timeout", "put out: it did not ask for its assignment in time"),
+        ({"why": "sync_timeout"}, "removed", "sync_timeout", "removed: it did not request its assignment in time"),
     ],
 )  # fmt: skip
 def test_a_member_that_was_put_out_is_told_so_and_why_whoever_began_the_round(gone, kind, how, text):
@@ -337,7 +334,7 @@ def test_of_watched_members_it_is_told_how_they_seem_to_have_gone():
     (mark,) = lane.marks
     assert (mark.kind, mark.how) == ("removed", "session_expired")
     assert "was silent and probably expired" in mark.text
-    assert mark.text.endswith("that is inferred, medium confidence")
+    assert mark.text.endswith("(inferred, medium confidence)")
     assert [(s.from_ms, s.until_ms) for s in lane.silences] == [(9_000, 20_000)]
 
 
@@ -391,7 +388,7 @@ def test_who_is_no_member_and_commits_is_named_though_nothing_refused_it():
     assert (found.verdict, found.noted, found.commits) == ("unfenced", 2, 2)
     assert [(at.partition, at.offset, at.committed) for at in found.tried] == [(0, 1, 9), (1, 5, None)]
     assert "is no member and committed offsets of the group" in found.sentence
-    assert found.sentence.endswith("2 offsets went back, and what is behind them is read again")
+    assert found.sentence.endswith("2 offsets moved back: records are read again")
     assert event_finding(entries[0]).sentence == (
         "reader-a/a-1, which is no member, committed 2 offsets, 1 of them backwards"
     )
@@ -402,8 +399,8 @@ def test_what_happens_beside_rebalances_is_told():
     altered = OptionsChanged(at_ms=1, group="g", options={"consumer.session.timeout.ms": (None, 9000)}, by=B)
 
     assert [event.sentence for event in find_events([resumed, altered])] == [
-        "reader-a/a-1 began to fetch 1 partition of what it was given (generation 4)",
-        "options of the group were altered: consumer.session.timeout.ms the broker's to 9000, by reader-b/b-1",
+        "reader-a/a-1 began to fetch 1 assigned partition (generation 4)",
+        "options of the group were changed: consumer.session.timeout.ms the broker's to 9000, by reader-b/b-1",
     ]
 
 
@@ -412,4 +409,4 @@ def test_a_group_of_which_much_is_told_is_read_by_what_happened_lately_alone():
     for minute in range(500):
         _take(history, removed(minute * 60_000, who))
         _take(history, fenced(minute * 60_000, who, "UNKNOWN_MEMBER_ID"))
-    assert len(history.removed) == len(history.fenced) == REMEMBERED_MS // 60_000 + 1
+    assert len(history.removed) == len(history.fenced) == RECENT_MS // 60_000 + 1

@@ -167,19 +167,19 @@ def test_the_lag_of_what_a_member_has_lost_is_forgotten():
 
     assert {name: (s.partitions, s.records) for name, s in lag.members.items()} == {"a-id": (1, 50), "b-id": (1, 50)}
     kept, given = lag.partitions
-    assert (len(kept.looks), kept.draining) == (2, "draining")
-    assert (len(given.looks), given.draining, given.blame) == (1, "unknown", "unknown")
+    assert (len(kept.samples), kept.draining) == (2, "draining")
+    assert (len(given.samples), given.draining, given.blame) == (1, "unknown", "unknown")
 
 
 def test_looks_before_the_assignment_or_before_a_reset_are_forgotten():
     looks = [look(0, [A01], {0: (0, 100)}), look(10, [A01], {0: (50, 100)}), look(20, [A01], {0: (50, 100)})]
-    assert len(only(lag_of(looks)).looks) == 3
-    assert len(only(lag_of(looks, since_ms=T0 + 5_000)).looks) == 2
+    assert len(only(lag_of(looks)).samples) == 3
+    assert len(only(lag_of(looks, since_ms=T0 + 5_000)).samples) == 2
 
     back = [*looks, look(30, [A01], {0: (10, 100)})]
-    assert len(only(lag_of(back)).looks) == 1
+    assert len(only(lag_of(back)).samples) == 1
     made_anew = [*looks, look(30, [A01], {0: (50, 60)})]
-    assert len(only(lag_of(made_anew)).looks) == 1
+    assert len(only(lag_of(made_anew)).samples) == 1
 
 
 def test_the_order_of_looks_is_that_of_their_times_and_other_groups_are_not_this_one():

@@ -64,7 +64,7 @@ class TestRoundThatWaitsForAMember:
 
         assert (this.cause, this.also) == ("SESSION_TIMEOUT.process_died", ("NEW_MEMBER",))
         assert (this.trigger.client_id, this.blocker.who.client_id) == ("app-2", "app-1")
-        assert this.advice == "find out why the process ended; one that closes its consumer is not waited for"
+        assert this.advice == "find the reason why the process ended; a closed consumer leaves at once instead"
 
     def test_member_that_never_rejoins_is_the_cause(self, stage):
         ids, generation = settled_pair(stage, session_ms=60_000, rebalance_ms=9_000)
@@ -77,7 +77,7 @@ class TestRoundThatWaitsForAMember:
         this = rebalance(stage)
 
         assert (this.cause, this.also, this.blocker.because) == ("JOIN_TIMEOUT", ("NEW_MEMBER",), "not_polling")
-        assert "shorten what it does between polls" in this.advice
+        assert "shorten the work between polls" in this.advice
 
     def test_member_that_leaves_for_its_poll_limit_while_others_wait_is_the_cause(self, stage):
         ids, _ = settled_pair(stage)
@@ -102,7 +102,7 @@ class TestRoundThatWaitsForAMember:
         this = rebalance(stage)
 
         assert (this.cause, this.also, this.blocker.because) == ("NEW_MEMBER", (), "not_polling")
-        assert "shorten what it does between polls" in this.advice
+        assert "shorten the work between polls" in this.advice
 
     def test_new_member_without_a_wait_needs_no_advice(self, stage):
         ids, _ = settled_pair(stage)
@@ -135,7 +135,7 @@ class TestRefusedJoin:
 
         assert (this.cause, this.confidence) == ("INCOMPATIBLE_ASSIGNORS", "proof")
         assert this.sentence == (
-            "Client late at /10.0.0.7 was refused (INCONSISTENT_GROUP_PROTOCOL): it supports cooperative-sticky, "
+            "Client late at /10.0.0.7 was rejected (INCONSISTENT_GROUP_PROTOCOL): it supports cooperative-sticky, "
             "and all members of the group support range."
         )
         assert "add the new one to all members first" in this.advice
@@ -180,7 +180,7 @@ class TestRefusedJoin:
         settled_pair(stage)
         stage.join(client_id="worker", protocol_type="connect", protocols=(("sessioned", b""),))
 
-        assert "its protocol type is connect, and that of the group is consumer" in self.refusal(stage).sentence
+        assert "its protocol type is connect, the group's is consumer" in self.refusal(stage).sentence
 
     def test_assignor_in_a_group_of_both_protocols_is_an_event_of_why(self):
         stage = CoordinatorStage(group_consumer_migration_policy="bidirectional")
@@ -222,7 +222,7 @@ class TestMemberThatFallsSilentAtItsPollLimit:
         this = rebalance(stage)
 
         assert (this.cause, this.confidence) == ("MAX_POLL_EXCEEDED", "high")
-        assert "stopped heartbeating 60.0 s after its last commit progress, while 40 records waited" in this.sentence
+        assert "stopped heartbeats 60.0 s after its last commit progress, while 40 records waited" in this.sentence
 
     def test_and_comes_back_did_not_poll_in_time(self, stage):
         self.silence(stage, lag=40)

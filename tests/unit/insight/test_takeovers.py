@@ -40,9 +40,9 @@ def test_a_restart_within_the_session_is_a_takeover_that_harms_nobody(stage):
 
     (taken,) = told(stage)
     assert (taken.cause, taken.confidence, taken.advice) == ("STATIC_RESTART", "high", None)
-    assert taken.sentence.startswith("Instance pay-0 is pay-0-")
-    assert "(static pay-0, client st-0b at /127.0.0.1) now" in taken.sentence
-    assert taken.sentence.endswith("was not heard of again.")
+    assert taken.sentence.startswith("Instance pay-0 is now pay-0-")
+    assert "(static pay-0, client st-0b at /127.0.0.1), and" in taken.sentence
+    assert taken.sentence.endswith("sent no more requests.")
 
 
 def test_two_processes_of_one_instance_id_are_told_as_that_with_the_refusal_as_proof(stage):
@@ -52,7 +52,7 @@ def test_two_processes_of_one_instance_id_are_told_as_that_with_the_refusal_as_p
 
     (taken,) = told(stage)
     assert (taken.cause, taken.confidence) == ("STATIC_DUPLICATE", "proof")
-    assert "refused 1.5 s later (Heartbeat: FENCED_INSTANCE_ID)" in taken.sentence
+    assert "rejected 1.5 s later (Heartbeat: FENCED_INSTANCE_ID)" in taken.sentence
     assert "Two processes have the same group.instance.id" in taken.sentence
-    assert "group.instance.id of its own" in taken.advice
+    assert "its own group.instance.id" in taken.advice
     assert [fact.kind for fact in taken.evidence] == ["static_replaced", "stale_request"]

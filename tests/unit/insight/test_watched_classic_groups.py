@@ -110,7 +110,7 @@ def test_a_newcomer_is_named_with_what_moved(stage):
     assert (finding.cause, finding.confidence) == ("NEW_MEMBER", "high")
     assert finding.trigger.client_id == "c"
     assert [(m.topic, m.partition, m.before, m.after) for m in finding.moves] == [("t", 2, None, group.ids["c"])]
-    assert "how long the round took was not seen" in finding.sentence
+    assert "the duration of the round is unknown" in finding.sentence
     assert finding.took_ms is None
 
 
@@ -150,7 +150,7 @@ def test_a_member_that_never_committed_may_have_left_or_expired_and_is_not_told_
     finding = latest(stage)
 
     assert (finding.cause, finding.confidence) == ("MEMBER_GONE", "low")
-    assert "look the same" in finding.sentence
+    assert "indistinguishable" in finding.sentence
 
 
 def test_a_static_member_that_expires_is_told_so_and_one_that_comes_back_is_a_restart():
@@ -223,7 +223,7 @@ def test_a_restart_within_a_round_is_a_member_that_left_and_came_back(stage):
     finding = latest(stage)
 
     assert finding.cause == "MEMBER_LEFT"
-    assert "a restart, or a client that began anew" in finding.sentence
+    assert "a restart, or a rejoin" in finding.sentence
     assert finding.also == ()
 
 
@@ -245,11 +245,11 @@ def test_one_that_expired_and_comes_anew_is_a_client_that_began_anew(stage):
 def test_one_that_does_not_join_again_in_time_is_put_out_if_it_was_seen_to_be_waited_for(stage):
     group = Group(stage, ["a", "b"], session_ms=60_000, rebalance_ms=20_000)
     stage.advance(1_000)
-    stage.watcher.saw_states({"g": "Stable"}, stage.now, stage.now)
+    stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(500)
-    assert stage.watcher.saw_states({"g": "PreparingRebalance", "other": "Stable"}, stage.now, stage.now) == ["g"]
-    stage.watcher.saw_members("g", "PreparingRebalance", list(group.ids.values()), stage.now)
+    assert stage.watcher.take_states({"g": "PreparingRebalance", "other": "Stable"}, stage.now, stage.now) == ["g"]
+    stage.watcher.take_members("g", "PreparingRebalance", list(group.ids.values()), stage.now)
     group.join("a")
     stage.advance(20_000)
     del group.ids["b"]
@@ -267,7 +267,7 @@ def test_one_that_does_not_join_again_in_time_is_put_out_if_it_was_seen_to_be_wa
 def test_a_look_is_not_held_against_a_generation_that_was_not_read_yet(stage):
     group = Group(stage, ["a", "b"])
     stage.advance(1)
-    stage.watcher.saw_states({"g": "Stable"}, stage.now, stage.now)
+    stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
     stage.advance(3_000)
     unread = stage.watcher.take
     later = []
@@ -276,7 +276,7 @@ def test_a_look_is_not_held_against_a_generation_that_was_not_read_yet(stage):
     stage.advance(1_000)
     group.round()
     stage.advance(10)
-    stage.watcher.saw_states({"g": "Stable"}, stage.now, stage.now)  # by the generation that is written, and unread
+    stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)  # by the generation that is written, and unread
     stage.watcher.take = unread
     for record, options in later:
         stage.seen += unread(*record, **options)
@@ -286,7 +286,7 @@ def test_a_look_is_not_held_against_a_generation_that_was_not_read_yet(stage):
 
 def test_a_round_that_a_look_found_is_of_the_generation_after_it(stage):
     group = Group(stage, ["a", "b"])
-    stage.watcher.saw_states({"g": "PreparingRebalance"}, stage.now + 500, stage.now + 500)
+    stage.watcher.take_states({"g": "PreparingRebalance"}, stage.now + 500, stage.now + 500)
     stage.advance(100)
     group.leave("b")
     group.round()  # what was seen began after this one
@@ -301,9 +301,9 @@ def test_a_round_that_was_given_up_bounds_no_other_one(stage):
     group = Group(stage, ["a", "b"])
     for state in ("PreparingRebalance", "Stable"):  # its coordinator moved meanwhile
         stage.advance(1_000)
-        stage.watcher.saw_states({"g": state}, stage.now, stage.now)
+        stage.watcher.take_states({"g": state}, stage.now, stage.now)
     group.beat(60_000)
-    stage.watcher.saw_states({"g": "Stable"}, stage.now, stage.now)
+    stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(2_000)
     group.round()
@@ -316,10 +316,10 @@ def test_clocks_that_differ_are_brought_together_by_how_late_records_come(stage)
     ahead, take = 60_000, stage.watcher.take
     stage.watcher.take = lambda *record, **_: take(*record, late_ms=ahead)
     stage.advance(1)
-    stage.watcher.saw_states({"g": "Stable"}, stage.now + ahead, stage.now + ahead)
+    stage.watcher.take_states({"g": "Stable"}, stage.now + ahead, stage.now + ahead)
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(1_000)
-    stage.watcher.saw_states({"g": "PreparingRebalance"}, stage.now + ahead, stage.now + ahead)
+    stage.watcher.take_states({"g": "PreparingRebalance"}, stage.now + ahead, stage.now + ahead)
     stage.advance(2_000)
     group.round()
 
@@ -347,16 +347,16 @@ def test_a_group_that_is_gone_is_not_said_to_have_expired(stage):
     group.leave("a")
     stage.seen += stage.watcher.take(*build_record(GroupWritten("g", None)), stage.now)
 
-    assert find_events(stage.seen)[-1].sentence == "the group is gone: it was deleted, or its last offset expired"
+    assert find_events(stage.seen)[-1].sentence == "the group was deleted, or expired with its last offset"
 
 
 def test_states_bound_how_long_a_round_took_and_the_record_says_how_long_the_leader_did(stage):
     group = Group(stage, ["a", "b"])
-    stage.watcher.saw_states({"g": "Stable"}, stage.now + 1, stage.now + 1)
+    stage.watcher.take_states({"g": "Stable"}, stage.now + 1, stage.now + 1)
     stage.advance(2_000)
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(1_500)
-    stage.watcher.saw_states({"g": "PreparingRebalance"}, stage.now, stage.now)
+    stage.watcher.take_states({"g": "PreparingRebalance"}, stage.now, stage.now)
     group.round()
 
     finding = latest(stage)
@@ -378,7 +378,7 @@ class TestTheSameMembers:
         said = {"protocols": (("range", subscription("t", "u")),)}
         finding = self.again(stage, a=said)
         assert (finding.cause, finding.confidence) == ("SUBSCRIPTION_CHANGED", "medium")
-        assert "unknown" in kinds(finding)  # an expression may have found a topic that was made
+        assert "unknown" in kinds(finding)  # subscription pattern are unknown may have found a topic that was made
         assert "added u" in finding.sentence
 
     def test_another_assignor(self, stage):
@@ -466,7 +466,7 @@ def test_what_the_watcher_keeps_of_a_group_is_enough_to_go_on(stage):
 
     assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "high")
     assert stage.watcher.take_changed().groups.keys() == {"g"}
-    with pytest.raises(ValueError, match="not the state"):
+    with pytest.raises(ValueError, match="invalid state"):
         stage.watcher.restore([b"\xc1"])
 
 

@@ -103,7 +103,7 @@ class TestAMemberThatIsGone:
         finding = stage.findings()[-1]
 
         assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "medium")
-        assert "came from the same client" in finding.sentence
+        assert "joined from the same client" in finding.sentence
 
     def test_expired_probably_where_its_session_must_end(self, stage):
         self.find(stage)

@@ -10,7 +10,7 @@ from kohort.insight.findings.what_if import WhatIfFinding
 from kohort.insight.lag import lag_of
 from kohort.insight.snapshot import GroupSnapshot
 from kohort.insight.what_if.draining import flow_of
-from kohort.insight.what_if.predict import Surroundings, what_if
+from kohort.insight.what_if.predict import ClusterFacts, what_if
 from kohort.insight.what_if.scenario import Assumptions, Scenario
 from support.machines.group_looks import look, member, tp
 
@@ -67,7 +67,7 @@ def test_of_a_rolling_restart_who_is_static_moves_nothing_and_who_is_not_does():
     mixed = what_if(look(0, members, NINE, assignor="cooperative-sticky"), Scenario(rolling_restart=True))
 
     assert mixed.moves_in_all == 6, "three go, and come back"
-    assert any("nothing would move while they restart" in note for note in mixed.notes)
+    assert any("to avoid moves, give each member a group.instance.id" in note for note in mixed.notes)
     for rolled in (Scenario(rolling_restart=True), Scenario(rolling_restart=True, all_static=True)):
         static = [*members[:2], member("c", 6, 7, 8, instance_id="c")]
         found = what_if(look(0, static, NINE, assignor="cooperative-sticky"), rolled)
@@ -89,7 +89,7 @@ def test_who_is_away_for_longer_than_its_session_is_put_out():
     slow = Assumptions(restart_to_ms=60_000)
     found = what_if(three(), Scenario(rolling_restart=True, all_static=True), slow)
 
-    assert "who is away for longer than the session timeout is put out, and its partitions move" in found.notes
+    assert "a member that is away for longer than the session timeout expires, and its partitions move" in found.notes
 
 
 def test_a_member_with_an_expression_is_dealt_what_that_matches():
@@ -107,7 +107,10 @@ def test_a_member_with_an_expression_is_dealt_what_that_matches():
         ("u", 1): "a-id",
     }
     unknown = replace(both[0], matched=None)
-    assert any("an expression" in note for note in what_if(replace(snapshot, members=(unknown,)), Scenario()).notes)
+    assert any(
+        "subscription pattern are unknown" in note
+        for note in what_if(replace(snapshot, members=(unknown,)), Scenario()).notes
+    )
 
 
 def test_racks_count_where_the_assignor_goes_by_them():
@@ -116,7 +119,7 @@ def test_racks_count_where_the_assignor_goes_by_them():
     racks = {tp(n): frozenset(["south" if n < 3 else "north"]) for n in range(6)}
 
     assert what_if(snapshot, Scenario()).moves == ()
-    assert len(what_if(snapshot, Scenario(), around=Surroundings(racks=racks)).moves) == 6
+    assert len(what_if(snapshot, Scenario(), cluster=ClusterFacts(racks=racks)).moves) == 6
 
 
 def test_the_partitions_of_an_only_member_wait_while_it_is_restarted():
@@ -132,7 +135,7 @@ def test_more_members_than_partitions_idle():
     found = what_if(three("range"), Scenario(newcomers=tuple((f"n{n}", None) for n in range(8))))
 
     assert len(found.idle) == 2
-    assert found.notes == ("no more than 9 members are of use: there are 9 partitions",)
+    assert found.notes == ("the group uses at most 9 members: it has 9 partitions",)
 
 
 def test_added_partitions_come_from_nobody_and_lag_stays_with_its_partition():
@@ -152,11 +155,11 @@ def test_to_consumer_moves_nothing_of_a_balanced_group():
     ("scenario", "words"),
     [
         (Scenario(remove=("x",)), "member 'x' is not in the group"),
-        (Scenario(assignor="uniform"), "assignor 'uniform' is not one of classic groups"),
-        (Scenario(assignor="sticky", to_consumer=True), "assignor 'sticky' is not one of modern groups"),
-        (Scenario(partitions={"t": 3}), "topic 't' has 9 partitions; Kafka cannot take any away"),
+        (Scenario(assignor="uniform"), "unknown assignor 'uniform' of classic groups"),
+        (Scenario(assignor="sticky", to_consumer=True), "unknown assignor 'sticky' of consumer groups"),
+        (Scenario(partitions={"t": 3}), "topic 't' has 9 partitions: Kafka cannot reduce the number"),
         (Scenario(partitions={"u": 3}), "group 'g' does not read topic 'u'"),
-        (Scenario(newcomers=(("a-id", None),)), "newcomer 'a-id' is in the group already"),
+        (Scenario(newcomers=(("a-id", None),)), "newcomer 'a-id' is already in the group"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(scenario: Scenario, words: str):
@@ -172,13 +175,13 @@ def test_a_group_without_members_has_nothing_to_predict():
 # How far it falls behind, and when it has caught up
 
 
-def rates(*looks: GroupSnapshot, **given: float) -> Surroundings:
-    return Surroundings(rates=lambda counts: flow_of(lag_of(looks), counts, **given))
+def rates(*looks: GroupSnapshot, **given: float) -> ClusterFacts:
+    return ClusterFacts(rates=lambda counts: flow_of(lag_of(looks), counts, **given))
 
 
 def test_what_is_written_during_the_pause_is_the_peak_and_the_slowest_member_ends_the_drain():
     around = rates(three(), in_per_s=90.0, drain_per_s=60.0)
-    found = what_if(three(), Scenario(kill=(("a-id", "sigkill"),)), around=around).drain
+    found = what_if(three(), Scenario(kill=(("a-id", "sigkill"),)), cluster=around).drain
 
     assert found is not None
     assert (found.written_per_s, found.handled_from_per_s, found.unread) == (90.0, 60.0, 0)
@@ -187,7 +190,7 @@ def test_what_is_written_during_the_pause_is_the_peak_and_the_slowest_member_end
     assert found.behind_for_ever == (), "40 and 50 records a second for the two that are left"
     assert (found.drained_from_s, found.drained_to_s) == pytest.approx((98.2, 110.2))
     swamped = what_if(
-        three(), Scenario(kill=(("a-id", "sigkill"),)), around=rates(three(), in_per_s=90.0, drain_per_s=40.0)
+        three(), Scenario(kill=(("a-id", "sigkill"),)), cluster=rates(three(), in_per_s=90.0, drain_per_s=40.0)
     )
     assert swamped.drain is not None
     assert (swamped.drain.drained_to_s, len(swamped.drain.behind_for_ever)) == (None, 2)
@@ -199,29 +202,29 @@ def test_skew_makes_one_member_the_last():
         look(0, members, {0: (0, 100), 1: (0, 100)}, assignor="range"),
         look(10, members, {0: (500, 1000), 1: (400, 500)}, assignor="range"),
     ]
-    found = what_if(looks[-1], Scenario(), around=rates(*looks)).drain
+    found = what_if(looks[-1], Scenario(), cluster=rates(*looks)).drain
 
     assert found is not None
     assert (found.written_per_s, found.handled_from_per_s, found.handled_to_per_s) == (130.0, 40.0, 50.0)
     assert (found.slowest, found.behind_for_ever, found.drained_from_s) == ("a-id", ("a-id", "b-id"), None)
-    quick = what_if(looks[-1], Scenario(), around=rates(*looks, drain_per_s=200.0)).drain
+    quick = what_if(looks[-1], Scenario(), cluster=rates(*looks, drain_per_s=200.0)).drain
     assert quick is not None
     assert (quick.slowest, quick.behind_for_ever) == ("a-id", ())
     assert quick.drained_to_s == pytest.approx((500 + 90 * 3.1) / 110)
 
 
 def test_rates_that_nobody_gave_or_saw_are_not_made_up():
-    assert what_if(three(), Scenario(), around=rates(three())).drain is None
-    assert what_if(three(), Scenario(), around=rates(three(), drain_per_s=9.0)).drain is None
+    assert what_if(three(), Scenario(), cluster=rates(three())).drain is None
+    assert what_if(three(), Scenario(), cluster=rates(three(), drain_per_s=9.0)).drain is None
     idle = [look(at, [member("a", 0)], {0: (9 + at, 9 + at)}, assignor="range") for at in (0, 10)]
-    assert what_if(idle[-1], Scenario(), around=rates(*idle)).drain is None, (
+    assert what_if(idle[-1], Scenario(), cluster=rates(*idle)).drain is None, (
         "it keeps up: how fast it could be is unseen"
     )
 
 
 def test_what_nobody_reads_is_never_drained():
     snapshot = look(0, [member("a", 0)], {0: (0, 10)}, assignor="range")
-    found = what_if(snapshot, Scenario(remove=("a-id",)), around=rates(snapshot, in_per_s=1.0, drain_per_s=9.0)).drain
+    found = what_if(snapshot, Scenario(remove=("a-id",)), cluster=rates(snapshot, in_per_s=1.0, drain_per_s=9.0)).drain
 
     assert found is not None
     assert (found.unread, found.drained_from_s, found.drained_to_s, found.slowest) == (1, None, None, None)

@@ -208,7 +208,7 @@ def test_a_rolling_restart_ends_as_predicted(before: tuple[str, str], after: tup
     snapshot, had = group.look(), group.owners()
     again = group.roll(None if before == after else after)
     change = {"assignor": after[1], "to_consumer": after[0] != before[0]} if before != after else {}
-    found = what_if(snapshot, Scenario(rolling_restart=True, again=again, **change))  # type: ignore[arg-type]
+    found = what_if(snapshot, Scenario(rolling_restart=True, new_ids=again, **change))  # type: ignore[arg-type]
 
     assert {again[name]: has for name, has in predicted(found, had).items()} == group.owners()
     if members == "static" and before == after:
@@ -232,5 +232,5 @@ def test_a_member_that_dies_and_a_restart_after_a_topic_grew_end_as_predicted(pr
     counts = {"t": group.grow("t", 2)}
     group.settle()
     again = group.roll()
-    rolled = what_if(snapshot, Scenario(rolling_restart=True, partitions=counts, again=again))
+    rolled = what_if(snapshot, Scenario(rolling_restart=True, partitions=counts, new_ids=again))
     assert {again[name]: has for name, has in predicted(rolled, before).items()} == group.owners()

@@ -7,7 +7,7 @@ from kohort.cli.terminal.wording import moves_table, spans, standing_row
 from kohort.coordinator.journal import EpochRaised, GroupConverted, build_entry, parse_entry
 from kohort.errors import ErrorCode
 from kohort.insight.epochs import epoch_rebalances
-from kohort.insight.findings.rebalances import modern_finding
+from kohort.insight.findings.rebalances import consumer_finding
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import RAISE_FINDERS, explain
 from support.machines.coordinator_stage import CoordinatorStage
@@ -48,7 +48,7 @@ def told(stage):
 
 
 def member_rows(rebalance):
-    found = modern_finding(rebalance)
+    found = consumer_finding(rebalance)
     return [standing_row(found, row) for row in found.standing]
 
 
@@ -77,12 +77,12 @@ def test_who_has_not_yet_given_up_what_it_was_told_to_is_named_since_when_and_wh
     assert (rebalance.end, explanation.cause) == ("reconciling", "NEW_MEMBER")
     assert explanation.sentence == (
         "Epoch 3 (2 members, 2 partitions to move): member two/m2 (client two at /127.0.0.1) joined the group; "
-        "0 of 2 members are there: one/m1 has not given up t-2, t-3."
+        "0 of 2 members reached it: one/m1 has not revoked t-2, t-3."
     )
     (row,) = rebalance.unrevoked
     assert (row.who.member_id, row.revoking, row.revoking_since_ms) == ("m1", (("t", 2), ("t", 3)), told_at_ms)
     (waits,) = [fact for fact in explanation.evidence if fact.kind == "waits"]
-    assert waits.value == "two/m2 waits for t-2, t-3, held by one/m1 when it last asked"
+    assert waits.value == "two/m2 waits for t-2, t-3, owned by one/m1 at its last heartbeat"
     one, two = member_rows(rebalance)
     assert one[:5] == ("one/m1", 2, "t-0..1", "t-0..1", "t-2..3")
     assert two[:5] == ("two/m2", 3, "", "t-2..3", "")
@@ -99,12 +99,12 @@ def test_once_all_are_there_the_wait_is_told_and_how_long_nobody_had_what_moved(
     rebalance, explanation = told(stage)
 
     assert explanation.sentence.endswith(
-        "the group was stable after 3.5 s, of which 3.0 s waiting for one/m1 to give up t-2, t-3; "
-        "t-2 was longest without an owner, of 2: 0.5 s (1.0 partition-seconds)."
+        "the group was stable after 3.5 s, of which 3.0 s waiting for one/m1 to revoke t-2, t-3; "
+        "t-2 had no owner for 0.5 s, the longest of 2 (1.0 partition-seconds)."
     )
     assert rebalance.phases_ms == {"target": 0, "revoke": 3000, "give": 500, "settle": 0}
     assert [(m.partition, m.before, m.after) for m in rebalance.moves] == [(2, "m1", "m2"), (3, "m1", "m2")]
-    found = modern_finding(rebalance)
+    found = consumer_finding(rebalance)
     columns, rows = moves_table(found)
     assert columns == ("PARTITION", "FROM", "TO", "NO-OWNER-FOR")
     assert rows[0] == ("t-2", "one/m1", "two/m2", "0.5 s")
@@ -124,7 +124,7 @@ def test_a_member_that_does_not_give_up_is_put_out_with_what_it_kept_as_the_fact
     _, explanation = told(stage)
 
     assert (explanation.cause, explanation.confidence) == ("REVOCATION_TIMEOUT", "proof")
-    assert "one/m1 (client one at /127.0.0.1) did not give up t-2, t-3 within its rebalance timeout of 60 s" in (
+    assert "one/m1 (client one at /127.0.0.1) did not revoke t-2, t-3 within its rebalance timeout of 60 s" in (
         explanation.sentence
     )
     assert "told_to_revoke" in kinds(explanation)
@@ -134,7 +134,7 @@ def test_a_member_that_does_not_give_up_is_put_out_with_what_it_kept_as_the_fact
     stage.come("m1", client_id="one")
     _, explanation = told(stage)
     assert (explanation.cause, explanation.confidence) == ("CLIENT_RESET", "proof")
-    assert "joined anew, 1.0 s after it was put out of the group (revocation_timeout)" in explanation.sentence
+    assert "rejoined as a new member, 1.0 s after its removal (revocation_timeout)" in explanation.sentence
 
 
 def test_what_a_member_that_leaves_had_has_no_owner_until_it_is_given(stage):
@@ -142,7 +142,7 @@ def test_what_a_member_that_leaves_had_has_no_owner_until_it_is_given(stage):
     stage.beat("m2", -1, client_id="two")
     rebalance, explanation = told(stage)
     assert (rebalance.end, explanation.cause) == ("assigning", "MEMBER_LEFT")
-    assert explanation.sentence.endswith("its target is not computed yet; t-2, t-3 have no owner yet.")
+    assert explanation.sentence.endswith("the target is not computed yet; t-2, t-3 have no owner yet.")
 
     stage.advance(1_500)
     stage.beat("m1", 3, client_id="one")
@@ -150,7 +150,7 @@ def test_what_a_member_that_leaves_had_has_no_owner_until_it_is_given(stage):
     rebalance, explanation = told(stage)
     assert rebalance.end == "stable"
     assert {(m.before, m.after) for m in rebalance.moves} == {("m2", "m1")}
-    assert [gap.took_ms for gap in rebalance.gaps] == [1500, 1500]
+    assert [gap.took_ms for gap in rebalance.unowned] == [1500, 1500]
 
 
 def test_a_silent_member_is_told_with_its_vitals(stage):
@@ -162,7 +162,7 @@ def test_a_silent_member_is_told_with_its_vitals(stage):
     rebalance, explanation = told(stage)
 
     assert explanation.cause == "SESSION_TIMEOUT.unreachable"
-    assert "member two/m2 (client two at /127.0.0.1) stopped heartbeating" in explanation.sentence
+    assert "member two/m2 (client two at /127.0.0.1) was silent" in explanation.sentence
     assert kinds(explanation)[:3] == ["last_request", "session_timeout", "longest_gap"]
     assert rebalance.members[0].target is not None
 
@@ -185,7 +185,7 @@ def test_members_that_kept_what_they_had_are_named(stage):
     ("change", "cause", "words"),
     [
         (lambda topics: topics.make("t", 6), "PARTITIONS_CHANGED", "(t from 4 to 6 partitions)"),
-        (lambda topics: topics.delete("t"), "TOPIC_DELETED", "(t is gone with its 4 partitions)"),
+        (lambda topics: topics.delete("t"), "TOPIC_DELETED", "(t was deleted with 4 partitions)"),
     ],
 )
 def test_topics_that_changed_are_told_by_what_the_target_gives_and_takes(stage, change, cause, words):
@@ -210,7 +210,7 @@ def test_a_raise_while_members_reconcile_begins_another_rebalance_and_they_stay_
 
     assert [rebalance.end for rebalance in found] == ["stable", "superseded", "reconciling"]
     assert explain(found[1]).sentence.endswith(
-        "the epoch rose again before everybody was there: one/m1 has not given up t-2, t-3."
+        "the epoch was raised again before all members reached it: one/m1 has not revoked t-2, t-3."
     )
     assert [row.who.member_id for row in found[2].unrevoked] == ["m1"]
 
@@ -236,7 +236,7 @@ def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both
     assert stage.entries(GroupConverted)
     assert (explanation.cause, rebalance.end) == ("PROTOCOL_MIGRATION", "reconciling")
     assert "member modern/new" in explanation.sentence
-    assert "the classic group of 1 member became a modern one" in explanation.sentence
+    assert "the classic group of 1 member became a consumer group" in explanation.sentence
     assert [row.had for row in rebalance.members if row.who.member_id == classic] == [(("t", 0),)]
 
     stage.beat("new", -1, client_id="modern")
@@ -267,7 +267,7 @@ def test_a_coordinator_that_goes_interrupts_it(stage):
     rebalance, explanation = told(stage)
 
     assert rebalance.end == "interrupted"
-    assert "the coordinator went before everybody was there" in explanation.sentence
+    assert "the coordinator was lost before all members reached it" in explanation.sentence
 
 
 def test_a_static_member_that_comes_back_under_another_id_is_the_same_to_the_group():
@@ -294,7 +294,7 @@ def test_an_expression_that_matches_other_topics_is_the_cause():
     _, explanation = told(stage)
 
     assert explanation.cause == "GROUP_FORMING"  # nobody was there, and what it reads was found then
-    assert "topics were found then: added t;" in explanation.sentence
+    assert "which now matches topics: added t;" in explanation.sentence
 
     stage.topics.make("t2", 2)
     epoch = 2
@@ -343,8 +343,8 @@ def test_topics_that_were_made_widened_deleted_and_made_anew_are_named_with_thei
     _, explanation = told(stage)
     assert explanation.cause == "PARTITIONS_CHANGED"
     assert (
-        "(made has come with 3 partitions, same was deleted and made anew with 2 partitions, "
-        "t from 4 to 6 partitions, u is gone with its 2 partitions)" in explanation.sentence
+        "(made was created with 3 partitions, same was recreated with 2 partitions, "
+        "t from 4 to 6 partitions, u was deleted with 2 partitions)" in explanation.sentence
     )
 
 
@@ -405,7 +405,7 @@ class TestAGroupOfBothProtocols:
 
         assert (explanation.cause, rebalance.end) == ("SESSION_TIMEOUT.unreachable", "stable")
         assert f"member {classic[:12]}" in explanation.sentence
-        assert "(client app, of the classic protocol at /127.0.0.1) stopped heartbeating" in explanation.sentence
+        assert "(client app, of the classic protocol at /127.0.0.1) was silent" in explanation.sentence
 
     def test_the_classic_member_is_told_as_one_that_has_partitions_of_before(self, mixed):
         stage, classic, generation = mixed

@@ -18,10 +18,10 @@ from fuzz.trees import ODD
 from kohort.coordinator.journal import parse_entry
 from kohort.errors import StorageError
 from kohort.insight.observed.state import CommitSeen, WatchedGroup
-from kohort.insight.observed.watching import ChangedState, CommitKept, ObservedGroups
+from kohort.insight.observed.watching import ChangedState, ObservedGroups, PersistedCommit
 from kohort.model import Record
 from kohort.watch.store import PlacedEntry, StoreReader, WatchStore
-from kohort.watch.topic_journal import HEADER, TOLD_HEADER, told_by
+from kohort.watch.topic_journal import HEADER, PROGRESS_HEADER, progress_of
 
 FILE, ROWS, HEADERS = range(3)
 COLUMNS = {
@@ -56,10 +56,10 @@ class WatchStores(Entrance):
         store = WatchStore(self.path)
         placed = [PlacedEntry(parse_entry(one), 0, at, 0) for at, one in enumerate(entries())]
         state = msgspec.msgpack.encode(WatchedGroup(group="g"))
-        seen = CommitKept("g", "t", 0, CommitSeen(5, 1_000, 900))
+        seen = PersistedCommit("g", "t", 0, CommitSeen(5, 1_000, 900))
         store.save(placed[:12], {0: 12, 1: 7}, ChangedState({"g": state, "h": state}, [seen]), NOW_MS)
         for name in NAMES[1:]:
-            store.tell_about(name, "1")
+            store.set_info(name, "1")
         store.close()
         return self.path.read_bytes()
 
@@ -70,7 +70,7 @@ class WatchStores(Entrance):
             case 1:
                 headers = [
                     [HEADER, mutated(b"abc/12", rng) if rng.random() < 0.5 else b"abc/12"],
-                    [TOLD_HEADER, mutated(TOLD, rng)],
+                    [PROGRESS_HEADER, mutated(TOLD, rng)],
                 ]
                 return msgspec.msgpack.encode([HEADERS, headers])
             case _:
@@ -102,7 +102,7 @@ class WatchStores(Entrance):
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return
         if kind == HEADERS:
-            watch.step(lambda: told_by(Record("t", 0, 0, 1, None, b"x", tuple(headers))))
+            watch.step(lambda: progress_of(Record("t", 0, 0, 1, None, b"x", tuple(headers))))
             return
         self.clear()
         self.path.write_bytes(with_changes(template, changes) if kind == ROWS else template)
@@ -123,7 +123,7 @@ class WatchStores(Entrance):
         reader = StoreReader(self.path)
         try:
             for ask in (
-                lambda: [reader.about(name) for name in NAMES],
+                lambda: [reader.info(name) for name in NAMES],
                 lambda: reader.until_ms,
                 reader.last_id,
                 lambda: reader.last_id(5_000),

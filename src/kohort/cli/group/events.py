@@ -15,7 +15,7 @@ from kohort.cli.terminal.output import output_of, print_lines, print_result
 from kohort.cli.terminal.show import cell, print_prose, time_text
 from kohort.cli.terminal.wording import ago, print_fact, print_pattern, print_rebalance
 from kohort.insight.findings.events import EventFinding, find_events
-from kohort.insight.findings.fenced import FencedFinding, find_fenced, is_from_outside
+from kohort.insight.findings.fenced import FencedFinding, find_fenced, is_observed_only
 from kohort.insight.findings.model import name_of_member
 from kohort.results.groups import GroupEvents, GroupFenced, GroupRebalances
 from kohort.results.result import line_of
@@ -118,8 +118,8 @@ def fenced(group_id: str, since: int | None, store: Path | None, cluster: Cluste
     entries = entries_of_group(cluster, group_id, store)
     found = [culprit for culprit in find_fenced(entries) if culprit.last_at_ms >= from_ms]
     if output != "table":
-        print_result(GroupFenced(group=group_id, fenced=found, from_outside=is_from_outside(entries)), output)
-    elif is_from_outside(entries):
+        print_result(GroupFenced(group=group_id, fenced=found, from_outside=is_observed_only(entries)), output)
+    elif is_observed_only(entries):
         click.echo("only the journal of a kohort broker has rejected requests; kohort watch cannot see them", err=True)
     elif not found:
         click.echo(f"the journal has no rejected request to {cell(group_id)} in this time", err=True)

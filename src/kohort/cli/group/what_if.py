@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ASSUMED: Final = {
     "session.timeout.ms": ("session_timeout_ms",),
-    "heartbeat.interval.ms": ("heartbeat_ms", "modern_heartbeat_ms"),
+    "heartbeat.interval.ms": ("heartbeat_ms", "consumer_heartbeat_ms"),
     "max.poll.interval.ms": ("max_poll_interval_ms",),
 }
 RATE = click.FloatRange(min=0, min_open=True)

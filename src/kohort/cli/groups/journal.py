@@ -93,10 +93,10 @@ def warn_if_stale(source: JournalSource) -> bool:
 
 
 def _entries_from_offsets_topic(cluster: ClusterAccess, admin: Admin, group_id: str) -> list[JournalEntry]:
-    from kohort.watch.watcher import CONSUMER_OPTIONS, read_on_the_spot
+    from kohort.watch.watcher import CONSUMER_OPTIONS, read_group_history
 
     with cluster.consumer(CONSUMER_OPTIONS) as consumer:
-        found = read_on_the_spot(consumer, admin, group_id)
+        found = read_group_history(consumer, admin, group_id)
     if found is None:
         raise NothingThere(f"{cluster.address} has no journal of rebalances, and never had a group")
     for note in found.notes:

@@ -134,10 +134,10 @@ def sample_all_groups(
     cluster: ClusterAccess, sampling: SamplingOptions, selects: Callable[[Any], bool]
 ) -> SampledGroups:
     """Sample every group whose listing ``selects`` accepts."""
-    from kohort.watch.sampling import READABLE, heard_groups
+    from kohort.watch.sampling import READABLE, list_all_groups
 
     with cluster.admin() as admin:
-        listed = heard_groups(admin, ADMIN_MS)
+        listed = list_all_groups(admin, ADMIN_MS)
         names = [g.group_id for g in listed.groups if g.group_type.lower() in READABLE and selects(g)]
         others = sorted({g.group_type for g in listed.groups if g.group_type.lower() not in READABLE})
         if others:
@@ -187,7 +187,7 @@ def sample_named_groups(
 ) -> SampledGroups:
     """Sample these groups, and read their rebalances of the last hour."""
     from kohort.insight.findings.groups import find_group
-    from kohort.watch.sampling import unseen_of
+    from kohort.watch.sampling import missing_values
 
     samples = list(samples_of(admin, names, sampling))
     last = samples[-1]
@@ -203,10 +203,10 @@ def sample_named_groups(
         dict(last.errors),
         descriptions=last.descriptions,
         snapshots={snapshot.group: snapshot for snapshot in last.groups},
-        not_looked_up=last.not_looked_into,
+        not_looked_up=last.unknown_waits,
         times_left_out=not _times(names, sampling) and bool(names),
     )
-    sampled.gaps = [text for snapshot in last.groups if (text := unseen_of(snapshot)) is not None]
+    sampled.gaps = [text for snapshot in last.groups if (text := missing_values(snapshot)) is not None]
     sampled.groups = [find_group(found, sampled.rebalances_of(name)) for name, found in history.items()]
     return sampled
 

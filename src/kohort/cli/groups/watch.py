@@ -84,12 +84,12 @@ def watch(
         raise click.UsageError("--output json is one whole document: use --output ndjson, or add --once")
     if once:
         limits["interval"] = 0
-    from kohort.watch.opening import DAY_MS, WatchClients, WatchSettings, opened_watcher
+    from kohort.watch.opening import DAY_MS, WatchClients, WatchSettings, open_watcher
 
     settings = WatchSettings(interval_s=limits.pop("interval"), **limits)
     clients = WatchClients(cluster.admin, cluster.consumer)
     with (
-        opened_watcher(clients, settings, os.environ) as (watcher, kept, cluster_id),
+        open_watcher(clients, settings, os.environ) as (watcher, kept, cluster_id),
         shipping(cluster, kept, to_topic, settings.days * DAY_MS) as topic,
     ):
         found = _new_rebalances(watcher, kept, groups, once=once, topic=topic)
@@ -125,7 +125,7 @@ def _new_rebalances(
     watcher: GroupWatcher, kept: WatchStore, groups: Sequence[str], *, once: bool, topic: TopicJournal | None
 ) -> Iterator[RebalanceFinding]:
     """Yield each new rebalance; rebalances before the first start only with ``once``."""
-    from kohort.watch.background import RebalanceNews
+    from kohort.watch.background import NewRebalances
 
     is_first, waited = not kept.positions(), False
     while not watcher.open():
@@ -135,7 +135,7 @@ def _new_rebalances(
             click.echo("the cluster has no group yet: waiting for the first", err=True)
             is_first, waited = False, True  # every later rebalance is new
         time.sleep(WAIT_S)
-    news = RebalanceNews(kept)
+    news = NewRebalances(kept)
     while True:
         was_there = watcher.is_caught_up
         new = watcher.step(STEP_MS)
@@ -143,7 +143,7 @@ def _new_rebalances(
             now_ms = time.time_ns() // 1_000_000
             if new or not was_there:
                 topic.ship(now_ms)
-            topic.beat(now_ms)
+            topic.heartbeat(now_ms)
         for note in watcher.notes:
             click.echo(harmless(f"kohort watch: {note}"), err=True)
         watcher.notes.clear()

@@ -132,7 +132,7 @@ class MetricsSampler:
         from kohort.aio.system import wall_ms
         from kohort.metrics.families import build_page
         from kohort.metrics.rebalance_counts import END_OF_TIME
-        from kohort.watch.sampling import SamplingLimits, look_at_cluster
+        from kohort.watch.sampling import SamplingLimits, sample_cluster
 
         if self._journal is None:
             self._journal = self._begin()
@@ -141,7 +141,7 @@ class MetricsSampler:
             self._counts.add(self._journal.read())
             for _ in self._counts.settle(until_ms):
                 pass
-        found = look_at_cluster(self.admin, SamplingLimits(timeout_ms=ADMIN_MS))
+        found = sample_cluster(self.admin, SamplingLimits(timeout_ms=ADMIN_MS))
         for error in found.errors.values():
             click.echo(f"kohort metrics: {error}", err=True)
         views = list(self._views.update(found.cluster.groups))

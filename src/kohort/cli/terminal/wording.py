@@ -16,7 +16,7 @@ from kohort.model import TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from kohort.insight.findings.groups import GroupFinding
-    from kohort.insight.findings.model import MoveFinding, PatternFinding, RebalanceFinding, StandingFinding
+    from kohort.insight.findings.model import MoveFinding, PatternFinding, RebalanceFinding, MemberAssignmentFinding
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
@@ -134,7 +134,7 @@ def ago(at_ms: int) -> str:
     return f"{passed} s ago"
 
 
-def standing_row(rebalance: RebalanceFinding, row: StandingFinding) -> tuple[object, ...]:
+def standing_row(rebalance: RebalanceFinding, row: MemberAssignmentFinding) -> tuple[object, ...]:
     """Return the table row of a consumer group's member; ``?``: not in the journal."""
     names = names_of(rebalance)
     since = None if row.to_revoke_since_ms is None else ago(row.to_revoke_since_ms)

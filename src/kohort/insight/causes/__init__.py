@@ -1,1 +1,1 @@
-"""Causes of rebalances: the catalogue entry of each cause beside the finders of all protocols that conclude it."""
+"""Causes of rebalances: catalogue entries and the functions that find each cause, for all protocols."""

@@ -14,65 +14,64 @@ LEAVING: Final = (
     CauseEntry(
         code="MEMBER_LEFT",
         sentence="A member left in order: closed, scaled down, redeployed.",
-        proof="its LeaveGroup, or heartbeat with epoch -1; the closing of its connection right after confirms it",
+        proof="its LeaveGroup, or heartbeat with epoch -1; an immediate end of its connection confirms it",
         look_alikes=(
-            ("MAX_POLL_EXCEEDED", "the client says that it did not poll, or it committed nothing while records waited"),
-            ("ADMIN_REMOVED", "the request came from somebody else"),
+            ("MAX_POLL_EXCEEDED", "the client reports a missed poll, or it committed nothing while records waited"),
+            ("ADMIN_REMOVED", "another client sent the request"),
         ),
         kafka_log="Preparing to rebalance group ... (reason: explicit `LeaveGroup` request for (...) members.)",
     ),
     CauseEntry(
         code="ADMIN_REMOVED",
-        sentence="An administrator took a member out.",
-        proof="a LeaveGroup that names the member by its instance id alone, or that another client sent; watched from "
-        "outside, a static member that is gone before its session can have ended, as none leaves by itself",
+        sentence="An administrator removed a member.",
+        proof="a LeaveGroup from another client, or with the instance id alone; for a watcher, a static member that "
+        "departed before its session can have ended",
         look_alikes=(("MEMBER_LEFT", "the member itself sent the request"),),
         kafka_log="Preparing to rebalance group ... (reason: explicit `LeaveGroup` request for (...) members.)",
     ),
     CauseEntry(
         code="MAX_POLL_EXCEEDED",
-        sentence="A member left because its user did not poll within max.poll.interval.ms: handling took too long.",
-        proof="the client's own words (KIP-800); or no commit that moved forward for that long, while its heartbeats "
-        "came and its connection stayed open",
+        sentence="A member left because its application did not poll within max.poll.interval.ms.",
+        proof="the client's reason (KIP-800), or no commit progress despite heartbeats and an open connection",
         look_alikes=(
-            ("MEMBER_LEFT", "there was nothing to read, or it closed its connection right after it left"),
-            ("JOIN_TIMEOUT", "it did not poll while a rebalance waited for it, and was put out"),
+            ("MEMBER_LEFT", "it had no lag, or it closed its connection right after it left"),
+            ("JOIN_TIMEOUT", "the coordinator removed it, since it did not poll during a rebalance"),
         ),
         advice="raise max.poll.interval.ms, lower max.poll.records, or process off the poll loop",
         kafka_log="Preparing to rebalance group ... (reason: explicit `LeaveGroup` request ...: "
         "consumer poll timeout has expired.)",
     ),
 )
-HANG_UP_MS: Final = 10_000
-"""Time in which a closed client disconnects."""
+DISCONNECT_MS: Final = 10_000
+"""Longest time between a client's leave and its disconnect."""
 
 
 def find_left(begin: Beginning, sent: Evidence) -> Finding:
-    """Find the cause of a member's leave; ``sent`` is its request."""
-    evidence = (sent, *begin.said)
+    """Return the cause of a member's leave; ``sent``: its request."""
+    evidence = (sent, *begin.reason_facts)
     if begin.by is not None:
         clause = f"{begin.members} was removed by {actor(begin.by)}"
         return Finding("ADMIN_REMOVED", "proof", clause, (*evidence, begin.fact("removed_by", actor(begin.by))))
-    stopped = find_stop(begin.member, begin.vitals, begin.reason, begin.at_ms, begin.hung_up)
+    stopped = find_missed_poll(begin.member, begin.vitals, begin.reason, begin.at_ms, begin.disconnected)
     if stopped is not None:
         return Finding(stopped.cause, stopped.confidence, stopped.clause, (*evidence, *stopped.evidence))
-    gone = begin.hung_up
+    gone = begin.disconnected
     if gone is not None:
         closed = Evidence("connection_closed", f"{seconds(gone.after_ms)} after it left", gone.at_ms)
         evidence = (*evidence, closed)
-    return Finding("MEMBER_LEFT", "proof", f"{begin.members} left the group{begin.because}", evidence)
+    return Finding("MEMBER_LEFT", "proof", f"{begin.members} left the group{begin.reason_text}", evidence)
 
 
-def find_stop(
+def find_missed_poll(
     who: str, vitals: Vitals | None, reason: str | None, left_at_ms: int, gone: MemberDisconnected | None
 ) -> Finding | None:
-    """Find out whether a member left because its application stopped polling; None for an orderly leave.
+    """Return the missed poll behind a leave, or None for an orderly leave.
 
-    The client's own reason proves it. Without a reason, the commits imply it: no progress for as long as a poll may
-    take, while records waited and the connection stayed open. A client whose limit is its session timeout hides its
-    limit (aiokafka). A client that disconnects right after its leave had not stopped.
+    The client's own reason proves it. Without a reason, commits imply it: no progress within the poll interval, while
+    records waited and the connection stayed open. Excluded: a client that disconnects right after its leave, and one
+    whose limit is its session timeout (aiokafka).
     """
-    said = client_said(vitals, left_at_ms)
+    said = client_reports(vitals, left_at_ms)
     if stopped_polling(reason):
         return Finding(
             "MAX_POLL_EXCEEDED", "high", f"{who} left because it did not poll within max.poll.interval.ms", said
@@ -81,26 +80,26 @@ def find_stop(
         return None
     idle_ms = idle_ms_of(vitals, left_at_ms)
     tells_limit = vitals.rebalance_timeout_ms != vitals.session_timeout_ms
-    closed_at_once = gone is not None and gone.after_ms <= HANG_UP_MS
+    closed_at_once = gone is not None and gone.after_ms <= DISCONNECT_MS
     if idle_ms is None or vitals.lag == 0 or not tells_limit or closed_at_once:
         return None
     waiting = f", while {count(vitals.lag, 'record')} waited" if vitals.lag else ""
     clause = (
         f"{who} left while its connection stayed open, after {seconds(idle_ms)} without commit progress{waiting}"
-        f" (its limit is {limit(vitals.rebalance_timeout_ms)} after a poll)"
+        f" (its limit is {limit(vitals.rebalance_timeout_ms)} between polls)"
     )
     evidence = [
         Evidence("last_commit_progress", f"{seconds(idle_ms)} before", vitals.last_progress_ms),
         Evidence("longest_gap", f"{seconds(vitals.longest_gap_ms)} between two of its requests"),
     ]
     if vitals.lag is not None:
-        evidence.append(Evidence("lag", f"{count(vitals.lag, 'record')} in what it had"))
+        evidence.append(Evidence("lag", f"{count(vitals.lag, 'record')} in its partitions"))
     evidence += said
     return Finding("MAX_POLL_EXCEEDED", "high" if vitals.lag else "medium", clause, tuple(evidence))
 
 
 def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
-    """Return the time without commit progress, if it exceeds what a polling member may take."""
+    """Return the time without commit progress, if it exceeds that of a polling member."""
     if vitals.last_progress_ms is None:
         return None
     idle_ms = left_at_ms - vitals.last_progress_ms
@@ -108,18 +107,18 @@ def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
     return idle_ms if idle_ms >= vitals.rebalance_timeout_ms - after_poll_ms else None
 
 
-def client_said(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:
-    """Return what the client pushed about its polls (KIP-714)."""
+def client_reports(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:
+    """Return the client's metrics about its polls (KIP-714)."""
     said = vitals and vitals.client_metrics
     if not said:
         return ()
     words = []
     if said.last_poll_ms_ago is not None:
-        words.append(f"its user had polled {seconds(said.last_poll_ms_ago)} ago")
+        words.append(f"its application had polled {seconds(said.last_poll_ms_ago)} ago")
     if said.longest_poll_gap_ms:
-        words.append(f"{seconds(said.longest_poll_gap_ms)} lay between two polls at most")
+        words.append(f"longest time between two polls {seconds(said.longest_poll_gap_ms)}")
     if said.poll_idle_ratio is not None:
-        words.append(f"its user waited for records {min(max(said.poll_idle_ratio, 0), 1):.0%} of the time")
+        words.append(f"its application waited for records {min(max(said.poll_idle_ratio, 0), 1):.0%} of the time")
     if not words:
         return ()
     return (Evidence("client_said", f"{seconds(at_ms - said.at_ms)} before: {', '.join(words)}", said.at_ms),)

@@ -1,4 +1,4 @@
-"""Members whose sessions end: died, frozen, starved, unreachable, or not heard by a stalled broker."""
+"""Members with expired sessions: dead, frozen, starved, unreachable, or behind a stalled broker."""
 
 from __future__ import annotations
 
@@ -6,139 +6,137 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from kohort.coordinator.journal import RequestFenced, Vitals, Who
-from kohort.insight.causes.leaving import client_said, idle_ms_of
+from kohort.insight.causes.leaving import client_reports, idle_ms_of
 from kohort.insight.evidence import AUTO_COMMIT_MS, Beginning, CauseEntry, Confidence, Evidence, Finding
 from kohort.insight.names import count, limit, name_and_place, name_of, seconds
 from kohort.insight.rebalances import Rebalance
 
-_SILENT: Final = "Preparing to rebalance group ... (reason: removing member ... on heartbeat expiration)"
+_EXPIRED: Final = "Preparing to rebalance group ... (reason: removing member ... on heartbeat expiration)"
 
 SILENCE: Final = (
     CauseEntry(
         code="SESSION_TIMEOUT",
-        sentence="A member fell silent until its session ended; the journal lacks its last signs of life.",
-        proof="the session's timer, and nothing else: the broker had just taken over, or the cluster was seen from "
-        "outside",
-        advice="look whether its process, its host and the network are there",
-        kafka_log=_SILENT,
+        sentence="A member's session expired; the journal lacks its last signs of life.",
+        proof="only the session timer: the coordinator had just loaded the group, or the cluster was only watched",
+        advice="check that its process, its host and its network are up",
+        kafka_log=_EXPIRED,
     ),
     CauseEntry(
         code="SESSION_TIMEOUT.process_died",
-        sentence="A process ended without leaving: no heartbeat within the session, and its connection had closed.",
-        proof="the session's timer; the connection of its last request closed before",
+        sentence="A process ended without leaving: its connection closed, and no heartbeat came within the session.",
+        proof="the session timer, and an earlier end of the connection of its last request",
         look_alikes=(("SESSION_TIMEOUT.unreachable", "the connection is open as far as the broker knows"),),
-        advice="find out why the process ended; one that closes its consumer is not waited for",
-        kafka_log=_SILENT,
+        advice="find the reason why the process ended; a closed consumer leaves at once instead",
+        kafka_log=_EXPIRED,
     ),
     CauseEntry(
         code="SESSION_TIMEOUT.frozen",
-        sentence="A member stood still for longer than its session, and came back.",
-        proof="the session's timer, an open connection, and a request under the same member id afterwards, or the same "
-        "client joining anew",
+        sentence="A member stalled for longer than its session timeout, and returned.",
+        proof="the session timer, an open connection, and a later request of the member or join of the same client",
         look_alikes=(
-            ("SESSION_TIMEOUT.unreachable", "it did not come back so far"),
-            ("BROKER_STALL", "the broker itself stood still"),
+            ("SESSION_TIMEOUT.unreachable", "it has not returned so far"),
+            ("BROKER_STALL", "the broker itself stalled"),
         ),
-        advice="look for long pauses (collector, swap, suspension), or raise session.timeout.ms",
-        kafka_log=_SILENT,
+        advice="look for long pauses (garbage collector, swap, suspension), or raise session.timeout.ms",
+        kafka_log=_EXPIRED,
     ),
     CauseEntry(
         code="SESSION_TIMEOUT.starved",
-        sentence="A member's heartbeats came ever later before they stopped: too little processor time.",
-        proof="the session's timer, and a silence of more than half a session that it had survived before",
+        sentence="A member's heartbeats came later and later until its session expired: it lacks CPU time.",
+        proof="the session timer, and an earlier silence of more than half a session timeout",
         look_alikes=(("SESSION_TIMEOUT.frozen", "its heartbeats were punctual until they stopped"),),
-        advice="its heartbeats came ever later: give it CPU, or raise session.timeout.ms",
-        kafka_log=_SILENT,
+        advice="its heartbeats came later and later: give it CPU, or raise session.timeout.ms",
+        kafka_log=_EXPIRED,
     ),
     CauseEntry(
         code="SESSION_TIMEOUT.unreachable",
-        sentence="A member fell silent while its connection is open, as far as is known: the host or the network.",
-        proof="the session's timer; no end of the connection was seen, and no request since",
+        sentence="A member's session expired while its connection was open: its host or the network failed.",
+        proof="the session timer; no end of the connection, and no request since",
         look_alikes=(
             ("SESSION_TIMEOUT.process_died", "its connection closed"),
-            ("SESSION_TIMEOUT.frozen", "it came back; until then the two cannot be told apart"),
+            ("SESSION_TIMEOUT.frozen", "it returned; until then both look the same"),
         ),
-        advice="look at the host and the network between it and the broker",
-        kafka_log=_SILENT,
+        advice="check its host, and the network between it and the broker",
+        kafka_log=_EXPIRED,
     ),
     CauseEntry(
         code="BROKER_STALL",
-        sentence="The broker stood still, and then found sessions ended whose members it had not been able to hear.",
-        proof="the broker's own clock: it noted when it stood still and for how long; without that time the member's "
-        "silence is shorter than its session",
+        sentence="The broker stalled, and sessions expired whose heartbeats it could not receive.",
+        proof="the broker's own clock: without its stall, the member's silence is shorter than its session timeout",
         look_alikes=(
-            ("SESSION_TIMEOUT.unreachable", "the broker was awake all the while"),
-            ("SESSION_TIMEOUT.process_died", "the connection had closed before the broker stood still"),
+            ("SESSION_TIMEOUT.unreachable", "the broker did not stall"),
+            ("SESSION_TIMEOUT.process_died", "the connection closed before the broker stalled"),
         ),
-        advice="the members are not to blame: look at the broker's host (CPU, swap, suspension, disk), and keep other "
-        "work out of the process of an embedded broker",
-        kafka_log=_SILENT,
+        advice="the members are not the cause: check the broker's host (CPU, swap, suspension, disk), run other work "
+        "outside of the process of an embedded broker",
+        kafka_log=_EXPIRED,
     ),
     CauseEntry(
         code="STATIC_EXPIRED",
-        sentence="A static member did not come back within its session.",
-        proof="the session's timer of a member with an instance id",
+        sentence="A static member did not return within its session timeout.",
+        proof="the session timer of a member with an instance id",
         look_alikes=(("SESSION_TIMEOUT", "a member without an instance id"),),
-        advice="its partitions had no owner all the while: raise session.timeout.ms above its restart time",
-        kafka_log=_SILENT,
+        advice="its partitions had no owner until the expiry: raise session.timeout.ms above its restart time",
+        kafka_log=_EXPIRED,
     ),
 )
 
 
-def unheard(begin: Beginning) -> Finding:
-    """Return the end of a session without vitals: the coordinator had just taken over."""
-    clause = f"{begin.member} was silent until its session ended"
-    return Finding("SESSION_TIMEOUT", "low", clause, (begin.fact("timer", "its session ended"),))
+def expired_without_vitals(begin: Beginning) -> Finding:
+    """Return the end of a session without vitals, after a failover."""
+    clause = f"{begin.member} sent no heartbeat until its session expired"
+    return Finding("SESSION_TIMEOUT", "low", clause, (begin.fact("timer", "session timeout"),))
 
 
-def find_silence_in(this: Rebalance, who: Who, vitals: Vitals, expired_at_ms: int) -> Finding:
-    """Find why a session ended before or during a round; unknown for a member that the present coordinator never
-    heard."""
-    loaded = this.loaded_lately
+def find_expiry_in(rebalance: Rebalance, who: Who, vitals: Vitals, expired_at_ms: int) -> Finding:
+    """Return the cause of an expired session; unknown for a member without requests since a failover."""
+    loaded = rebalance.recent_load
     if loaded is None or vitals.last_seen_ms > loaded.at_ms or who.instance_id is not None:
-        return find_silence(who, vitals, expired_at_ms, this)
+        return find_expiry(who, vitals, expired_at_ms, rebalance)
     since = seconds(expired_at_ms - loaded.at_ms)
     fact = Evidence("group_loaded", f"at generation {loaded.generation}, {since} before", loaded.at_ms)
     clause = (
-        f"member {name_and_place(who)} was not heard in the {since} since its coordinator had begun anew, and its"
-        f" session ended ({limit(vitals.session_timeout_ms)})"
+        f"member {name_and_place(who)} sent no heartbeat in the {since} since its coordinator loaded the group, and its"
+        f" session expired ({limit(vitals.session_timeout_ms)})"
     )
     return Finding("SESSION_TIMEOUT", "low", clause, (fact,))
 
 
-class Aftermath(Protocol):
+class LaterRequests(Protocol):
     """Requests and joins after the departure of members."""
 
     @property
     def fenced(self) -> list[RequestFenced]: ...
     @property
     def back(self) -> dict[str, tuple[Who, int]]:
-        """By id of a departed member: the member as which its client rejoined, and when."""
+        """By id of a departed member: the member as which its client rejoined, and the time."""
 
 
-def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, after: Aftermath) -> Finding:
-    """Find why a member was silent until its session ended: died, frozen, starved or unreachable."""
+def find_expiry(who: Who, vitals: Vitals, expired_at_ms: int, after: LaterRequests) -> Finding:
+    """Return the cause of an expired session: dead, frozen, starved or unreachable."""
     silent_ms = expired_at_ms - vitals.last_seen_ms
     closed_at_ms = vitals.connection_closed_at_ms
     back = next((f for f in after.fenced if f.who.member_id == who.member_id), None)
-    anew = after.back.get(who.member_id)
+    rejoined = after.back.get(who.member_id)
     detail = f"session timeout {limit(vitals.session_timeout_ms)}; "
     evidence = [
-        Evidence("last_request", f"{seconds(silent_ms)} before it was expired", vitals.last_seen_ms),
+        Evidence("last_request", f"{seconds(silent_ms)} before the expiry", vitals.last_seen_ms),
         Evidence("session_timeout", limit(vitals.session_timeout_ms)),
         Evidence("longest_gap", seconds(vitals.longest_gap_ms)),
-        *client_said(vitals, expired_at_ms),
+        *client_reports(vitals, expired_at_ms),
     ]
     confidence: Confidence = "high"
-    missed_poll = _find_missed_poll(who, vitals, expired_at_ms, evidence)
+    missed_poll = _find_silent_missed_poll(who, vitals, expired_at_ms, evidence)
     if missed_poll is not None:
         return missed_poll
     if vitals.stalled_ms:
-        evidence.append(Evidence("broker_stalled", f"for {seconds(vitals.stalled_ms)} of it", vitals.stalled_at_ms))
-        if _is_ours(vitals, silent_ms):
+        evidence.append(
+            Evidence("broker_stalled", f"for {seconds(vitals.stalled_ms)} of this time", vitals.stalled_at_ms)
+        )
+        if _is_broker_stall(vitals, silent_ms):
             clause = (
-                f"the broker stood still for {seconds(vitals.stalled_ms)}, and found the session of member"
-                f" {name_and_place(who)} ended, which it had not been able to hear"
+                f"the broker stalled for {seconds(vitals.stalled_ms)}, and then expired the session of member"
+                f" {name_and_place(who)}, whose heartbeats it could not receive"
             )
             heard = silent_ms - vitals.stalled_ms <= max(vitals.longest_gap_ms, vitals.session_timeout_ms // 3)
             return Finding("BROKER_STALL", "proof" if heard else "high", clause, tuple(evidence))
@@ -150,25 +148,29 @@ def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, after: Aftermath)
     elif back is not None:
         late = seconds(back.at_ms - expired_at_ms)
         evidence.append(Evidence("came_back", f"sent {back.api} {late} later: {back.error}", back.at_ms))
-        cause, detail = "frozen", f"{detail}its connection stayed open and it came back {late} later"
-    elif anew is not None:
-        late = seconds(anew[1] - expired_at_ms)
-        evidence.append(Evidence("came_back", f"its client joined anew {late} later, as {name_of(anew[0])}", anew[1]))
-        cause, detail = "frozen", f"{detail}its connection stayed open and its client joined anew {late} later"
+        cause, detail = "frozen", f"{detail}its connection stayed open and it returned {late} later"
+    elif rejoined is not None:
+        late = seconds(rejoined[1] - expired_at_ms)
+        evidence.append(
+            Evidence("came_back", f"its client rejoined {late} later, as {name_of(rejoined[0])}", rejoined[1])
+        )
+        cause, detail = "frozen", f"{detail}its connection stayed open and its client rejoined {late} later"
         confidence = "medium"
     elif vitals.longest_gap_ms * 2 > vitals.session_timeout_ms:
-        cause, detail = "starved", f"{detail}it had been silent for {seconds(vitals.longest_gap_ms)} before"
+        cause, detail = "starved", f"{detail}its longest earlier silence was {seconds(vitals.longest_gap_ms)}"
         confidence = "medium"
     else:
         cause, detail = "unreachable", f"{detail}its connection is open as far as is known"
         confidence = "medium"
     cause = f"SESSION_TIMEOUT.{cause}" if who.instance_id is None else "STATIC_EXPIRED"
-    clause = f"member {name_and_place(who)} stopped heartbeating and was expired after {seconds(silent_ms)} ({detail})"
+    clause = f"member {name_and_place(who)} was silent and expired after {seconds(silent_ms)} ({detail})"
     return Finding(cause, confidence, clause, tuple(evidence))
 
 
-def _find_missed_poll(who: Who, vitals: Vitals, expired_at_ms: int, evidence: Iterable[Evidence]) -> Finding | None:
-    """Find out whether a member stopped its heartbeats because its application did not poll in time.
+def _find_silent_missed_poll(
+    who: Who, vitals: Vitals, expired_at_ms: int, evidence: Iterable[Evidence]
+) -> Finding | None:
+    """Return the missed poll behind missing heartbeats, or None.
 
     Some clients do not leave at ``max.poll.interval.ms``: librdkafka under the consumer protocol leaves once the
     application revokes its partitions, and a static member of Java's client keeps its place. The last commit progress
@@ -182,8 +184,8 @@ def _find_missed_poll(who: Who, vitals: Vitals, expired_at_ms: int, evidence: It
     waiting = f", while {count(vitals.lag, 'record')} waited" if vitals.lag else ""
     later = seconds(expired_at_ms - vitals.last_seen_ms)
     clause = (
-        f"member {name_and_place(who)} stopped heartbeating {seconds(idle_ms)} after its last commit progress{waiting}"
-        f" (it must poll within {limit(limit_ms)}), and was expired {later} later"
+        f"member {name_and_place(who)} stopped heartbeats {seconds(idle_ms)} after its last commit progress{waiting}"
+        f" (it must poll within {limit(limit_ms)}), and expired {later} later"
     )
     facts = [
         *evidence,
@@ -195,8 +197,8 @@ def _find_missed_poll(who: Who, vitals: Vitals, expired_at_ms: int, evidence: It
     return Finding("MAX_POLL_EXCEEDED", "high" if vitals.lag else "medium", clause, tuple(facts))
 
 
-def _is_ours(vitals: Vitals, silent_ms: int) -> bool:
-    """Tell whether a stall of the broker ended the session: without it, the member was not silent for too long."""
+def _is_broker_stall(vitals: Vitals, silent_ms: int) -> bool:
+    """Return True if the session ended only because of a broker stall."""
     closed_at_ms, stalled_at_ms = vitals.connection_closed_at_ms, vitals.stalled_at_ms or 0
     if closed_at_ms is not None and closed_at_ms < stalled_at_ms:
         return False

@@ -10,90 +10,91 @@ from kohort.insight.evidence import CauseEntry, Evidence, Finding, raise_beginni
 from kohort.insight.names import limit, partitions_text, seconds
 from kohort.insight.rebalances import Rebalance
 
-_SILENT: Final = "Preparing to rebalance group ... (reason: removing member ... on heartbeat expiration)"
+_EXPIRED: Final = "Preparing to rebalance group ... (reason: removing member ... on heartbeat expiration)"
+_NO_SYNC: Final = "Preparing to rebalance group ... (reason: Removing ... on pending sync request expiration)"
 
 TIMEOUTS: Final = (
     CauseEntry(
         code="JOIN_TIMEOUT",
-        sentence="A member did not rejoin while a rebalance waited for it, and was put out.",
+        sentence="The coordinator removed a member that did not rejoin within its rebalance timeout.",
         proof="the round closed at its timeout without the member's JoinGroup",
         look_alikes=(("SESSION_TIMEOUT", "its session ended first"),),
-        advice="its poll loop was busy for longer than max.poll.interval.ms; shorten what it does between polls",
+        advice="its poll loop was busy for longer than max.poll.interval.ms; shorten the work between polls",
         kafka_log="Group ... removed dynamic members who haven't joined: ...",
     ),
     CauseEntry(
         code="SYNC_TIMEOUT",
-        sentence="A member joined, and did not ask for its assignment in time.",
+        sentence="A member joined, but did not request its assignment in time.",
         proof="the timer of the SyncGroup phase",
-        look_alikes=(("LEADER_LOST", "the leader is among those who are missing"),),
-        advice="the member ended or froze between joining and being assigned",
-        kafka_log="Preparing to rebalance group ... (reason: Removing ... on pending sync request expiration)",
+        look_alikes=(("LEADER_LOST", "the leader is among the missing members"),),
+        advice="find the reason why the member ended or froze between JoinGroup and SyncGroup",
+        kafka_log=_NO_SYNC,
     ),
     CauseEntry(
         code="NEW_MEMBER_EXPIRED",
-        sentence="A new member waited five minutes for its first generation, and was given up.",
+        sentence="The coordinator removed a new member that waited five minutes for its first generation.",
         proof="the timer of new members",
-        advice="look who held up the rebalance that it waited for",
-        kafka_log=_SILENT,
+        advice="find the member that delayed that rebalance",
+        kafka_log=_EXPIRED,
     ),
     CauseEntry(
         code="LEADER_LOST",
-        sentence="The leader was lost between joining and assigning.",
-        proof="the timer of the SyncGroup phase, with the leader among those who are missing",
-        look_alikes=(("SYNC_TIMEOUT", "the leader had answered"),),
-        advice="the leader ended or froze while it computed the assignment",
-        kafka_log="Preparing to rebalance group ... (reason: Removing ... on pending sync request expiration)",
+        sentence="The leader failed between JoinGroup and SyncGroup.",
+        proof="the timer of the SyncGroup phase, with the leader among the missing members",
+        look_alikes=(("SYNC_TIMEOUT", "the leader had sent its SyncGroup"),),
+        advice="find the reason why the leader ended or froze while it computed the assignment",
+        kafka_log=_NO_SYNC,
     ),
     CauseEntry(
         code="REVOCATION_TIMEOUT",
-        sentence="A member of a modern group did not give up what it was told to within its rebalance timeout.",
+        sentence="A member of a consumer group did not revoke its partitions within its rebalance timeout.",
         proof="the timer of the revocation (KIP-848)",
-        look_alikes=(("SESSION_TIMEOUT", "its heartbeats stopped, too"),),
-        advice="its revoke callback took longer than max.poll.interval.ms, or it did not poll; shorten that",
+        look_alikes=(("SESSION_TIMEOUT", "its heartbeats also stopped"),),
+        advice="shorten its revoke callback, or its work between polls, below max.poll.interval.ms",
         kafka_log="Member ... fenced from the group because it failed to transition from epoch ... within ...ms.",
     ),
 )
 
 
-def new_member_expired(this: Rebalance) -> Finding:
-    begin = round_beginning(this)
-    clause = f"{begin.member} waited five minutes for its first generation and was given up"
+def new_member_expired(rebalance: Rebalance) -> Finding:
+    begin = round_beginning(rebalance)
+    clause = f"{begin.member} waited five minutes for its first generation and was removed"
     return Finding("NEW_MEMBER_EXPIRED", "proof", clause, (begin.fact("timer", "new member"),))
 
 
-def sync_timeout(this: Rebalance) -> Finding:
-    begin = round_beginning(this)
-    evidence = (begin.fact("timer", f"no SyncGroup in generation {this.from_generation}"),)
-    if this.trigger.leader_lost:
-        clause = f"the leader was lost between joining and assigning: {begin.members} sent no SyncGroup in time"
+def sync_timeout(rebalance: Rebalance) -> Finding:
+    begin = round_beginning(rebalance)
+    evidence = (begin.fact("timer", f"no SyncGroup in generation {rebalance.from_generation}"),)
+    if rebalance.trigger.leader_lost:
+        clause = f"the leader failed between JoinGroup and SyncGroup: {begin.members} sent no SyncGroup in time"
         return Finding("LEADER_LOST", "proof", clause, evidence)
-    return Finding("SYNC_TIMEOUT", "proof", f"{begin.members} did not ask for its assignment in time", evidence)
+    return Finding("SYNC_TIMEOUT", "proof", f"{begin.members} did not request its assignment in time", evidence)
 
 
-def revocation_timeout(this: EpochRebalance, raised: EpochRaised) -> Finding:
-    begin, vitals = raise_beginning(this, raised), raised.cause.vitals
+def revocation_timeout(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
+    begin, vitals = raise_beginning(rebalance, raised), raised.cause.vitals
     within = f" of {limit(vitals.rebalance_timeout_ms)}" if vitals is not None else ""
-    kept = this.left_revoking if raised is this.raises[0] else ()
-    what = partitions_text(kept) if kept else "what it was told to"
-    evidence = [begin.fact("timer", f"it did not give up {what} within its rebalance timeout{within}")]
+    kept = rebalance.left_revoking if raised is rebalance.raises[0] else ()
+    what = partitions_text(kept) if kept else "its partitions"
+    evidence = [begin.fact("timer", f"it did not revoke {what} within its rebalance timeout{within}")]
     if kept:
-        evidence.append(Evidence("told_to_revoke", what, this.revoking_since_ms))
+        evidence.append(Evidence("told_to_revoke", what, rebalance.revoking_since_ms))
     if vitals is not None:
         ago = seconds(raised.at_ms - vitals.last_seen_ms)
-        evidence.append(Evidence("last_request", f"{ago} before it was put out"))
-    clause = f"{begin.member} did not give up {what} within its rebalance timeout{within} and was put out"
+        evidence.append(Evidence("last_request", f"{ago} before its removal"))
+    clause = f"{begin.member} did not revoke {what} within its rebalance timeout{within} and was removed"
     return Finding("REVOCATION_TIMEOUT", "proof", clause, tuple(evidence))
 
 
-def rejoin_timeout(this: EpochRebalance, raised: EpochRaised) -> Finding:
-    begin = raise_beginning(this, raised)
-    fact = begin.fact("timer", "it was told to join again, and did not in time")
-    clause = f"{begin.member}, of the classic protocol, was told to join again, did not, and was put out"
+def rejoin_timeout(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
+    begin = raise_beginning(rebalance, raised)
+    fact = begin.fact("timer", "it did not rejoin in time")
+    clause = f"{begin.member}, of the classic protocol, did not rejoin in time and was removed"
     return Finding("JOIN_TIMEOUT", "proof", clause, (fact,))
 
 
-def resync_timeout(this: EpochRebalance, raised: EpochRaised) -> Finding:
-    begin = raise_beginning(this, raised)
+def resync_timeout(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
+    begin = raise_beginning(rebalance, raised)
     fact = begin.fact("timer", "it joined, and sent no SyncGroup in time")
-    clause = f"{begin.member}, of the classic protocol, did not ask for its assignment in time and was put out"
+    clause = f"{begin.member}, of the classic protocol, did not request its assignment in time and was removed"
     return Finding("SYNC_TIMEOUT", "proof", clause, (fact,))

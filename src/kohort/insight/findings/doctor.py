@@ -1,4 +1,4 @@
-"""From a group's finding to what ``doctor`` says: rules, each with advice; none fires where there is nothing to do."""
+"""Rules of ``doctor``: problems of a group, each with severity and advice."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from kohort.insight.names import count, printable, seconds
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 SHOWN: Final = 3
-"""So many names stand in a sentence; the evidence has all."""
+"""Largest number of names in a sentence; the evidence has all."""
 
 
 class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule found: in which group, of whom, how bad, how sure, on what evidence, and what to do."""
+    """Problem of a group: rule, severity, confidence, evidence and advice."""
 
     rule: str
     severity: Severity
@@ -39,43 +39,41 @@ class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ADVICE: Final[dict[str, str]] = {
-    "nobody-reads": "start its members; if it is done with for good, delete the group",
-    "no-owner": "see why the assignor left it out: kohort group why; the next rebalance gives it out again",
-    "stalled": "look at what that member does with the next record: kohort group describe shows its offset",
-    "no-commits": "see whether the job runs that commits for it, and is no member, as of Spark and Flink; if it is "
-    "done with for good, delete the group",
-    "commits-alone": "look for longer, --watch-for 60s: whether it is read shows only once its offsets move",
-    "never-committed": "commit what was handled, or turn enable.auto.commit on; if offsets are kept elsewhere, that is "
-    "as it should be",
-    "rewound": "if nobody reset it, look for a member that commits offsets of its own, or old ones after a rebalance",
+    "nobody-reads": "start its members, or delete the group if it is no longer used",
+    "no-owner": "find the reason: kohort group why; the next rebalance assigns it again",
+    "stalled": "check that member's handling of the next record: kohort group describe shows its offset",
+    "no-commits": "check the job that commits for the group without being a member, such as Spark or Flink; delete the "
+    "group if it is no longer used",
+    "commits-alone": "sample for longer, --watch-for 60s: only moving offsets show that a reader runs",
+    "never-committed": "commit handled records, or set enable.auto.commit; expected if offsets are stored elsewhere",
+    "rewound": "without a reset, look for a member that commits its own or old offsets after a rebalance",
     "slow": "make handling faster, or add members up to the number of partitions",
-    "skew": "spread the keys: more members do not help where one partition gets most of what is written",
-    "hot": "see whether its partitions get more than the others (keys), or it handles more slowly (host)",
-    "open-transaction": "find its producer: kohort transactions list, or find-hanging; either can be aborted there",
-    "records-lost": "raise retention, or read faster; what was deleted cannot be read again",
-    "retention-near": "raise retention before the records that wait are deleted, or read faster",
-    "beyond-the-end": "the topic was made anew, or its log cut: reset the offsets with kohort group reset-offsets",
-    "topic-gone": "an offset is left of it, which does no harm and expires",
-    "topic-missing": "a member is to read it: make the topic again, or change the subscription",
-    "storm": "kohort group why tells what each was about; the causes repeat",
-    "left-unheard": "it did not poll in time and never came back: look at that process, it may hang",
-    "refused": "give every member a common entry in partition.assignment.strategy; kohort group fenced has both sides",
+    "skew": "spread the keys: more members do not help if one partition gets most records",
+    "hot": "check whether its partitions get more records than others (keys), or its host is slower",
+    "open-transaction": "find its producer: kohort transactions list, or find-hanging; both can abort it",
+    "records-lost": "raise retention, or read faster; deleted records cannot be read again",
+    "retention-near": "raise retention before unread records are deleted, or read faster",
+    "beyond-the-end": "the topic was recreated or truncated: reset the offsets with kohort group reset-offsets",
+    "topic-gone": "no action needed: the leftover offset expires",
+    "topic-missing": "a member is assigned to it: create the topic again, or change the subscription",
+    "storm": "list the causes, which repeat: kohort group why",
+    "left-unheard": "it did not poll in time and did not rejoin: check that process, it may hang",
+    "refused": "give every member a common entry in partition.assignment.strategy; kohort group fenced shows both",
     "full": "raise group.max.size, or run fewer members",
-    "idle": "more members than partitions do nothing but stand by",
-    "not-seen": "ask for the right to describe it, or try again",
+    "idle": "no action needed: members in excess of the partitions are standby members",
+    "not-seen": "grant DESCRIBE, or retry",
 }
-"""What to do, by rule."""
 SEVERITY_OF: Final[dict[str, Severity]] = {
     **dict.fromkeys(("nobody-reads", "no-owner", "stalled", "records-lost", "beyond-the-end", "refused"), "error"),
     **dict.fromkeys(("commits-alone", "topic-gone", "idle", "not-seen"), "info"),
 }
-"""How bad it is, by rule; the others are warnings."""
+"""Severity by rule; the default is a warning."""
 
 
 def examine(found: GroupFinding, rebalances: Sequence[RebalanceFinding] | None = None) -> list[DoctorFinding]:
-    """Return the findings of a group, the worst first."""
+    """Return the problems of a group, the worst first."""
     findings = [one for rule in RULES for one in rule(found)]
-    findings += [*_left_unheard(found, rebalances or ()), *_refused(found, rebalances or ())]
+    findings += [*_missed_polls(found, rebalances or ()), *_refused(found, rebalances or ())]
     return sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
 
 
@@ -93,7 +91,7 @@ def _by_status(found: GroupFinding) -> Iterator[DoctorFinding]:
         worst = max(partitions, key=lambda one: one.lag or 0)
         sentence = f"{_names(partitions)}: {worst.reason}"
         if worst.owner is not None and rule != "rewound":
-            sentence += f"; {name_of_ref(worst.owner)} has {'it' if len(partitions) == 1 else 'the worst of them'}"
+            sentence += f"; {name_of_ref(worst.owner)} owns {'it' if len(partitions) == 1 else 'the worst partition'}"
         yield _finding(found, rule, sentence, partitions, member=worst.owner)
 
 
@@ -126,8 +124,8 @@ def _of_logs(found: GroupFinding) -> Iterator[DoctorFinding]:
     ]
     if near:
         sentence = (
-            f"{_names(near)}: the start of the log moved by {count(near[0].start_moved, 'record')} while one looked, "
-            f"and {count(near[0].lead or 0, 'record')} further is what is read next"
+            f"{_names(near)}: retention deleted {count(near[0].start_moved, 'record')} between the samples, "
+            f"and the next record is only {count(near[0].lead or 0, 'record')} from the start of the log"
         )
         yield _finding(found, "retention-near", sentence, near)
     beyond = [
@@ -136,7 +134,7 @@ def _of_logs(found: GroupFinding) -> Iterator[DoctorFinding]:
         if one.committed is not None and one.log_end is not None and one.committed > one.log_end
     ]
     if beyond:
-        sentence = f"the offset of {_names(beyond)} lies after the end of the log"
+        sentence = f"the offset of {_names(beyond)} is after the end of the log"
         yield _finding(found, "beyond-the-end", sentence, beyond)
     gone = [one for one in found.partitions if one.unknown is not None and "does not exist" in one.unknown]
     if gone:
@@ -173,41 +171,43 @@ RULES: Final[tuple[Callable[[GroupFinding], Iterator[DoctorFinding]], ...]] = (
 )
 
 
-def _left_unheard(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
-    """Find members that left because they did not poll in time, and did not return."""
+def _missed_polls(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
+    """Find members that left because of a missed poll, and did not rejoin."""
     here = {(member.who.client_id, member.who.host) for member in found.members}
-    came_after: set[tuple[str, str]] = set()
-    told: set[tuple[str, str]] = set()
-    for this in sorted(rebalances, key=lambda r: r.opened_at_ms, reverse=True):
-        who = this.trigger
-        if who is not None and this.cause == "MAX_POLL_EXCEEDED":
+    joined_later: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
+    for rebalance in sorted(rebalances, key=lambda r: r.opened_at_ms, reverse=True):
+        who = rebalance.trigger
+        if who is not None and rebalance.cause == "MAX_POLL_EXCEEDED":
             name = (who.client_id, who.host)
-            if name not in here | came_after | told:
-                told.add(name)
-                ago = seconds(max(found.at_ms - this.opened_at_ms, 0))
-                sentence = f"{name_of_ref(who)} left {ago} ago because it did not poll in time, and did not come back"
-                finding = _finding(found, "left-unheard", sentence, (), member=who, evidence=this.evidence)
-                yield msgspec.structs.replace(finding, confidence=this.confidence)
-        came_after |= {(member.client_id, member.host) for member in this.members}
+            if name not in here | joined_later | reported:
+                reported.add(name)
+                ago = seconds(max(found.at_ms - rebalance.opened_at_ms, 0))
+                sentence = f"{name_of_ref(who)} left {ago} ago because it did not poll in time, and did not rejoin"
+                finding = _finding(found, "left-unheard", sentence, (), member=who, evidence=rebalance.evidence)
+                yield msgspec.structs.replace(finding, confidence=rebalance.confidence)
+        joined_later |= {(member.client_id, member.host) for member in rebalance.members}
 
 
 REFUSALS: Final = {"INCOMPATIBLE_ASSIGNORS": "refused", "GROUP_FULL": "full"}
-"""Causes of refused joins, and the rule that each makes."""
+"""Rule of each rejected join."""
 
 
 def _refused(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
-    """Find clients with a refused join in this generation or in the last hour, that are no members now."""
+    """Find clients with a rejected join in this generation or in the last hour that are no members now."""
     here = {(member.who.client_id, member.who.host) for member in found.members}
     in_order = sorted(rebalances, key=lambda r: r.opened_at_ms)
-    last_ms = max((this.opened_at_ms for this in in_order if this.end != "no_rebalance"), default=0)
-    latest = {this.cause: this for this in in_order if this.cause in REFUSALS}
-    for cause, this in latest.items():
-        who, since_ms = this.trigger, min(last_ms, found.at_ms - HOUR_MS)
-        if this.opened_at_ms < since_ms or who is None or (who.client_id, who.host) in here:
+    last_ms = max((rebalance.opened_at_ms for rebalance in in_order if rebalance.end != "no_rebalance"), default=0)
+    latest = {rebalance.cause: rebalance for rebalance in in_order if rebalance.cause in REFUSALS}
+    for cause, rebalance in latest.items():
+        who, since_ms = rebalance.trigger, min(last_ms, found.at_ms - HOUR_MS)
+        if rebalance.opened_at_ms < since_ms or who is None or (who.client_id, who.host) in here:
             continue
-        sentence = f"{this.sentence.removesuffix('.')}, {seconds(max(found.at_ms - this.opened_at_ms, 0))} ago"
-        finding = _finding(found, REFUSALS[cause], sentence, (), member=who, evidence=this.evidence)
-        yield msgspec.structs.replace(finding, confidence=this.confidence)
+        sentence = (
+            f"{rebalance.sentence.removesuffix('.')}, {seconds(max(found.at_ms - rebalance.opened_at_ms, 0))} ago"
+        )
+        finding = _finding(found, REFUSALS[cause], sentence, (), member=who, evidence=rebalance.evidence)
+        yield msgspec.structs.replace(finding, confidence=rebalance.confidence)
 
 
 def _of_member(found: GroupFinding, rule: str, member: MemberFinding) -> DoctorFinding:

@@ -1,6 +1,6 @@
-"""Every entry of the journal in a line: when, what, who, in words; for both protocols and any watcher.
+"""One sentence for each journal entry, for both protocols and for watchers.
 
-A sentence states what the entry states, and concludes nothing: causes are found in ``rebalances`` beside this file.
+A sentence states its entry only; ``findings.rebalances`` finds causes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Sentence = Callable[[Any], str]
 
 
 class EventFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of a journal. ``entry`` has its own fields, as they are kept; free text of clients is as it came."""
+    """One journal entry. ``entry`` has its own fields, with unescaped text of clients."""
 
     at_ms: int
     group: str
@@ -56,9 +56,9 @@ class EventFinding(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     who: MemberRef | None = None
     generation: int | None = None
-    """Of a modern group: an epoch."""
+    """Generation, or epoch of a consumer group."""
     observed: bool = False
-    """Seen from the outside, not written by the coordinator."""
+    """True for a watcher's entry, False for the coordinator's."""
     entry: dict[str, Any] = {}
 
 
@@ -67,9 +67,9 @@ def find_events(entries: Iterable[JournalEntry]) -> list[EventFinding]:
 
 
 def event_finding(entry: JournalEntry) -> EventFinding:
-    """Return one entry as an event. An unknown kind has its name as sentence."""
+    """Return one entry as an event; an unknown kind has its name as sentence."""
     kind = str(entry.__struct_config__.tag)
-    tell = SENTENCES.get(type(entry))
+    describe = SENTENCES.get(type(entry))
     who = _who(entry)
     fields = msgspec.to_builtins(entry)
     left_out = ("kind", "at_ms", "group", "observed")
@@ -77,7 +77,7 @@ def event_finding(entry: JournalEntry) -> EventFinding:
         at_ms=entry.at_ms,
         group=entry.group,
         kind=kind,
-        sentence=kind.replace("_", " ") if tell is None else tell(entry),
+        sentence=kind.replace("_", " ") if describe is None else describe(entry),
         who=None if who is None else member_ref(who),
         generation=_generation(entry),
         observed=entry.observed,
@@ -122,7 +122,7 @@ def _arrived(entry: MemberArrived) -> str:
 
 def _removed(entry: MemberRemoved) -> str:
     by = f", by {name_of(entry.by)}" if entry.by is not None else ""
-    return f"{name_of(entry.who)} is out: {_words(entry.why)}{by}{_because(entry.reason)}"
+    return f"{name_of(entry.who)} was removed: {_words(entry.why)}{by}{_because(entry.reason)}"
 
 
 def _closed(entry: RoundClosed) -> str:
@@ -137,7 +137,7 @@ def _closed(entry: RoundClosed) -> str:
 
 def _fenced(entry: RequestFenced) -> str:
     which = f", generation {entry.generation} at {entry.current}" if entry.generation != entry.current else ""
-    return f"{printable(entry.api)} of {name_of(entry.who)} refused: {printable(entry.error)}{which}"
+    return f"{printable(entry.api)} of {name_of(entry.who)} rejected: {printable(entry.error)}{which}"
 
 
 def _raised(entry: EpochRaised) -> str:
@@ -154,14 +154,14 @@ def _computed(entry: TargetComputed) -> str:
     after = f" after {seconds(entry.after_ms)}" if entry.after_ms is not None else ""
     return (
         f"target of epoch {entry.epoch}{after}, {printable(entry.assignor)}: "
-        f"{count(len(entry.moves), 'partition')} to change hands"
+        f"{count(len(entry.moves), 'partition')} to move"
     )
 
 
 def _reconciled(entry: MemberReconciled) -> str:
     numbers = (
-        ("is to give up", sum(map(len, entry.revoking.values()))),
-        ("gave up", sum(map(len, entry.revoked.values()))),
+        ("must revoke", sum(map(len, entry.revoking.values()))),
+        ("revoked", sum(map(len, entry.revoked.values()))),
         ("got", len(entry.given)),
         ("waits for", len(entry.awaited)),
     )
@@ -172,26 +172,26 @@ def _reconciled(entry: MemberReconciled) -> str:
 def _loaded(entry: GroupLoaded) -> str:
     members = count(len(entry.members), "member")
     if entry.observed and entry.partitions is not None:
-        return f"the group stood at epoch {entry.generation}: {members}"
-    return f"the group was read from the log: generation {entry.generation}, {members}"
+        return f"the group was at epoch {entry.generation}: {members}"
+    return f"the group was loaded from the log: generation {entry.generation}, {members}"
 
 
 def _converted(entry: GroupConverted) -> str:
     by = f", through {name_of(entry.by)}" if entry.by is not None else ""
-    return f"the group goes on with the {entry.to} protocol at epoch {entry.epoch}{by}"
+    return f"the group changed to the {entry.to} protocol at epoch {entry.epoch}{by}"
 
 
-GONE: Final[dict[str, str]] = {
+DELETIONS: Final[dict[str, str]] = {
     "deleted": "the group was deleted",
-    "expired": "the group is gone: its last offset expired",
-    "unknown": "the group is gone: it was deleted, or its last offset expired",
+    "expired": "the group expired with its last offset",
+    "unknown": "the group was deleted, or expired with its last offset",
 }
 
 
 def _turned_away(entry: MemberTurnedAway) -> str:
     if entry.error == GROUP_FULL:
-        return f"{name_of(entry.who)} was not let in: the group is full with {count(entry.members, 'member')}"
-    return f"the join of {name_of(entry.who)} was refused ({printable(entry.error)}): {assignors_text(entry)}"
+        return f"{name_of(entry.who)} was rejected: the group is full with {count(entry.members, 'member')}"
+    return f"the join of {name_of(entry.who)} was rejected ({printable(entry.error)}): {assignors_text(entry)}"
 
 
 def _unfenced(entry: CommitUnfenced) -> str:
@@ -206,7 +206,7 @@ def _options(entry: OptionsChanged) -> str:
         f"{printable(name)} {_option(before)} to {_option(after)}" for name, (before, after) in entry.options.items()
     )
     by = f", by {name_of(entry.by)}" if entry.by is not None else ""
-    return f"options of the group were altered: {changes}{by}"
+    return f"options of the group were changed: {changes}{by}"
 
 
 def _option(value: int | None) -> str:
@@ -228,25 +228,23 @@ SENTENCES: Final[dict[type[JournalEntry], Sentence]] = {
     RoundClosed: _closed,
     AssignmentWritten: lambda entry: (
         f"generation {entry.generation} is assigned after {seconds(entry.took_ms)}; "
-        f"{count(len(entry.moves), 'partition')} changed hands"
+        f"{count(len(entry.moves), 'partition')} moved"
     ),
     RoundSettled: lambda entry: (
-        f"generation {entry.generation} works: the last, {name_of(entry.last)}, after {seconds(entry.took_ms)}"
+        f"generation {entry.generation} is stable: last SyncGroup of {name_of(entry.last)}, {seconds(entry.took_ms)}"
     ),
-    RoundDropped: lambda entry: (
-        f"the rebalance after generation {entry.generation} was dropped: {printable(entry.error)}"
-    ),
-    StaticReplaced: lambda entry: f"{name_of(entry.who)} came back under a new id and kept its partitions",
+    RoundDropped: lambda entry: f"the rebalance after generation {entry.generation} failed: {printable(entry.error)}",
+    StaticReplaced: lambda entry: f"{name_of(entry.who)} returned under a new id and kept its partitions",
     RequestFenced: _fenced,
     EpochRaised: _raised,
     TargetComputed: _computed,
     MemberReconciled: _reconciled,
-    StaticAway: lambda entry: f"{name_of(entry.who)} left and keeps its place until its session ends",
+    StaticAway: lambda entry: f"{name_of(entry.who)} left and keeps its partitions until its session ends",
     GroupLoaded: _loaded,
-    GroupUnloaded: lambda entry: f"the group went to another coordinator at generation {entry.generation}",
+    GroupUnloaded: lambda entry: f"the group moved to another coordinator at generation {entry.generation}",
     GroupConverted: _converted,
-    GroupDeleted: lambda entry: GONE[entry.why],
-    GenerationSeen: lambda entry: f"generation {entry.generation} was seen: {count(len(entry.members), 'member')}",
+    GroupDeleted: lambda entry: DELETIONS[entry.why],
+    GenerationSeen: lambda entry: f"generation {entry.generation} was observed: {count(len(entry.members), 'member')}",
     MemberTurnedAway: _turned_away,
     MemberDisconnected: lambda entry: (
         f"the connection of {name_of(entry.who)} closed {seconds(entry.after_ms)} after it left"
@@ -254,8 +252,8 @@ SENTENCES: Final[dict[type[JournalEntry], Sentence]] = {
     CommitUnfenced: _unfenced,
     OptionsChanged: _options,
     PartitionsResumed: lambda entry: (
-        f"{name_of(entry.who)} began to fetch {count(len(entry.partitions), 'partition')} of what it was given "
+        f"{name_of(entry.who)} began to fetch {count(len(entry.partitions), 'assigned partition')} "
         f"(generation {entry.generation})"
     ),
 }
-"""How each kind is told. A kind that is not here, of a later version, is told by its name."""
+"""Sentence of each kind; a later version's kind has its name as sentence."""

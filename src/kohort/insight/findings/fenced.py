@@ -1,6 +1,6 @@
-"""Refused requests, and commits that nothing refuses, by who sent them, and what that means.
+"""Rejected requests, and accepted commits of non-members, by sender, with their meaning.
 
-The order of a coordinator's checks is static id, member, generation, state: so each error says how far a request came.
+A coordinator checks static id, member, generation and state in this order: the error shows the first failed check.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kohort.insight.findings.model import MemberRef, member_ref
 from kohort.insight.names import count, name_of, printable, seconds
 
 COMMITS: Final = frozenset({"OffsetCommit", "TxnOffsetCommit"})
-GONE: Final = frozenset({"UNKNOWN_MEMBER_ID"})
+ZOMBIE: Final = frozenset({"UNKNOWN_MEMBER_ID"})
 BEHIND: Final = frozenset({"ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"})
 DUPLICATE: Final = frozenset({"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"})
 BENIGN: Final = frozenset({"REBALANCE_IN_PROGRESS"})
 
 
 class TriedOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """An offset that a refused commit was to set, and what is committed; null is nothing."""
+    """Offset of a rejected commit, and the committed offset (null: none)."""
 
     topic: str
     partition: int
@@ -33,40 +33,41 @@ class TriedOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """All refused requests of one member, with one error."""
+    """All rejected requests of one member, with one error."""
 
     group: str
     who: MemberRef
     error: str
     verdict: str
-    """``zombie``: out of the group, and working on; ``behind``: still in it, for an older generation; ``duplicate``:
-    two processes of one instance id; ``benign``; ``unknown``; ``unfenced``: no member, and not refused either;
-    ``refused``: a client whose JoinGroup the group cannot accept."""
+    """``zombie``: departed, and still working; ``behind``: a member of an older generation; ``duplicate``: two
+    processes with one instance id; ``benign``; ``unknown``; ``unfenced``: accepted commit of a non-member; ``refused``:
+    a client with a rejected JoinGroup.
+    """
     sentence: str
     noted: int
-    """How many the journal holds: the first of each kind in a generation; there may have been any number more."""
+    """Number of requests in the journal: only the first of each kind in a generation."""
     by_api: dict[str, int]
     first_at_ms: int
     last_at_ms: int
     generation: int
-    """What the last request named; the group was at ``current``."""
+    """Generation of the last request; ``current``: the group's."""
     current: int
     commits: int
-    """How many of them were commits: what it had read by then is read again by somebody else."""
+    """Number of rejected commits; their records are read again by other members."""
     tried: tuple[TriedOffset, ...] = ()
-    """The first offsets of the last commit."""
+    """First offsets of the last commit."""
     removed_at_ms: int | None = None
     removed_why: str | None = None
     others: tuple[MemberRef, ...] = ()
-    """Of a duplicate: who else was refused under its instance id."""
+    """Other clients with the same instance id."""
 
 
-def is_from_outside(entries: Sequence[JournalEntry]) -> bool:
-    """Tell whether all entries come from a watcher, which sees no refused request."""
+def is_observed_only(entries: Sequence[JournalEntry]) -> bool:
+    """Return True if all entries come from a watcher, which sees no rejected request."""
     return all(entry.observed for entry in entries)
 
 
-class _Others:
+class _Journal:
     """Removals of members, and the members of each instance id."""
 
     def __init__(self, entries: Iterable[JournalEntry]) -> None:
@@ -86,7 +87,7 @@ class _Others:
         known = self.removed.get((request.group, request.who.member_id), [])
         return next((entry for at, entry in reversed(known) if at < place), None)
 
-    def namesakes(self, request: RequestFenced) -> tuple[Who, ...]:
+    def same_instance(self, request: RequestFenced) -> tuple[Who, ...]:
         """Return other members with the same instance id, one per host."""
         who = request.who
         known = self.instances.get((request.group, who.instance_id or ""), {})
@@ -95,7 +96,7 @@ class _Others:
 
 
 def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
-    """Return refused requests by member and error, the most frequent first."""
+    """Return rejected requests by member and error, the most frequent first."""
     senders: dict[tuple[str, str, str], list[RequestFenced]] = {}
     places: dict[tuple[str, str, str], int] = {}
     for place, entry in enumerate(entries):
@@ -103,15 +104,15 @@ def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
             key = (entry.group, _identity(entry.who), entry.error)
             senders.setdefault(key, []).append(entry)
             places[key] = place
-    others = _Others(entries)
+    others = _Journal(entries)
     found = [_finding(requests, others, places[key]) for key, requests in senders.items()]
-    strangers: dict[tuple[str, str], list[CommitUnfenced]] = {}
+    non_members: dict[tuple[str, str], list[CommitUnfenced]] = {}
     for entry in entries:
         if isinstance(entry, CommitUnfenced):
-            strangers.setdefault((entry.group, _identity(entry.who)), []).append(entry)
-    found += [_unfenced(commits) for commits in strangers.values()]
+            non_members.setdefault((entry.group, _identity(entry.who)), []).append(entry)
+    found += [_unfenced(commits) for commits in non_members.values()]
     found += _refused_joins(entries)
-    return sorted(found, key=lambda this: (-this.noted, this.first_at_ms))
+    return sorted(found, key=lambda finding: (-finding.noted, finding.first_at_ms))
 
 
 def _identity(who: Who) -> str:
@@ -119,14 +120,14 @@ def _identity(who: Who) -> str:
     return who.member_id or f"\0{who.client_id}\0{who.client_host}\0{who.instance_id}"
 
 
-def _finding(requests: list[RequestFenced], journal: _Others, place: int) -> FencedFinding:
+def _finding(requests: list[RequestFenced], journal: _Journal, place: int) -> FencedFinding:
     first, last = requests[0], requests[-1]
     removal = journal.removal(last, place)
     by_api: dict[str, int] = {}
     for request in requests:
         by_api[request.api] = by_api.get(request.api, 0) + 1
     verdict = _verdict(last.error)
-    others = journal.namesakes(last) if verdict == "duplicate" else ()
+    others = journal.same_instance(last) if verdict == "duplicate" else ()
     commits = sum(number for api, number in by_api.items() if api in COMMITS)
     return FencedFinding(
         group=last.group,
@@ -152,15 +153,15 @@ def _unfenced(commits: Sequence[CommitUnfenced]) -> FencedFinding:
     first, last = commits[0], commits[-1]
     back = sum(commit.backwards for commit in commits)
     api = "TxnOffsetCommit" if last.in_transaction else "OffsetCommit"
-    went = f"; {count(back, 'offset')} went back, and what is behind them is read again" if back else ""
+    went = f"; {count(back, 'offset')} moved back: records are read again" if back else ""
     return FencedFinding(
         group=last.group,
         who=member_ref(last.who),
         error="",
         verdict="unfenced",
         sentence=(
-            f"{name_of(last.who)} is no member and committed offsets of the group, which nothing refuses: a tool, or a "
-            f"consumer that assigns itself partitions under the same group id{went}"
+            f"{name_of(last.who)} is no member and committed offsets of the group, which is allowed: a tool, or a "
+            f"consumer with assign() under the same group id{went}"
         ),
         noted=len(commits),
         by_api={api: len(commits)},
@@ -209,7 +210,7 @@ def _tried(offsets: Sequence[OffsetMove]) -> tuple[TriedOffset, ...]:
 
 
 def _verdict(error: str) -> str:
-    kinds = (("zombie", GONE), ("behind", BEHIND), ("duplicate", DUPLICATE), ("benign", BENIGN))
+    kinds = (("zombie", ZOMBIE), ("behind", BEHIND), ("duplicate", DUPLICATE), ("benign", BENIGN))
     return next((verdict for verdict, errors in kinds if error in errors), "unknown")
 
 
@@ -218,28 +219,28 @@ def _sentence(
 ) -> str:
     last = requests[-1]
     name = name_of(last.who)
-    asked = " and ".join(sorted({printable(request.api) for request in requests}))
+    apis = " and ".join(sorted({printable(request.api) for request in requests}))
     took = last.at_ms - requests[0].at_ms
     over = f" for {seconds(took)}" if took else ""
-    lost = "; what it read since its last good commit is read again by others" if commits else ""
+    lost = "; records since its last accepted commit are read again by other members" if commits else ""
     if verdict == "zombie":
         since = "" if removal is None else f" ({_words(removal.why)}, {seconds(last.at_ms - removal.at_ms)} before)"
-        return f"{name} is not a member any more{since} and went on with {asked}{over}{lost}"
+        return f"{name} is no longer a member{since} but continued to send {apis}{over}{lost}"
     if verdict == "behind":
         return (
-            f"{name} is a member and sent {asked} for generation {last.generation} while the group was at "
-            f"{last.current}: its work went on over a rebalance{lost}"
+            f"{name} is a member and sent {apis} for generation {last.generation} while the group was at "
+            f"{last.current}: its handling took longer than a rebalance{lost}"
         )
     if verdict == "duplicate":
         hosts = sorted({printable(who.client_host) for who in (last.who, *others) if who.client_host})
         where = f", seen at {' and '.join(hosts)}" if len(hosts) > 1 else ""
         return (
-            f"two processes have the instance id {printable(last.who.instance_id or '')}{where}: {asked} of {name} was "
-            f"refused{over}; give each process its own group.instance.id"
+            f"two processes have the instance id {printable(last.who.instance_id or '')}{where}: {apis} of {name} was "
+            f"rejected{over}; give each process its own group.instance.id"
         )
     if verdict == "benign":
-        return f"{name} sent {asked} in the middle of a rebalance, which is no fault: it tries again after it"
-    return f"{asked} of {name} was refused{over}: {printable(last.error)}"
+        return f"{name} sent {apis} during a rebalance, which is no fault: it retries afterwards"
+    return f"{apis} of {name} was rejected{over}: {printable(last.error)}"
 
 
 def _words(name: str) -> str:

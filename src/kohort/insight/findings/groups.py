@@ -1,7 +1,7 @@
-"""Groups as findings: one group with its members and partitions, how it is and why, and the rules of ``doctor``.
+"""Finding of a group with its members and partitions: lag, health and reason, for any cluster and protocol.
 
-Plain values, the same for both group protocols and for any cluster; their fields are the JSON's. Unknown is None, never
-0. Lag is in records, and in milliseconds for which the next record has waited (``lag_ms``).
+Field names are those of the JSON. Unknown is None, never 0. Lag is in records, and in milliseconds of waiting time of
+the next record (``lag_ms``).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Severity = Literal["info", "warning", "error"]
 
 
 class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A partition of a group: where it is, how far behind, who has it, how it goes on."""
+    """Partition of a group: offsets, lag, owner and status."""
 
     topic: str
     partition: int
     status: str | None
-    """Burrow's word: OK, WARN, STOP, STALL, REWIND; None where it cannot be told."""
+    """Burrow's status: OK, WARN, STOP, STALL, REWIND; None if unknown."""
     reason: str
     confidence: Confidence
     evidence: tuple[EvidenceFinding, ...] = ()
@@ -41,25 +41,25 @@ class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     log_end: int | None = None
     lag: int | None = None
     stable_lag: int | None = None
-    """For readers of committed records: to the last stable offset."""
+    """Lag to the last stable offset, for read_committed consumers."""
     lag_ms: int | None = None
     lead: int | None = None
-    """How far from the start of the log the next record is."""
+    """Distance of the next record from the log start."""
     lost: int = 0
-    """Records that were deleted before they were read."""
+    """Unread records that retention deleted."""
     start_moved: int = 0
-    """By how many records retention took from the start of the log while one looked."""
+    """Records that retention deleted between the first and the last sample."""
     written_per_s: float | None = None
     read_per_s: float | None = None
     eta_ms: int | None = None
     draining: str = "unknown"
     unknown: str | None = None
-    """Why the lag is None."""
+    """Reason of an unknown lag."""
     metadata: str = ""
 
 
 class MemberFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A member: what it is doing, what it has, how far behind that is."""
+    """Member of a group: state, assignment and lag."""
 
     who: MemberRef
     state: str
@@ -77,22 +77,20 @@ class MemberFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LastRebalance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The last rebalance that a journal tells of."""
-
     at_ms: int
     cause: str
     took_ms: int | None = None
 
 
 class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A group at one moment: its health with the one reason that explains it, its lag, who causes that."""
+    """Group at one time: health with its main reason, lag, and the member behind the lag."""
 
     group: str
     at_ms: int
     looked_for_ms: int
-    """The time between the first look and the last; 0 for one look, which tells no rates."""
+    """Time between the first and the last sample; 0 for one sample, which gives no rates."""
     health: str | None
-    """OK, WARN, STOP, STALL, REWIND, REBALANCING, STORM; None where it cannot be told."""
+    """OK, WARN, STOP, STALL, REWIND, REBALANCING, STORM; None if unknown."""
     reason: str
     confidence: Confidence
     evidence: tuple[EvidenceFinding, ...] = ()
@@ -103,23 +101,23 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     assignor: str | None = None
     coordinator_id: int | None = None
     epoch: int | None = None
-    """Of a classic group its generation, where the journal tells of it."""
+    """Group epoch; generation of a classic group, from the journal."""
     lag: int | None = None
     stable_lag: int | None = None
     lag_ms: int | None = None
     lag_ms_complete: bool = True
-    """False where not all of its partitions that lag were looked into: it may have waited for longer."""
+    """False if partitions of unknown waiting time may wait longer."""
     lag_unknown: int = 0
-    """Partitions of which no lag is known, though records are in them: ``lag`` is the least that waits."""
+    """Number of partitions of unknown lag: ``lag`` is a lower bound."""
     eta_ms: int | None = None
     draining: str = "unknown"
     blame: str = "none"
     blamed: MemberRef | None = None
     rebalances_1h: int | None = None
-    """None without a journal; the second round of a cooperative rebalance is not counted."""
+    """Rebalances in the last hour, without second rounds; None without a journal."""
     last_rebalance: LastRebalance | None = None
     stable_share_1h: float | None = None
-    """The part of the last hour in which it did not rebalance; None without a journal."""
+    """Share of the last hour without a rebalance; None without a journal."""
     members: tuple[MemberFinding, ...] = ()
     partitions: tuple[PartitionFinding, ...] = ()
 
@@ -127,26 +125,25 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def find_group(
     snapshots: Sequence[GroupSnapshot], rebalances: Sequence[RebalanceFinding] | None = None
 ) -> GroupFinding:
-    """Return the finding of the group of the newest snapshot; ``rebalances``: those of its journal, None without
-    one.
+    """Return the finding of the group of the newest snapshot.
 
-    Raises ValueError without snapshots.
+    ``rebalances``: those of its journal, None without a journal. Raises ValueError without snapshots.
     """
-    told = [r for r in rebalances or () if r.parent is None and r.end != "no_rebalance"]
-    last = max(told, key=lambda r: r.opened_at_ms, default=None)
+    counted = [r for r in rebalances or () if r.parent is None and r.end != "no_rebalance"]
+    last = max(counted, key=lambda r: r.opened_at_ms, default=None)
     since_ms = None if last is None else last.opened_at_ms + (last.took_ms or 0)
     lag = lag_of(snapshots, since_ms)
-    felt = [
-        r for r in told if r.cause != "GROUP_FORMING" and r.members
-    ]  # nobody is held up who comes first, or goes last
-    report = health_of(lag, RebalanceTimes(opened_at_ms=tuple(r.opened_at_ms for r in felt)))
+    disturbing = [
+        r for r in counted if r.cause != "GROUP_FORMING" and r.members
+    ]  # the first member and the last one wait for no other
+    report = health_of(lag, RebalanceTimes(opened_at_ms=tuple(r.opened_at_ms for r in disturbing)))
     now, total = lag.now, lag.total
-    looks = [s.at_ms for s in snapshots if s.group == now.group]
-    recent = [r for r in told if 0 <= now.at_ms - r.opened_at_ms <= HOUR_MS]
+    times = [s.at_ms for s in snapshots if s.group == now.group]
+    recent = [r for r in counted if 0 <= now.at_ms - r.opened_at_ms <= HOUR_MS]
     return GroupFinding(
         group=now.group,
         at_ms=now.at_ms,
-        looked_for_ms=now.at_ms - min(looks),
+        looked_for_ms=now.at_ms - min(times),
         health=report.group.word,
         reason=report.group.clause,
         confidence=report.group.confidence,
@@ -180,7 +177,7 @@ def find_group(
 
 
 def _generation(rebalances: Sequence[RebalanceFinding]) -> int | None:
-    """Return the generation of a classic group, which only its journal has."""
+    """Return the generation of a classic group, from its journal."""
     made = [r for r in rebalances if r.generation is not None and r.end != "no_rebalance" and r.protocol == "classic"]
     return max(made, key=lambda r: r.opened_at_ms).generation if made else None
 
@@ -193,7 +190,7 @@ def sentence_of(lag: GroupLag, verdict: HealthVerdict) -> str:
     """Return one sentence: state, members, owned partitions, lag and health."""
     now, total = lag.now, lag.total
     mine = [one for one in lag.partitions if one.counts]
-    parts = [f"{printable(now.group)} is {printable(now.state) or 'in a state that was not told'}"]
+    parts = [f"{printable(now.group)} is {printable(now.state) or 'in an unknown state'}"]
     parts.append(count(len(now.members), "member"))
     if now.members:
         owned = sum(one.owner is not None for one in mine)

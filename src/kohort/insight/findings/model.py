@@ -1,7 +1,7 @@
-"""The findings: plain values, the same for both group protocols and for any cluster; their fields are the JSON's.
+"""Findings: values for both group protocols and any cluster; field names are those of the JSON.
 
-Unknown is None, never 0. Times are milliseconds since 1970 (``at_ms``) or durations (``_ms``). What came from clients
-is kept as it came: code that shows it has to escape it. A field may be added, with a default; none may be renamed.
+Unknown is None, never 0. Times are milliseconds since 1970 (``at_ms``) or durations (``_ms``). Client-supplied text is
+unescaped: escape it before showing it. Fields may be added with a default, but not renamed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from kohort.insight.evidence import Confidence, Evidence
 from kohort.insight.names import name_of
 
 Origin = Literal["journal", "inferred"]
-"""Where a finding comes from: the coordinator's own journal, or what could be seen of a cluster from the outside."""
+"""Source of a finding: the coordinator's journal, or a watcher's observations."""
 PlaceName = tuple[str, int]
-"""A topic and a partition of it."""
 
 
 class MemberRef(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A member as people know it."""
-
     member_id: str
     client_id: str = ""
     host: str = ""
@@ -30,7 +27,7 @@ class MemberRef(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class EvidenceFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One fact: what kind it is, its value in words, and when it was so."""
+    """One fact: kind, value as text, time."""
 
     kind: str
     value: str
@@ -38,7 +35,7 @@ class EvidenceFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MoveFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition that changed hands; None is nobody, or unknown where ``unowned_ms`` is."""
+    """Partition with another owner; None: no owner, or unknown if ``unowned_ms`` is None."""
 
     topic: str
     partition: int
@@ -46,29 +43,28 @@ class MoveFinding(msgspec.Struct, frozen=True, kw_only=True):
     after: str | None = msgspec.field(name="to")
     unowned_since_ms: int | None = None
     unowned_ms: int | None = None
-    """How long nobody had it."""
     lag_before: int | None = None
     lag_after: int | None = None
     redelivered: int | None = None
-    """Records that its new owner read again."""
+    """Records that the new owner read again."""
 
 
 class BlockerFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom all others waited for, for how long, and why if that is known."""
+    """Member that delayed a rebalance, the delay, and its reason if known."""
 
     who: MemberRef
     waited_ms: int
     because: str | None = None
 
 
-class StandingFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of a modern group (KIP-848): what it has against what it is to have; partitions as ``topic-3``."""
+class MemberAssignmentFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """Member of a consumer group (KIP-848): assignment and target; partitions as ``topic-3``."""
 
     who: MemberRef
     epoch: int | None
     state: str
     known: bool
-    """False where ``has`` may be more than the journal told."""
+    """False if the journal has only a part of ``has``."""
     had: tuple[str, ...] = ()
     has: tuple[str, ...] = ()
     target: tuple[str, ...] | None = None
@@ -76,18 +72,18 @@ class StandingFinding(msgspec.Struct, frozen=True, kw_only=True):
     to_revoke_since_ms: int | None = None
     still_to_get: tuple[str, ...] = ()
     awaited_from: dict[str, str] = {}
-    """Partitions that another member still has: its member id."""
+    """Member ids of present owners, by partition."""
 
 
 class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One rebalance: what happened, why, how sure that is and on what evidence, how long it took, what moved.
+    """One rebalance: cause with confidence and evidence, duration, members and moves.
 
-    A ``generation`` of a modern group is its epoch; None is one that did not come about. A static member that was
-    replaced without a rebalance (``end`` is ``no_rebalance``) is told in the same way.
+    ``generation``: epoch of a consumer group; None if the round did not complete. Events without a rebalance, such as a
+    static takeover, have the ``end`` ``no_rebalance``.
     """
 
     id: str
-    """``GROUP/GENERATION``; ``GROUP/after-GENERATION`` where the next did not come about, ``GROUP/at-MS`` of none."""
+    """``GROUP/GENERATION``; ``GROUP/after-GENERATION`` for an incomplete round, ``GROUP/at-MS`` for an event."""
     group: str
     protocol: Literal["classic", "consumer"]
     origin: Origin = "journal"
@@ -102,34 +98,35 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     generation: int | None = None
     target_epoch: int | None = None
     parent: int | None = None
-    """The generation whose rebalance this one completes, as the second round of a cooperative one."""
+    """Generation that this second round of a cooperative rebalance completes."""
     follows: str | None = None
-    """The id of the rebalance in which the member that joins anew had been put out."""
+    """Id of the rebalance that removed the rejoining member."""
     trigger: MemberRef | None = None
     also: tuple[str, ...] = ()
-    """Further causes that fell into the same rebalance."""
+    """Further causes of the same rebalance."""
     blocker: BlockerFinding | None = None
     took_ms: int | None = None
     phases_ms: dict[str, int] = {}
     assignor: str | None = None
     leader: str | None = None
-    """A member id; of classic groups."""
+    """Member id of a classic group's leader."""
     members_before: tuple[MemberRef, ...] = ()
     members: tuple[MemberRef, ...] = ()
     gone: dict[str, str] = {}
-    """Members that went, by their ids, and how: ``left``, ``removed``, ``max_poll_exceeded``, ``session_expired``,
-    ``join_timeout``, ...; ``gone`` where that is not known."""
-    standing: tuple[StandingFinding, ...] = ()
-    """Of modern groups: each member at the end of it, or now."""
+    """Departures by member id: ``left``, ``removed``, ``max_poll_exceeded``, ``session_expired``, ``join_timeout``,
+    ...; ``gone`` if unknown.
+    """
+    standing: tuple[MemberAssignmentFinding, ...] = ()
+    """Members of a consumer group at the end of the rebalance, or now."""
     moves: tuple[MoveFinding, ...] = ()
     unowned_partition_ms: int | None = None
-    """How long partitions had no owner, added up."""
+    """Sum of the times without an owner."""
     stale_requests: int = 0
-    """Refused, of members that were out of date, until the next rebalance."""
+    """Rejected requests of outdated members until the next rebalance."""
 
 
 class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What several rebalances of a group mean together."""
+    """Pattern of several rebalances of a group."""
 
     pattern: str
     group: str
@@ -138,11 +135,11 @@ class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
     advice: str | None = None
     evidence: tuple[EvidenceFinding, ...]
     rebalances: tuple[str, ...]
-    """Their ids, oldest first."""
+    """Ids of the rebalances, oldest first."""
     from_ms: int
-    """When the first of them opened."""
+    """Opening time of the first rebalance."""
     until_ms: int
-    """When the last of them was done, as far as is known."""
+    """End of the last rebalance, if known."""
 
 
 def member_ref(who: Who) -> MemberRef:

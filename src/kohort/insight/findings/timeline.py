@@ -1,4 +1,4 @@
-"""Who had which partitions when: a lane for each member, cut into columns by the group's rebalances."""
+"""Timeline of assignments: a lane for each member, with a column for each rebalance."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from kohort.coordinator.journal import (
     Who,
 )
 from kohort.coordinator.journal_events import MemberDisconnected
+from kohort.insight.assignments import DEPARTURE_EVENTS, JournaledGroup, JournaledMember, Place
 from kohort.insight.findings.model import MemberRef, RebalanceFinding, member_ref
 from kohort.insight.findings.rebalances import find_rebalances
-from kohort.insight.holdings import GONE, JournaledGroup, JournaledMember, Place
-from kohort.insight.partings import Parting, parting_of_raised, parting_of_removed, partings_seen
+from kohort.insight.member_exits import MemberExit, exit_of_raised, exit_of_removed, observed_exits
 
-AWAY: Final = "left, and said that it will be back: it keeps its place until its session ends"
-Holding = dict[str, tuple[Who, frozenset[Place]]]
-"""What each member has, by the key of its lane."""
+AWAY: Final = "static leave: it keeps its partitions until its session ends"
+LaneAssignments = dict[str, tuple[Who, frozenset[Place]]]
+"""Member and assignment, by lane key."""
 
 
-class SpellFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which a member had the same partitions, as ``topic-3``; ``until_ms`` is null while it lasts."""
+class AssignmentSpanFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """Time with one assignment (partitions as ``topic-3``); ``until_ms``: null while it lasts."""
 
     from_ms: int
     until_ms: int | None
@@ -41,19 +41,22 @@ class SpellFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to a member: ``removed`` (put out), ``left``, ``away`` (left, and will be back),
-    ``replaced`` (came back under a new id), ``fenced`` (a request was refused); ``text`` says it in words."""
+    """Event of a member: ``removed``, ``left``, ``away`` (static leave), ``replaced`` (new id), ``fenced`` (rejected
+    request).
+    """
 
     at_ms: int
     kind: str
     text: str
     how: str | None = None
-    """Of one that went: as ``gone`` of a rebalance has it."""
+    """Kind of departure, as in ``gone`` of a rebalance."""
 
 
 class SilenceFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which a member had partitions, and was not there to read them: from its last sign of life until it was
-    put out, or while it was away. ``until_ms`` is null while it lasts. It is known afterwards only."""
+    """Time with partitions but without a reader: before an expiry, or during a static member's absence.
+
+    ``until_ms``: null while it lasts. A silence is known only afterwards.
+    """
 
     from_ms: int
     until_ms: int | None
@@ -61,16 +64,16 @@ class SilenceFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaneFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A member; a static one that came back under a new member id goes on in its lane."""
+    """Lane of a member; a static member keeps its lane under a new member id."""
 
     who: MemberRef
-    spells: tuple[SpellFinding, ...]
+    spells: tuple[AssignmentSpanFinding, ...]
     marks: tuple[MarkFinding, ...] = ()
     silences: tuple[SilenceFinding, ...] = ()
 
 
 class ColumnFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """The time from the beginning of one rebalance to that of the next; the first may have none."""
+    """Time from one rebalance to the next; the first column may have none."""
 
     from_ms: int
     until_ms: int | None
@@ -80,12 +83,10 @@ class ColumnFinding(msgspec.Struct, frozen=True, kw_only=True):
     trigger: MemberRef | None = None
     took_ms: int | None = None
     rebalance: str | None = None
-    """Its id."""
+    """Id of the rebalance."""
 
 
 class TimelineFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """The lanes of a group between two times."""
-
     group: str
     from_ms: int
     until_ms: int
@@ -125,17 +126,17 @@ def _columns(rebalances: Sequence[RebalanceFinding], first_ms: int | None, from_
                 protocol=before[-1].protocol if before else None,
             )
         )
-    for this, following in zip_longest(within, within[1:]):
+    for rebalance, following in zip_longest(within, within[1:]):
         columns.append(
             ColumnFinding(
-                from_ms=this.opened_at_ms,
+                from_ms=rebalance.opened_at_ms,
                 until_ms=None if following is None else following.opened_at_ms,
-                generation=this.generation,
-                protocol=this.protocol,
-                cause=this.cause,
-                trigger=this.trigger,
-                took_ms=this.took_ms,
-                rebalance=this.id,
+                generation=rebalance.generation,
+                protocol=rebalance.protocol,
+                cause=rebalance.cause,
+                trigger=rebalance.trigger,
+                took_ms=rebalance.took_ms,
+                rebalance=rebalance.id,
             )
         )
     return tuple(columns)
@@ -144,17 +145,17 @@ def _columns(rebalances: Sequence[RebalanceFinding], first_ms: int | None, from_
 @dataclass(slots=True)
 class _Lane:
     who: Who
-    spells: list[SpellFinding] = field(default_factory=list)
+    spells: list[AssignmentSpanFinding] = field(default_factory=list)
     marks: list[MarkFinding] = field(default_factory=list)
     silences: list[SilenceFinding] = field(default_factory=list)
-    begun_ms: int | None = None
+    since_ms: int | None = None
     away_ms: int | None = None
     has: frozenset[Place] = frozenset()
 
     def finding(self, from_ms: int) -> LaneFinding:
         spells = list(self.spells)
-        if self.begun_ms is not None:
-            spells.append(_spell(max(self.begun_ms, from_ms), None, self.has))
+        if self.since_ms is not None:
+            spells.append(_spell(max(self.since_ms, from_ms), None, self.has))
         silences = list(self.silences)
         if self.away_ms is not None:
             silences.append(SilenceFinding(from_ms=max(self.away_ms, from_ms), until_ms=None, text=AWAY))
@@ -170,9 +171,9 @@ class _Lane:
             self.silences.append(SilenceFinding(from_ms=max(since_ms, from_ms), until_ms=at_ms, text=text))
 
 
-def _spell(from_ms: int, until_ms: int | None, places: Iterable[Place]) -> SpellFinding:
+def _spell(from_ms: int, until_ms: int | None, places: Iterable[Place]) -> AssignmentSpanFinding:
     names = tuple(f"{topic}-{partition}" for topic, partition in sorted(places))
-    return SpellFinding(from_ms=from_ms, until_ms=until_ms, partitions=names)
+    return AssignmentSpanFinding(from_ms=from_ms, until_ms=until_ms, partitions=names)
 
 
 class _Lanes:
@@ -181,8 +182,8 @@ class _Lanes:
         self.first_ms: int | None = None
         self._from_ms = from_ms
         self._group = JournaledGroup()
-        self._hung_up = {entry.who.member_id: entry for entry in entries if isinstance(entry, MemberDisconnected)}
-        self._seen = partings_seen(entries)
+        self._disconnected = {entry.who.member_id: entry for entry in entries if isinstance(entry, MemberDisconnected)}
+        self._seen = observed_exits(entries)
 
     def take(self, entry: JournalEntry) -> None:
         if isinstance(entry, RequestFenced):
@@ -196,56 +197,56 @@ class _Lanes:
             }
             for member in before.values():
                 if member.who.member_id not in self._group.members:
-                    self._part(member.who, entry.at_ms, self._seen.get((member.who.member_id, entry.at_ms)))
+                    self._mark_exit(member.who, entry.at_ms, self._seen.get((member.who.member_id, entry.at_ms)))
         elif isinstance(entry, GroupDeleted):
             self._group.members = {}
         elif isinstance(entry, MemberRemoved):
             self._group.members.pop(entry.who.member_id, None)
             if _key(entry.who) in self.lanes:
-                hung_up = self._hung_up.get(entry.who.member_id)
-                self._part(entry.who, entry.at_ms, parting_of_removed(entry, hung_up))
-        elif isinstance(entry, EpochRaised) and entry.cause.event in GONE:
+                disconnected = self._disconnected.get(entry.who.member_id)
+                self._mark_exit(entry.who, entry.at_ms, exit_of_removed(entry, disconnected))
+        elif isinstance(entry, EpochRaised) and entry.cause.event in DEPARTURE_EVENTS:
             for who in filter(None, (entry.cause.who, *entry.cause.others)):
-                told = parting_of_raised(entry.cause, who, entry.at_ms, self._hung_up.get(who.member_id))
-                self._part(who, entry.at_ms, self._seen.get((who.member_id, entry.at_ms), told))
+                default = exit_of_raised(entry.cause, who, entry.at_ms, self._disconnected.get(who.member_id))
+                self._mark_exit(who, entry.at_ms, self._seen.get((who.member_id, entry.at_ms), default))
         else:
-            self._come_and_go(entry)
-        holding: Holding = {
+            self._take_static_member(entry)
+        assignments: LaneAssignments = {
             _key(m.who): (m.who, frozenset(m.has | m.revoking.keys())) for m in self._group.members.values()
         }
-        self._compare(holding, entry.at_ms)
+        self._compare(assignments, entry.at_ms)
 
-    def _come_and_go(self, entry: JournalEntry) -> None:
+    def _take_static_member(self, entry: JournalEntry) -> None:
         if isinstance(entry, StaticReplaced):
-            self._mark(entry.who, entry.at_ms, "replaced", "came back under a new id")
+            self._mark(entry.who, entry.at_ms, "replaced", "returned under a new id")
         if isinstance(entry, StaticReplaced | MemberReconciled) and (lane := self.lanes.get(_key(entry.who))):
             lane.end_silence(None, entry.at_ms, AWAY, self._from_ms)
         if isinstance(entry, StaticAway) and (lane := self.lanes.get(_key(entry.who))):
             lane.away_ms = entry.at_ms
             self._mark(entry.who, entry.at_ms, "away", AWAY)
 
-    def _part(self, who: Who, at_ms: int, parting: Parting | None) -> None:
-        """Mark a departure and the silence before it; a static member with a new id has not departed."""
-        if parting is None:
+    def _mark_exit(self, who: Who, at_ms: int, exit_: MemberExit | None) -> None:
+        """Mark a departure and the silence before it."""
+        if exit_ is None:
             return
-        self._mark(who, at_ms, "left" if parting.by_itself else "removed", parting.text, parting.how)
+        self._mark(who, at_ms, "left" if exit_.is_voluntary else "removed", exit_.text, exit_.kind)
         lane = self.lanes.get(_key(who))
         if lane is not None:
-            lane.end_silence(parting.silent_since_ms, at_ms, parting.text, self._from_ms)
+            lane.end_silence(exit_.silent_since_ms, at_ms, exit_.text, self._from_ms)
 
-    def _compare(self, holding: Holding, at_ms: int) -> None:
-        if holding and self.first_ms is None:
+    def _compare(self, assignments: LaneAssignments, at_ms: int) -> None:
+        if assignments and self.first_ms is None:
             self.first_ms = at_ms
         for key, lane in self.lanes.items():
-            if lane.begun_ms is not None and (key not in holding or holding[key][1] != lane.has):
-                if at_ms >= self._from_ms and at_ms > lane.begun_ms:
-                    lane.spells.append(_spell(max(lane.begun_ms, self._from_ms), at_ms, lane.has))
-                lane.begun_ms = None
-        for key, (who, has) in holding.items():
+            if lane.since_ms is not None and (key not in assignments or assignments[key][1] != lane.has):
+                if at_ms >= self._from_ms and at_ms > lane.since_ms:
+                    lane.spells.append(_spell(max(lane.since_ms, self._from_ms), at_ms, lane.has))
+                lane.since_ms = None
+        for key, (who, has) in assignments.items():
             lane = self.lanes.setdefault(key, _Lane(who))
             lane.who = who
-            if lane.begun_ms is None:
-                lane.begun_ms, lane.has = at_ms, has
+            if lane.since_ms is None:
+                lane.since_ms, lane.has = at_ms, has
 
     def _mark(self, who: Who, at_ms: int, kind: str, text: str, how: str | None = None) -> None:
         if at_ms >= self._from_ms:

@@ -1,4 +1,4 @@
-"""What a what-if finds: who would own what, who would wait, and on which assumptions."""
+"""Result of a what-if: future owners, pauses and assumptions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kohort.insight.findings.model import MoveFinding
 
 
 class MemberLoadFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What one member has before and after; None: it is not in the group then, or its lag is not known."""
+    """Load of a member before and after; None if it is not in the group, or its lag is unknown."""
 
     member_id: str
     client_id: str = ""
@@ -20,31 +20,31 @@ class MemberLoadFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a group falls behind, and when it has caught up; records, and records a second.
+    """Growth of the lag during the pauses, and the time to drain it; records, and records per second.
 
-    ``from`` is at best, ``to`` at worst: the shortest pause and the fastest member, the longest and the slowest.
+    ``from`` is the best case: shortest pause, fastest member. ``to`` is the worst case.
     """
 
     written_per_s: float
-    """To all partitions."""
+    """Rate of all partitions."""
     handled_from_per_s: float
-    """By one member."""
+    """Rate of one member."""
     handled_to_per_s: float
     peak_lag_from: int
     peak_lag_to: int
     drained_from_s: float | None
-    """Seconds after the last pause; null is never."""
+    """Seconds after the last pause; null: never."""
     drained_to_s: float | None
     slowest: str | None
-    """The member id of who is the last to have caught up."""
+    """Id of the member that drains last."""
     behind_for_ever: tuple[str, ...]
-    """Member ids: at worst more is written to their partitions than they handle."""
+    """Ids of members that never catch up in the worst case."""
     unread: int
-    """Partitions that nobody would have."""
+    """Number of partitions without an owner."""
 
 
 class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a group would be like after a scenario; a prediction, of which nothing was executed."""
+    """Prediction of a group after a scenario; nothing was executed."""
 
     group: str
     scenario: str
@@ -54,19 +54,19 @@ class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
     members_after: int
     partitions: int
     rounds: int
-    """Rebalances, or raises of the epoch of a modern group, until all is settled."""
+    """Rebalances, or raises of the epoch of a consumer group, until all members have their target."""
     moves: tuple[MoveFinding, ...]
-    """From the present owner to the last; None is nobody."""
+    """Moves from the present to the last owner; None: no owner."""
     moves_in_all: int
-    """With those on the way, as in a rolling restart, where a partition may move and come back."""
+    """Number of all moves, with the intermediate ones of a rolling restart."""
     pause_from_s: float
-    """Partition-seconds, at best."""
+    """Partition-seconds in the best case."""
     pause_to_s: float
-    """Partition-seconds, at worst by the assumptions."""
+    """Partition-seconds in the worst case."""
     loads: tuple[MemberLoadFinding, ...]
     idle: tuple[str, ...]
-    """Member ids that would have nothing."""
+    """Ids of members without partitions."""
     drain: DrainFinding | None = None
-    """Null where rates are neither given nor seen."""
+    """Null without known rates."""
     notes: tuple[str, ...]
     assumptions: tuple[str, ...]

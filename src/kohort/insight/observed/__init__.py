@@ -1,2 +1,1 @@
-"""What can be told of the groups of any cluster by who only looks: records of ``__consumer_offsets`` to a journal, and
-generations seen to rebalances with inferred causes."""
+"""Journal of any cluster's groups, from the records of ``__consumer_offsets``, with inferred causes of rebalances."""

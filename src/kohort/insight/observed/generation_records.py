@@ -1,7 +1,7 @@
-"""Records of classic groups as journal entries, with bounds on the duration of rebalances from polled group states.
+"""Journal entries from records of classic groups, with bounds on the duration of rebalances from polled group states.
 
-Polls and records arrive in any order: a poll may show a generation whose record is still unread. So polls are kept for
-a while and evaluated when a generation is read, on the clock of this machine, corrected by the lateness of records.
+Polls and records arrive in any order. So polls are kept until the record of a generation is read, and compared on this
+machine's clock, corrected by the lateness of records.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from kohort.model import TopicPartition, by_topic
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscription
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
-LOOKS_KEPT: Final = 15
-"""Number of polls before the record of a generation is read."""
+POLLS_KEPT: Final = 15
+"""Number of polls kept until the record of a generation is read."""
 
 
-class Look(NamedTuple):
-    """One poll of all groups: start, end, and those rebalancing or missing."""
+class StatePoll(NamedTuple):
+    """One poll of all groups: start, end, and groups that rebalance or are missing."""
 
-    asked_ms: int
+    from_ms: int
     until_ms: int
     unsettled: Set[str]
 
 
 class RoundBounds(NamedTuple):
-    """Last poll before a round, first poll within it, and the members then; on the coordinator's clock."""
+    """Last poll before a round, first poll within it, and its members then; on the coordinator's clock."""
 
     settled_ms: int | None = None
     rebalancing_ms: int | None = None
@@ -53,17 +53,17 @@ class RoundBounds(NamedTuple):
 UNSEEN: Final = RoundBounds()
 
 
-class LooksKept:
-    """The last polls, and the groups with an observed round."""
+class RecentPolls:
+    """Recent polls of group states, and the groups with an observed round."""
 
     def __init__(self) -> None:
-        self._looks: deque[Look] = deque(maxlen=LOOKS_KEPT)
+        self._polls: deque[StatePoll] = deque(maxlen=POLLS_KEPT)
         self._rounds: set[str] = set()
 
     def add(
-        self, states: Mapping[str, str], asked_ms: int, until_ms: int, groups: Mapping[str, WatchedGroup]
+        self, states: Mapping[str, str], from_ms: int, until_ms: int, groups: Mapping[str, WatchedGroup]
     ) -> list[str]:
-        """Take polled states; return the groups that began to rebalance."""
+        """Add polled states; return the groups that began to rebalance."""
         rebalancing = {name for name, state in states.items() if state in REBALANCING}
         unsettled = rebalancing | (groups.keys() - states.keys())
         begun = []
@@ -71,7 +71,7 @@ class LooksKept:
             group = groups.get(name)
             if group is None or group.seen is None or not group.seen.members or group.round is not None:
                 continue
-            group.round = RoundSeen(asked_ms, until_ms, self._last_settled(name))
+            group.round = RoundSeen(from_ms, until_ms, self._last_settled(name))
             self._rounds.add(name)
             begun.append(name)
         for name in self._rounds - unsettled:
@@ -80,28 +80,28 @@ class LooksKept:
                 self._rounds.discard(name)
             elif group.round.over_ms is None:
                 group.round.over_ms = until_ms
-        self._looks.append(Look(asked_ms, until_ms, unsettled))
+        self._polls.append(StatePoll(from_ms, until_ms, unsettled))
         return begun
 
     def know(self, name: str) -> None:
-        """Continue with a group whose round an earlier watcher observed."""
+        """Continue a round that an earlier watcher observed."""
         self._rounds.add(name)
 
     def _last_settled(self, name: str) -> int | None:
-        return next((look.asked_ms for look in reversed(self._looks) if name not in look.unsettled), None)
+        return next((poll.from_ms for poll in reversed(self._polls) if name not in poll.unsettled), None)
 
     def bounds(self, group: WatchedGroup, before: GenerationSeen, after: GenerationSeen, late_ms: int) -> RoundBounds:
-        """Return the bounds of the round that ended with ``after``. ``late_ms``: lateness of the group's records."""
+        """Return the bounds of the round that ended with ``after``; ``late_ms``: lateness of the group's records."""
         done_ms = (after.at_ms if after.joined_ms is None else after.joined_ms) + late_ms
         settled_ms = next(
-            (x.asked_ms for x in reversed(self._looks) if x.until_ms <= done_ms and group.group not in x.unsettled),
+            (x.from_ms for x in reversed(self._polls) if x.until_ms <= done_ms and group.group not in x.unsettled),
             None,
         )
         found, rebalancing_ms, present = group.round, None, None
-        if found is not None and found.asked_ms <= after.at_ms + late_ms:
+        if found is not None and found.from_ms <= after.at_ms + late_ms:
             group.round = None
             self._rounds.discard(group.group)
-            if found.over_ms is None or found.over_ms > done_ms:  # else this rebalance is a later one
+            if found.over_ms is None or found.over_ms > done_ms:  # otherwise this rebalance is a later one
                 rebalancing_ms, settled_ms = found.until_ms - late_ms, found.settled_ms
                 present = found.present if found.until_ms <= after.at_ms + late_ms else None
         settled_ms = None if settled_ms is None else settled_ms - late_ms
@@ -110,14 +110,14 @@ class LooksKept:
 
 Partitions = dict[str, tuple[int, ...]]
 BASELINE_MS: Final = 3_600_000
-"""An entry repeats the earlier state after this time: journals expire."""
+"""Time after which an entry repeats the earlier state, since journal entries expire."""
 
 
 class GenerationRecords:
-    """Converts records of classic groups, with the polls of the same time."""
+    """Converter of records of classic groups, with the polls of the same time."""
 
-    def __init__(self, looks: LooksKept) -> None:
-        self._looks = looks
+    def __init__(self, looks: RecentPolls) -> None:
+        self._polls = looks
 
     def take(
         self,
@@ -132,22 +132,22 @@ class GenerationRecords:
             return _ended(group, before, at_ms)
         seen = _seen(group, before, value, at_ms, leader_epoch)
         if before is not None and before.generation != seen.generation and late_ms is not None:
-            seen = _with_bounds(seen, self._looks.bounds(group, before, seen, late_ms))
+            seen = _with_bounds(seen, self._polls.bounds(group, before, seen, late_ms))
         return _taken(group, before, seen)
 
 
 def _taken(group: WatchedGroup, before: GenerationSeen | None, seen: GenerationSeen) -> list[JournalEntry]:
     entries: list[JournalEntry] = []
-    if group.modern is not None:  # the last of the new protocol went, and the group is a classic one again
+    if group.consumer is not None:  # the last member of the consumer protocol left
         who = tuple(m.who for m in seen.members)
         entries.append(
             GroupConverted(
                 at_ms=seen.at_ms, group=group.group, observed=True, to="classic", epoch=seen.generation, members=who
             )
         )
-        group.modern = None
+        group.consumer = None
     if before is not None and before.generation == seen.generation:
-        # Since when its members are in it does not change by its being written again.
+        # a rewritten record keeps the time of its generation
         group.seen = msgspec.structs.replace(seen, at_ms=before.at_ms, joined_ms=before.joined_ms)
         return entries + _rewritten(before, seen)
     group.seen, group.converting = seen, None
@@ -168,8 +168,8 @@ def _with_baseline(before: GenerationSeen | None, seen: GenerationSeen) -> Gener
     return msgspec.structs.replace(seen, before=msgspec.structs.replace(before, signs=(), present=None))
 
 
-def loaded_anew(group: WatchedGroup, at_ms: int) -> list[JournalEntry]:
-    """Return the entry of a coordinator that loaded a classic group with members, shown by its first record."""
+def loaded_again(group: WatchedGroup, at_ms: int) -> list[JournalEntry]:
+    """Return the entry of a coordinator that loaded a classic group with members."""
     seen = group.seen
     if seen is None or not seen.members:
         return []
@@ -178,7 +178,7 @@ def loaded_anew(group: WatchedGroup, at_ms: int) -> list[JournalEntry]:
 
 
 def _ended(group: WatchedGroup, before: GenerationSeen | None, at_ms: int) -> list[JournalEntry]:
-    """Return the entries of a tombstone: a group with members is not deleted, but converted."""
+    """Return the entries of a tombstone: a group with members is converted, not deleted."""
     group.seen = None
     if before is None:
         return []
@@ -212,8 +212,8 @@ def _rewritten(before: GenerationSeen, seen: GenerationSeen) -> list[JournalEntr
 def _seen(
     group: WatchedGroup, before: GenerationSeen | None, value: GroupMetadataValue, at_ms: int, leader_epoch: int
 ) -> GenerationSeen:
-    is_consumers = value.protocol_type == PROTOCOL_TYPE
-    goes_on = before is None or before.generation != value.generation
+    has_consumers = value.protocol_type == PROTOCOL_TYPE
+    is_new = before is None or before.generation != value.generation
     joined_ms = value.current_state_timestamp
     return GenerationSeen(
         at_ms=at_ms,
@@ -223,23 +223,23 @@ def _seen(
         protocol_type=value.protocol_type,
         protocol=value.protocol,
         leader=value.leader,
-        members=tuple(_member(m, is_consumers) for m in value.members),
-        joined_ms=joined_ms if 0 <= joined_ms <= at_ms and goes_on else None,
+        members=tuple(_member(m, has_consumers) for m in value.members),
+        joined_ms=joined_ms if 0 <= joined_ms <= at_ms and is_new else None,
         leader_epoch=leader_epoch,
-        signs=tuple(_signs(group, before, m) for m in before.members) if before is not None and goes_on else (),
+        signs=tuple(_signs(group, before, m) for m in before.members) if before is not None and is_new else (),
     )
 
 
-def _member(record: MemberMetadata, is_consumers: bool) -> SeenMember:
+def _member(record: MemberMetadata, has_consumers: bool) -> SeenMember:
     who = Who(record.member_id, record.client_id, record.client_host, record.group_instance_id)
     rebalance_ms = record.rebalance_timeout if record.rebalance_timeout >= 0 else record.session_timeout
     topics: tuple[str, ...] = ()
     owned = given = None
-    if is_consumers:
-        # What cannot be read is that of a client of its own kind, and stays unknown.
+    if has_consumers:
+        # subscriptions of other client types stay unknown
         with contextlib.suppress(ProtocolError):
-            said = parse_subscription(record.subscription)
-            topics, owned = tuple(sorted(set(said.topics))), _partitions(said.owned_partitions)
+            subscription = parse_subscription(record.subscription)
+            topics, owned = tuple(sorted(set(subscription.topics))), _partitions(subscription.owned_partitions)
         with contextlib.suppress(ProtocolError):
             given = _partitions(parse_assignment(record.assignment).partitions)
     return SeenMember(
@@ -257,7 +257,7 @@ def _partitions(found: list[TopicPartition]) -> Partitions:
 
 
 def _signs(group: WatchedGroup, before: GenerationSeen, member: SeenMember) -> SignsOfLife:
-    """Return the signs of life of a member in the generation that ends; a commit belongs to the partition's owner."""
+    """Return a member's signs of life in the generation that ends; commits count for the partition's owner."""
     slots = (
         slot
         for topic, partitions in (member.partitions or {}).items()

@@ -1,4 +1,4 @@
-"""From generations seen to rebalances: who came and went between two of them, what moved, between which times."""
+"""Rebalances from observed generations: joined and departed members, moves, and bounds of the time."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from kohort.coordinator.journal import (
 )
 from kohort.insight.evidence import Evidence, Finding
 from kohort.insight.observed.departures import Departure, find_departure
-from kohort.insight.rebalances import LATELY_MS, REMEMBERED_MS
+from kohort.insight.rebalances import FAILOVER_MS, RECENT_MS
 
 Bounds = tuple[int | None, int | None]
 
 
 @dataclass(slots=True)
 class SeenRebalance:
-    """The difference of two generations of a group; ``before`` is None for the first one."""
+    """Difference of two generations of a group; ``before``: None for the first one."""
 
     before: GenerationSeen | None
     after: GenerationSeen
     converted: GroupConverted | None = None
-    """End of the consumer group before."""
+    """End of an earlier consumer group."""
     new: tuple[SeenMember, ...] = ()
     gone: tuple[SeenMember, ...] = ()
     restarted: tuple[tuple[SeenMember, SeenMember], ...] = ()
@@ -39,8 +39,8 @@ class SeenRebalance:
     moves: tuple[Move, ...] = ()
     parent: int | None = None
     returned: tuple[Who, str, int] | None = None
-    """An earlier departed member whose client rejoins: member, cause, time."""
-    is_moved_before: bool = False
+    """Earlier departed member of a rejoining client: member, cause, time."""
+    had_failover: bool = False
     loaded: GroupLoaded | None = None
     """Recent load by another coordinator."""
 
@@ -64,19 +64,18 @@ class SeenRebalance:
 
     @property
     def join_ms(self) -> Bounds:
-        """Bounds of the join phase."""
         return join_bounds(self.after)
 
     @property
     def assign_ms(self) -> int | None:
-        """From the end of the join phase to the assignment on the log."""
+        """Time from the end of the join phase to the assignment on the log."""
         if self.after.joined_ms is None or not self.after.members:
             return None
         return self.after.at_ms - self.after.joined_ms
 
     @property
     def not_written(self) -> int:
-        """Number of generations between the two."""
+        """Number of missing generations between the two."""
         return 0 if self.before is None else max(0, self.after.generation - self.before.generation - 1)
 
     @property
@@ -84,13 +83,13 @@ class SeenRebalance:
         return self.before is not None and -1 < self.before.leader_epoch < self.after.leader_epoch
 
     @property
-    def coordinator_moved_lately(self) -> bool:
-        """Whether the departed members had not found the new coordinator yet."""
+    def is_after_failover(self) -> bool:
+        """True if the departed members had not found the new coordinator yet."""
         if self.loaded is not None:
             return all(one.sign_ms <= self.loaded.at_ms for one in self.departed)
-        since_ms = self.after.at_ms - LATELY_MS
+        since_ms = self.after.at_ms - FAILOVER_MS
         commits = [sign.last_commit_ms for sign in self.after.signs if sign.last_commit_ms is not None]
-        return self.coordinator_moved and not self.is_moved_before and any(at_ms >= since_ms for at_ms in commits)
+        return self.coordinator_moved and not self.had_failover and any(at_ms >= since_ms for at_ms in commits)
 
 
 def join_bounds(after: GenerationSeen) -> Bounds:
@@ -117,13 +116,13 @@ def seen_rebalances(entries: Iterable[JournalEntry]) -> list[SeenRebalance]:
 
 @dataclass(slots=True)
 class _History:
-    """What is known of one group while its entries are read in order."""
+    """State of one group while its entries are read in order."""
 
     before: GenerationSeen | None = None
     latest: SeenRebalance | None = None
     converted: GroupConverted | None = None
     loaded: GroupLoaded | None = None
-    went: list[tuple[SeenRebalance, int]] = field(default_factory=list)
+    departed_before: list[tuple[SeenRebalance, int]] = field(default_factory=list)
     """Departed members: rebalance, and index of the departure."""
 
     def take(self, entry: JournalEntry) -> SeenRebalance | None:
@@ -138,12 +137,12 @@ class _History:
         before, self.before = entry.before or self.before, entry
         if before is not None and entry.generation <= before.generation:
             if entry.generation == before.generation:
-                return None  # a static member was replaced, which is told by an entry of its own
-            before = None  # the group was deleted and made anew, which nobody saw
+                return None  # a static takeover has its own entry
+            before = None  # the group was deleted and recreated without a record
         if not entry.members and (before is None or not before.members):
-            return None  # nobody was there, and nobody came
+            return None  # the group stays empty
         if self.converted is not None and self.converted.epoch == entry.generation:
-            return None  # what the modern group was is written as a generation, before its members join anew
+            return None  # the converted group has a generation before its members rejoin
         found = self._compare(before, entry)
         self.converted = None
         self.latest = found
@@ -166,12 +165,12 @@ class _History:
         found.departed = [departure_of(found, m) for m in found.gone]
         found.parent = self._parent(found)
         found.returned = self._returned(found)
-        self.went += [(found, i) for i in range(len(found.departed))]
-        del self.went[:-100]
+        self.departed_before += [(found, i) for i in range(len(found.departed))]
+        del self.departed_before[:-100]
         loaded = self.loaded
         if loaded is not None and loaded.at_ms > before.at_ms:
-            found.is_moved_before = True
-            found.loaded = loaded if after.at_ms - loaded.at_ms <= LATELY_MS else None
+            found.had_failover = True
+            found.loaded = loaded if after.at_ms - loaded.at_ms <= FAILOVER_MS else None
         return found
 
     def _parent(self, found: SeenRebalance) -> int | None:
@@ -182,20 +181,20 @@ class _History:
         if found.restarted or before.protocol != found.after.protocol:
             return None
         if not any(m.owned for m in found.after.members):
-            return None  # members of eager assignors give up all that they have before each round, and say so
+            return None  # eager members revoke everything before each round
         withheld = {(m.topic, m.partition) for m in latest.moves if m.after is None}
         given = {(m.topic, m.partition) for m in found.moves if m.before is None}
         return before.generation if withheld & given else None
 
     def _returned(self, found: SeenRebalance) -> tuple[Who, str, int] | None:
-        """Return the last departed member whose client, by id and host, rejoins."""
+        """Return the last departed member with the client id and host of a new member."""
         known = {_client(m.who) for m in found.before.members} if found.before is not None else set()
         came = {_client(m.who): m.who for m in found.new if m.who.client_id and _client(m.who) not in known}
         returned = None
-        for earlier, i in self.went:
+        for earlier, i in self.departed_before:
             gone, after_ms = earlier.departed[i], found.after.at_ms - earlier.after.at_ms
             back = came.get(_client(gone.who))
-            if back is not None and after_ms <= REMEMBERED_MS and gone.back is None:
+            if back is not None and after_ms <= RECENT_MS and gone.back is None:
                 gone = earlier.departed[i] = replace(gone, back=back, back_after_ms=after_ms)
                 returned = (gone.who, find_departure(gone).cause, earlier.after.at_ms)
         return returned
@@ -204,7 +203,7 @@ class _History:
 def departure_of(found: SeenRebalance, member: SeenMember) -> Departure:
     after, who = found.after, member.who
     signs = next((s for s in after.signs if s.member_id == who.member_id), None)
-    if signs is None:  # a journal that was not written so: nothing is known, and nothing excluded
+    if signs is None:  # a journal of an older version: no cause can be excluded
         since_ms = found.before.at_ms if found.before is not None else after.at_ms
         signs = SignsOfLife(member_id=who.member_id, since_ms=since_ms)
     done_ms = after.at_ms if after.joined_ms is None else after.joined_ms

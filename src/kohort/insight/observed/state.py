@@ -1,4 +1,4 @@
-"""What is remembered of one group between two of its records, in a form that can be kept and read again."""
+"""Persisted state of a watched group between two of its records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 
 
 class CommitSeen(msgspec.Struct, gc=False, array_like=True):
-    """The last commit of a partition: the offset, when, and when it last moved forward (ms since 1970)."""
+    """Last commit of a partition: offset, time, and time of the last progress (ms since 1970)."""
 
     offset: int
     at_ms: int
@@ -20,7 +20,7 @@ class CommitSeen(msgspec.Struct, gc=False, array_like=True):
 
 
 class WatchedMember(msgspec.Struct):
-    """A member of a modern group, as its records have it. Partitions are by topic id in hexadecimal."""
+    """Member of a consumer group, from its records; partitions by topic id in hexadecimal."""
 
     who: Who
     topics: tuple[str, ...] = ()
@@ -37,11 +37,11 @@ class WatchedMember(msgspec.Struct):
     """Time of the last record of a heartbeat: join, or progress to the target."""
 
 
-class WatchedModernGroup(msgspec.Struct):
-    """A group of KIP-848, as its records have it."""
+class WatchedConsumerGroup(msgspec.Struct):
+    """Consumer group (KIP-848), from its records."""
 
     is_whole: bool = False
-    """All records were read: later changes are steps from a known state."""
+    """True if all records were read: later changes are steps from a known state."""
     epoch: int | None = None
     metadata_hash: int = 0
     raised_ms: int | None = None
@@ -55,7 +55,7 @@ class WatchedModernGroup(msgspec.Struct):
     released: dict[str, dict[int, int]] = {}
     """Release times by topic id and partition."""
     regexes: dict[str, tuple[str, ...]] = {}
-    # What was written since the epoch rose last:
+    # Changes since the last raise of the epoch:
     joined: list[Who] = []
     gone: list[tuple[Who, SignsOfLife]] = []
     subscribed: list[tuple[Who, tuple[str, ...], tuple[str, ...]]] = []
@@ -64,38 +64,37 @@ class WatchedModernGroup(msgspec.Struct):
     resolved: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
     @property
-    def is_told(self) -> bool:
-        """Whether changes are steps from a known state."""
+    def is_journaled(self) -> bool:
+        """True if changes are steps from a known state."""
         return self.is_whole and self.epoch is not None
 
 
 class RoundSeen(msgspec.Struct):
-    """An observed round of a classic group, on the clock of the watcher."""
+    """Observed round of a classic group, between two times of the watcher's clock."""
 
-    asked_ms: int
+    from_ms: int
     until_ms: int
-    """The group rebalanced at a time between these two."""
     settled_ms: int | None = None
-    """Start of the last poll that saw it settled before."""
+    """Start of the last poll before the round."""
     present: tuple[str, ...] | None = None
     over_ms: int | None = None
-    """First poll that saw it settled again."""
+    """First poll after the round."""
 
 
 class WatchedGroup(msgspec.Struct):
-    """A group, from the records read so far."""
+    """Group, from the records read so far."""
 
     group: str
     seen: GenerationSeen | None = None
     round: RoundSeen | None = None
     converting: GenerationSeen | None = None
     """Last classic generation of a group in conversion."""
-    modern: WatchedModernGroup | None = None
+    consumer: WatchedConsumerGroup | None = None
     commits: dict[str, dict[int, CommitSeen]] = {}
-    """Persisted separately: most records change only this."""
+    """Persisted separately, since most records change only commits."""
     leader_epoch: int = -1
-    """Of its last record; another one is another coordinator's, or a restarted one's."""
+    """Leader epoch of the last record; another epoch is another or a restarted coordinator's."""
 
     @property
     def is_blank(self) -> bool:
-        return self.seen is None and self.modern is None and self.converting is None and not self.commits
+        return self.seen is None and self.consumer is None and self.converting is None and not self.commits

@@ -1,8 +1,8 @@
-"""The watcher of groups as a machine: records of ``__consumer_offsets`` and looks at groups go in, entries come out.
+"""Watched groups: takes records of ``__consumer_offsets`` and polled group states, returns journal entries.
 
-Records of one partition come in the order of the log; partitions may be mixed, since a group has one only. Times of
-records are the coordinators'; times of looks must be brought to that clock by whoever looks. What cannot be read is
-counted and passed over. Memory is bounded: beyond the limits groups and partitions are counted, and not remembered.
+Records of one partition come in log order; partitions may be mixed, since a group has one partition. Times of records
+are the coordinators'; the caller converts times of polls to that clock. Unreadable records are counted and skipped.
+Memory is bounded: groups and partitions beyond the limits are only counted.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import msgspec
 from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.records import CurrentWritten, GroupWritten, OffsetCommitted, TargetWritten, parse_record
 from kohort.errors import CorruptLog
-from kohort.insight.observed.generation_records import GenerationRecords, LooksKept, loaded_anew
-from kohort.insight.observed.modern_records import ModernRecords
+from kohort.insight.observed.consumer_group_records import ConsumerGroupRecords
+from kohort.insight.observed.generation_records import GenerationRecords, RecentPolls, loaded_again
 from kohort.insight.observed.state import CommitSeen, WatchedGroup
 
 MAX_GROUPS: Final = 20_000
@@ -32,8 +32,8 @@ class WatchLimits:
     commits: int = MAX_COMMITS
 
 
-class CommitKept(NamedTuple):
-    """The last commit of a partition; ``seen``: None if deleted."""
+class PersistedCommit(NamedTuple):
+    """Last commit of a partition; ``seen``: None if deleted."""
 
     group: str
     topic: str
@@ -45,7 +45,7 @@ class ChangedState(NamedTuple):
     """State changed since the last call: of groups (None: deleted), and of commits."""
 
     groups: dict[str, bytes | None]
-    commits: list[CommitKept]
+    commits: list[PersistedCommit]
 
 
 class ObservedGroups:
@@ -57,23 +57,22 @@ class ObservedGroups:
         self._dirty: set[str] = set()
         self._committed: set[tuple[str, str, int]] = set()
         self._commits = 0
-        self._looks = LooksKept()
-        self._classic = GenerationRecords(self._looks)
-        self._modern = ModernRecords()
+        self._polls = RecentPolls()
+        self._classic = GenerationRecords(self._polls)
+        self._consumer = ConsumerGroupRecords()
         self.unread = 0
-        """Number of unreadable records."""
         self.left_out = 0
         """Number of records beyond the limits."""
 
     def learn_topics(self, names: Mapping[bytes, str]) -> None:
-        """Take topic names by id; a topic without a name appears by its id, in hexadecimal."""
-        self._modern.names.update((topic_id.hex(), name) for topic_id, name in names.items())
+        """Take topic names by id; without a name, a topic appears by its hexadecimal id."""
+        self._consumer.names.update((topic_id.hex(), name) for topic_id, name in names.items())
 
     def knows(self, group: str) -> bool:
         return group in self._groups
 
     def unknown_topics(self, key: bytes, value: bytes) -> set[bytes]:
-        """Return the ids without a name in a record of an assignment or target."""
+        """Return the ids of topics without a name in the record of an assignment or target."""
         try:
             record = parse_record(key, value)
         except CorruptLog:
@@ -81,16 +80,16 @@ class ObservedGroups:
         if isinstance(record, TargetWritten) and record.value is not None:
             found = {one.topic_id for one in record.value.topic_partitions}
         elif isinstance(record, CurrentWritten) and record.value is not None:
-            held = (record.value.assigned_partitions, record.value.partitions_pending_revocation)
-            found = {one.topic_id for part in held for one in part}
+            fields = (record.value.assigned_partitions, record.value.partitions_pending_revocation)
+            found = {one.topic_id for part in fields for one in part}
         else:
             return set()
-        return {topic_id for topic_id in found if topic_id.hex() not in self._modern.names}
+        return {topic_id for topic_id in found if topic_id.hex() not in self._consumer.names}
 
     def learn_session_timeout(self, group: str, timeout_ms: int | None) -> None:
-        """Take the session timeout of a consumer group, which no record holds."""
-        if group in self._modern.session_timeouts or len(self._modern.session_timeouts) < self._limits.groups:
-            self._modern.session_timeouts[group] = timeout_ms
+        """Take the session timeout of a consumer group, which no record has."""
+        if group in self._consumer.session_timeouts or len(self._consumer.session_timeouts) < self._limits.groups:
+            self._consumer.session_timeouts[group] = timeout_ms
 
     def take(
         self,
@@ -103,7 +102,7 @@ class ObservedGroups:
         """Take the next record, written at ``at_ms``, and return its entries: none for most commits.
 
         ``late_ms``: lateness of records of its partition, by their timestamps and this machine's clock; None if
-        unknown, and polls cannot be compared with records.
+        unknown: polls cannot be compared with records then.
         """
         try:
             record = None if key is None else parse_record(key, value)
@@ -115,7 +114,7 @@ class ObservedGroups:
         group = self._groups.get(record.group_id)
         if group is None:
             if record.value is None:
-                return []  # the end of what is not known anyhow
+                return []  # tombstone of an unknown group
             if len(self._groups) >= self._limits.groups:
                 self.left_out += 1
                 return []
@@ -129,12 +128,12 @@ class ObservedGroups:
             self._commit(group, record, at_ms)
             if group.is_blank:
                 self._forget(group)
-            return loaded_anew(group, at_ms) if moved else []
+            return loaded_again(group, at_ms) if moved else []
         self._dirty.add(record.group_id)
         if isinstance(record, GroupWritten):
             entries = self._classic.take(group, record.value, at_ms, leader_epoch, late_ms)
         else:
-            entries = self._modern.take(group, record, at_ms)
+            entries = self._consumer.take(group, record, at_ms)
         if group.is_blank:
             self._forget(group)
         return entries
@@ -166,16 +165,16 @@ class ObservedGroups:
             self._commits += 1
         self._committed.add((record.group_id, record.topic, record.partition))
 
-    def saw_states(self, states: Mapping[str, str], asked_ms: int, until_ms: int) -> list[str]:
-        """Take polled states, valid at a time from ``asked_ms`` to ``until_ms`` on this machine's clock.
+    def take_states(self, states: Mapping[str, str], from_ms: int, until_ms: int) -> list[str]:
+        """Take polled states, valid at a time from ``from_ms`` to ``until_ms`` on this machine's clock.
 
-        Returns the groups that began to rebalance: describe them, and call ``saw_members``.
+        Returns the groups that began to rebalance: describe them, and call ``take_members``.
         """
-        begun = self._looks.add(states, asked_ms, until_ms, self._groups)
+        begun = self._polls.add(states, from_ms, until_ms, self._groups)
         self._dirty.update(begun)
         return begun
 
-    def saw_members(self, name: str, state: str, member_ids: Iterable[str], until_ms: int) -> None:
+    def take_members(self, name: str, state: str, member_ids: Iterable[str], until_ms: int) -> None:
         """Take the members of a classic group by ``until_ms``, during its join phase."""
         group = self._groups.get(name)
         found = None if group is None else group.round
@@ -184,10 +183,10 @@ class ObservedGroups:
             self._dirty.add(name)
 
     def caught_up(self, at_ms: int) -> list[JournalEntry]:
-        """Return the states of consumer groups whose first records are missing: all records are read."""
+        """Return the states of consumer groups without their first records, after all records were read."""
         entries: list[JournalEntry] = []
         for group in self._groups.values():
-            found = self._modern.settle(group, at_ms)
+            found = self._consumer.settle(group, at_ms)
             if found:
                 self._dirty.add(group.group)
                 entries += found
@@ -195,7 +194,7 @@ class ObservedGroups:
 
     def take_changed(self) -> ChangedState:
         groups = {name: self._kept(name) for name in self._dirty}
-        commits = [CommitKept(*place, self._last_commit(*place)) for place in self._committed]
+        commits = [PersistedCommit(*place, self._last_commit(*place)) for place in self._committed]
         self._dirty.clear()
         self._committed.clear()
         return ChangedState(groups, commits)
@@ -208,16 +207,16 @@ class ObservedGroups:
         group = self._groups.get(name)
         return None if group is None else group.commits.get(topic, {}).get(partition)
 
-    def restore(self, groups: Iterable[bytes], commits: Iterable[CommitKept] = ()) -> None:
+    def restore(self, groups: Iterable[bytes], commits: Iterable[PersistedCommit] = ()) -> None:
         """Restore persisted state. Raises ValueError for the state of another version."""
         for one in groups:
             try:
                 group = msgspec.msgpack.decode(one, type=WatchedGroup)
             except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
-                raise ValueError(f"not the state of a watched group: {error}") from error
+                raise ValueError(f"invalid state of a watched group: {error}") from error
             self._groups[group.group] = group
             if group.round is not None:
-                self._looks.know(group.group)
+                self._polls.know(group.group)
         for name, topic, partition, seen in commits:
             known = self._groups.get(name)
             if known is not None and seen is not None:

@@ -1,1 +1,1 @@
-"""What a group would do if something were changed: the real assignors, asked about a snapshot. Nothing is executed."""
+"""What-if: prediction of a group after a change, computed with the real assignors."""

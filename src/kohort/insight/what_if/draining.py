@@ -1,7 +1,7 @@
-"""How far a group falls behind while partitions pause, and until when it has caught up: ranges, skew and all.
+"""Growth of the lag while partitions pause, and the time to drain it, as ranges.
 
-A group has caught up once its slowest member has, so what counts is how much is written to that member's partitions
-against what one member handles. Rates are those that were given, or that several looks have shown.
+The slowest member decides: its drain time depends on the writes to its partitions and on the rate of one member. Rates
+are options, or come from several snapshots.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kohort.model import TopicPartition
 
 
 class FlowRates(NamedTuple):
-    """Records a second: written to each partition, and handled by one member, at least and at most."""
+    """Records per second: written to each partition, and handled by one member, at least and at most."""
 
     written: Mapping[TopicPartition, float]
     handled_least: float
@@ -27,13 +27,15 @@ class FlowRates(NamedTuple):
 def flow_of(
     lag: GroupLag, counts: Mapping[str, int], in_per_s: float | None = None, drain_per_s: float | None = None
 ) -> FlowRates | None:
-    """Return the rates of a group; None if neither given nor seen.
+    """Return the rates of a group; None without options or samples.
 
-    ``in_per_s``: rate of all partitions, divided as seen, else evenly. The rate of a member is known only if it had
-    records in every look.
+    ``in_per_s``: rate of all partitions, divided as sampled, else evenly. The rate of a member is known only if it had
+    lag in every sample.
     """
-    seen = {one.partition: one.written_per_s for one in lag.partitions if one.counts and one.written_per_s is not None}
-    written = _spread_over(seen, counts, {topic for topic in counts if _grows(topic, counts, lag)})
+    sampled = {
+        one.partition: one.written_per_s for one in lag.partitions if one.counts and one.written_per_s is not None
+    }
+    written = _spread_over(sampled, counts, {topic for topic in counts if _grows(topic, counts, lag)})
     if in_per_s is not None:
         places = [TopicPartition(topic, n) for topic, count in counts.items() for n in range(count)]
         total = sum(written.values())
@@ -47,8 +49,8 @@ def flow_of(
         return None
     handled = f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
     words = (
-        f"{sum(written.values()):.3g} records/s are written ({'seen' if in_per_s is None else 'as given'}), "
-        f"and a member handles {handled} ({'seen' if drain_per_s is None else 'as given'})"
+        f"producers write {sum(written.values()):.3g} records/s ({'sampled' if in_per_s is None else 'option'}), "
+        f"and a member handles {handled} ({'sampled' if drain_per_s is None else 'option'})"
     )
     return FlowRates(written, least, most, words)
 
@@ -58,12 +60,12 @@ def _grows(topic: str, counts: Mapping[str, int], lag: GroupLag) -> bool:
 
 
 def _spread_over(
-    seen: Mapping[TopicPartition, float], counts: Mapping[str, int], grown: Iterable[str]
+    sampled: Mapping[TopicPartition, float], counts: Mapping[str, int], grown: Iterable[str]
 ) -> dict[TopicPartition, float]:
     """Return the rate of each partition; topics with more partitions divide theirs evenly."""
-    written = dict(seen)
+    written = dict(sampled)
     for topic in grown:
-        total = sum(rate for tp, rate in seen.items() if tp.topic == topic)
+        total = sum(rate for tp, rate in sampled.items() if tp.topic == topic)
         written |= {TopicPartition(topic, n): total / counts[topic] for n in range(counts[topic])}
     return written
 
@@ -76,7 +78,7 @@ def _busy_rates(lag: GroupLag) -> list[float]:
     return [
         sum(one.read_per_s or 0.0 for one in own)
         for own in by_owner.values()
-        if any(len(one.looks) > 1 and all(look.lag for look in one.looks) for one in own)
+        if any(len(one.samples) > 1 and all(sample.lag for sample in one.samples) for one in own)
     ]
 
 

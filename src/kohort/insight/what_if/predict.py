@@ -11,14 +11,14 @@ from kohort.errors import UsageError
 from kohort.insight.findings.model import MoveFinding
 from kohort.insight.findings.what_if import MemberLoadFinding, WhatIfFinding
 from kohort.insight.snapshot import GroupSnapshot
-from kohort.insight.what_if.dealing import DealingWay, ReadTopics, check_way, is_cooperative
+from kohort.insight.what_if.assigning import AssignorChoice, ReadTopics, check_assignor, is_cooperative
 from kohort.insight.what_if.draining import FlowRates, drain_of
-from kohort.insight.what_if.scenario import Assumptions, Scenario, WhatIfMember, pause_of_loss, told_assumptions
+from kohort.insight.what_if.scenario import Assumptions, Scenario, WhatIfMember, pause_assumptions, pause_of_loss
 from kohort.insight.what_if.steps import (
-    AGAIN,
     DEFAULT_SERVER_ASSIGNOR,
-    GroupCourse,
-    WayChange,
+    RESTARTED,
+    AssignorChange,
+    GroupSimulation,
     owners_among,
     present_members,
     steps_of,
@@ -28,7 +28,7 @@ from kohort.model import TopicPartition
 Racks = Mapping[TopicPartition, frozenset[str]]
 
 
-class Surroundings(NamedTuple):
+class ClusterFacts(NamedTuple):
     """Racks of replicas, and rates of reading and writing."""
 
     racks: Racks = {}
@@ -40,31 +40,33 @@ def what_if(
     snapshot: GroupSnapshot,
     scenario: Scenario,
     assume: Assumptions | None = None,
-    around: Surroundings = Surroundings(),  # noqa: B008 - it cannot be changed
+    cluster: ClusterFacts = ClusterFacts(),  # noqa: B008 - it cannot be changed
 ) -> WhatIfFinding:
-    """Return the prediction. Nothing is executed.
+    """Return the prediction; nothing is executed.
 
     Raises UsageError for missing members, topics or assignors, and for a group without members.
     """
     assume = assume or Assumptions()
     before = present_members(snapshot, all_static=scenario.all_static)
     if not before:
-        raise UsageError(f"group {snapshot.group!r} has no members: nothing is assigned, so nothing can change")
-    change = _ways(snapshot, scenario)
-    manner = "consumer" if change.then.modern else "cooperative" if is_cooperative(change.then) else "eager"
-    topics = ReadTopics(_counts(snapshot, scenario), snapshot.topic_ids, around.racks)
-    course = GroupCourse(before, topics, assume)
+        raise UsageError(f"group {snapshot.group!r} has no members: no assignment can change")
+    change = _assignor_change(snapshot, scenario)
+    mode = "consumer" if change.then.server_side else "cooperative" if is_cooperative(change.then) else "eager"
+    topics = ReadTopics(_counts(snapshot, scenario), snapshot.topic_ids, cluster.racks)
+    course = GroupSimulation(before, topics, assume)
     course.run(steps_of(scenario, before, change))
     _add_losses(course, scenario, before)
     least, most = (sum(column) for column in zip(*course.pauses.values(), strict=True)) if course.pauses else (0, 0)
     after = _by_first_ids(course.members, scenario)
     lags = _lags(snapshot, topics)
-    rates = around.rates(topics.counts) if around.rates is not None else None
-    assumed = _further(snapshot, scenario, assume, change=change, static=[m.instance_id is not None for m in before])
+    rates = cluster.rates(topics.counts) if cluster.rates is not None else None
+    assumed = _assumptions_of(
+        snapshot, scenario, assume, change=change, static=[m.instance_id is not None for m in before]
+    )
     found = WhatIfFinding(
         group=snapshot.group,
         scenario=words_of(scenario),
-        protocol="consumer" if change.then.modern else "classic",
+        protocol="consumer" if change.then.server_side else "classic",
         assignor=change.then.assignor,
         members_before=len(before),
         members_after=len(after),
@@ -77,7 +79,7 @@ def what_if(
         loads=_loads(before, after, lags),
         idle=tuple(m.member_id for m in after if not m.owned),
         assumptions=(
-            *told_assumptions(manner, assume),
+            *pause_assumptions(mode, assume),
             *assumed,
             *([] if rates is None else [rates.words]),
         ),
@@ -87,31 +89,31 @@ def what_if(
     return replace(found, notes=notes_of(snapshot, scenario, found, assume))
 
 
-def _ways(snapshot: GroupSnapshot, scenario: Scenario) -> WayChange:
+def _assignor_change(snapshot: GroupSnapshot, scenario: Scenario) -> AssignorChange:
     """Return the present and the future assignor. Raises UsageError for an unknown one."""
-    now_modern = snapshot.protocol == "consumer"
-    then_modern = now_modern or scenario.to_consumer
-    now = snapshot.assignor or (DEFAULT_SERVER_ASSIGNOR if now_modern else None)
-    then = scenario.assignor or (DEFAULT_SERVER_ASSIGNOR if then_modern and not now_modern else now)
+    is_consumer = snapshot.protocol == "consumer"
+    becomes_consumer = is_consumer or scenario.to_consumer
+    now = snapshot.assignor or (DEFAULT_SERVER_ASSIGNOR if is_consumer else None)
+    then = scenario.assignor or (DEFAULT_SERVER_ASSIGNOR if becomes_consumer and not is_consumer else now)
     if then is None:
-        raise UsageError(f"the assignor of group {snapshot.group!r} is not known: name one")
-    change = WayChange(DealingWay(now or then, now_modern), DealingWay(then, then_modern))
-    check_way(change.then)
+        raise UsageError(f"the assignor of group {snapshot.group!r} is unknown: give one with --assignor")
+    change = AssignorChange(AssignorChoice(now or then, is_consumer), AssignorChoice(then, becomes_consumer))
+    check_assignor(change.then)
     if now is not None:
-        check_way(change.now)
-    elif change.converts:  # nobody deals in the old way before the group changes
-        change = WayChange(change.then, change.then)
+        check_assignor(change.now)
+    elif change.converts:  # without a known assignor, the present assignment counts
+        change = AssignorChange(change.then, change.then)
     return change
 
 
 def _by_first_ids(members: Iterable[WhatIfMember], scenario: Scenario) -> list[WhatIfMember]:
-    """Return members by their first ids: a restarted process is the same member to readers."""
-    first = {again: member_id for member_id, again in scenario.again.items()}
+    """Return members by their first ids: for readers, a restarted process is the same member."""
+    first = {new_ids: member_id for member_id, new_ids in scenario.new_ids.items()}
     return [replace(m, member_id=first.get(m.member_id, _without_mark(m.member_id, scenario))) for m in members]
 
 
 def _without_mark(member_id: str, scenario: Scenario) -> str:
-    return member_id.removesuffix(AGAIN) if scenario.rolling_restart else member_id
+    return member_id.removesuffix(RESTARTED) if scenario.rolling_restart else member_id
 
 
 def _counts(snapshot: GroupSnapshot, scenario: Scenario) -> dict[str, int]:
@@ -120,59 +122,55 @@ def _counts(snapshot: GroupSnapshot, scenario: Scenario) -> dict[str, int]:
         if topic not in counts:
             raise UsageError(f"group {snapshot.group!r} does not read topic {topic!r}")
         if count < counts[topic]:
-            raise UsageError(f"topic {topic!r} has {counts[topic]} partitions; Kafka cannot take any away")
+            raise UsageError(f"topic {topic!r} has {counts[topic]} partitions: Kafka cannot reduce the number")
         counts[topic] = count
     return counts
 
 
-def _add_losses(course: GroupCourse, scenario: Scenario, before: Iterable[WhatIfMember]) -> None:
+def _add_losses(course: GroupSimulation, scenario: Scenario, before: Iterable[WhatIfMember]) -> None:
     by_id = {m.member_id: m for m in before}
     for member_id, how in scenario.kill:
         member = by_id[member_id]
         course.pause(member.owned, pause_of_loss(how, course.assume, static=member.instance_id is not None))
 
 
-def _further(
-    snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, *, change: WayChange, static: list[bool]
+def _assumptions_of(
+    snapshot: GroupSnapshot, scenario: Scenario, assume: Assumptions, *, change: AssignorChange, static: list[bool]
 ) -> list[str]:
-    told = []
+    further = []
     if scenario.kill:
-        told.append(
+        further.append(
             f"session.timeout.ms is {assume.session_timeout_ms}, max.poll.interval.ms is {assume.max_poll_interval_ms}"
         )
     if scenario.newcomers:
-        told.append(
-            "newcomers read what most members read; their ids are made up, and who has one more can depend on them"
-        )
-        together = "newcomers come together, in one rebalance"
-        told.append("newcomers come one after the other" if change.then.modern else together)
+        further.append("newcomers read the topics of most members; their invented ids affect the assignment")
+        together = "newcomers join in one rebalance"
+        further.append("newcomers join one after the other" if change.then.server_side else together)
     if scenario.rolling_restart:
-        told += _of_restart(assume, change, static)
+        further += _assumptions_of_restart(assume, change, static)
     elif scenario.assignor is not None or change.converts:
-        told.append("members keep their ids and what they own, as if the change took no restarts")
-    if change.then.modern and not set(snapshot.partition_counts) <= set(snapshot.topic_ids):
-        told.append("the ids of topics are not known; who has one more can depend on them")
-    return told
+        further.append("members keep their ids and partitions, as if the change needed no restarts")
+    if change.then.server_side and not set(snapshot.partition_counts) <= set(snapshot.topic_ids):
+        further.append("topic ids, which affect the assignment, are unknown")
+    return further
 
 
-def _of_restart(assume: Assumptions, change: WayChange, static: list[bool]) -> list[str]:
+def _assumptions_of_restart(assume: Assumptions, change: AssignorChange, static: list[bool]) -> list[str]:
     away = f"{assume.restart_from_ms / 1000:g} to {assume.restart_to_ms / 1000:g} s"
-    told = []
+    further = []
     if any(static):
-        told.append(f"each process with a group.instance.id is away for {away}, and keeps what it has")
+        further.append(f"each process with a group.instance.id is away for {away}, and keeps its partitions")
     if not all(static):
-        told.append(
-            f"each other member closes, and is back after the others have settled; an only one is away for {away}"
+        further.append(
+            f"each other member closes, and rejoins after the group has settled; a single member is away for {away}"
         )
     if change.converts:
-        told.append("the first that comes back with the consumer protocol converts the group; the others follow")
-    elif change.now != change.then and change.then.modern:
-        told.append("each comes back naming the other assignor; the one that most name deals")
+        further.append("the first member that rejoins with the consumer protocol converts the group")
+    elif change.now != change.then and change.then.server_side:
+        further.append("each member rejoins with the new assignor; the group uses the assignor of most members")
     elif change.now != change.then:
-        told.append(
-            "each comes back offering both assignors; the other deals once all do, and the old one is taken out later"
-        )
-    return told
+        further.append("each member rejoins with both assignors; the group uses the new one once all members offer it")
+    return further
 
 
 def _moves(before: Mapping[TopicPartition, str], after: Mapping[TopicPartition, str]) -> tuple[MoveFinding, ...]:
@@ -252,20 +250,20 @@ def notes_of(snapshot: GroupSnapshot, scenario: Scenario, found: WhatIfFinding, 
     """Return the risks: idle members, gaps of the snapshot, side effects of the change."""
     notes = []
     if found.members_after > found.partitions:
-        notes.append(f"no more than {found.partitions} members are of use: there are {found.partitions} partitions")
+        notes.append(f"the group uses at most {found.partitions} members: it has {found.partitions} partitions")
     if not found.members_after:
-        notes.append("nobody would be left to read")
+        notes.append("no member would remain")
     if snapshot.state != "Stable":
-        notes.append(f"the group is {snapshot.state}: who owns what may change before anything is done")
+        notes.append(f"the group is {snapshot.state}: its assignment may change first")
     if scenario.partitions:
-        notes.append("records with a key go to other partitions once a topic has more of them")
+        notes.append("more partitions change the partition of each record key")
     static = {m.member_id for m in snapshot.members if m.instance_id is not None}
     if scenario.rolling_restart:
         notes += _notes_of_restart(snapshot, scenario, found, assume, static)
     if any(how == "close" and member_id in static for member_id, how in scenario.kill):
         notes.append("a static member that closes does not leave: its partitions wait for the session timeout")
     if any(m.regex and m.matched is None for m in snapshot.members):
-        notes.append("a member subscribes by an expression, and which topics that matches is not known")
+        notes.append("the topics of a member's subscription pattern are unknown")
     return tuple(notes)
 
 
@@ -278,9 +276,8 @@ def _notes_of_restart(
         notes.append(f"only {len(static)} of {len(snapshot.members)} members have a group.instance.id now")
     elif dynamic and found.moves_in_all:
         notes.append(
-            "with a group.instance.id for each, back within the session timeout, nothing would move while they "
-            "restart: --static"
+            "to avoid moves, give each member a group.instance.id, and restart within the session timeout (--static)"
         )
     if (static or scenario.all_static) and assume.restart_to_ms >= assume.session_timeout_ms:
-        notes.append("who is away for longer than the session timeout is put out, and its partitions move")
+        notes.append("a member that is away for longer than the session timeout expires, and its partitions move")
     return notes

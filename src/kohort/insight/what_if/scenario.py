@@ -8,62 +8,60 @@ import msgspec
 
 from kohort.model import TopicPartition
 
-KillHow = Literal["poll", "sigkill", "close"]
+KillMode = Literal["poll", "sigkill", "close"]
 """End of a member: without polls, killed, or closed."""
 
 
 class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member as the assignor sees it; ``owned``: its assignment, or its target in a consumer group."""
+    """Member as input of the assignor; ``owned``: its assignment, or its target in a consumer group."""
 
     member_id: str
     client_id: str = ""
     instance_id: str | None = None
     topics: tuple[str, ...] = ()
-    """Named topics, and those that its expression matches."""
+    """Subscribed topics, and those that the subscription pattern matches."""
     names: tuple[str, ...] = ()
     regex: str | None = None
     owned: tuple[TopicPartition, ...] = ()
     rack: str | None = None
     eager: bool = False
-    """It also offers an eager assignor, so it revokes everything in each rebalance."""
+    """True if it also offers an eager assignor: it revokes everything in each rebalance."""
     is_new: bool = False
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to apply together. ``newcomers``: member ids and instance ids; they read what most members read."""
+    """Simultaneous changes. ``newcomers``: member ids and instance ids; they read the topics of most members."""
 
     newcomers: tuple[tuple[str, str | None], ...] = ()
     remove: tuple[str, ...] = ()
-    kill: tuple[tuple[str, KillHow], ...] = ()
+    kill: tuple[tuple[str, KillMode], ...] = ()
     assignor: str | None = None
     partitions: dict[str, int] = {}
     """Future partition counts."""
     rolling_restart: bool = False
-    """All members in their order, one after the other; together with another assignor or protocol each comes back with
-    that."""
+    """Restart of all members, one after the other; a new assignor or protocol comes with the restart."""
     all_static: bool = False
     to_consumer: bool = False
-    again: dict[str, str] = {}
-    """Known ids of restarted members: they decide which member has one more."""
+    new_ids: dict[str, str] = {}
+    """Known ids of restarted members; ids decide which member has one more partition."""
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     """Clients' settings that a snapshot lacks: Kafka's defaults, in milliseconds."""
 
     heartbeat_ms: int = 3000
-    """Of classic members."""
-    modern_heartbeat_ms: int = 5000
-    """Of consumer groups."""
+    consumer_heartbeat_ms: int = 5000
+    """Heartbeat interval of consumer groups."""
     session_timeout_ms: int = 45_000
     max_poll_interval_ms: int = 300_000
-    answer_ms: int = 100
+    shortest_round_ms: int = 100
     """Shortest round: callbacks, a join and a sync."""
     restart_from_ms: int = 5_000
     restart_to_ms: int = 30_000
 
 
 class PauseRange(NamedTuple):
-    """Time without reads of one partition, at best and at worst, in milliseconds."""
+    """Time without reads of one partition, in the best and in the worst case, in milliseconds."""
 
     least: int = 0
     most: int = 0
@@ -72,14 +70,14 @@ class PauseRange(NamedTuple):
         return PauseRange(self.least + other.least, self.most + other.most)
 
 
-def pause_of_step(manner: str, assume: Assumptions) -> PauseRange:
-    """Return the pause of one rebalance: of all partitions with eager members, else of those that move."""
-    beat = assume.modern_heartbeat_ms if manner == "consumer" else assume.heartbeat_ms
-    return PauseRange(assume.answer_ms, assume.answer_ms + beat)
+def pause_of_step(mode: str, assume: Assumptions) -> PauseRange:
+    """Return the pause of one rebalance: of all partitions with eager members, else of moved ones."""
+    beat = assume.consumer_heartbeat_ms if mode == "consumer" else assume.heartbeat_ms
+    return PauseRange(assume.shortest_round_ms, assume.shortest_round_ms + beat)
 
 
-def pause_of_loss(how: KillHow, assume: Assumptions, *, static: bool) -> PauseRange:
-    """Return how long partitions of a lost member wait for its removal."""
+def pause_of_loss(how: KillMode, assume: Assumptions, *, static: bool) -> PauseRange:
+    """Return the time until a lost member is removed and its partitions move."""
     if how == "poll":
         return PauseRange(assume.max_poll_interval_ms, assume.max_poll_interval_ms)
     if how == "close" and not static:
@@ -92,14 +90,15 @@ def pause_of_absence(assume: Assumptions) -> PauseRange:
     return PauseRange(assume.restart_from_ms, assume.restart_to_ms)
 
 
-def told_assumptions(manner: str, assume: Assumptions) -> list[str]:
-    beat = (assume.modern_heartbeat_ms if manner == "consumer" else assume.heartbeat_ms) / 1000
-    who = {
+def pause_assumptions(mode: str, assume: Assumptions) -> list[str]:
+    beat = (assume.consumer_heartbeat_ms if mode == "consumer" else assume.heartbeat_ms) / 1000
+    pauses = {
         "eager": "all partitions pause in each rebalance (eager)",
-        "cooperative": "only partitions that move pause (cooperative)",
-        "consumer": "only partitions that move pause (consumer protocol)",
+        "cooperative": "only moved partitions pause (cooperative)",
+        "consumer": "only moved partitions pause (consumer protocol)",
     }
+    least_s = assume.shortest_round_ms / 1000
     return [
-        f"{who[manner]}, for {assume.answer_ms / 1000:g} to {assume.answer_ms / 1000 + beat:g} s each time: members "
-        f"hear of it with a heartbeat, every {beat:g} s, and poll without delay",
+        f"{pauses[mode]}, for {least_s:g} to {least_s + beat:g} s each: members notice it with a heartbeat, every"
+        f" {beat:g} s, and poll without delay"
     ]

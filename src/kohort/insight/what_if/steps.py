@@ -1,4 +1,4 @@
-"""Steps of a scenario, one rebalance each, and the course of a group through them: assignments and pauses."""
+"""Steps of a scenario, one rebalance each, and their simulation: assignments and pauses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kohort.assignors.server.iteration import in_group_order
 from kohort.errors import UsageError
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot
-from kohort.insight.what_if.dealing import DealingWay, ReadTopics, is_cooperative, settle
+from kohort.insight.what_if.assigning import AssignorChoice, ReadTopics, is_cooperative, settle
 from kohort.insight.what_if.scenario import (
     Assumptions,
     PauseRange,
@@ -24,34 +24,34 @@ from kohort.insight.what_if.scenario import (
 from kohort.model import TopicPartition
 
 DEFAULT_SERVER_ASSIGNOR: Final = "uniform"
-AGAIN: Final = " (again)"
+RESTARTED: Final = " (again)"
 """Suffix of the id of a restarted member with unknown new id."""
 
 
 class GroupStep(NamedTuple):
-    """One rebalance: departing and joining members, and the assignor.
+    """One rebalance: leaving and joining members, and the assignor.
 
     ``away``: keeps its partitions during a restart; ``restarts``: departed members return with the next step;
-    ``deals``: False without a new assignment.
+    ``reassigns``: False without a new assignment.
     """
 
-    way: DealingWay
-    gone: frozenset[str] = frozenset()
-    come: tuple[WhatIfMember, ...] = ()
+    choice: AssignorChoice
+    leaving: frozenset[str] = frozenset()
+    joining: tuple[WhatIfMember, ...] = ()
     away: str | None = None
-    deals: bool = True
+    reassigns: bool = True
     restarts: bool = False
 
 
-class WayChange(NamedTuple):
-    """The present and the future assignor."""
+class AssignorChange(NamedTuple):
+    """Present and future assignor."""
 
-    now: DealingWay
-    then: DealingWay
+    now: AssignorChoice
+    then: AssignorChoice
 
     @property
     def converts(self) -> bool:
-        return self.then.modern and not self.now.modern
+        return self.then.server_side and not self.now.server_side
 
 
 def present_members(snapshot: GroupSnapshot, *, all_static: bool = False) -> list[WhatIfMember]:
@@ -78,55 +78,62 @@ def _member(member: MemberSnapshot) -> WhatIfMember:
     )
 
 
-def steps_of(scenario: Scenario, members: list[WhatIfMember], change: WayChange) -> list[GroupStep]:
-    """Return the steps: all at once in a classic group, one by one in a consumer group.
+def steps_of(scenario: Scenario, members: list[WhatIfMember], change: AssignorChange) -> list[GroupStep]:
+    """Return the steps: one for all in a classic group, one per member in a consumer group.
 
     Raises UsageError for members that are not in the group, and for newcomers that are.
     """
     if scenario.rolling_restart:
         return list(_rolling(scenario, members, change))
-    gone = [*scenario.remove, *(member_id for member_id, _ in scenario.kill)]
+    leaving = [*scenario.remove, *(member_id for member_id, _ in scenario.kill)]
     known = {member.member_id for member in members}
-    for member_id in gone:
+    for member_id in leaving:
         if member_id not in known:
             raise UsageError(f"member {member_id!r} is not in the group")
-    come = _newcomers(scenario, members)
-    way = change.then
-    if not way.modern:
-        return [GroupStep(way, frozenset(gone), tuple(come))]
-    one_by_one = [GroupStep(way, gone=frozenset({m})) for m in gone] + [GroupStep(way, come=(m,)) for m in come]
+    joining = _newcomers(scenario, members)
+    choice = change.then
+    if not choice.server_side:
+        return [GroupStep(choice, frozenset(leaving), tuple(joining))]
+    one_by_one = [GroupStep(choice, leaving=frozenset({m})) for m in leaving] + [
+        GroupStep(choice, joining=(m,)) for m in joining
+    ]
     if scenario.partitions or scenario.assignor is not None or change.converts or not one_by_one:
-        one_by_one.insert(0, GroupStep(way))
+        one_by_one.insert(0, GroupStep(choice))
     return one_by_one
 
 
-def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: WayChange) -> Iterator[GroupStep]:
-    """Yield the restart of each member. A dynamic member leaves, and joins after the others have settled; a static
-    one is away, and the group rebalances only if its return changes the assignor."""
+def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: AssignorChange) -> Iterator[GroupStep]:
+    """Yield the restart of each member.
+
+    A dynamic member leaves, and joins after the others have settled. A static one is away, and the group rebalances
+    only if its return changes the assignor.
+    """
     if scenario.partitions:
         yield GroupStep(change.now)
-    eager = change.now != change.then and not change.then.modern
+    eager = change.now != change.then and not change.then.server_side
     eager = eager and not (is_cooperative(change.now) and is_cooperative(change.then))
     before = change.now
     for number, member in enumerate(members):
         back = replace(
             member,
-            member_id=scenario.again.get(member.member_id, f"{member.member_id}{AGAIN}"),
+            member_id=scenario.new_ids.get(member.member_id, f"{member.member_id}{RESTARTED}"),
             eager=eager,
             is_new=True,
         )
-        without, after = _ways(change, number, len(members))
-        gone = frozenset({member.member_id})
+        without, after = _assignor_change(change, number, len(members))
+        leaving = frozenset({member.member_id})
         if member.instance_id is not None:
-            forgot = after != before and not after.modern  # its process is new, though its place is not
-            yield GroupStep(after, gone, (replace(back, is_new=forgot),), away=member.member_id, deals=after != before)
+            forgot = after != before and not after.server_side  # a new process of the same static member
+            yield GroupStep(
+                after, leaving, (replace(back, is_new=forgot),), away=member.member_id, reassigns=after != before
+            )
         else:
-            yield GroupStep(without, gone, restarts=True)
-            yield GroupStep(after, come=(replace(back, owned=()),))
+            yield GroupStep(without, leaving, restarts=True)
+            yield GroupStep(after, joining=(replace(back, owned=()),))
         before = after
 
 
-def _ways(change: WayChange, number: int, count: int) -> tuple[DealingWay, DealingWay]:
+def _assignor_change(change: AssignorChange, number: int, count: int) -> tuple[AssignorChoice, AssignorChoice]:
     """Return the assignors while a member is away and after its return; earlier members have changed already.
 
     A classic group takes an assignor that all members offer: the new one once no member offers only the old. A consumer
@@ -135,15 +142,15 @@ def _ways(change: WayChange, number: int, count: int) -> tuple[DealingWay, Deali
     if change.converts:
         return (change.then if number else change.now), change.then
     last = number == count - 1
-    if not change.then.modern:
+    if not change.then.server_side:
         return (change.then if last and count > 1 else change.now), (change.then if last else change.now)
-    if change.now.assignor == DEFAULT_SERVER_ASSIGNOR:  # nobody has named it, most likely
+    if change.now.assignor == DEFAULT_SERVER_ASSIGNOR:  # most likely no member names the default assignor
         return (change.then if number else change.now), change.then
     rest = count - 1 - number
     return _most_named(change, number, rest), _most_named(change, number + 1, rest)
 
 
-def _most_named(change: WayChange, then: int, now: int) -> DealingWay:
+def _most_named(change: AssignorChange, then: int, now: int) -> AssignorChoice:
     """Return the assignor that most members name; in a tie, the first in Kafka's table."""
     if then == now:
         first, _ = in_group_order((change.now.assignor, change.then.assignor))
@@ -155,13 +162,13 @@ def _newcomers(scenario: Scenario, members: list[WhatIfMember]) -> list[WhatIfMe
     if not scenario.newcomers:
         return []
     if not members:
-        raise UsageError("the group has no members, so what newcomers would read is not known")
+        raise UsageError("the group has no members: the topics of newcomers are unknown")
     taken = {m.member_id for m in members} | {m.instance_id for m in members if m.instance_id is not None}
     (topics, names, regex), _ = Counter((m.topics, m.names, m.regex) for m in members).most_common(1)[0]
     found = []
     for member_id, instance_id in scenario.newcomers:
         if member_id in taken or instance_id in taken:
-            raise UsageError(f"newcomer {instance_id or member_id!r} is in the group already")
+            raise UsageError(f"newcomer {instance_id or member_id!r} is already in the group")
         found.append(
             WhatIfMember(
                 member_id=member_id, instance_id=instance_id, topics=topics, names=names, regex=regex, is_new=True
@@ -171,8 +178,8 @@ def _newcomers(scenario: Scenario, members: list[WhatIfMember]) -> list[WhatIfMe
 
 
 @dataclass(slots=True)
-class GroupCourse:
-    """A group during a scenario: members, moves so far, and pauses of partitions."""
+class GroupSimulation:
+    """Group during a scenario: members, moves so far, and pauses of partitions."""
 
     members: list[WhatIfMember]
     topics: ReadTopics
@@ -188,8 +195,8 @@ class GroupCourse:
                 away = next(m for m in self.members if m.member_id == step.away)
                 self.pause(away.owned, pause_of_absence(self.assume))
                 self._replace(step)
-            if step.deals:
-                self._deal(step)
+            if step.reassigns:
+                self._reassign(step)
             if step.restarts and not self.members:  # no other member takes over
                 self.pause(owned, pause_of_absence(self.assume))
 
@@ -198,24 +205,24 @@ class GroupCourse:
             self.pauses[tp] = self.pauses.get(tp, PauseRange()).plus(by)
 
     def _replace(self, step: GroupStep) -> None:
-        (back,) = step.come
+        (back,) = step.joining
         self.members = [_in_place_of(m, back) if m.member_id == step.away else m for m in self.members]
 
-    def _deal(self, step: GroupStep) -> None:
+    def _reassign(self, step: GroupStep) -> None:
         was = owners_among(self.members)
-        stay = self.members
+        members = self.members
         if step.away is None:
-            stay = [m for m in self.members if m.member_id not in step.gone] + list(step.come)
-        settled = settle(stay, step.way, self.topics)
+            members = [m for m in self.members if m.member_id not in step.leaving] + list(step.joining)
+        settled = settle(members, step.choice, self.topics)
         has = owners_among(settled.members)
         moved = [tp for tp, owner in was.items() if has.get(tp) != owner]
         self.members = settled.members
         self.rounds += settled.rounds
         self.moves_in_all += len(moved)
-        manner = "consumer" if step.way.modern else "cooperative" if is_cooperative(step.way) else "eager"
-        if manner == "cooperative" and any(member.eager for member in stay):
-            manner = "eager"
-        self.pause(was if manner == "eager" else moved, pause_of_step(manner, self.assume))
+        mode = "consumer" if step.choice.server_side else "cooperative" if is_cooperative(step.choice) else "eager"
+        if mode == "cooperative" and any(member.eager for member in members):
+            mode = "eager"
+        self.pause(was if mode == "eager" else moved, pause_of_step(mode, self.assume))
 
 
 def _in_place_of(before: WhatIfMember, back: WhatIfMember) -> WhatIfMember:

@@ -1,9 +1,8 @@
-"""From the records of modern groups (KIP-848) to the entries that their coordinator could have written itself.
+"""Journal entries from records of consumer groups (KIP-848).
 
-Nearly all is in the records: who came with what, the epochs, the target, who has what. What is not is why a member is
-gone; and where the beginning of a group is not in the log any more, what went before. The coordinator writes what one
-event changes at once, members before the epoch, shares of the target before its epoch; so an epoch's cause is what
-was written since the epoch before.
+The records lack the reason of a departure, and the history before the oldest record. The coordinator writes all changes
+of one event together, members before the epoch, parts of the target before its epoch. So the cause of an epoch is in
+the records since the previous epoch.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from kohort.coordinator.records import (
     TargetWritten,
 )
 from kohort.insight.observed.generation_records import BASELINE_MS, last_commits
-from kohort.insight.observed.state import WatchedGroup, WatchedMember, WatchedModernGroup
+from kohort.insight.observed.state import WatchedConsumerGroup, WatchedGroup, WatchedMember
 from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
     CurrentTopicPartitions,
@@ -53,8 +52,10 @@ Place = tuple[str, int]
 Planned = dict[str, dict[int, str]]
 
 
-def said(before: WatchedMember | None, who: Who, value: ConsumerGroupMemberMetadataValue, at_ms: int) -> WatchedMember:
-    """Update a member from its record."""
+def updated_member(
+    before: WatchedMember | None, who: Who, value: ConsumerGroupMemberMetadataValue, at_ms: int
+) -> WatchedMember:
+    """Return a member as updated by its record."""
     topics = tuple(sorted(set(value.subscribed_topic_names)))
     after = WatchedMember(who, joined_ms=at_ms, heard_ms=at_ms) if before is None else before
     return msgspec.structs.replace(
@@ -68,8 +69,8 @@ def said(before: WatchedMember | None, who: Who, value: ConsumerGroupMemberMetad
     )
 
 
-def resolve(group: WatchedModernGroup, record: RegexResolved) -> None:
-    """Update the topics of a regular expression."""
+def resolve(group: WatchedConsumerGroup, record: RegexResolved) -> None:
+    """Update the topics of a subscription pattern."""
     before = group.regexes.get(record.regex)
     if record.value is None:
         group.regexes.pop(record.regex, None)
@@ -80,8 +81,8 @@ def resolve(group: WatchedModernGroup, record: RegexResolved) -> None:
         group.resolved.append((tuple(sorted({*after} - was)), tuple(sorted(was - {*after}))))
 
 
-def cause_of(group: WatchedModernGroup, other_topics: bool) -> EpochCause:
-    """Return why the epoch rose, from the records since the last raise."""
+def cause_of(group: WatchedConsumerGroup, other_topics: bool) -> EpochCause:
+    """Return the cause of the raised epoch, from the records since the last raise."""
     if group.gone:
         (who, signs), *others = group.gone
         return EpochCause(event="member_gone", who=who, signs=signs, others=tuple(other for other, _ in others))
@@ -101,17 +102,16 @@ def cause_of(group: WatchedModernGroup, other_topics: bool) -> EpochCause:
     return EpochCause(event="topics_changed" if other_topics else "unexplained")
 
 
-def forget_changes(group: WatchedModernGroup) -> None:
+def forget_changes(group: WatchedConsumerGroup) -> None:
     group.joined, group.gone, group.subscribed, group.preferred, group.resolved = [], [], [], [], []
 
 
-def release(group: WatchedModernGroup, member: WatchedMember, at_ms: int) -> None:
-    for topic, partition in held(member):
+def release(group: WatchedConsumerGroup, member: WatchedMember, at_ms: int) -> None:
+    for topic, partition in assigned_partitions(member):
         group.released.setdefault(topic, {})[partition] = at_ms
 
 
-def held(member: WatchedMember) -> set[Place]:
-    """Return assigned partitions and pending revocations."""
+def assigned_partitions(member: WatchedMember) -> set[Place]:
     return flat(member.assigned) | flat(member.pending)
 
 
@@ -126,15 +126,14 @@ def by_topic(places: Iterable[Place]) -> Ids:
     return found
 
 
-def ids_of(told: Iterable[TargetTopicPartition] | Iterable[CurrentTopicPartitions]) -> Ids:
+def ids_of(plans: Iterable[TargetTopicPartition] | Iterable[CurrentTopicPartitions]) -> Ids:
     found: Ids = {}
-    for one in told:
+    for one in plans:
         found.setdefault(one.topic_id.hex(), []).extend(one.partitions)
     return {topic: sorted(set(partitions)) for topic, partitions in found.items() if partitions}
 
 
-def planned(group: WatchedModernGroup) -> Planned:
-    """Return the owner of each partition in the target."""
+def planned(group: WatchedConsumerGroup) -> Planned:
     found: Planned = {}
     for member_id, target in group.targets.items():
         for topic, partitions in target.items():
@@ -144,13 +143,13 @@ def planned(group: WatchedModernGroup) -> Planned:
 
 def changes(before: Planned, after: Planned) -> list[tuple[Place, tuple[str | None, str | None]]]:
     """Return the partitions with another owner in the target, with both owners."""
-    places = {(topic, p) for told in (before, after) for topic, of in told.items() for p in of}
+    places = {(topic, p) for plans in (before, after) for topic, of in plans.items() for p in of}
     ends = ((place, (_owner(before, place), _owner(after, place))) for place in sorted(places))
     return [(place, (was, now)) for place, (was, now) in ends if was != now]
 
 
-def _owner(told: Planned, place: Place) -> str | None:
-    return told.get(place[0], {}).get(place[1])
+def _owner(plans: Planned, place: Place) -> str | None:
+    return plans.get(place[0], {}).get(place[1])
 
 
 State = Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
@@ -161,20 +160,20 @@ AWAY_EPOCH: Final = -2
 """Epoch of a static member that will return."""
 
 
-class ModernRecords:
-    """Converts records of consumer groups; topic names and session timeouts come from elsewhere."""
+class ConsumerGroupRecords:
+    """Converter of records of consumer groups; topic names and session timeouts come from queries."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
         self.session_timeouts: dict[str, int | None] = {}
 
     def take(self, watched: WatchedGroup, record: ConsumerGroupRecord, at_ms: int) -> list[JournalEntry]:
-        group = watched.modern
+        group = watched.consumer
         if group is None:
             if record.value is None:
                 return []
             is_whole = isinstance(record, MemberWritten) and watched.seen is None
-            group = watched.modern = WatchedModernGroup(is_whole=is_whole)
+            group = watched.consumer = WatchedConsumerGroup(is_whole=is_whole)
         if isinstance(record, EpochWritten):
             return self._epoch(watched, group, record, at_ms)
         if isinstance(record, MemberWritten):
@@ -193,16 +192,16 @@ class ModernRecords:
         return []
 
     def settle(self, watched: WatchedGroup, at_ms: int) -> list[JournalEntry]:
-        """Return the state of a group whose first records are missing; later entries are steps from it."""
-        group = watched.modern
+        """Return the state of a group without its first records; later entries are steps from it."""
+        group = watched.consumer
         if group is None or group.is_whole:
             return []
         group.is_whole = True
         forget_changes(group)
         group.planned = planned(group)
-        return [self._stands(watched, group, group.epoch or 0, at_ms)]
+        return [self._whole_state(watched, group, group.epoch or 0, at_ms)]
 
-    def _stands(self, watched: WatchedGroup, group: WatchedModernGroup, epoch: int, at_ms: int) -> GroupLoaded:
+    def _whole_state(self, watched: WatchedGroup, group: WatchedConsumerGroup, epoch: int, at_ms: int) -> GroupLoaded:
         group.baseline_ms = at_ms
         return GroupLoaded(
             at_ms=at_ms,
@@ -213,10 +212,10 @@ class ModernRecords:
             partitions={member_id: self._named(m.assigned) for member_id, m in group.members.items()},
         )
 
-    # What members say of themselves
+    # Members
 
     def _member(
-        self, watched: WatchedGroup, group: WatchedModernGroup, record: MemberWritten, at_ms: int
+        self, watched: WatchedGroup, group: WatchedConsumerGroup, record: MemberWritten, at_ms: int
     ) -> list[JournalEntry]:
         before, value = group.members.get(record.member_id), record.value
         if value is None:
@@ -226,10 +225,10 @@ class ModernRecords:
                 release(group, before, at_ms)
             return []
         who = Who(record.member_id, value.client_id, value.client_host, value.instance_id)
-        after = said(before, who, value, at_ms)
+        after = updated_member(before, who, value, at_ms)
         group.members[record.member_id] = after
         if before is None:
-            return self._came(watched, group, who, at_ms)
+            return self._joined(watched, group, who, at_ms)
         added = tuple(sorted({*after.topics} - {*before.topics}))
         removed = tuple(sorted({*before.topics} - {*after.topics}))
         if added or removed or before.regex != after.regex:
@@ -238,16 +237,16 @@ class ModernRecords:
             group.preferred.append((who, after.assignor or ""))
         return []
 
-    def _came(self, watched: WatchedGroup, group: WatchedModernGroup, who: Who, at_ms: int) -> list[JournalEntry]:
+    def _joined(self, watched: WatchedGroup, group: WatchedConsumerGroup, who: Who, at_ms: int) -> list[JournalEntry]:
         converting = watched.converting
         if converting is not None and any(m.who.member_id == who.member_id for m in converting.members):
-            return []  # it comes with the classic group
+            return []  # the member belongs to the converted classic group
         old = next((gone for gone, _ in group.gone if gone.instance_id == who.instance_id is not None), None)
         if old is None:
             group.joined.append(who)
             return []
         group.gone = [one for one in group.gone if one[0] is not old]
-        if not group.is_told:
+        if not group.is_journaled:
             return []
         return [StaticReplaced(at_ms=at_ms, group=watched.group, observed=True, who=who, old_member_id=old.member_id)]
 
@@ -271,13 +270,13 @@ class ModernRecords:
     # Epochs and targets
 
     def _epoch(
-        self, watched: WatchedGroup, group: WatchedModernGroup, record: EpochWritten, at_ms: int
+        self, watched: WatchedGroup, group: WatchedConsumerGroup, record: EpochWritten, at_ms: int
     ) -> list[JournalEntry]:
         value = record.value
         if value is None:
-            watched.modern = None
-            if group.gone or group.members:  # nobody left, yet it ends: it goes on as a classic group
-                watched.modern = WatchedModernGroup(is_whole=group.is_whole, epoch=group.epoch)
+            watched.consumer = None
+            if group.gone or group.members:  # a group that ends with members continues as a classic group
+                watched.consumer = WatchedConsumerGroup(is_whole=group.is_whole, epoch=group.epoch)
                 return []
             return [GroupDeleted(at_ms=at_ms, group=watched.group, observed=True, why="unknown")]
         before, group.epoch = group.epoch, value.epoch
@@ -295,10 +294,10 @@ class ModernRecords:
         if group.baseline_ms is None:
             group.baseline_ms = at_ms
         elif at_ms - group.baseline_ms >= BASELINE_MS:
-            return [self._stands(watched, group, before or 0, at_ms), raised]
+            return [self._whole_state(watched, group, before or 0, at_ms), raised]
         return [raised]
 
-    def _converted(self, watched: WatchedGroup, group: WatchedModernGroup, at_ms: int) -> GroupConverted:
+    def _converted(self, watched: WatchedGroup, group: WatchedConsumerGroup, at_ms: int) -> GroupConverted:
         """Return the conversion of a classic group: its first epoch was its generation."""
         forget_changes(group)
         return GroupConverted(
@@ -311,7 +310,7 @@ class ModernRecords:
         )
 
     def _raised(
-        self, watched: WatchedGroup, group: WatchedModernGroup, at_ms: int, *, other_topics: bool
+        self, watched: WatchedGroup, group: WatchedConsumerGroup, at_ms: int, *, other_topics: bool
     ) -> EpochRaised:
         cause = cause_of(group, other_topics)
         forget_changes(group)
@@ -326,13 +325,13 @@ class ModernRecords:
         )
 
     def _target(
-        self, watched: WatchedGroup, group: WatchedModernGroup, record: TargetEpochWritten, at_ms: int
+        self, watched: WatchedGroup, group: WatchedConsumerGroup, record: TargetEpochWritten, at_ms: int
     ) -> list[JournalEntry]:
         if record.value is None:
             return []
         before, group.planned = group.planned, planned(group)
         group.target_epoch = record.value.assignment_epoch
-        if not group.is_told:
+        if not group.is_journaled:
             return []
         assignors = {m.assignor for m in group.members.values()}
         known = assignors.pop() if len(assignors) == 1 else None
@@ -342,7 +341,7 @@ class ModernRecords:
                 group=watched.group,
                 observed=True,
                 epoch=group.target_epoch,
-                assignor=known or "",  # that of the broker is in no record
+                assignor=known or "",  # no record has the broker's default assignor
                 moves=tuple(
                     Move(self._name(topic), partition, was, now)
                     for (topic, partition), (was, now) in changes(before, group.planned)
@@ -352,10 +351,10 @@ class ModernRecords:
             )
         ]
 
-    # What members have
+    # Assignments
 
     def _current(
-        self, watched: WatchedGroup, group: WatchedModernGroup, record: CurrentWritten, at_ms: int
+        self, watched: WatchedGroup, group: WatchedConsumerGroup, record: CurrentWritten, at_ms: int
     ) -> list[JournalEntry]:
         member, value = group.members.get(record.member_id), record.value
         if member is None or value is None:
@@ -363,16 +362,16 @@ class ModernRecords:
         if value.member_epoch == AWAY_EPOCH:
             member.epoch = AWAY_EPOCH
             away = StaticAway(at_ms=at_ms, group=watched.group, observed=True, who=member.who)
-            return [away] if group.is_told else []
-        had, since_ms, from_epoch = held(member), member.pending_since_ms, member.epoch
+            return [away] if group.is_journaled else []
+        had, since_ms, from_epoch = assigned_partitions(member), member.pending_since_ms, member.epoch
         member.epoch, member.state, member.heard_ms = value.member_epoch, value.state, at_ms
         member.assigned, member.pending = ids_of(value.assigned_partitions), ids_of(value.partitions_pending_revocation)
         member.pending_since_ms = None if not member.pending else since_ms if since_ms is not None else at_ms
-        revoked, new = had - held(member), held(member) - had
+        revoked, new = had - assigned_partitions(member), assigned_partitions(member) - had
         given = tuple(self._given(group, place, at_ms) for place in sorted(new))
         for topic, partition in revoked:
             group.released.setdefault(topic, {})[partition] = at_ms
-        if not group.is_told:
+        if not group.is_journaled:
             return []
         step = MemberReconciled(
             at_ms=at_ms,
@@ -391,17 +390,17 @@ class ModernRecords:
         )
         return [step]
 
-    def _given(self, group: WatchedModernGroup, place: Place, at_ms: int) -> GivenPartition:
+    def _given(self, group: WatchedConsumerGroup, place: Place, at_ms: int) -> GivenPartition:
         topic, partition = place
         released_ms = group.released.get(topic, {}).pop(partition, None)
         return GivenPartition(self._name(topic), partition, None if released_ms is None else at_ms - released_ms)
 
-    def _awaited(self, group: WatchedModernGroup, member: WatchedMember) -> tuple[AwaitedPartition, ...]:
+    def _awaited(self, group: WatchedConsumerGroup, member: WatchedMember) -> tuple[AwaitedPartition, ...]:
         if STATES.get(member.state) != "unreleased_partitions":
             return ()
         member_id = member.who.member_id
-        missing = flat(group.targets.get(member_id, {})) - held(member)
-        owners = {place: m.who.member_id for m in group.members.values() for place in held(m) & missing}
+        missing = flat(group.targets.get(member_id, {})) - assigned_partitions(member)
+        owners = {place: m.who.member_id for m in group.members.values() for place in assigned_partitions(m) & missing}
         return tuple(
             AwaitedPartition(self._name(topic), partition, owners[topic, partition])
             for topic, partition in sorted(owners)

@@ -1,7 +1,7 @@
-"""Who has which partitions of a modern group, and since when nobody has some: the journal, added up entry by entry.
+"""Assignments of a consumer group, and times of partitions without an owner, from its journal.
 
-The journal tells steps. A journal whose beginning has expired tells them from the middle: of a member whose whole
-assignment it never told, ``known`` is false.
+Journal entries are steps. If the oldest entries have expired, the assignment of a member is incomplete: ``known`` is
+false.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kohort.coordinator.journal import (
 )
 
 Place = tuple[str, int]
-GONE: Final = (
+DEPARTURE_EVENTS: Final = (
     "member_left",
     "session_expired",
     "revocation_timeout",
@@ -35,13 +35,11 @@ GONE: Final = (
     "resync_timeout",
     "member_gone",
 )
-"""Events of departures."""
 
 
 @dataclass(slots=True)
 class JournaledMember:
-    """Assignment, pending revocations with their start, and target of a member; ``target``: None if not in the
-    journal."""
+    """Assignment, pending revocations with their start, and target; ``target``: None if not in the journal."""
 
     who: Who
     known: bool = True
@@ -54,14 +52,14 @@ class JournaledMember:
 
 
 @dataclass(slots=True)
-class Gap:
-    """A time in which a partition had no owner; ``until_ms`` is None while it lasts."""
+class UnownedTime:
+    """Time in which a partition had no owner; ``until_ms``: None while it lasts."""
 
     topic: str
     partition: int
     since_ms: int
     before: str | None
-    """Member id."""
+    """Member id of the previous owner."""
     until_ms: int | None = None
     after: str | None = None
 
@@ -73,12 +71,12 @@ class Gap:
 class JournaledGroup:
     def __init__(self) -> None:
         self.members: dict[str, JournaledMember] = {}
-        self.gaps: list[Gap] = []
+        self.unowned: list[UnownedTime] = []
         self.planned: dict[Place, str] = {}
-        """Owner of each partition in the last target: a member id, maybe of a departed member."""
-        self._open: dict[Place, Gap] = {}
+        """Owner of each partition in the last target: a member id, possibly of a departed member."""
+        self._open: dict[Place, UnownedTime] = {}
         self._names: dict[str, str] = {}
-        """Names of deleted topics by id, in hexadecimal."""
+        """Names of deleted topics by id in hexadecimal."""
 
     def take(self, entry: JournalEntry) -> None:
         if isinstance(entry, EpochRaised):
@@ -92,34 +90,33 @@ class JournaledGroup:
         elif isinstance(entry, StaticAway):
             self._away(entry)
         elif isinstance(entry, RoundClosed):
-            self._learn(entry.members, None)
+            self._reassign(entry.members, None)
         elif isinstance(entry, AssignmentWritten):
-            self._learn([m.who for m in self.members.values()], entry.partitions)
+            self._reassign([m.who for m in self.members.values()], entry.partitions)
         elif isinstance(entry, GroupLoaded):
-            self._learn(entry.members, entry.partitions)
+            self._reassign(entry.members, entry.partitions)
         elif isinstance(entry, GroupConverted):
             self._converted(entry)
 
     def topic_sizes(self) -> Counter[str]:
-        """Count the partitions of each topic in the target."""
         return Counter(topic for topic, _ in self.planned)
 
-    def _learn(self, members: Iterable[Who], partitions: dict[str, dict[str, tuple[int, ...]]] | None) -> None:
-        """Take whole assignments; targets stay."""
+    def _reassign(self, members: Iterable[Who], partitions: dict[str, dict[str, tuple[int, ...]]] | None) -> None:
+        """Replace assignments, but not targets."""
         before, self.members = self.members, {}
         for who in members:
-            told = None if partitions is None else partitions.get(who.member_id, {})
+            own = None if partitions is None else partitions.get(who.member_id, {})
             kept = before.get(who.member_id)
             member = self.members[who.member_id] = kept or JournaledMember(who)
-            member.known = told is not None
-            if told is not None:
-                member.has = {p for p in _places(told) if p not in member.revoking}
+            member.known = own is not None
+            if own is not None:
+                member.has = {p for p in _places(own) if p not in member.revoking}
 
     def _raised(self, entry: EpochRaised) -> None:
         cause = entry.cause
         if cause.event == "member_joined" and cause.who is not None:
             self.members.setdefault(cause.who.member_id, JournaledMember(cause.who, target=set()))
-        elif cause.event in GONE:
+        elif cause.event in DEPARTURE_EVENTS:
             for who in (cause.who, *cause.others):
                 member = None if who is None else self.members.pop(who.member_id, None)
                 if member is not None:
@@ -130,7 +127,7 @@ class JournaledGroup:
     def _computed(self, entry: TargetComputed) -> None:
         back = {move.topic for move in entry.moves if move.after is not None}
         self._names = {topic_id: name for topic_id, name in self._names.items() if name not in back}
-        self._name_what_is_gone(entry)
+        self._learn_deleted_name(entry)
         self.planned = {place: m for place, m in self.planned.items() if m in self.members}
         for move in entry.moves:
             place = self.name(move.topic), move.partition
@@ -145,8 +142,8 @@ class JournaledGroup:
             else:
                 self.planned[place] = move.after
 
-    def _name_what_is_gone(self, entry: TargetComputed) -> None:
-        """Find the name of a deleted topic: the one that loses every partition at once, of the same owners."""
+    def _learn_deleted_name(self, entry: TargetComputed) -> None:
+        """Find the name of a deleted topic: the one that loses every partition at once."""
         topics: dict[str, dict[int, str | None]] = {}
         for place, member_id in self.planned.items():
             topics.setdefault(place[0], {})[place[1]] = member_id
@@ -181,17 +178,17 @@ class JournaledGroup:
         for place, unowned_ms in given.items():
             gap = self._open.pop(place, None)
             if gap is None and unowned_ms is not None:
-                gap = Gap(*place, at_ms - unowned_ms, None)
-                self.gaps.append(gap)
+                gap = UnownedTime(*place, at_ms - unowned_ms, None)
+                self.unowned.append(gap)
             if gap is not None:
                 gap.until_ms, gap.after = at_ms, member_id
 
     def _release(self, places: Iterable[Place], member_id: str, at_ms: int) -> None:
         for place in places:
             if place[0] in self._names.values():
-                continue  # the topic is gone: nobody can have it, and nobody misses it
-            gap = self._open[place] = Gap(*place, at_ms, member_id)
-            self.gaps.append(gap)
+                continue  # partitions of a deleted topic need no owner
+            gap = self._open[place] = UnownedTime(*place, at_ms, member_id)
+            self.unowned.append(gap)
 
     def _replaced(self, entry: StaticReplaced) -> None:
         member = self.members.pop(entry.old_member_id, None)
@@ -211,7 +208,7 @@ class JournaledGroup:
             member.epoch, member.state = None, "away"
 
     def _converted(self, entry: GroupConverted) -> None:
-        """Take assignments as targets until a target is computed."""
+        """Use assignments as targets until a target is computed."""
         before, self.members = self.members, {}
         self.planned = {}
         for who in entry.members:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.watch.background import RebalanceNews
+from kohort.watch.background import NewRebalances
 from support.machines.watched_stage import WatchedStage
 
 
@@ -32,7 +32,7 @@ def news_of(stage, journal, news):
 
 def test_each_rebalance_is_told_once_and_when_it_is_over(stage):
     journal = Journal()
-    news = RebalanceNews(journal)
+    news = NewRebalances(journal)
     stage.come("m1")
     stage.advance(2_000)
     (first,) = news_of(stage, journal, news)
@@ -51,8 +51,8 @@ def test_what_was_told_before_a_start_is_not_news(stage):
     journal = Journal()
     stage.come("m1")
     stage.advance(2_000)
-    assert news_of(stage, journal, RebalanceNews(journal)) != []
-    again = RebalanceNews(journal)
+    assert news_of(stage, journal, NewRebalances(journal)) != []
+    again = NewRebalances(journal)
     stage.come("m2")
 
     assert news_of(stage, journal, again) == []
@@ -60,7 +60,7 @@ def test_what_was_told_before_a_start_is_not_news(stage):
 
 def test_the_journal_is_looked_back_at_once_and_not_for_each_entry(stage):
     journal = Journal()
-    news = RebalanceNews(journal)
+    news = NewRebalances(journal)
     told = []
     for number in range(20):
         stage.come(f"m{number}")

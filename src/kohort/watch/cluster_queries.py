@@ -1,4 +1,4 @@
-"""What records leave out and a watcher asks the cluster for: names of topics, the session timeout of modern groups."""
+"""Cluster queries of a watcher for values that records lack: topic names, session timeouts of consumer groups."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 NO_SUCH_CONFIG: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_CONFIG)
 """Errors of brokers without group options."""
 CONFIG_AGAIN_MS: Final = 10_000
-MAX_ASKED: Final = 100_000
+MAX_QUERIED_GROUPS: Final = 100_000
 ADMIN_MS: Final = 15_000
 NAMES_AGAIN_MS: Final = 10_000
-_OF_MEMBER: Final = b"\x00\x05"
+_MEMBER_KEY: Final = b"\x00\x05"
 """Key prefix of records of member metadata."""
-_HOLD_IDS: Final = (b"\x00\x07", b"\x00\x08")
+_KEYS_WITH_IDS: Final = (b"\x00\x07", b"\x00\x08")
 """Key prefixes of records with topic ids: targets and assignments."""
 
 
-class AskedOfCluster:
-    """Requests topic names and session timeouts for ``groups``; refusals are in ``notes``."""
+class ClusterQueries:
+    """Queries of topic names and session timeouts for ``groups``; failures are in ``notes``."""
 
     def __init__(self, admin: Admin, groups: ObservedGroups) -> None:
         self._admin = admin
         self.node_id = 0
-        """Broker to ask where groups have no options."""
-        self._asked: dict[str, int] = {}
-        self._broker_asked = self._noted = False
+        """Broker for queries on clusters without group options."""
+        self._queried: dict[str, int] = {}
+        self._broker_queried = self._noted = False
         self._broker_ms: int | None = None
         self.groups = groups
         self.notes: list[str] = []
@@ -41,28 +41,29 @@ class AskedOfCluster:
 
     def learn_names(self, records: Iterable[Record], now_ms: int) -> None:
         """Look up topic ids without a name; deleted topics are not looked up repeatedly."""
-        held = (r for r in records if r.key is not None and r.value is not None and r.key[:2] in _HOLD_IDS)
-        unknown = {topic_id for r in held for topic_id in self.groups.unknown_topics(r.key or b"", r.value or b"")}
+        assignments = (r for r in records if r.key is not None and r.value is not None and r.key[:2] in _KEYS_WITH_IDS)
+        unknown = {
+            topic_id for r in assignments for topic_id in self.groups.unknown_topics(r.key or b"", r.value or b"")
+        }
         if all(self._tried.get(topic_id, 0) > now_ms for topic_id in unknown):
             return
         try:
             topics = self._admin.list_topics(internal=True, timeout_ms=ADMIN_MS)
         except KohortError as error:
-            self.notes.append(f"names of topics cannot be asked for, so that some are told by their ids: {error}")
+            self.notes.append(f"cannot list topics, so some appear by their ids: {error}")
             topics = []
         self.groups.learn_topics({topic.topic_id: topic.name for topic in topics})
         self._tried = dict.fromkeys(unknown, now_ms + NAMES_AGAIN_MS)
 
     def learn_session_timeouts(self, records: Iterable[Record], now_ms: int) -> None:
-        """Look up session timeouts of consumer groups with new members: they may differ from the broker's, and
-        change."""
-        said = (r.key for r in records if r.key is not None and r.key[:2] == _OF_MEMBER)
-        due = {g for g in map(_group_of, said) if g is not None and self._asked.get(g, 0) <= now_ms}
+        """Look up session timeouts of consumer groups with new members; group options may change."""
+        keys = (r.key for r in records if r.key is not None and r.key[:2] == _MEMBER_KEY)
+        due = {g for g in map(_group_of, keys) if g is not None and self._queried.get(g, 0) <= now_ms}
         if not due:
             return
-        if len(self._asked) > MAX_ASKED:
-            self._asked.clear()
-        self._asked.update(dict.fromkeys(due, now_ms + CONFIG_AGAIN_MS))
+        if len(self._queried) > MAX_QUERIED_GROUPS:
+            self._queried.clear()
+        self._queried.update(dict.fromkeys(due, now_ms + CONFIG_AGAIN_MS))
         where = [ConfigResource("group", group) for group in sorted(due)]
         try:
             found = self._admin.describe_configs(where, timeout_ms=ADMIN_MS)
@@ -71,33 +72,33 @@ class AskedOfCluster:
             return
         for resource in where:
             refused = found.errors.get(resource)
-            value = None if refused is not None else _whole(found[resource].get(SESSION_TIMEOUT))
+            value = None if refused is not None else _integer(found[resource].get(SESSION_TIMEOUT))
             if isinstance(refused, ApiError) and refused.code in NO_SUCH_CONFIG:
-                value = self._of_broker()
+                value = self._broker_timeout()
             elif refused is not None:
                 self._note(refused)
             self.groups.learn_session_timeout(resource.name, value)
 
-    def _of_broker(self) -> int | None:
+    def _broker_timeout(self) -> int | None:
         """Return the broker's value, for clusters without group options (before Kafka 4.0)."""
-        if not self._broker_asked:
-            self._broker_asked = True
+        if not self._broker_queried:
+            self._broker_queried = True
             where = ConfigResource("broker", str(self.node_id))
             try:
                 options = self._admin.describe_configs([where], timeout_ms=ADMIN_MS)[where]
             except KohortError as error:
                 self._note(error)
                 return None
-            self._broker_ms = _whole(options.get(f"group.{SESSION_TIMEOUT}"))
+            self._broker_ms = _integer(options.get(f"group.{SESSION_TIMEOUT}"))
         return self._broker_ms
 
     def _note(self, error: Exception) -> None:
         if not self._noted:
             self._noted = True
-            self.notes.append(f"{SESSION_TIMEOUT} is not known, so that less can be told of members gone: {error}")
+            self.notes.append(f"cannot read {SESSION_TIMEOUT}, so causes of departures are less certain: {error}")
 
 
-def _whole(entry: ConfigEntry | None) -> int | None:
+def _integer(entry: ConfigEntry | None) -> int | None:
     return None if entry is None or entry.value is None or not entry.value.isdigit() else int(entry.value)
 
 

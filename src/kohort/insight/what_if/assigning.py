@@ -1,4 +1,4 @@
-"""Who owns what once a group has settled: the assignors are asked as the leader or the coordinator would ask them."""
+"""Final assignment of a group after its rebalances, computed by the assignors of leader or coordinator."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from kohort.errors import UsageError
 from kohort.insight.what_if.scenario import WhatIfMember
 from kohort.model import TopicPartition
 
-MOST_ROUNDS: Final = 10
-"""Bound for assignors that never settle; cooperative ones need two."""
+MAX_ROUNDS: Final = 10
+"""Bound for assignors that never settle; cooperative ones need two rounds."""
 
 
-class DealingWay(NamedTuple):
-    """An assignor of the group's leader, or of the coordinator (``modern``)."""
+class AssignorChoice(NamedTuple):
+    """Assignor of the group's leader, or of the coordinator (``server_side``)."""
 
     assignor: str
-    modern: bool
+    server_side: bool
 
 
 class ReadTopics(NamedTuple):
-    """Topics of a group: partition counts, known ids (for the order of server-side assignors), racks of replicas."""
+    """Topics of a group: partition counts, known ids (the order of server-side assignors), racks of replicas."""
 
     counts: Mapping[str, int]
     ids: Mapping[str, bytes]
@@ -43,51 +43,54 @@ class SettledGroup(NamedTuple):
 
 
 def classic_assignor(name: str) -> Assignor:
-    """Return an assignor by name. Raises UsageError for an unknown one."""
+    """Return an assignor by name. Raises UsageError for an unknown name."""
     known = ASSIGNORS | EXTRAS
     if name not in known:
-        raise UsageError(f"assignor {name!r} is not one of classic groups that kohort knows: {', '.join(known)}")
+        raise UsageError(f"unknown assignor {name!r} of classic groups: expected one of {', '.join(known)}")
     return known[name]
 
 
-def is_cooperative(way: DealingWay) -> bool:
-    return way.modern or classic_assignor(way.assignor).cooperative
+def is_cooperative(choice: AssignorChoice) -> bool:
+    return choice.server_side or classic_assignor(choice.assignor).cooperative
 
 
-def check_way(way: DealingWay) -> None:
+def check_assignor(choice: AssignorChoice) -> None:
     """Raise UsageError for an unknown assignor."""
-    if not way.modern:
-        classic_assignor(way.assignor)
-    elif way.assignor not in SERVER_ASSIGNORS:
+    if not choice.server_side:
+        classic_assignor(choice.assignor)
+    elif choice.assignor not in SERVER_ASSIGNORS:
         known = ", ".join(SERVER_ASSIGNORS)
-        raise UsageError(f"assignor {way.assignor!r} is not one of modern groups that kohort knows: {known}")
+        raise UsageError(f"unknown assignor {choice.assignor!r} of consumer groups: expected one of {known}")
 
 
-def settle(members: Sequence[WhatIfMember], way: DealingWay, topics: ReadTopics) -> SettledGroup:
+def settle(members: Sequence[WhatIfMember], choice: AssignorChoice, topics: ReadTopics) -> SettledGroup:
     """Return the group after its rebalances. Raises UsageError for an unknown assignor."""
-    check_way(way)
+    check_assignor(choice)
     if not members:
         return SettledGroup([], 0)
-    if way.modern:
-        return _settle_modern(members, way.assignor, topics)
-    return _settle_classic(members, classic_assignor(way.assignor), topics)
+    if choice.server_side:
+        return _settle_server_side(members, choice.assignor, topics)
+    return _settle_classic(members, classic_assignor(choice.assignor), topics)
 
 
 def _settle_classic(members: Sequence[WhatIfMember], assignor: Assignor, topics: ReadTopics) -> SettledGroup:
     now, generation = list(members), 1
-    for rounds in range(1, MOST_ROUNDS + 1):
-        said = [_subscription(member, assignor, generation) for member in now]
-        dealt = assignor.assign(SubscribedTopics(dict(topics.counts), topics.racks), said)
-        after = [replace(m, owned=tuple(dealt[m.member_id]), is_new=False) for m in now]
+    for rounds in range(1, MAX_ROUNDS + 1):
+        subscriptions = [_subscription(member, assignor, generation) for member in now]
+        assigned = assignor.assign(SubscribedTopics(dict(topics.counts), topics.racks), subscriptions)
+        after = [replace(m, owned=tuple(assigned[m.member_id]), is_new=False) for m in now]
         revoked = any(not (was.eager or set(was.owned) <= set(has.owned)) for was, has in zip(now, after, strict=True))
         now, generation = after, generation + 1
         if not assignor.cooperative or not revoked:
             return SettledGroup(now, rounds)
-    return SettledGroup(now, MOST_ROUNDS)
+    return SettledGroup(now, MAX_ROUNDS)
 
 
 def _subscription(member: WhatIfMember, assignor: Assignor, generation: int) -> MemberSubscription:
-    """Return the client's subscription: an eager member owns nothing; the user data may hold its last assignment."""
+    """Return the client's subscription.
+
+    An eager member owns nothing; the user data may hold its last assignment.
+    """
     since, owned = (-1, ()) if member.is_new else (generation, member.owned)
     return MemberSubscription(
         member_id=member.member_id,
@@ -100,9 +103,9 @@ def _subscription(member: WhatIfMember, assignor: Assignor, generation: int) -> 
     )
 
 
-def _settle_modern(members: Sequence[WhatIfMember], assignor: str, topics: ReadTopics) -> SettledGroup:
-    wanted = {topic for member in members for topic in member.topics if topic in topics.counts}
-    ids = {name: topics.ids.get(name, name.encode()[:16].ljust(16, b"\0")) for name in in_name_order(wanted)}
+def _settle_server_side(members: Sequence[WhatIfMember], assignor: str, topics: ReadTopics) -> SettledGroup:
+    subscribed = {topic for member in members for topic in member.topics if topic in topics.counts}
+    ids = {name: topics.ids.get(name, name.encode()[:16].ljust(16, b"\0")) for name in in_name_order(subscribed)}
     names = {topic_id: name for name, topic_id in ids.items()}
     by_id = {member.member_id: member for member in members}
     order = in_group_order([m.member_id for m in members if not m.is_new])

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.model import Record
-from kohort.watch.topic_journal import HEADER, TOLD_HEADER, Told, told_by
+from kohort.watch.topic_journal import HEADER, PROGRESS_HEADER, WatcherProgress, progress_of
 
 TOLD = b'{"topic_id": "x", "until": {"3": [9, 1]}}'
 
@@ -13,14 +13,14 @@ def record(*headers):
 
 
 def test_a_watchers_record_says_up_to_where_all_is_told():
-    found = told_by(record((HEADER, b"abc/12"), (TOLD_HEADER, TOLD)))
+    found = progress_of(record((HEADER, b"abc/12"), (PROGRESS_HEADER, TOLD)))
 
-    assert found == Told("abc", 12, "x", {3: (9, 1)}, 77)
+    assert found == WatcherProgress("abc", 12, "x", {3: (9, 1)}, 77)
 
 
 @pytest.mark.parametrize("header", [b"", b"abc", b"abc/", b"abc/-1", b"abc/1.5", b"abc/" + b"9" * 5000, b"\xff", None])
 def test_a_record_that_names_no_entry_is_no_watchers(header):
-    assert told_by(record((HEADER, header), (TOLD_HEADER, TOLD))) is None
+    assert progress_of(record((HEADER, header), (PROGRESS_HEADER, TOLD))) is None
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_record_that_names_no_entry_is_no_watchers(header):
     [b"", b"[]", b"{", b'{"topic_id": "x"}', TOLD.replace(b"9", b"1e999"), TOLD.replace(b"9", b"9" * 5000), None],
 )
 def test_what_is_told_in_another_shape_says_nothing_to_go_by(told):
-    found = told_by(record((HEADER, b"abc/12"), (TOLD_HEADER, told)))
+    found = progress_of(record((HEADER, b"abc/12"), (PROGRESS_HEADER, told)))
 
     assert found is not None
     assert found.until == {}
