@@ -57,7 +57,7 @@ def test_a_journal_that_may_not_be_read_keeps_nobody_from_reading_what_else_ther
 
     assert read_journal(cluster, "billing") == [], "it was read on the spot, and has no generation"
     said = capsys.readouterr().err
-    assert "__kohort_journal on the cluster may not be read, if it is there" in said
+    assert "no right to read __kohort_journal, if it exists" in said
     assert "no journal: __consumer_offsets has records since" in said
 
     admin.delete_groups(["billing"])  # so that there is something in it

@@ -76,14 +76,14 @@ def test_the_worst_group_is_named_first_with_the_reason(open_page):
     page.get_by_text("1 group of 5 needs attention.").wait_for()
     first = page.get_by_role("row").nth(1)
     assert "STOP" in first.inner_text()
-    assert "nobody reads it" in first.inner_text()
+    assert "no member reads it" in first.inner_text()
 
 
 def test_a_rebalance_tells_why_on_what_evidence_and_what_to_do(open_page):
     page = open_page("/groups/checkout/rebalances/9")
 
-    page.get_by_text("stopped heartbeating and was expired").first.wait_for()
-    page.get_by_text("find out why the process ended").wait_for()
+    page.get_by_text("was silent and expired").first.wait_for()
+    page.get_by_text("find the reason why the process ended").wait_for()
     evidence = page.locator("section.evidence")
     assert "connection closed" in evidence.inner_text()
     page.get_by_role("button", name="Explain session timeout process died").click()

@@ -16,7 +16,7 @@ def explain(*words):
 def test_a_cause_is_explained_with_proof_look_alikes_and_advice():
     told = explain("max-poll-exceeded").stdout
 
-    assert told.startswith("MAX_POLL_EXCEEDED: A member left because its user did not poll")
+    assert told.startswith("MAX_POLL_EXCEEDED: A member left because its application did not poll")
     assert "PROOF     the client's own words (KIP-800)" in told
     assert "NOT       MEMBER_LEFT, where" in told
     assert "ADVICE    raise max.poll.interval.ms" in told
@@ -26,7 +26,7 @@ def test_a_cause_is_explained_with_proof_look_alikes_and_advice():
 def test_an_error_of_kafkas_is_explained_by_name_and_number(word):
     told = explain(word).stdout
 
-    assert told.startswith("ILLEGAL_GENERATION (22): The request is of another generation")
+    assert told.startswith("ILLEGAL_GENERATION (22): The request has another generation")
     assert "SEE       ZOMBIE_COMMIT" in told
 
 

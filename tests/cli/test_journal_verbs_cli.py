@@ -103,5 +103,5 @@ def test_a_zombie_is_told_by_name(run, ask, broker, orders):
 
     assert {(f["verdict"], f["who"]["client_id"], f["removed_why"]) for f in found} == {("zombie", "zombie", "left")}
     assert text.startswith("ZOMBIE  zombie-")
-    assert "is not a member any more (left, " in text
+    assert "is no longer a member (left, " in text
     assert "no rejected request" in run("group", "fenced", "g", "--since", "1ms").stderr

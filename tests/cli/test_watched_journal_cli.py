@@ -142,7 +142,7 @@ def test_a_file_of_another_cluster_is_refused(run, watched):
     watched.cluster = "another"
     watched.keep(until_ms=0)
     said = run("group", "why", watched.group, "--store", str(watched.path), code=2).stderr
-    assert "is the journal of another cluster (another)" in said
+    assert "belongs to cluster another, not to" in said
 
 
 def test_a_file_that_is_no_store_is_told_so(run, watched, tmp_path):

@@ -48,7 +48,7 @@ def test_a_prediction_says_that_nothing_is_executed(run, group):
         (("--static",), 2, "--static needs --add or --rolling-restart"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(run, group, options, code, words):
+def test_impossible_scenario_raises_usage_error(run, group, options, code, words):
     done = run("group", "what-if", group, *options, code=code)
 
     assert words in " ".join(done.stderr.split())

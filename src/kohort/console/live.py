@@ -22,7 +22,7 @@ from kohort.insight.findings.groups import HOUR_MS, GroupFinding, find_group
 from kohort.insight.observed.generation_records import BASELINE_MS
 from kohort.verbs.groups import is_missing
 from kohort.watch.opening import WatchClients
-from kohort.watch.sampling import READABLE, GroupSample, SamplingLimits, list_all_groups, sample_groups, missing_values
+from kohort.watch.sampling import READABLE, GroupSample, SamplingLimits, list_all_groups, missing_values, sample_groups
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin

@@ -14,7 +14,7 @@ from kohort.results.groups import ComparedAssignor, GroupWhatIf
 if TYPE_CHECKING:
     from kohort.insight.findings.what_if import WhatIfFinding
     from kohort.insight.snapshot import GroupSnapshot
-    from kohort.insight.what_if.predict import Racks, ClusterFacts
+    from kohort.insight.what_if.predict import ClusterFacts, Racks
     from kohort.insight.what_if.scenario import Assumptions, Scenario
 
 MOST_PARTITIONS: Final = 100_000

@@ -78,7 +78,9 @@ class NewRebalances:
     def _load(self, group: str, count: int) -> _Recent:
         entries = self._kept.entries(group, last=ENTRIES_READ + count)
         before = entries[: len(entries) - count]
-        return _Recent(before, {_key(rebalance) for rebalance in find_rebalances(before) if rebalance.end not in IN_FLIGHT})
+        return _Recent(
+            before, {_key(rebalance) for rebalance in find_rebalances(before) if rebalance.end not in IN_FLIGHT}
+        )
 
 
 def _key(rebalance: RebalanceFinding) -> Key:

@@ -75,8 +75,8 @@ def test_report_of_a_member_that_left_for_not_polling_is_evidence(stage, member)
     leave(stage, member)
 
     assert evidence(stage)["client_said"] == (
-        "6.0 s before: its user had polled 24.0 s ago, 4.0 s lay between two polls at most, "
-        "its user waited for records 2% of the time"
+        "6.0 s before: its application had polled 24.0 s ago, longest time between two polls 4.0 s, "
+        "its application waited for records 2% of the time"
     )
 
 
@@ -88,7 +88,7 @@ def test_report_of_an_expired_member_is_evidence(stage, pair):
     other.heartbeat()
     stage.advance(5_000)
 
-    assert evidence(stage)["client_said"] == "10.0 s before: its user waited for records 0% of the time"
+    assert evidence(stage)["client_said"] == "10.0 s before: its application waited for records 0% of the time"
 
 
 def test_report_without_member_id_is_matched_by_client_id_and_host(stage, member):

@@ -10,7 +10,7 @@ def test_partition_with_unknown_lag_fails_check_of_fail_above():
     found = find_group([look(0, [member("a", 0, 1)], [part(0, 9, 9), part(1, None, 1_000_000)])])
 
     assert (found.lag, found.lag_unknown, found.health) == (0, 1, None)
-    assert found.sentence.endswith("nothing was ever committed for t-1; of the rest nothing waits.")
+    assert found.sentence.endswith("no commit so far for t-1; other partitions: no lag.")
     for limit in (LagLimit(records=1_000), LagLimit(waited_ms=60_000)):
         assert "is unknown (unknown for 1 of its partitions)" in str(lag_above(found, limit))
 

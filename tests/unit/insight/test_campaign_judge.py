@@ -32,13 +32,13 @@ def verdicts(*told, expected=FROZEN, ground=OURS, protocol=EAGER, action="freeze
     return [(v.truth, v.named, v.verdict) for v in judge(ground, [noted], list(told))]
 
 
-def test_what_is_named_as_it_was_is_right():
+def test_exact_cause_is_right():
     told = finding(1, "SESSION_TIMEOUT.frozen"), finding(2, "CLIENT_RESET")
 
     assert {verdict for _, _, verdict in verdicts(*told)} == {"right"}
 
 
-def test_a_broader_name_is_right_where_it_does_not_claim_to_be_sure():
+def test_broader_cause_without_proof_is_right():
     back = finding(2, "CLIENT_RESET", "medium")
 
     assert verdicts(finding(1, "MEMBER_GONE", "low"), back, ground=APACHE)[0][2] == "right"
@@ -46,7 +46,7 @@ def test_a_broader_name_is_right_where_it_does_not_claim_to_be_sure():
     assert verdicts(finding(1, "MEMBER_GONE", "low"), back, ground=OURS)[0][2] == "wrong"
 
 
-def test_a_wrong_name_costs_one_and_not_those_that_follow():
+def test_wrong_cause_does_not_affect_later_rebalances():
     told = finding(1, "MEMBER_LEFT"), finding(2, "CLIENT_RESET")
 
     assert verdicts(*told) == [
@@ -55,13 +55,13 @@ def test_a_wrong_name_costs_one_and_not_those_that_follow():
     ]
 
 
-def test_the_right_cause_of_another_member_is_wrong():
+def test_cause_of_another_member_is_wrong():
     told = finding(1, "SESSION_TIMEOUT.frozen", client_id="b"), finding(2, "CLIENT_RESET")
 
     assert [verdict for _, _, verdict in verdicts(*told)] == ["wrong", "right"]
 
 
-def test_what_is_not_told_is_missed_and_what_nobody_did_is_wrong():
+def test_missing_and_unexpected_causes_are_counted():
     assert verdicts() == [
         ("SESSION_TIMEOUT.frozen", "(nothing)", "missed"),
         ("CLIENT_RESET", "(nothing)", "missed"),
@@ -69,7 +69,7 @@ def test_what_is_not_told_is_missed_and_what_nobody_did_is_wrong():
     assert verdicts(finding(1, "NEW_MEMBER"), expected=()) == [("(nothing)", "NEW_MEMBER", "wrong")]
 
 
-def test_not_to_know_is_no_name_and_not_wrong():
+def test_unexplained_is_neither_named_nor_wrong():
     told = finding(1, "UNEXPLAINED", "low")
 
     assert verdicts(told, expected=(ExpectedCause("USER_ENFORCED", A),)) == [
@@ -78,19 +78,19 @@ def test_not_to_know_is_no_name_and_not_wrong():
 
 
 @pytest.mark.parametrize(("protocol", "verdict"), [(COOPERATIVE, "right"), (EAGER, "wrong"), (CONSUMER, "wrong")])
-def test_a_second_round_is_right_where_there_are_such(protocol, verdict):
+def test_second_round_is_right_under_cooperative_assignors(protocol, verdict):
     told = finding(1, "MEMBER_LEFT"), finding(2, "COOPERATIVE_FOLLOWUP", client_id="b")
 
     assert verdicts(*told, expected=(ExpectedCause("MEMBER_LEFT", A),), protocol=protocol)[-1][2] == verdict
 
 
-def test_what_is_told_outside_of_the_action_is_not_of_it():
+def test_rebalance_outside_of_the_action_does_not_count():
     told = finding(1, "MEMBER_LEFT"), finding(100, "NEW_MEMBER")
 
     assert len(verdicts(*told, expected=(ExpectedCause("MEMBER_LEFT", A),))) == 1
 
 
-def test_what_was_done_to_topics_may_be_noticed_during_the_next_action_and_nothing_else_may():
+def test_only_topic_changes_may_be_noticed_during_the_next_action():
     gone = Provoked("g", EAGER, "topic_deleted", ("a",), 0, 100, expected=(ExpectedCause("TOPIC_DELETED", A, least=0),))
     left = Provoked("g", EAGER, "leave", ("b",), 100, 200, expected=(ExpectedCause("MEMBER_LEFT", B),))
     told = [finding(110, "TOPIC_DELETED"), finding(120, "MEMBER_LEFT", client_id="b"), finding(130, "NEW_MEMBER")]
@@ -104,7 +104,7 @@ def test_what_was_done_to_topics_may_be_noticed_during_the_next_action_and_nothi
     ]
 
 
-def test_broader_names_have_their_reason_in_the_table():
+def test_broader_causes_have_a_reason_in_the_table():
     loose = [truth for truth in TRUTHS.values() if truth.also or truth.broader]
 
     assert all(truth.because for truth in loose)

@@ -39,11 +39,11 @@ def emitted() -> set[str]:
     return (found | silent) - OTHER_WORDS
 
 
-def test_causes_of_the_finders_are_those_of_the_catalogue():
+def test_finders_emit_exactly_the_causes_of_the_catalogue():
     assert emitted() == set(CAUSES)
 
 
-def test_look_alikes_are_causes_and_each_entry_says_something():
+def test_look_alikes_are_causes_and_entries_have_texts():
     for entry in CAUSES.values():
         assert {code for code, _ in entry.look_alikes} <= CAUSES.keys() - {entry.code}
         assert entry.sentence.endswith(".")
@@ -52,7 +52,7 @@ def test_look_alikes_are_causes_and_each_entry_says_something():
         assert "\n" not in entry.sentence + entry.proof + (entry.advice or "")
 
 
-def test_causes_of_errors_are_in_the_table():
+def test_causes_of_errors_are_in_the_catalogue():
     for code in ErrorCode:
         entry = explain_error(code)
         assert set(entry.causes) <= CAUSES.keys()
@@ -68,7 +68,7 @@ def test_causes_of_errors_are_in_the_table():
         ("session_timeout.FROZEN", "SESSION_TIMEOUT.frozen"), ("SESSION_TIMEOUT", "SESSION_TIMEOUT"),
     ],
 )  # fmt: skip
-def test_a_cause_is_found_however_it_is_written(word, code):
+def test_find_cause_entry_ignores_spelling(word, code):
     assert find_cause_entry(word).code == code
 
 
@@ -83,17 +83,17 @@ def test_a_cause_is_found_however_it_is_written(word, code):
         ("9999", None), ("--5", None), ("9" * 10_000, None), ("²", None), ("", None), ("NO_SUCH", None),
     ],
 )  # fmt: skip
-def test_an_error_is_found_by_name_number_and_exception(word, code):
+def test_find_error_accepts_name_number_and_exception(word, code):
     assert find_error(word) is code
 
 
-def test_a_word_that_names_nothing_is_answered_with_the_nearest():
+def test_suggestion_names_the_nearest_entry():
     assert suggestion("max_pol_exceded") == "; did you mean MAX_POLL_EXCEEDED?"
     assert suggestion("UNKNOWN_MEMBER") == "; did you mean UNKNOWN_MEMBER_ID?"
     assert suggestion("x" * 1_000_000) == ""
     assert find_cause_entry("") is None
 
 
-def test_advice_is_the_tables():
+def test_advice_for_returns_the_catalogue_advice():
     assert advice_for("STATIC_DUPLICATE").startswith("give every process")
     assert advice_for("NEW_MEMBER") is None

@@ -55,7 +55,7 @@ def kinds(this):
     return {fact.kind for fact in this.evidence}
 
 
-class TestABrokerThatStoodStill:
+class TestBrokerStall:
     def silence(self, stage, stalled_ms, silent_ms=10_000):
         """The members of a group are not heard for a session, of which the broker slept the last ``stalled_ms``."""
         group_of(stage, session_ms=10_000)
@@ -63,7 +63,7 @@ class TestABrokerThatStoodStill:
         stage.coordinator.note_stall(now + silent_ms - stalled_ms, now + silent_ms)
         stage.advance(silent_ms)
 
-    def test_blames_no_member(self, stage):
+    def test_broker_stall_is_the_cause_of_expired_sessions(self, stage):
         self.silence(stage, 8_000)
 
         this = rebalance(stage)
@@ -73,12 +73,12 @@ class TestABrokerThatStoodStill:
         assert this.advice.startswith("the members are not the cause")
         assert "broker_stalled" in kinds(this)
 
-    def test_is_less_sure_of_itself_where_the_member_was_late_before(self, stage):
+    def test_broker_stall_has_lower_confidence_after_earlier_late_heartbeats(self, stage):
         self.silence(stage, 4_000)
 
         assert (rebalance(stage).cause, rebalance(stage).confidence) == ("BROKER_STALL", "high")
 
-    def test_says_so_but_blames_the_member_where_it_stood_still_for_less_than_a_heartbeat(self, stage):
+    def test_broker_stall_shorter_than_a_heartbeat_is_evidence_only(self, stage):
         self.silence(stage, 500)
 
         this = rebalance(stage)
@@ -86,7 +86,7 @@ class TestABrokerThatStoodStill:
         assert (this.cause, this.confidence) == ("SESSION_TIMEOUT.unreachable", "medium")
         assert "broker_stalled" in kinds(this)
 
-    def test_does_not_excuse_a_process_that_had_ended_before(self, stage):
+    def test_broker_stall_is_no_cause_after_an_earlier_disconnect(self, stage):
         ids, generation = group_of(stage, session_ms=10_000)
         stage.advance(500)
         stage.coordinator.connection_closed(1, stage.now)
@@ -97,7 +97,7 @@ class TestABrokerThatStoodStill:
 
         assert rebalance(stage).cause == "SESSION_TIMEOUT.process_died"
 
-    def test_is_told_of_by_whoever_was_put_out_while_a_round_waited(self, stage):
+    def test_broker_stall_explains_removals_during_a_round(self, stage):
         ids, _ = group_of(stage, session_ms=60_000, rebalance_ms=8_000)
         stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=8_000)
         now = stage.now
@@ -110,7 +110,7 @@ class TestABrokerThatStoodStill:
         assert this.blocker.because == "broker_stalled"
         assert "not the cause" in this.advice
 
-    def test_is_told_of_modern_groups_too(self, stage):
+    def test_broker_stall_explains_expiry_in_consumer_group(self, stage):
         stage.come("m1", client_id="m", connection=1)
         now = stage.now
         stage.coordinator.note_stall(now + 3_000, now + 45_000)
@@ -119,7 +119,7 @@ class TestABrokerThatStoodStill:
         assert (rebalance(stage).cause, rebalance(stage).confidence) == ("BROKER_STALL", "proof")
 
 
-class TestAMemberThatLeavesWithoutAWord:
+class TestLeaveWithoutReason:
     def idle(self, stage, lag=None, **options):
         """The second member commits once and then no more for as long as it may take, while it heartbeats."""
         ids, generation = group_of(stage, **{"session_ms": 10_000, "rebalance_ms": 60_000, **options})
@@ -132,7 +132,7 @@ class TestAMemberThatLeavesWithoutAWord:
                 stage.heartbeat(member_id, generation, client_id=f"app-{i}", connection=i)
         stage.leave(ids[1], version=1, client_id="app-1", connection=1)
 
-    def test_while_records_wait_did_not_poll(self, stage):
+    def test_leave_with_lag_and_without_commits_is_missed_poll(self, stage):
         self.idle(stage, lag=40)
 
         this = rebalance(stage)
@@ -140,12 +140,12 @@ class TestAMemberThatLeavesWithoutAWord:
         assert (this.cause, this.confidence) == ("MAX_POLL_EXCEEDED", "high")
         assert "after 60.0 s without commit progress, while 40 records waited (its limit is 60 s" in this.sentence
 
-    def test_with_nothing_to_read_left_in_order(self, stage):
+    def test_leave_without_lag_is_member_left(self, stage):
         self.idle(stage, lag=0)
 
         assert rebalance(stage).cause == "MEMBER_LEFT"
 
-    def test_and_hangs_up_left_in_order(self, stage):
+    def test_leave_with_immediate_disconnect_is_member_left(self, stage):
         self.idle(stage, lag=40)
         stage.advance(20)
         stage.coordinator.connection_closed(1, stage.now)
@@ -156,7 +156,7 @@ class TestAMemberThatLeavesWithoutAWord:
         assert this.cause == "MEMBER_LEFT"
         assert [f.value for f in this.evidence if f.kind == "connection_closed"] == ["20 ms after it left"]
 
-    def test_and_stays_connected_for_a_minute_did_not_poll(self, stage):
+    def test_leave_with_late_disconnect_is_missed_poll(self, stage):
         self.idle(stage, lag=40)
         stage.advance(60_000)
         stage.coordinator.connection_closed(1, stage.now)
@@ -164,7 +164,7 @@ class TestAMemberThatLeavesWithoutAWord:
 
         assert rebalance(stage).cause == "MAX_POLL_EXCEEDED"
 
-    def test_is_not_judged_by_a_limit_that_is_its_session(self, stage):
+    def test_poll_limit_equal_to_session_timeout_proves_no_missed_poll(self, stage):
         """aiokafka sends its session timeout in the place of max.poll.interval.ms."""
         self.idle(stage, lag=40, session_ms=60_000, rebalance_ms=60_000)
 
@@ -179,7 +179,7 @@ class TestAMemberThatLeavesWithoutAWord:
             ("\x1b[2J" * 90_000, "MEMBER_LEFT"),
         ],
     )
-    def test_but_with_one_is_taken_at_its_word(self, stage, reason, cause):
+    def test_client_reason_proves_missed_poll(self, stage, reason, cause):
         ids, _ = group_of(stage)
         stage.leave(ids[1], reason=reason, client_id="app-1", connection=1)
 
@@ -190,8 +190,8 @@ class TestAMemberThatLeavesWithoutAWord:
         assert len(this.sentence) < 2_000
 
 
-class TestAnAdministrator:
-    def test_who_removes_a_member_is_named(self, stage):
+class TestAdminRemoval:
+    def test_removal_by_admin_names_the_client(self, stage):
         stage_with_static(stage)
         entry = MemberIdentity(member_id="", group_instance_id="i-9", reason="member was removed by an admin: drained")
         stage.leave(entry, client_id="ops-1", client_host="/10.1.1.1", connection=77, principal="User:olga")
@@ -203,7 +203,7 @@ class TestAnAdministrator:
         assert "at /10.1.1.1 as User:olga" in this.sentence
         assert [f.kind for f in this.evidence].count("removed_by") == 1
 
-    def test_of_a_modern_group_is_named(self, stage):
+    def test_removal_by_admin_from_consumer_group_names_the_client(self, stage):
         stage.come("m1", client_id="m", connection=1, instance_id="i-1")
         epochs = {"m1": 0, "m2": stage.come("m2", client_id="m", connection=2).member_epoch}
         epochs["m1"] = epochs["m2"] - 1
@@ -239,7 +239,7 @@ class TestTopics:
         stage.join(ids[who], client_id=f"app-{who}", connection=who, protocols=protocols)
         return rebalance(stage)
 
-    def test_that_were_made_since_are_the_cause_and_not_the_subscription(self, stage):
+    def test_created_topics_are_the_cause_not_the_subscription(self, stage):
         ids, _ = group_of(stage)
         stage.advance(5)
         stage.topics.make("new", 3)
@@ -250,7 +250,7 @@ class TestTopics:
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "proof")
         assert "subscribed topics were created (new)" in this.sentence
 
-    def test_that_another_member_had_found_before_are_found_one_by_one(self, stage):
+    def test_later_discoveries_of_created_topics_name_topic_created(self, stage):
         ids, generation = group_of(stage)
         stage.advance(5)
         stage.topics.make("new", 3)
@@ -266,12 +266,12 @@ class TestTopics:
         assert (this.cause, this.confidence) == ("TOPIC_CREATED", "high")
         assert "after another member" in this.sentence
 
-    def test_that_were_there_before_are_a_new_subscription(self, stage):
+    def test_existing_topics_are_a_subscription_change(self, stage):
         ids, _ = group_of(stage)
 
         assert self.rejoin(stage, ids, "t", "u", who=1).cause == "SUBSCRIPTION_CHANGED"
 
-    def test_that_are_gone_are_the_cause(self, stage):
+    def test_deleted_topics_are_the_cause(self, stage):
         wide = (("range", subscription("t", "u")),)
         ids, _ = group_of(stage, protocols=wide)
         stage.topics.delete("u")
@@ -280,13 +280,13 @@ class TestTopics:
 
         assert (this.cause, this.confidence) == ("TOPIC_DELETED", "proof")
 
-    def test_that_a_member_gives_up_while_they_are_there_are_a_new_subscription(self, stage):
+    def test_unsubscribed_existing_topics_are_a_subscription_change(self, stage):
         wide = (("range", subscription("t", "u")),)
         ids, _ = group_of(stage, protocols=wide)
 
         assert self.rejoin(stage, ids, "t").cause == "SUBSCRIPTION_CHANGED"
 
-    def test_of_a_modern_group(self, stage):
+    def test_topic_changes_of_consumer_group_are_named(self, stage):
         epoch = stage.come("m1", "t", "later", connection=1).member_epoch
         stage.topics.make("later", 2)
         for _ in range(3):
@@ -295,7 +295,7 @@ class TestTopics:
 
         assert rebalance(stage).cause == "TOPIC_CREATED"
 
-    def test_are_not_the_cause_where_the_rack_is(self, stage):
+    def test_rack_change_is_not_a_topic_change(self, stage):
         ids, _ = group_of(stage, protocols=(("range", subscription("t", rack="a")),))
 
         this = self.rejoin(stage, ids, "t", rack="b")
@@ -304,8 +304,8 @@ class TestTopics:
         assert "moved from rack a to rack b" in this.sentence
 
 
-class TestACoordinatorThatGoes:
-    def test_in_the_middle_of_a_rebalance_is_the_cause_of_the_next(self, stage):
+class TestCoordinatorFailover:
+    def test_failover_during_a_rebalance_causes_the_next_one(self, stage):
         group_of(stage)
         stage.enter(client_id="app-2", connection=2)
         stage.unload()
@@ -320,7 +320,7 @@ class TestACoordinatorThatGoes:
         assert "the coordinator was lost during a rebalance (member app-2" in this.sentence
         assert found(stage)[0].end == "interrupted"
 
-    def test_from_a_stable_group_makes_no_rebalance(self, stage):
+    def test_failover_of_stable_group_causes_no_rebalance(self, stage):
         group_of(stage)
         stage.unload()
         stage.advance(700)
@@ -331,7 +331,7 @@ class TestACoordinatorThatGoes:
         assert (this.cause, this.end) == ("COORDINATOR_FAILOVER", "no_rebalance")
         assert this.sentence == "The group of 2 members moved to another coordinator within 0.7 s, without a rebalance."
 
-    def test_is_not_the_cause_of_what_happens_later(self, stage):
+    def test_failover_causes_no_later_rebalance(self, stage):
         group_of(stage)
         stage.unload()
         stage.reload()
@@ -340,7 +340,7 @@ class TestACoordinatorThatGoes:
         assert rebalance(stage).cause == "NEW_MEMBER"
 
     @pytest.mark.parametrize("reason", [None, "rejoining after we previously errored and backed off"])
-    def test_is_the_cause_where_a_member_joins_again_and_nothing_else_differs(self, stage, reason):
+    def test_failover_is_the_cause_of_unchanged_rejoin(self, stage, reason):
         ids, _ = group_of(stage)
         stage.unload()
         stage.reload()
@@ -352,7 +352,7 @@ class TestACoordinatorThatGoes:
         assert (this.cause, this.confidence) == ("COORDINATOR_FAILOVER", "high")
         assert "rejoined 2.0 s after the coordinator loaded the group" in this.sentence
 
-    def test_is_not_where_the_application_asked_for_it_or_much_later(self, stage):
+    def test_failover_is_no_cause_of_requested_or_late_rejoin(self, stage):
         ids, _ = group_of(stage, session_ms=120_000)
         stage.unload()
         stage.reload()
@@ -367,7 +367,7 @@ class TestACoordinatorThatGoes:
         stage.join(ids[0], client_id="app-0", connection=10)
         assert rebalance(stage).cause == "LEADER_REJOIN"
 
-    def test_is_the_cause_where_a_client_of_before_joins_anew(self, stage):
+    def test_failover_is_the_cause_of_join_by_known_client(self, stage):
         group_of(stage)
         stage.unload()
         stage.reload()
@@ -377,7 +377,7 @@ class TestACoordinatorThatGoes:
 
         assert (this.cause, this.confidence) == ("COORDINATOR_FAILOVER", "medium")
 
-    def test_knows_nothing_of_a_member_that_was_not_heard_since(self, stage):
+    def test_expiry_without_requests_since_failover_is_unknown(self, stage):
         ids, generation = group_of(stage, session_ms=10_000)
         stage.unload()
         stage.reload()
@@ -390,7 +390,7 @@ class TestACoordinatorThatGoes:
         assert (this.cause, this.confidence) == ("SESSION_TIMEOUT", "low")
         assert "sent no heartbeat in the 10.0 s since its coordinator loaded the group" in this.sentence
 
-    def test_with_the_last_generation_is_told_by_the_members_that_know_it(self, stage):
+    def test_later_generation_of_members_is_generation_lost(self, stage):
         ids, generation = group_of(stage)
         stage.unload()
         stage.reload()
@@ -403,7 +403,7 @@ class TestACoordinatorThatGoes:
         assert f"members have generation {generation + 3}" in this.sentence
 
 
-def test_a_client_that_was_put_out_is_chained_to_the_rebalance_in_which_it_was(stage):
+def test_rejoin_is_chained_to_the_rebalance_of_the_removal(stage):
     ids, generation = group_of(stage, session_ms=10_000)
     for _ in range(4):
         stage.advance(2_500)
@@ -421,7 +421,7 @@ def test_a_client_that_was_put_out_is_chained_to_the_rebalance_in_which_it_was(s
     assert chain == f"generation {generation + 1}: SESSION_TIMEOUT.frozen"
 
 
-class TestWhoLetTheOthersWait:
+class TestLateMember:
     def late(self, stage, act=lambda ids, generation: None, closes=False):
         ids, generation = group_of(stage, session_ms=30_000)
         stage.join(ids[0], client_id="app-0", connection=0)
@@ -433,21 +433,21 @@ class TestWhoLetTheOthersWait:
         assert (this.blocker.who.client_id, this.blocker.waited_ms) == ("app-1", 4_000)
         return this.blocker.because
 
-    def test_and_sent_heartbeats_did_not_poll(self, stage):
+    def test_late_member_with_heartbeats_did_not_poll(self, stage):
         assert self.late(
             stage, lambda ids, g: stage.heartbeat(ids[1], g, client_id="app-1", connection=1)
         ) == "not_polling"  # fmt: skip
 
-    def test_and_committed_was_giving_up_what_it_had(self, stage):
+    def test_late_member_with_commits_was_revoking(self, stage):
         def commits(ids, generation):
             stage.commit({("t", 3): 9}, member_id=ids[1], generation=generation, client_id="app-1", connection=1)
 
         assert self.late(stage, commits) == "slow_to_revoke"
 
-    def test_and_was_not_heard_of_was_silent(self, stage):
+    def test_late_member_without_requests_was_silent(self, stage):
         assert self.late(stage) == "silent"
 
-    def test_and_hung_up_was_dead(self, stage):
+    def test_late_member_with_closed_connection_was_dead(self, stage):
         ids, _ = group_of(stage, session_ms=60_000, rebalance_ms=8_000)
         stage.join(ids[0], client_id="app-0", connection=0, session_ms=60_000, rebalance_ms=8_000)
         stage.coordinator.connection_closed(1, stage.now)
@@ -461,7 +461,7 @@ class TestWhoLetTheOthersWait:
 
 
 @pytest.mark.heavy
-def test_a_client_that_crashes_thousands_of_times_is_told_each_time():
+def test_thousands_of_client_resets_are_each_explained():
     entries = []
     for turn in range(3000):
         who = Who(f"m{turn}", "worker", "/10.0.0.1")

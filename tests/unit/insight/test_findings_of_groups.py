@@ -41,7 +41,7 @@ def rules(*looks, rebalances=None):
     return [(one.rule, one.severity) for one in found]
 
 
-def test_a_group_is_told_in_one_sentence():
+def test_group_finding_has_one_sentence():
     looks = look(0, [A], [part(0, 5, 9, **LONG_AGO)]), look(20, [A], [part(0, 5, 9, **LONG_AGO)])
 
     found = find_group(looks)
@@ -56,7 +56,7 @@ def test_a_group_is_told_in_one_sentence():
     assert (found.rebalances_1h, found.last_rebalance) == (None, None)
 
 
-def test_the_generation_of_a_classic_group_is_what_its_journal_tells_second_rounds_too():
+def test_generation_of_classic_group_comes_from_the_journal():
     rounds = [
         rebalance(-60, generation=4), rebalance(-59, generation=5, parent=4),
         rebalance(-9, end="no_rebalance", generation=9),
@@ -66,7 +66,7 @@ def test_the_generation_of_a_classic_group_is_what_its_journal_tells_second_roun
     assert find_group([look(0, [A], [part(0, 5, 9)])], []).epoch is None
 
 
-def test_findings_go_to_json_and_back():
+def test_findings_survive_json_round_trip():
     found = find_group([look(0, [A], [part(0, 5, 9), part(1, None, 9)])], [rebalance(-60, took_ms=7)])
 
     assert msgspec.convert(msgspec.to_builtins(found), type(found)) == found
@@ -74,7 +74,7 @@ def test_findings_go_to_json_and_back():
     assert msgspec.convert(msgspec.to_builtins(one), type(one)) == one
 
 
-def test_the_journal_tells_of_the_last_hour_and_of_the_last_rebalance():
+def test_journal_gives_rebalances_of_last_hour_and_last_rebalance():
     told = [rebalance(-7200), rebalance(-60, took_ms=7), rebalance(-50, parent=1), rebalance(-40, end="no_rebalance")]
 
     found = find_group([look(0, [A], {0: (9, 9)})], told)
@@ -84,14 +84,14 @@ def test_the_journal_tells_of_the_last_hour_and_of_the_last_rebalance():
     assert (found.last_rebalance.at_ms, found.last_rebalance.took_ms) == (T0 - 60_000, 7)
 
 
-def test_looks_before_the_last_rebalance_do_not_count():
+def test_samples_before_the_last_rebalance_are_ignored():
     looks = [look(0, [A], {0: (5, 9)}), look(20, [A], {0: (5, 9)})]
 
     assert find_group(looks).health == "STALL"
     assert find_group(looks, [rebalance(10)]).health is None
 
 
-def test_a_storm_is_of_rebalances_that_held_somebody_up():
+def test_storm_counts_only_disturbing_rebalances():
     fine = look(0, [A], {0: (9, 9)})
     assert rules(fine, rebalances=[rebalance(-50 * n) for n in range(STORM)]) == [("storm", "warning")]
     jobs = [rebalance(-50 * n, cause="GROUP_FORMING") for n in range(STORM)]
@@ -118,24 +118,24 @@ def test_a_storm_is_of_rebalances_that_held_somebody_up():
         ([look(0, [A, member("b")], {0: (9, 9)})], ("idle", "info")),
     ],
 )  # fmt: skip
-def test_each_rule_fires_in_its_story(looks, expected):
+def test_each_doctor_rule_fires(looks, expected):
     assert rules(*looks) == [expected]
 
 
-def test_skew_is_told_from_a_slow_member():
+def test_skew_differs_from_slow_member():
     members = [member("a", 0), member("b", 1, 2)]
     first = look(0, members, {0: (0, 10), 1: (0, 1), 2: (0, 1)})
 
     assert ("skew", "warning") in rules(first, look(20, members, {0: (100, 9000), 1: (60, 60), 2: (60, 60)}))
 
 
-def test_who_has_far_more_to_read_is_told():
+def test_hot_member_is_reported():
     members = [member("a", 0), member("b", 1), member("c", 2)]
 
     assert rules(look(0, members, [part(0, 0, 900, **LONG_AGO), part(1, 9, 9), part(2, 9, 9)])) == [("hot", "warning")]
 
 
-def test_records_that_are_gone_and_those_that_go_next():
+def test_lost_and_endangered_records_are_reported():
     assert ("records-lost", "error") in rules(look(0, [A], [part(0, 5, 90, log_start=9)]))
     assert rules(look(0, [A], [part(0, 9, 9, log_start=9)])) == []
 
@@ -145,7 +145,7 @@ def test_records_that_are_gone_and_those_that_go_next():
     assert rules(*far) == []
 
 
-def test_who_stopped_polling_and_never_came_back_is_told_and_who_did_is_not():
+def test_missed_poll_is_reported_only_without_rejoin():
     left = rebalance(-600, cause="MAX_POLL_EXCEEDED", who="b", members=("a",))
     fine = look(0, [A], {0: (9, 9)})
 
@@ -154,14 +154,14 @@ def test_who_stopped_polling_and_never_came_back_is_told_and_who_did_is_not():
     assert rules(look(0, [A, member("b", 1)], {0: (9, 9), 1: (9, 9)}), rebalances=[left]) == []
 
 
-def test_alike_partitions_are_one_finding_with_the_evidence_of_all():
+def test_similar_partitions_are_one_finding_with_all_evidence():
     (one,) = examine(find_group([look(0, [], dict.fromkeys(range(9), (5, 9)))]))
 
     assert one.sentence == "t-0, t-1, t-2 and 6 more: no member reads it"
     assert (len(one.partitions), len(one.evidence)) == (9, 18)
 
 
-def test_errors_stand_before_what_is_but_worth_knowing():
+def test_errors_sort_before_infos():
     found = examine(find_group([look(0, [A, member("b")], {0: (9, 9), 1: (5, 9)})]))
 
     assert [one.severity for one in found] == ["error", "info"]
@@ -169,7 +169,7 @@ def test_errors_stand_before_what_is_but_worth_knowing():
     assert not is_bad(found[1:])
 
 
-def test_a_storm_is_what_patterns_of_rebalances_call_one():
+def test_doctor_storm_equals_pattern_storm():
     assert (STORM, STORM_MS) == (patterns.STORM, patterns.STORM_WITHIN_MS)
 
 

@@ -24,7 +24,7 @@ def state_of(name, *looks):
     return report(*looks).members[f"{name}-id"].word
 
 
-def test_a_group_that_has_read_all_is_fine_whatever_it_looks_like():
+def test_group_without_lag_is_ok():
     assert words(look(0, [A], {0: (9, 9)})) == ("OK", ["OK"])
     assert words(look(0, [], {0: (9, 9)})) == ("OK", ["OK"])
     assert words(look(0, [A], {0: (9, 9)}), look(600, [A], {0: (9, 9)})) == ("OK", ["OK"])
@@ -33,26 +33,26 @@ def test_a_group_that_has_read_all_is_fine_whatever_it_looks_like():
     assert words(look(0, [A], [])) == ("OK", [])
 
 
-def test_a_marker_that_nobody_waits_for_stalls_nobody():
+def test_transaction_marker_is_no_stall():
     marker = [part(0, 9, 10, waiting=False)]
 
     assert words(look(0, [A], marker), look(600, [A], marker)) == ("OK", ["OK"])
     assert state_of("a", look(0, [A], marker), look(600, [A], marker)) == "ok"
 
 
-def test_one_look_does_not_tell_whether_a_lag_is_read():
+def test_one_sample_leaves_old_lag_unknown():
     found = report(look(0, [A], {0: (5, 9)}))
 
     assert found.group.word is None
     assert found.group.clause == "t-0, owned by a-id: one sample shows no progress"
 
 
-def test_one_look_tells_that_a_fresh_lag_lies_between_two_commits():
+def test_one_sample_of_fresh_lag_is_between_commits():
     assert words(look(9, [A], [part(0, 5, 9, committed_record_at_ms=T0)])) == ("OK", ["OK"])
     assert words(look(11, [A], [part(0, 5, 9, committed_record_at_ms=T0)])) == (None, [None])
 
 
-def test_stall_is_an_owner_that_commits_no_progress():
+def test_owner_without_commit_progress_is_stall():
     looks = look(0, [A], {0: (5, 9)}), look(20, [A], {0: (5, 9)})
 
     found = report(*looks)
@@ -63,34 +63,34 @@ def test_stall_is_an_owner_that_commits_no_progress():
     assert report(look(0, [A], {0: (5, 9)}), look(160, [A], {0: (5, 9)})).group.confidence == "high"
 
 
-def test_a_few_seconds_without_a_commit_are_no_stall():
+def test_few_seconds_without_commit_are_no_stall():
     assert words(look(0, [A], {0: (5, 9)}), look(5, [A], {0: (5, 9)})) == (None, [None])
 
 
-def test_a_new_owner_is_given_time():
+def test_new_owner_is_not_judged_at_once():
     before = look(0, [member("a"), member("b", 0)], {0: (5, 9)})
 
     assert words(before, look(20, [member("a", 0), member("b")], {0: (5, 9)})) == (None, [None])
 
 
-def test_who_read_all_in_between_is_fine():
+def test_partition_read_to_the_end_between_samples_is_ok():
     looks = [look(0, [A], {0: (5, 9)}), look(10, [A], {0: (9, 9)}), look(20, [A], {0: (9, 30)})]
 
     assert words(*looks) == ("OK", ["OK"])
 
 
-def test_stop_is_a_lag_with_nobody_to_read_it():
+def test_lag_without_members_is_stop():
     assert words(look(0, [], {0: (5, 9)})) == ("STOP", ["STOP"])
     assert report(look(0, [], {0: (5, 9)})).group.clause == "t-0: no member reads it"
     found = report(look(0, [member("a", 0)], {0: (9, 9), 1: (5, 9)}))
     assert (found.group.word, found.group.clause) == ("STOP", "t-1: no member owns it")
 
 
-def test_an_empty_group_whose_offsets_move_is_read_by_somebody():
+def test_empty_group_with_moving_offsets_is_ok():
     assert words(look(0, [], {0: (5, 90)}), look(20, [], {0: (60, 90)})) == ("OK", ["OK"])
 
 
-def test_an_empty_group_that_keeps_up_is_read_by_somebody_who_is_no_member():
+def test_empty_group_without_lag_has_a_reader():
     fresh = [part(0, 5, 90, committed_record_at_ms=T0)]
 
     assert words(look(3, [], fresh)) == ("OK", ["OK"])
@@ -99,19 +99,19 @@ def test_an_empty_group_that_keeps_up_is_read_by_somebody_who_is_no_member():
     assert report(look(0, [], {0: (5, 9)}), look(20, [], {0: (5, 9)})).group.confidence == "high"
 
 
-def test_while_it_rebalances_nobody_having_a_partition_is_no_stop():
+def test_unowned_partition_during_rebalance_is_no_stop():
     looks = look(0, [member("a")], {0: (5, 9)}, state="PreparingRebalance")
 
     assert words(looks) == ("REBALANCING", [None])
     assert state_of("a", looks) == "ok"
 
 
-def test_a_partition_that_no_member_has_is_a_stop_before_anything_was_committed():
+def test_unowned_partition_without_commits_is_stop():
     assert words(look(0, [member("a", 0)], [part(0, 9, 9), part(1, None, 5)])) == ("STOP", ["OK", "STOP"])
     assert words(look(0, [member("a", 0)], [part(0, 9, 9), part(1, None, 0)])) == ("OK", ["OK", "OK"])
 
 
-def test_rewind_is_an_offset_that_went_back():
+def test_offset_that_moves_back_is_rewind():
     looks = look(0, [A], {0: (50, 90)}), look(5, [A], {0: (10, 90)})
 
     found = report(*looks)
@@ -120,13 +120,13 @@ def test_rewind_is_an_offset_that_went_back():
     assert (found.group.confidence, state_of("a", *looks)) == ("proof", "rewinding")
 
 
-def test_a_rewind_that_was_made_up_for_is_over():
+def test_rewind_ends_above_the_highest_offset():
     looks = [look(0, [A], {0: (50, 90)}), look(5, [A], {0: (10, 90)}), look(30, [A], {0: (60, 90)})]
 
     assert words(*looks) == ("OK", ["OK"])
 
 
-def test_warn_is_a_lag_that_grows_though_it_is_read():
+def test_growing_lag_with_progress_is_warn():
     looks = look(0, [A], {0: (0, 100)}), look(20, [A], {0: (100, 400)})
 
     assert words(*looks) == ("WARN", ["WARN"])
@@ -134,19 +134,19 @@ def test_warn_is_a_lag_that_grows_though_it_is_read():
     assert state_of("a", *looks) == "slow"
 
 
-def test_a_lag_that_shrank_in_between_or_grew_for_a_moment_only_is_no_warning():
+def test_shrinking_or_short_growth_is_no_warning():
     saw = [look(0, [A], {0: (0, 100)}), look(10, [A], {0: (150, 200)}), look(20, [A], {0: (200, 400)})]
     assert words(*saw) == ("OK", ["OK"])
     assert words(look(0, [A], {0: (0, 100)}), look(5, [A], {0: (100, 400)})) == ("OK", ["OK"])
 
 
-def test_a_lag_that_is_young_is_no_warning_however_it_grows():
+def test_fresh_growing_lag_is_no_warning():
     fresh = look(20, [A], [part(0, 100, 400, committed_record_at_ms=T0 + 18_000)])
 
     assert words(look(0, [A], {0: (0, 100)}), fresh) == ("OK", ["OK"])
 
 
-def test_a_transaction_that_stays_open_is_told_and_one_of_a_moment_is_not():
+def test_long_open_transaction_is_warn():
     held = [part(0, 50, 80, last_stable=50)]
     assert words(look(0, [A], held)) == ("OK", ["OK"])
 
@@ -159,7 +159,7 @@ def test_a_transaction_that_stays_open_is_told_and_one_of_a_moment_is_not():
     assert words(look(0, [A], old)) == ("WARN", ["WARN"])
 
 
-def test_stuck_is_a_member_that_gets_on_nowhere():
+def test_member_without_progress_is_stuck():
     both = member("a", 0, 1)
     looks = look(0, [both], {0: (5, 9), 1: (9, 9)}), look(20, [both], {0: (5, 9), 1: (9, 9)})
 
@@ -168,7 +168,7 @@ def test_stuck_is_a_member_that_gets_on_nowhere():
     assert found.clause == "no commit progress for 20.0 s, while records wait in t-0"
 
 
-def test_who_gets_on_elsewhere_does_not_fetch_there():
+def test_member_with_partial_progress_is_not_fetching():
     both = member("a", 0, 1)
     looks = look(0, [both], {0: (5, 9), 1: (5, 90)}), look(20, [both], {0: (5, 9), 1: (90, 90)})
 
@@ -210,14 +210,14 @@ def test_backlog_of_another_member_does_not_excuse_a_stalled_partition():
     assert state_of("b", *looks) == "stuck"
 
 
-def test_not_committing_is_who_gets_records_and_never_commits():
+def test_member_with_records_and_no_commit_is_not_committing():
     looks = look(0, [A], [part(0, None, 5)]), look(20, [A], [part(0, None, 50)])
 
     assert (state_of("a", *looks), words(*looks)) == ("not-committing", ("WARN", ["WARN"]))
     assert report(*looks).group.clause == "t-0, owned by a-id: 45 new records in 20.0 s, and no commit so far"
 
 
-def test_who_gets_no_records_has_nothing_to_commit():
+def test_member_without_records_is_ok_without_commits():
     looks = look(0, [A], [part(0, None, 5)]), look(20, [A], [part(0, None, 5)])
 
     assert (state_of("a", *looks), words(*looks)) == ("ok", (None, [None]))
@@ -228,7 +228,7 @@ def test_who_gets_no_records_has_nothing_to_commit():
     assert report(look(0, [both], others)).group.clause == ("no commit so far for t-0; other partitions: no lag")
 
 
-def test_idle_is_a_member_without_a_partition():
+def test_member_without_partitions_is_idle():
     members = [member("a", 0), member("b")]
 
     found = report(look(0, members, {0: (9, 9)})).members
@@ -237,7 +237,7 @@ def test_idle_is_a_member_without_a_partition():
     assert report(look(0, members, {0: (9, 9)}, state="Reconciling")).members["b-id"].word == "ok"
 
 
-def test_hot_is_who_has_far_more_to_read_than_the_others():
+def test_member_with_far_more_lag_is_hot():
     members = [member("a", 0), member("b", 1), member("c", 2)]
     old = {"committed_record_at_ms": LONG_AGO}
 
@@ -249,7 +249,7 @@ def test_hot_is_who_has_far_more_to_read_than_the_others():
     assert state_of("a", fresh) == "ok"
 
 
-def test_a_storm_is_many_rebalances_in_a_short_time():
+def test_many_rebalances_in_short_time_are_storm():
     many = RebalanceTimes(opened_at_ms=tuple(T0 - 50_000 * n for n in range(STORM)))
     few = RebalanceTimes(opened_at_ms=many.opened_at_ms[1:])
     long_ago = RebalanceTimes(opened_at_ms=tuple(LONG_AGO - 60_000 * n for n in range(1, 50)))
@@ -259,20 +259,20 @@ def test_a_storm_is_many_rebalances_in_a_short_time():
     assert words(look(0, [A], {0: (9, 9)}), rebalances=long_ago)[0] == "OK"
 
 
-def test_a_group_that_may_not_be_seen_is_unknown_with_the_reason():
+def test_refused_group_is_unknown_with_reason():
     found = report(look(0, [], [], error="GROUP_AUTHORIZATION_FAILED: group 'g'"))
 
     assert (found.group.word, found.group.clause) == (None, "GROUP_AUTHORIZATION_FAILED: group 'g'")
 
 
-def test_the_worst_partition_is_the_groups_health_and_the_others_are_counted():
+def test_worst_partition_decides_group_health():
     three = member("a", 0, 1, 2)
     looks = [look(s, [three], {0: (5, 9), 1: (2, 9), 2: (9, 9)}) for s in (0, 20)]
 
     assert report(*looks).group.clause == "t-1, owned by a-id: no commit progress for 20.0 s, also in 1 other partition"
 
 
-def test_a_group_that_commits_without_members_is_told_as_what_it_is():
+def test_group_with_commits_and_no_members_is_described():
     one = report(look(0, [], {0: (5, 9)}, protocol_type=""))
     assert (one.group.word, one.group.confidence) == (None, "low")
     assert "no members, as with Spark and Flink: one sample is not enough" in one.group.clause
@@ -284,14 +284,14 @@ def test_a_group_that_commits_without_members_is_told_as_what_it_is():
     assert words(look(0, [], {0: (5, 9)}, protocol_type=""), look(20, [], {0: (9, 9)}, protocol_type=""))[0] == "OK"
 
 
-def test_one_offset_that_nobody_looked_into_may_be_a_marker_and_is_no_stall():
+def test_single_unread_offset_may_be_a_marker():
     assert words(look(0, [A], {0: (9, 10)}), look(600, [A], {0: (9, 10)})) == (None, [None])
     assert state_of("a", look(0, [A], {0: (9, 10)}), look(600, [A], {0: (9, 10)})) == "ok"
     waits = [part(0, 9, 10, waiting=True)]
     assert words(look(0, [A], waits), look(600, [A], waits)) == ("STALL", ["STALL"])
 
 
-def test_an_offset_of_a_topic_that_is_gone_hides_nothing_of_the_rest():
+def test_leftover_offset_of_deleted_topic_does_not_affect_health():
     old = part(0, 5, None, topic="old", error="the topic does not exist", gone=True)
 
     assert words(look(0, [A], [part(0, 9, 9), old])) == ("OK", ["OK", "OK"])

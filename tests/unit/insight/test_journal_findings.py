@@ -79,7 +79,7 @@ def test_every_kind_of_entry_has_a_sentence():
     assert set(KINDS) - set(SENTENCES) == set()
 
 
-def test_events_say_what_the_journal_says():
+def test_events_state_the_journal_entries():
     found = find_events(generation(1000, 4, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B))
 
     assert [event.sentence for event in found] == [
@@ -93,7 +93,7 @@ def test_events_say_what_the_journal_says():
     assert found[1].entry["leader"] == "a-1"
 
 
-def test_a_hostile_reason_is_printable_in_the_sentence_and_whole_in_the_entry():
+def test_hostile_reason_is_escaped_in_sentence_only():
     evil = "\x1b[2J" + "x" * 100_000
     found = event_finding(removed(1, Who(evil, evil, evil))).sentence
 
@@ -103,7 +103,7 @@ def test_a_hostile_reason_is_printable_in_the_sentence_and_whole_in_the_entry():
     assert event_finding(entry).entry["reason"] == evil
 
 
-def test_a_zombie_is_named_with_when_it_was_put_out_and_what_that_costs():
+def test_zombie_has_removal_time_and_cost():
     entries = [
         removed(1_000, A),
         fenced(5_000, A, "UNKNOWN_MEMBER_ID", "Heartbeat"),
@@ -125,7 +125,7 @@ def test_a_zombie_is_named_with_when_it_was_put_out_and_what_that_costs():
     assert "while the group was at 4" in behind.sentence
 
 
-def test_two_processes_with_one_instance_id_are_named_with_their_hosts():
+def test_duplicate_instance_id_names_both_hosts():
     other = Who("s-2", "billing", "/10.0.0.9", "billing-3")
     entries = [
         StaticReplaced(at_ms=1, group="g", who=other, old_member_id="s-1"),
@@ -151,7 +151,7 @@ def test_other_errors_have_their_verdict(error, verdict):
 
 
 @pytest.mark.heavy
-def test_ten_thousand_culprits_are_found_at_once():
+def test_ten_thousand_senders_are_found_quickly():
     entries = []
     for n in range(10_000):
         who = Who(f"m-{n}", "reader", "/10.0.0.1", f"i-{n}")
@@ -164,7 +164,7 @@ def spells(lane):
     return [(s.from_ms, s.until_ms, s.partitions) for s in lane.spells]
 
 
-def test_a_timeline_of_a_classic_group():
+def test_timeline_of_classic_group():
     entries = [
         *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, who=A),
         *generation(2_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B),
@@ -184,7 +184,7 @@ def test_a_timeline_of_a_classic_group():
     assert [(m.at_ms, m.kind) for m in b.marks] == [(3_000, "removed"), (4_000, "fenced")]
 
 
-def test_a_timeline_begins_where_it_is_asked_to_and_knows_what_was_before():
+def test_timeline_start_includes_earlier_assignments():
     entries = [
         *generation(1_000, 1, [A], {"a-1": {"t": (0, 1)}}, who=A),
         *generation(50_000, 2, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=B),
@@ -196,7 +196,7 @@ def test_a_timeline_begins_where_it_is_asked_to_and_knows_what_was_before():
     assert spells(found.lanes[0]) == [(40_000, 50_020, ("t-0", "t-1")), (50_020, None, ("t-0",))]
 
 
-def test_a_static_member_that_comes_back_goes_on_in_its_lane():
+def test_static_member_keeps_its_lane_after_return():
     again = msgspec.structs.replace(STATIC, member_id="s-2")
     entries = [
         *generation(1_000, 1, [STATIC], {"s-1": {"t": (0,)}}, who=STATIC),
@@ -226,7 +226,7 @@ def lane_of_b(gone, from_ms=0):
     return find_timeline(entries, group="g", from_ms=from_ms, until_ms=100_000).lanes[1]
 
 
-def test_who_fell_silent_is_silent_from_its_last_sign_of_life_on():
+def test_silence_begins_at_last_sign_of_life():
     gone = MemberRemoved(
         at_ms=12_500, group="g", who=B, why="session_expired", vitals=vitals(2_500, connection_closed_at_ms=3_000)
     )
@@ -272,14 +272,14 @@ def test_who_fell_silent_is_silent_from_its_last_sign_of_life_on():
         ({"why": "sync_timeout"}, "removed", "sync_timeout", "removed: it did not request its assignment in time"),
     ],
 )  # fmt: skip
-def test_a_member_that_was_put_out_is_told_so_and_why_whoever_began_the_round(gone, kind, how, text):
+def test_removed_member_is_marked_with_reason(gone, kind, how, text):
     lane = lane_of_b(MemberRemoved(at_ms=35_000, group="g", who=B, **gone))
 
     assert [(m.kind, m.how, m.text) for m in lane.marks] == [(kind, how, text)]
     assert lane.silences == ()
 
 
-def test_a_rebalance_says_how_those_went_that_did_not_begin_it():
+def test_rebalance_has_departures_of_other_members():
     round_ = generation(2_000, 2, [A], {"a-1": {"t": (0, 1)}}, event="member_rejoined", who=A)
     gone = MemberRemoved(
         at_ms=2_005, group="g", who=B, why="left", reason="consumer poll timeout has expired.", vitals=vitals(2_004)
@@ -291,7 +291,7 @@ def test_a_rebalance_says_how_those_went_that_did_not_begin_it():
     assert find_rebalances(entries)[1].gone == {"b-1": "max_poll_exceeded"}
 
 
-def test_a_static_member_that_is_away_has_its_place_and_is_not_there():
+def test_absent_static_member_keeps_partitions_in_silence():
     def reconciled(at_ms, epoch):
         return MemberReconciled(
             at_ms=at_ms, group="g", who=STATIC, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
@@ -311,7 +311,7 @@ def test_a_static_member_that_is_away_has_its_place_and_is_not_there():
     assert [(s.from_ms, s.until_ms) for s in back.silences] == [(50, 80)]
 
 
-def test_of_watched_members_it_is_told_how_they_seem_to_have_gone():
+def test_watched_members_have_inferred_departures():
     def seen(at_ms, number, members, signs=()):
         return GenerationSeen(
             at_ms=at_ms, group="g", observed=True, generation=number, protocol_type="consumer", protocol="range",
@@ -338,7 +338,7 @@ def test_of_watched_members_it_is_told_how_they_seem_to_have_gone():
     assert [(s.from_ms, s.until_ms) for s in lane.silences] == [(9_000, 20_000)]
 
 
-def test_a_timeline_of_a_modern_group_and_its_end():
+def test_timeline_of_consumer_group_until_deletion():
     def reconciled(at_ms, who, epoch, given=(), revoked=None, revoking=None):
         return MemberReconciled(
             at_ms=at_ms, group="g", who=who, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
@@ -364,7 +364,7 @@ def test_a_timeline_of_a_modern_group_and_its_end():
     assert [mark.kind for mark in b.marks] == ["removed"]
 
 
-def test_a_member_that_has_had_the_same_ever_since_has_its_lane():
+def test_member_with_unchanged_assignment_has_a_lane():
     entries = generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, who=A)
 
     a, b = find_timeline(entries, group="g", from_ms=5_000, until_ms=9_000).lanes
@@ -373,13 +373,13 @@ def test_a_member_that_has_had_the_same_ever_since_has_its_lane():
     assert find_timeline(entries[:3], group="g", from_ms=0, until_ms=9_000).lanes[1].who.member_id == "b-1"
 
 
-def test_an_empty_journal_is_an_empty_timeline():
+def test_empty_journal_is_an_empty_timeline():
     found = find_timeline([], group="g", from_ms=0, until_ms=1)
 
     assert (found.columns, found.lanes) == ((), ())
 
 
-def test_who_is_no_member_and_commits_is_named_though_nothing_refused_it():
+def test_accepted_commits_of_non_members_are_unfenced():
     moves = (OffsetMove("t", 0, 1, 9), OffsetMove("t", 1, 5))
     entries = [CommitUnfenced(at_ms=at, group="g", who=A, offsets=moves, backwards=1) for at in (1, 2)]
 
@@ -394,7 +394,7 @@ def test_who_is_no_member_and_commits_is_named_though_nothing_refused_it():
     )
 
 
-def test_what_happens_beside_rebalances_is_told():
+def test_events_without_rebalances_are_findings():
     resumed = PartitionsResumed(at_ms=1, group="g", who=A, generation=4, partitions=(ResumedPartition("t", 0, 7),))
     altered = OptionsChanged(at_ms=1, group="g", options={"consumer.session.timeout.ms": (None, 9000)}, by=B)
 
@@ -404,7 +404,7 @@ def test_what_happens_beside_rebalances_is_told():
     ]
 
 
-def test_a_group_of_which_much_is_told_is_read_by_what_happened_lately_alone():
+def test_history_keeps_only_recent_removals():
     who, history = Who("m", "app", "/h"), _History()
     for minute in range(500):
         _take(history, removed(minute * 60_000, who))

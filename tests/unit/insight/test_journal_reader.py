@@ -21,15 +21,15 @@ def read(group=None):
     return reader
 
 
-def test_the_entries_of_a_group_are_found_by_its_id_even_one_that_is_no_unicode():
+def test_reader_finds_group_by_id_even_if_invalid_unicode():
     assert read("g\udc80").entries == [OURS]
     assert read("h").entries == [OTHERS]
     assert read("i").entries == []
 
 
-def test_without_a_group_all_are_read_in_their_order():
+def test_reader_without_group_returns_all_in_order():
     assert read().entries == [OURS, OTHERS]
 
 
-def test_what_cannot_be_read_is_passed_over_and_counted_for_its_group():
+def test_unreadable_records_are_skipped_and_counted():
     assert [read("g\udc80").unread, read("h").unread, read().unread] == [1, 1, 2]

@@ -15,7 +15,7 @@ def only(lag):
     return one
 
 
-def test_records_time_and_lead_of_one_look():
+def test_one_sample_gives_records_time_and_lead():
     one = look(100, [member("a", 0)], [part(0, 40, 100, log_start=30, committed_record_at_ms=T0 + 60_000)])
 
     lag = lag_of([one])
@@ -27,7 +27,7 @@ def test_records_time_and_lead_of_one_look():
     assert (lag.blame, lag.blamed) == ("unknown", None)
 
 
-def test_the_longest_wait_is_the_groups_and_says_when_it_may_be_longer():
+def test_group_has_the_longest_wait():
     waits = part(0, 1, 5, committed_record_at_ms=T0)
     lag = lag_of([look(30, [A01], [waits, part(1, 1, 5)])])
 
@@ -35,14 +35,14 @@ def test_the_longest_wait_is_the_groups_and_says_when_it_may_be_longer():
     assert lag_of([look(30, [A01], [waits, part(1, 5, 5)])]).total.time_complete
 
 
-def test_a_time_stamp_of_the_future_or_none_tells_nothing():
+def test_future_or_missing_timestamp_gives_no_wait():
     early = part(0, 1, 5, committed_record_at_ms=T0 + 90_000)
     none = part(1, 1, 5, committed_record_at_ms=-1)
 
     assert [p.time_ms for p in lag_of([look(30, [A01], [early, none])]).partitions] == [None, None]
 
 
-def test_nothing_waits_behind_a_marker_of_a_transaction():
+def test_marker_after_the_offset_is_no_wait():
     lag = lag_of([look(0, [member("a", 0)], [part(0, 9, 10, waiting=False)])])
 
     assert (only(lag).records, only(lag).time_ms, only(lag).blame, lag.total.draining) == (1, 0, "none", "empty")
@@ -56,13 +56,13 @@ def test_never_committed_is_not_zero():
     assert lag_of([look(0, [member("a", 0)], [part(0, None, 10)])]).total.records is None
 
 
-def test_a_partition_with_nothing_in_it_needs_no_offset():
+def test_empty_partition_needs_no_offset():
     lag = lag_of([look(0, [member("a", 0)], [part(0, None, 0)])])
 
     assert (lag.total.records, lag.total.time_ms, lag.total.unknown, lag.total.draining) == (0, 0, 0, "empty")
 
 
-def test_a_clock_that_is_behind_does_not_hide_what_was_seen_to_wait():
+def test_slow_clock_keeps_observed_wait():
     early = part(0, 1, 5, committed_record_at_ms=T0 + 59_000)
 
     found = only(lag_of([look(0, [member("a", 0)], {0: (1, 5)}), look(60, [member("a", 0)], [early])]))
@@ -70,13 +70,13 @@ def test_a_clock_that_is_behind_does_not_hide_what_was_seen_to_wait():
     assert (found.time_ms, found.blame) == (60_000, "stopped_member")
 
 
-def test_why_it_is_not_known_is_told():
+def test_unknown_lag_has_a_reason():
     lag = lag_of([look(0, [A01], [part(0, 5, None, error="the topic is gone")])])
 
     assert (only(lag).records, only(lag).unknown, only(lag).blame) == (None, "the topic is gone", "unknown")
 
 
-def test_rates_of_two_looks_tell_when_it_will_be_read():
+def test_two_samples_give_drain_time():
     lag = lag_of([look(0, [member("a", 0)], {0: (0, 1000)}), look(20, [member("a", 0)], {0: (600, 1200)})])
 
     found = only(lag)
@@ -84,7 +84,7 @@ def test_rates_of_two_looks_tell_when_it_will_be_read():
     assert (found.records, found.eta_ms, found.draining, found.blame) == (600, 30_000, "draining", "catching_up")
 
 
-def test_the_slowest_partition_says_when_the_group_is_through():
+def test_slowest_partition_decides_group_drain_time():
     first = look(0, [A01], {0: (0, 100), 1: (0, 1000)})
     lag = lag_of([first, look(10, [A01], {0: (50, 100), 1: (100, 1000)})])
 
@@ -92,7 +92,7 @@ def test_the_slowest_partition_says_when_the_group_is_through():
     assert (lag.total.eta_ms, lag.total.draining) == (90_000, "draining")
 
 
-def test_one_partition_that_grows_keeps_the_group_from_ever_being_through():
+def test_one_growing_partition_makes_group_grow():
     lag = lag_of([look(0, [A01], {0: (0, 100), 1: (0, 100)}), look(20, [A01], {0: (90, 100), 1: (10, 200)})])
 
     assert (lag.total.eta_ms, lag.total.draining) == (None, "growing")
@@ -106,13 +106,13 @@ def test_one_partition_that_grows_keeps_the_group_from_ever_being_through():
         ([({0: (5, 100)}), ({0: (100, 100)})], "none", None),
     ],
 )
-def test_who_causes_it(looks, blame, blamed):
+def test_blame_of_each_situation(looks, blame, blamed):
     lag = lag_of([look(20 * i, [member("a", 0)], ends) for i, ends in enumerate(looks)])
 
     assert (lag.blame, lag.blamed and lag.blamed.client_id) == (blame, blamed)
 
 
-def test_the_member_with_most_of_it_is_named():
+def test_member_with_most_lag_is_blamed():
     both = [member("a", 0), member("b", 1)]
     lag = lag_of([look(0, both, {0: (5, 10), 1: (5, 900)}), look(20, both, {0: (5, 11), 1: (5, 901)})])
 
@@ -121,7 +121,7 @@ def test_the_member_with_most_of_it_is_named():
     assert {name: s.records for name, s in lag.members.items()} == {"a-id": 6, "b-id": 896}
 
 
-def test_skew_is_a_slow_partition_that_gets_far_more_than_the_others():
+def test_slow_partition_with_most_records_is_skew():
     both = [member("a", 0), member("b", 1, 2)]
     first = look(0, both, {0: (0, 0), 1: (0, 0), 2: (0, 0)})
     lag = lag_of([first, look(20, both, {0: (100, 9000), 1: (50, 60), 2: (50, 60)})])
@@ -130,20 +130,20 @@ def test_skew_is_a_slow_partition_that_gets_far_more_than_the_others():
     assert (lag.blame, lag.blamed and lag.blamed.client_id) == ("skew", "a")
 
 
-def test_what_nobody_has_is_told_from_what_nobody_could_have():
+def test_unowned_partition_differs_from_unassignable_one():
     assert lag_of([look(0, [member("a", 0)], {0: (9, 9), 1: (0, 9)})]).partitions[1].blame == "no_owner"
     assert lag_of([look(0, [], {0: (0, 9)})]).blame == "no_members"
     rebalancing = look(0, [member("a")], {0: (0, 9)}, state="PreparingRebalance")
     assert lag_of([rebalancing]).blame == "unknown"
 
 
-def test_who_commits_without_being_a_member_reads_all_the_same():
+def test_committing_client_without_members_reads():
     lag = lag_of([look(0, [], {0: (0, 100)}), look(20, [], {0: (80, 100)})])
 
     assert (lag.blame, lag.total.draining) == ("catching_up", "draining")
 
 
-def test_an_offset_of_a_topic_that_nobody_reads_any_more_is_not_the_groups_lag():
+def test_leftover_offset_is_not_counted():
     old = part(0, 5, 9000, topic="old")
     lag = lag_of([look(0, [member("a", 0)], [part(0, 9, 10), old])])
 
@@ -155,13 +155,13 @@ def test_an_offset_of_a_topic_that_nobody_reads_any_more_is_not_the_groups_lag()
     assert lag_of([look(0, [looked_up], [part(0, 9, 10), old])]).total.records == 1
 
 
-def test_readers_of_committed_records_wait_for_an_open_transaction():
+def test_read_committed_readers_wait_for_open_transaction():
     lag = lag_of([look(0, [member("a", 0)], [part(0, 50, 80, last_stable=50)])])
 
     assert (only(lag).records, only(lag).stable_records, lag.blame) == (30, 0, "open_transaction")
 
 
-def test_the_lag_of_what_a_member_has_lost_is_forgotten():
+def test_lag_of_lost_partition_is_forgotten():
     before = look(0, [member("a", 0, 1), member("b")], {0: (0, 100), 1: (0, 100)})
     lag = lag_of([before, look(20, [member("a", 0), member("b", 1)], {0: (50, 100), 1: (50, 100)})])
 
@@ -171,7 +171,7 @@ def test_the_lag_of_what_a_member_has_lost_is_forgotten():
     assert (len(given.samples), given.draining, given.blame) == (1, "unknown", "unknown")
 
 
-def test_looks_before_the_assignment_or_before_a_reset_are_forgotten():
+def test_samples_before_assignment_or_reset_are_ignored():
     looks = [look(0, [A01], {0: (0, 100)}), look(10, [A01], {0: (50, 100)}), look(20, [A01], {0: (50, 100)})]
     assert len(only(lag_of(looks)).samples) == 3
     assert len(only(lag_of(looks, since_ms=T0 + 5_000)).samples) == 2
@@ -182,7 +182,7 @@ def test_looks_before_the_assignment_or_before_a_reset_are_forgotten():
     assert len(only(lag_of(made_anew)).samples) == 1
 
 
-def test_the_order_of_looks_is_that_of_their_times_and_other_groups_are_not_this_one():
+def test_samples_are_ordered_by_time_and_group():
     first, second = look(0, [A01], {0: (0, 100)}), look(10, [A01], {0: (50, 100)})
     other = look(5, [A01], {0: (7, 7)})
     other = type(other)(**{**{f: getattr(other, f) for f in other.__struct_fields__}, "group": "other"})
@@ -190,18 +190,18 @@ def test_the_order_of_looks_is_that_of_their_times_and_other_groups_are_not_this
     assert only(lag_of([second, other, first])) == only(lag_of([first, second]))
 
 
-def test_records_that_were_deleted_unread_are_counted():
+def test_unread_deleted_records_are_counted():
     found = only(lag_of([look(0, [A01], [part(0, 10, 100, log_start=60)])]))
 
     assert (found.lost, found.lead, found.records) == (50, 0, 90)
 
 
-def test_no_looks_are_a_mistake_of_the_caller():
+def test_lag_of_no_snapshots_raises_value_error():
     with pytest.raises(ValueError, match="no snapshots"):
         lag_of([])
 
 
-def test_partitions_of_members_of_other_protocols_have_no_owner_that_is_known():
+def test_other_protocol_types_leave_owners_unknown():
     lag = lag_of([look(0, [member("a", topics=())], {0: (5, 9)}, protocol_type="connect")])
 
     assert only(lag).partition == tp(0)

@@ -20,17 +20,17 @@ UUID = "1a2b3c4d-0000-4000-8000-000000000000"
         (Who("x" * 100, ""), "x" * 60 + "…"),
     ],
 )
-def test_a_member_goes_by_its_client_id_and_the_head_of_its_member_id(who, name):
+def test_name_is_client_id_and_head_of_member_id(who, name):
     assert name_of(who) == name
 
 
-def test_where_a_member_runs_is_told_with_it():
+def test_name_and_place_has_client_and_host():
     assert name_and_place(Who(f"a-{UUID}", "a", "/10.0.0.1")) == "a-1a2b3c4d (client a at /10.0.0.1)"
     assert name_and_place(Who(f"i-{UUID}", "a", "/h", "i")) == "i-1a2b3c4d (static i, client a at /h)"
     assert name_and_place(Who("m")) == "m"
 
 
-def test_what_a_client_says_cannot_move_the_cursor():
+def test_client_text_has_no_control_characters():
     assert printable("a\x1b[2Jb\nc\u202e") == "a?[2Jb?c?"
     assert printable("x" * 300) == "x" * 255 + "…"
 
@@ -47,10 +47,10 @@ def test_what_a_client_says_cannot_move_the_cursor():
         (600_000, "10 min"),
     ],
 )
-def test_times_are_told_as_precisely_as_people_need_them(ms, text):
+def test_durations_have_readable_precision(ms, text):
     assert seconds(ms) == text
 
 
-def test_a_limit_is_told_as_it_was_set():
+def test_limits_keep_their_configured_form():
     assert [limit(ms) for ms in (10_000, 1500, 300_000)] == ["10 s", "1.5 s", "5 min"]
     assert [count(n, "member") for n in (0, 1, 2)] == ["no members", "1 member", "2 members"]

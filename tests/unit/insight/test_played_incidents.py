@@ -51,8 +51,8 @@ def settled_pair(stage, **options):
     return ids, generation
 
 
-class TestRoundThatWaitsForAMember:
-    def test_killed_member_during_a_deploy_is_the_cause_and_the_new_member_stands_beside(self, stage):
+class TestDelayedRound:
+    def test_killed_member_during_a_deploy_is_the_main_cause(self, stage):
         ids, _ = settled_pair(stage, session_ms=8_000)
         stage.coordinator.connection_closed(1, stage.now)
         stage.advance(1_000)
@@ -79,7 +79,7 @@ class TestRoundThatWaitsForAMember:
         assert (this.cause, this.also, this.blocker.because) == ("JOIN_TIMEOUT", ("NEW_MEMBER",), "not_polling")
         assert "shorten the work between polls" in this.advice
 
-    def test_member_that_leaves_for_its_poll_limit_while_others_wait_is_the_cause(self, stage):
+    def test_member_that_leaves_at_its_poll_limit_during_a_round_is_the_cause(self, stage):
         ids, _ = settled_pair(stage)
         stage.enter(client_id="app-2", connection=2)
         stage.join(ids[0], client_id="app-0", connection=0)
@@ -203,7 +203,7 @@ class TestRefusedJoin:
         assert (len(entry.offered), {len(name) for name in entry.offered}) == (10, {300})
 
 
-class TestMemberThatFallsSilentAtItsPollLimit:
+class TestSilenceAtPollLimit:
     """librdkafka under the consumer protocol: no heartbeat after max.poll.interval.ms, and no leave."""
 
     def silence(self, stage, *, lag, heartbeats=20):
@@ -216,7 +216,7 @@ class TestMemberThatFallsSilentAtItsPollLimit:
             stage.beat("m1", answer.member_epoch, client_id="worker", connection=1)
         stage.advance(45_000)
 
-    def test_with_records_waiting_did_not_poll_in_time(self, stage):
+    def test_silent_member_with_lag_missed_its_poll(self, stage):
         self.silence(stage, lag=40)
 
         this = rebalance(stage)
@@ -224,7 +224,7 @@ class TestMemberThatFallsSilentAtItsPollLimit:
         assert (this.cause, this.confidence) == ("MAX_POLL_EXCEEDED", "high")
         assert "stopped heartbeats 60.0 s after its last commit progress, while 40 records waited" in this.sentence
 
-    def test_and_comes_back_did_not_poll_in_time(self, stage):
+    def test_returning_member_with_lag_missed_its_poll(self, stage):
         self.silence(stage, lag=40)
         stage.come("m1", client_id="worker", connection=1)
 
@@ -232,17 +232,17 @@ class TestMemberThatFallsSilentAtItsPollLimit:
 
         assert gone.cause == "MAX_POLL_EXCEEDED"
 
-    def test_with_recent_commits_was_frozen_or_unreachable(self, stage):
+    def test_silent_member_with_recent_commits_was_frozen_or_unreachable(self, stage):
         self.silence(stage, lag=40, heartbeats=2)
 
         assert rebalance(stage).cause == "SESSION_TIMEOUT.unreachable"
 
-    def test_with_nothing_to_read_was_frozen_or_unreachable(self, stage):
+    def test_silent_member_without_lag_was_frozen_or_unreachable(self, stage):
         self.silence(stage, lag=0)
 
         assert rebalance(stage).cause == "SESSION_TIMEOUT.unreachable"
 
-    def test_and_whose_connection_closed_died(self, stage):
+    def test_silent_member_with_closed_connection_died(self, stage):
         stage.topics.ends["t", 0] = 45
         answer = stage.come("m1", client_id="worker", connection=1)
         stage.beat("m1", answer.member_epoch, [("t", p) for p in range(6)], client_id="worker", connection=1)

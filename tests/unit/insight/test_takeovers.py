@@ -35,7 +35,7 @@ def told(stage):
     return [event_finding(this) for this in takeovers(parse_entry(build_entry(entry)) for entry in stage.journal)]
 
 
-def test_a_restart_within_the_session_is_a_takeover_that_harms_nobody(stage):
+def test_restart_within_session_is_takeover_without_rebalance(stage):
     replace(stage)
 
     (taken,) = told(stage)
@@ -45,7 +45,7 @@ def test_a_restart_within_the_session_is_a_takeover_that_harms_nobody(stage):
     assert taken.sentence.endswith("sent no more requests.")
 
 
-def test_two_processes_of_one_instance_id_are_told_as_that_with_the_refusal_as_proof(stage):
+def test_rejected_request_proves_duplicate_instance_id(stage):
     replace(stage)
     stage.advance(1_500)
     assert stage.heartbeat(stage.first, stage.generation, instance_id="pay-0") == ErrorCode.FENCED_INSTANCE_ID

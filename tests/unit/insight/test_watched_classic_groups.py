@@ -91,7 +91,7 @@ def kinds(finding):
     return {fact.kind for fact in finding.evidence}
 
 
-def test_the_first_members_form_the_group(stage):
+def test_first_members_form_the_group(stage):
     Group(stage, ["a", "b"])
 
     finding = stage.findings()[0]
@@ -99,7 +99,7 @@ def test_the_first_members_form_the_group(stage):
     assert (finding.cause, finding.confidence) == ("GROUP_FORMING", "high")
 
 
-def test_a_newcomer_is_named_with_what_moved(stage):
+def test_new_member_is_named_with_moves(stage):
     group = Group(stage, ["a", "b"])
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(500)
@@ -114,7 +114,7 @@ def test_a_newcomer_is_named_with_what_moved(stage):
     assert finding.took_ms is None
 
 
-def test_a_member_that_is_out_before_its_session_can_have_ended_has_left(stage):
+def test_departure_before_session_end_is_leave(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(30_000, commits=["a", "b", "c"])
     gone = group.leave("c")
@@ -127,7 +127,7 @@ def test_a_member_that_is_out_before_its_session_can_have_ended_has_left(stage):
     assert {"not_expired", "unknown", "last_commit"} <= kinds(finding)
 
 
-def test_a_member_that_is_out_when_its_session_must_end_probably_expired(stage):
+def test_departure_at_session_end_is_probable_expiry(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(30_000, commits=["a", "b", "c"])
     group.beat(SESSION_MS, "c", commits=["a", "b"])
@@ -141,7 +141,7 @@ def test_a_member_that_is_out_when_its_session_must_end_probably_expired(stage):
     assert {"fits_session_timeout", "unknown"} <= kinds(finding)
 
 
-def test_a_member_that_never_committed_may_have_left_or_expired_and_is_not_told_as_either(stage):
+def test_departure_without_commits_is_unknown(stage):
     group = Group(stage, ["a", "b"])
     group.beat(300_000)
     group.leave("b")
@@ -153,7 +153,7 @@ def test_a_member_that_never_committed_may_have_left_or_expired_and_is_not_told_
     assert "indistinguishable" in finding.sentence
 
 
-def test_a_static_member_that_expires_is_told_so_and_one_that_comes_back_is_a_restart():
+def test_static_expiry_and_static_restart_are_distinguished():
     stage = WatchedStage()
     stage.advance(1_000_000)
     group = Group(stage, ["a"])
@@ -180,7 +180,7 @@ def test_a_static_member_that_expires_is_told_so_and_one_that_comes_back_is_a_re
     assert latest(stage).confidence in ("medium", "low")
 
 
-def test_one_that_commits_nothing_for_its_poll_interval_and_comes_back_did_probably_not_poll(stage):
+def test_return_after_poll_interval_without_commits_is_missed_poll(stage):
     group = Group(stage, ["a", "b"], rebalance_ms=30_000)
     group.beat(20_000, commits=["a", "b"])
     group.beat(30_000, commits=["a"])
@@ -199,7 +199,7 @@ def test_one_that_commits_nothing_for_its_poll_interval_and_comes_back_did_proba
     assert short_id(old) in gone.sentence
 
 
-def test_gone_and_back_in_one_round_after_the_poll_interval_is_max_poll_exceeded(stage):
+def test_departure_and_return_in_one_round_after_poll_interval_is_missed_poll(stage):
     group = Group(stage, ["a", "b"], rebalance_ms=30_000)
     group.beat(20_000, commits=["a", "b"])
     group.beat(30_000, commits=["a"])
@@ -213,7 +213,7 @@ def test_gone_and_back_in_one_round_after_the_poll_interval_is_max_poll_exceeded
     assert {"came_back", "last_commit"} <= kinds(finding)
 
 
-def test_a_restart_within_a_round_is_a_member_that_left_and_came_back(stage):
+def test_departure_and_return_in_one_round_is_restart(stage):
     group = Group(stage, ["a", "b"])
     group.beat(10_000, commits=["a", "b"])
     group.leave("b")
@@ -227,7 +227,7 @@ def test_a_restart_within_a_round_is_a_member_that_left_and_came_back(stage):
     assert finding.also == ()
 
 
-def test_one_that_expired_and_comes_anew_is_a_client_that_began_anew(stage):
+def test_return_of_expired_member_is_client_reset(stage):
     group = Group(stage, ["a", "b"])
     group.beat(10_000, commits=["a", "b"])
     group.beat(SESSION_MS, "b", commits=["a"])
@@ -242,7 +242,7 @@ def test_one_that_expired_and_comes_anew_is_a_client_that_began_anew(stage):
     assert "gone_before" in kinds(finding)
 
 
-def test_one_that_does_not_join_again_in_time_is_put_out_if_it_was_seen_to_be_waited_for(stage):
+def test_member_of_a_long_round_that_does_not_rejoin_is_join_timeout(stage):
     group = Group(stage, ["a", "b"], session_ms=60_000, rebalance_ms=20_000)
     stage.advance(1_000)
     stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
@@ -264,7 +264,7 @@ def test_one_that_does_not_join_again_in_time_is_put_out_if_it_was_seen_to_be_wa
     assert finding.opened_at_ms == stage.seen[-1].rebalancing_seen_ms
 
 
-def test_a_look_is_not_held_against_a_generation_that_was_not_read_yet(stage):
+def test_poll_of_an_unread_generation_gives_no_bounds(stage):
     group = Group(stage, ["a", "b"])
     stage.advance(1)
     stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
@@ -284,7 +284,7 @@ def test_a_look_is_not_held_against_a_generation_that_was_not_read_yet(stage):
     assert "the join phase took 4.0 s or less" in latest(stage).sentence
 
 
-def test_a_round_that_a_look_found_is_of_the_generation_after_it(stage):
+def test_poll_during_a_round_bounds_the_next_generation(stage):
     group = Group(stage, ["a", "b"])
     stage.watcher.take_states({"g": "PreparingRebalance"}, stage.now + 500, stage.now + 500)
     stage.advance(100)
@@ -297,7 +297,7 @@ def test_a_round_that_a_look_found_is_of_the_generation_after_it(stage):
     assert "1.0 s or longer" in latest(stage).sentence
 
 
-def test_a_round_that_was_given_up_bounds_no_other_one(stage):
+def test_aborted_round_bounds_no_other_round(stage):
     group = Group(stage, ["a", "b"])
     for state in ("PreparingRebalance", "Stable"):  # its coordinator moved meanwhile
         stage.advance(1_000)
@@ -311,7 +311,7 @@ def test_a_round_that_was_given_up_bounds_no_other_one(stage):
     assert "the join phase took 2.0 s or less" in latest(stage).sentence
 
 
-def test_clocks_that_differ_are_brought_together_by_how_late_records_come(stage):
+def test_lateness_of_records_aligns_the_clocks(stage):
     group = Group(stage, ["a", "b"])
     ahead, take = 60_000, stage.watcher.take
     stage.watcher.take = lambda *record, **_: take(*record, late_ms=ahead)
@@ -329,7 +329,7 @@ def test_clocks_that_differ_are_brought_together_by_how_late_records_come(stage)
 HOUR_MS = 3_600_000
 
 
-def test_a_group_that_was_quiet_for_long_is_told_by_its_last_entry_alone(stage):
+def test_quiet_group_is_explained_by_its_last_entry(stage):
     group = Group(stage, ["a", "b"])
     group.beat(HOUR_MS)
     group.ids["c"], group.tickets["c"] = group.enter("c")
@@ -342,7 +342,7 @@ def test_a_group_that_was_quiet_for_long_is_told_by_its_last_entry_alone(stage):
     assert [m.after for m in finding.moves] == [group.ids["c"]]
 
 
-def test_a_group_that_is_gone_is_not_said_to_have_expired(stage):
+def test_deleted_group_has_no_expired_members(stage):
     group = Group(stage, ["a"])
     group.leave("a")
     stage.seen += stage.watcher.take(*build_record(GroupWritten("g", None)), stage.now)
@@ -350,7 +350,7 @@ def test_a_group_that_is_gone_is_not_said_to_have_expired(stage):
     assert find_events(stage.seen)[-1].sentence == "the group was deleted, or expired with its last offset"
 
 
-def test_states_bound_how_long_a_round_took_and_the_record_says_how_long_the_leader_did(stage):
+def test_polls_bound_the_round_and_record_gives_the_assign_time(stage):
     group = Group(stage, ["a", "b"])
     stage.watcher.take_states({"g": "Stable"}, stage.now + 1, stage.now + 1)
     stage.advance(2_000)
@@ -365,7 +365,7 @@ def test_states_bound_how_long_a_round_took_and_the_record_says_how_long_the_lea
     assert finding.phases_ms == {"assign": 0}
 
 
-class TestTheSameMembers:
+class TestSameMembers:
     def again(self, stage, given=None, **options):
         """Two members; the second round has these options for each of them."""
         group = Group(stage, ["a", "b"])
@@ -374,14 +374,14 @@ class TestTheSameMembers:
         group.round(given, **options)
         return latest(stage)
 
-    def test_another_subscription(self, stage):
+    def test_same_members_with_other_subscription(self, stage):
         said = {"protocols": (("range", subscription("t", "u")),)}
         finding = self.again(stage, a=said)
         assert (finding.cause, finding.confidence) == ("SUBSCRIPTION_CHANGED", "medium")
         assert "unknown" in kinds(finding)  # subscription pattern are unknown may have found a topic that was made
         assert "added u" in finding.sentence
 
-    def test_another_assignor(self, stage):
+    def test_same_members_with_other_assignor(self, stage):
         both = (("range", subscription("t")), ("roundrobin", subscription("t")))
         group = Group(stage, ["a", "b"], protocols=both)
         for client in group.ids:
@@ -391,18 +391,18 @@ class TestTheSameMembers:
         assert (latest(stage).cause, latest(stage).confidence) == ("ASSIGNOR_CHANGED", "high")
         assert "range became roundrobin" in latest(stage).sentence
 
-    def test_more_partitions(self, stage):
+    def test_same_members_with_more_partitions(self, stage):
         finding = self.again(stage, {"a": [("t", 0), ("t", 2)], "b": [("t", 1)]})
         assert (finding.cause, finding.confidence) == ("PARTITIONS_CHANGED", "high")
         assert "t from 2 to 3 partitions" in finding.sentence
 
-    def test_nothing_that_is_written_differs(self, stage):
+    def test_same_members_without_difference_are_unexplained(self, stage):
         finding = self.again(stage)
         assert (finding.cause, finding.confidence) == ("UNEXPLAINED", "low")
         assert "unknown" in kinds(finding)
 
 
-def test_what_was_withheld_and_is_given_out_is_the_second_half_of_a_cooperative_rebalance(stage):
+def test_assignment_of_withheld_partitions_is_cooperative_followup(stage):
     group = Group(stage, ["a", "b"])
     group.ids["c"], group.tickets["c"] = group.enter("c")
     group.round({"a": [("t", 0)], "b": [], "c": []})
@@ -415,7 +415,7 @@ def test_what_was_withheld_and_is_given_out_is_the_second_half_of_a_cooperative_
     assert finding.parent == finding.from_generation
 
 
-def test_where_all_was_given_up_there_is_no_second_half(stage):
+def test_eager_round_has_no_followup(stage):
     group = Group(stage, ["a", "b"])
     group.ids["c"], group.tickets["c"] = group.enter("c")
     group.round({"a": [("t", 0)], "b": [("u", 0)], "c": []})
@@ -427,7 +427,7 @@ def test_where_all_was_given_up_there_is_no_second_half(stage):
     assert (latest(stage).cause, latest(stage).confidence) == ("UNEXPLAINED", "low")
 
 
-def test_a_group_that_was_not_seen_before_is_told_as_far_as_it_goes(stage):
+def test_unobserved_first_generation_is_unexplained(stage):
     group = Group(stage, ["a", "b"])
     group.beat(5_000)
     group.leave("b")
@@ -439,7 +439,7 @@ def test_a_group_that_was_not_seen_before_is_told_as_far_as_it_goes(stage):
     assert [m.client_id for m in finding.members] == ["a"]
 
 
-def test_generations_that_are_missing_make_every_cause_unsure(stage):
+def test_missing_generations_lower_the_confidence(stage):
     group = Group(stage, ["a", "b", "c"])
     kept = list(stage.seen)
     for client in ("c", "b"):
@@ -452,7 +452,7 @@ def test_generations_that_are_missing_make_every_cause_unsure(stage):
     assert "not_written" in kinds(found)
 
 
-def test_what_the_watcher_keeps_of_a_group_is_enough_to_go_on(stage):
+def test_persisted_state_suffices_to_continue(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(30_000, commits=["a", "b", "c"])
     kept = stage.watcher.take_changed()
@@ -470,7 +470,7 @@ def test_what_the_watcher_keeps_of_a_group_is_enough_to_go_on(stage):
         stage.watcher.restore([b"\xc1"])
 
 
-class TestACoordinatorThatBeginsAnew:
+class TestRestartedCoordinator:
     def put_out(self, stage, commits_after=()):
         """The coordinator begins anew; b is not heard until its session ends, and its client joins anew."""
         group = Group(stage, ["a", "b"])
@@ -482,17 +482,17 @@ class TestACoordinatorThatBeginsAnew:
         group.round()
         return latest(stage)
 
-    def test_is_the_cause_where_a_member_does_not_find_the_next_one(self, stage):
+    def test_failover_is_the_cause_if_a_member_does_not_return(self, stage):
         finding = self.put_out(stage)
 
         assert (finding.cause, finding.confidence) == ("COORDINATOR_FAILOVER", "medium")
         assert finding.also == ("MEMBER_GONE",)
         assert "coordinator_moved" in kinds(finding)
 
-    def test_is_not_where_it_had_found_it(self, stage):
+    def test_failover_is_no_cause_after_contact_with_new_coordinator(self, stage):
         assert self.put_out(stage, commits_after=["b"]).cause == "SESSION_TIMEOUT"
 
-    def test_is_not_where_somebody_new_comes(self, stage):
+    def test_failover_is_no_cause_of_a_new_member(self, stage):
         group = Group(stage, ["a", "b"])
         group.beat(5_000, commits=["a", "b"])
         stage.leader_epoch += 1
@@ -503,7 +503,7 @@ class TestACoordinatorThatBeginsAnew:
         assert latest(stage).cause == "NEW_MEMBER"
 
 
-def test_how_members_went_is_in_the_finding_as_far_as_it_is_known(stage):
+def test_departures_are_in_the_finding(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(10_000, commits=["a", "b", "c"])
     left = group.leave("c")
@@ -516,7 +516,7 @@ def test_how_members_went_is_in_the_finding_as_far_as_it_is_known(stage):
     assert [one.gone for one in stage.findings()[-2:]] == [{left: "left"}, {silent: "session_expired"}]
 
 
-def test_a_static_member_that_is_out_early_was_removed(stage):
+def test_early_departure_of_static_member_is_removal(stage):
     group = Group(stage, ["a"])
     options = {"instance_id": "i"} | group.options
     ticket = stage.join(client_id="b", client_host="/b", **options)

@@ -26,7 +26,7 @@ def loads(found: WhatIfFinding) -> dict[str, tuple[int | None, int | None]]:
     return {one.member_id: (one.partitions_before, one.partitions_after) for one in found.loads}
 
 
-def test_added_members_take_what_they_must_in_two_cooperative_rounds():
+def test_added_members_get_partitions_in_two_cooperative_rounds():
     found = what_if(three(), Scenario(newcomers=(("n1", None), ("n2", None), ("n3", None))))
 
     assert (found.rounds, len(found.moves), found.members_after, found.idle) == (2, 3, 6, ())
@@ -34,7 +34,7 @@ def test_added_members_take_what_they_must_in_two_cooperative_rounds():
     assert (found.pause_from_s, found.pause_to_s) == pytest.approx((0.3, 3 * 3.1)), "only what moves"
 
 
-def test_an_eager_group_pauses_as_a_whole():
+def test_eager_group_pauses_as_a_whole():
     found = what_if(three("sticky"), Scenario(newcomers=(("n1", None),)))
 
     assert (found.rounds, len(found.moves)) == (1, 2)
@@ -44,14 +44,14 @@ def test_an_eager_group_pauses_as_a_whole():
 @pytest.mark.parametrize(
     ("how", "least_s", "most_s"), [("close", 0.3, 9.3), ("sigkill", 126.3, 144.3), ("poll", 900.3, 909.3)]
 )
-def test_the_partitions_of_a_killed_member_wait_until_it_is_given_up(how: str, least_s: float, most_s: float):
+def test_partitions_of_killed_member_wait_for_its_expiry(how: str, least_s: float, most_s: float):
     found = what_if(three(), Scenario(kill=(("a-id", how),)))  # type: ignore[arg-type]
 
     assert (found.rounds, len(found.moves), loads(found)["a-id"]) == (1, 3, (3, None))
     assert (found.pause_from_s, found.pause_to_s) == pytest.approx((least_s, most_s))
 
 
-def test_a_static_rolling_restart_moves_nothing_and_a_dynamic_one_says_what_it_costs():
+def test_static_rolling_restart_moves_nothing():
     static = what_if(three(), Scenario(rolling_restart=True, all_static=True))
     dynamic = what_if(three(), Scenario(rolling_restart=True))
 
@@ -62,7 +62,7 @@ def test_a_static_rolling_restart_moves_nothing_and_a_dynamic_one_says_what_it_c
     assert [one.member_id for one in dynamic.loads] == ["a-id", "b-id", "c-id"], "the same processes as before"
 
 
-def test_of_a_rolling_restart_who_is_static_moves_nothing_and_who_is_not_does():
+def test_rolling_restart_moves_only_dynamic_members():
     members = [member("a", 0, 1, 2, instance_id="a"), member("b", 3, 4, 5, instance_id="b"), member("c", 6, 7, 8)]
     mixed = what_if(look(0, members, NINE, assignor="cooperative-sticky"), Scenario(rolling_restart=True))
 
@@ -74,7 +74,7 @@ def test_of_a_rolling_restart_who_is_static_moves_nothing_and_who_is_not_does():
         assert (found.rounds, found.moves_in_all, found.pause_from_s, found.notes) == (0, 0, 45.0, ())
 
 
-def test_a_rolling_restart_of_static_members_that_changes_something_says_what_that_moves():
+def test_static_rolling_restart_with_new_assignor_moves_partitions():
     static = Scenario(rolling_restart=True, all_static=True)
 
     grown = what_if(three(), replace(static, partitions={"t": 12}))
@@ -85,14 +85,14 @@ def test_a_rolling_restart_of_static_members_that_changes_something_says_what_th
     assert (modern.protocol, modern.rounds, modern.moves) == ("consumer", 1, ())
 
 
-def test_who_is_away_for_longer_than_its_session_is_put_out():
+def test_static_member_away_longer_than_session_expires():
     slow = Assumptions(restart_to_ms=60_000)
     found = what_if(three(), Scenario(rolling_restart=True, all_static=True), slow)
 
     assert "a member that is away for longer than the session timeout expires, and its partitions move" in found.notes
 
 
-def test_a_member_with_an_expression_is_dealt_what_that_matches():
+def test_member_with_subscription_pattern_gets_matching_topics():
     both = [
         member("a", 0, 1, 2, topics=(), regex="t|u", matched=("t", "u"), protocol="consumer"),
         member("b", topics=("t",), protocol="consumer"),
@@ -113,7 +113,7 @@ def test_a_member_with_an_expression_is_dealt_what_that_matches():
     )
 
 
-def test_racks_count_where_the_assignor_goes_by_them():
+def test_racks_affect_rack_aware_assignors():
     members = [member("a", 0, 1, 2, rack="north"), member("b", 3, 4, 5, rack="south")]
     snapshot = look(0, members, dict.fromkeys(range(6), (0, 0)), assignor="range")
     racks = {tp(n): frozenset(["south" if n < 3 else "north"]) for n in range(6)}
@@ -122,7 +122,7 @@ def test_racks_count_where_the_assignor_goes_by_them():
     assert len(what_if(snapshot, Scenario(), cluster=ClusterFacts(racks=racks)).moves) == 6
 
 
-def test_the_partitions_of_an_only_member_wait_while_it_is_restarted():
+def test_partitions_of_a_single_member_wait_for_its_restart():
     found = what_if(
         look(0, [member("a", 0, 1)], {0: (0, 0), 1: (0, 0)}, assignor="cooperative-sticky"),
         Scenario(rolling_restart="dynamic"),
@@ -131,21 +131,21 @@ def test_the_partitions_of_an_only_member_wait_while_it_is_restarted():
     assert (found.pause_from_s, found.pause_to_s) == pytest.approx((2 * 5.1, 2 * 33.1))
 
 
-def test_more_members_than_partitions_idle():
+def test_members_beyond_partitions_are_idle():
     found = what_if(three("range"), Scenario(newcomers=tuple((f"n{n}", None) for n in range(8))))
 
     assert len(found.idle) == 2
     assert found.notes == ("the group uses at most 9 members: it has 9 partitions",)
 
 
-def test_added_partitions_come_from_nobody_and_lag_stays_with_its_partition():
+def test_added_partitions_have_no_old_owner_and_no_lag():
     found = what_if(three(), Scenario(partitions={"t": 12}))
 
     assert [(m.partition, m.before) for m in found.moves] == [(9, None), (10, None), (11, None)]
     assert [(one.lag_before, one.lag_after) for one in found.loads] == [(30, 30), (120, 120), (210, 210)]
 
 
-def test_to_consumer_moves_nothing_of_a_balanced_group():
+def test_conversion_of_balanced_group_moves_nothing():
     found = what_if(three(), Scenario(to_consumer=True))
 
     assert (found.protocol, found.assignor, found.moves) == ("consumer", "uniform", ())
@@ -162,12 +162,12 @@ def test_to_consumer_moves_nothing_of_a_balanced_group():
         (Scenario(newcomers=(("a-id", None),)), "newcomer 'a-id' is already in the group"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(scenario: Scenario, words: str):
+def test_impossible_scenario_raises_usage_error(scenario: Scenario, words: str):
     with pytest.raises(UsageError, match=words):
         what_if(three(), scenario)
 
 
-def test_a_group_without_members_has_nothing_to_predict():
+def test_group_without_members_raises_usage_error():
     with pytest.raises(UsageError, match="has no members"):
         what_if(look(0, [], NINE), Scenario())
 
@@ -179,7 +179,7 @@ def rates(*looks: GroupSnapshot, **given: float) -> ClusterFacts:
     return ClusterFacts(rates=lambda counts: flow_of(lag_of(looks), counts, **given))
 
 
-def test_what_is_written_during_the_pause_is_the_peak_and_the_slowest_member_ends_the_drain():
+def test_pause_sets_peak_and_slowest_member_sets_drain_time():
     around = rates(three(), in_per_s=90.0, drain_per_s=60.0)
     found = what_if(three(), Scenario(kill=(("a-id", "sigkill"),)), cluster=around).drain
 
@@ -196,7 +196,7 @@ def test_what_is_written_during_the_pause_is_the_peak_and_the_slowest_member_end
     assert (swamped.drain.drained_to_s, len(swamped.drain.behind_for_ever)) == (None, 2)
 
 
-def test_skew_makes_one_member_the_last():
+def test_skew_makes_one_member_the_slowest():
     members = [member("a", 0), member("b", 1)]
     looks = [
         look(0, members, {0: (0, 100), 1: (0, 100)}, assignor="range"),
@@ -213,7 +213,7 @@ def test_skew_makes_one_member_the_last():
     assert quick.drained_to_s == pytest.approx((500 + 90 * 3.1) / 110)
 
 
-def test_rates_that_nobody_gave_or_saw_are_not_made_up():
+def test_unknown_rates_give_no_drain():
     assert what_if(three(), Scenario(), cluster=rates(three())).drain is None
     assert what_if(three(), Scenario(), cluster=rates(three(), drain_per_s=9.0)).drain is None
     idle = [look(at, [member("a", 0)], {0: (9 + at, 9 + at)}, assignor="range") for at in (0, 10)]
@@ -222,7 +222,7 @@ def test_rates_that_nobody_gave_or_saw_are_not_made_up():
     )
 
 
-def test_what_nobody_reads_is_never_drained():
+def test_unowned_partitions_never_drain():
     snapshot = look(0, [member("a", 0)], {0: (0, 10)}, assignor="range")
     found = what_if(snapshot, Scenario(remove=("a-id",)), cluster=rates(snapshot, in_per_s=1.0, drain_per_s=9.0)).drain
 
@@ -230,7 +230,7 @@ def test_what_nobody_reads_is_never_drained():
     assert (found.unread, found.drained_from_s, found.drained_to_s, found.slowest) == (1, None, None, None)
 
 
-def test_a_topic_that_grows_gets_what_is_written_spread_anew():
+def test_grown_topic_divides_its_rate_evenly():
     members = [member("a", 0, 1)]
     looks = [
         look(0, members, {0: (0, 100), 1: (0, 100)}, assignor="range"),

@@ -123,7 +123,7 @@ def predicted(found: WhatIfFinding, before: dict[str, set[TopicPartition]]) -> d
 
 @pytest.mark.parametrize("seed", range(4))
 @each_way
-def test_a_real_group_does_what_was_predicted(protocol: str, assignor: str, seed: int):
+def test_prediction_matches_a_real_group(protocol: str, assignor: str, seed: int):
     group = PlayedGroup(protocol, assignor, seed)
     for _ in range(group.rng.randrange(1, 5)):
         group.join()
@@ -144,7 +144,7 @@ def test_a_real_group_does_what_was_predicted(protocol: str, assignor: str, seed
 
 
 @each_way
-def test_static_members_that_join_and_are_killed_end_as_predicted(protocol: str, assignor: str):
+def test_prediction_matches_static_joins_and_kills(protocol: str, assignor: str):
     group = PlayedGroup(protocol, assignor, seed=7)
     for n in range(3):
         group.join(group_instance_id=f"i{n}")
@@ -166,7 +166,7 @@ def test_static_members_that_join_and_are_killed_end_as_predicted(protocol: str,
 
 @pytest.mark.parametrize("seed", range(2))
 @each_way
-def test_several_newcomers_and_topics_that_grow_end_as_predicted(protocol: str, assignor: str, seed: int):
+def test_prediction_matches_newcomers_and_grown_topics(protocol: str, assignor: str, seed: int):
     group = PlayedGroup(protocol, assignor, seed)
     for _ in range(2):
         group.join()
@@ -198,7 +198,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("members", ["dynamic", "static", "mixed"])
 @pytest.mark.parametrize(("before", "after"), CHANGES, ids="-".join)
-def test_a_rolling_restart_ends_as_predicted(before: tuple[str, str], after: tuple[str, str], members: str):
+def test_prediction_matches_a_rolling_restart(before: tuple[str, str], after: tuple[str, str], members: str):
     group = PlayedGroup(*before, seed=5)
     for n in range(3):
         is_static = members == "static" or (members == "mixed" and n != 1)
@@ -216,7 +216,7 @@ def test_a_rolling_restart_ends_as_predicted(before: tuple[str, str], after: tup
 
 
 @each_way
-def test_a_member_that_dies_and_a_restart_after_a_topic_grew_end_as_predicted(protocol: str, assignor: str):
+def test_prediction_matches_kill_and_restart_after_topic_growth(protocol: str, assignor: str):
     group = PlayedGroup(protocol, assignor, seed=11)
     for _ in range(3):
         group.join()

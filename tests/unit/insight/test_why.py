@@ -57,7 +57,7 @@ def told(stage):
     return rebalance, explanation
 
 
-def test_a_killed_member_is_named_with_the_time_it_took_to_notice_and_what_moved(stage):
+def test_killed_member_has_detection_time_and_moves(stage):
     ids, generation = trio(stage)
     stage.advance(100)
     stage.coordinator.connection_closed(2, stage.now)
@@ -105,8 +105,8 @@ def expire_third(stage, gap_ms=3000):
     return ids, generation
 
 
-class TestASessionThatTimesOut:
-    def test_of_a_member_that_comes_back_was_frozen(self, stage):
+class TestSessionTimeout:
+    def test_expired_member_that_returns_was_frozen(self, stage):
         ids, generation = expire_third(stage)
         stage.advance(2000)
         stage.heartbeat(ids["demo-2"], generation, client_id="demo-2", connection=2)
@@ -116,7 +116,7 @@ class TestASessionThatTimesOut:
         assert explanation.cause == "SESSION_TIMEOUT.frozen"
         assert "returned 2.0 s later" in explanation.sentence
 
-    def test_of_a_member_that_does_not_is_out_of_reach_as_far_as_is_known(self, stage):
+    def test_expired_member_without_return_is_unreachable(self, stage):
         expire_third(stage)
 
         _, explanation = told(stage)
@@ -125,7 +125,7 @@ class TestASessionThatTimesOut:
         assert "Generation" not in explanation.sentence.split(":")[0].replace("After generation", "")
         assert "open for up to 60 s" in explanation.sentence
 
-    def test_of_a_member_whose_heartbeats_were_late_before_was_starved(self, stage):
+    def test_expired_member_with_earlier_late_heartbeats_was_starved(self, stage):
         ids, generation = trio(stage)
         stage.advance(7000)
         for i in range(3):
@@ -137,7 +137,7 @@ class TestASessionThatTimesOut:
         assert explanation.cause == "SESSION_TIMEOUT.starved"
         assert "longest earlier silence was 7.0 s" in explanation.sentence
 
-    def test_that_a_round_waited_for_is_the_cause_of_the_round_and_its_trigger_stands_beside(self, stage):
+    def test_expiry_that_delayed_the_round_is_the_cause_before_the_trigger(self, stage):
         ids, generation = trio(stage)
         stage.coordinator.connection_closed(2, stage.now)
         stage.advance(4000)
@@ -153,12 +153,12 @@ class TestASessionThatTimesOut:
         assert (explanation.cause, explanation.also) == ("SESSION_TIMEOUT.process_died", ("NEW_MEMBER",))
         assert explanation.advice == "find the reason why the process ended; a closed consumer leaves at once instead"
         assert f"meanwhile member {short_id(killed)} (client demo-2 at /127.0.0.1) was silent" in explanation.sentence
-        assert f"of which 6.0 s waiting for {short_id(killed)} until it was out" in explanation.sentence
+        assert f"of which 6.0 s waiting for {short_id(killed)} until its removal" in explanation.sentence
         assert rebalance.took_ms == 6000
 
 
-class TestAMemberThatComes:
-    def test_first_forms_the_group(self):
+class TestJoin:
+    def test_first_member_forms_the_group(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3000)
         _, ticket = stage.enter(client_id="a")
         b, _ = stage.enter(client_id="b")
@@ -177,7 +177,7 @@ class TestAMemberThatComes:
         waited = [e.value for e in explanation.evidence if e.kind == "initial_delay"]
         assert waited == ["waited 6.0 s for more members (3 s, extended since some joined)"]
 
-    def test_later_is_a_new_member(self, stage):
+    def test_later_member_is_new(self, stage):
         ids, generation = trio(stage)
         stage.enter(client_id="demo-3", reason="need to re-join with the given member-id: x")
         for client, member_id in ids.items():
@@ -188,7 +188,7 @@ class TestAMemberThatComes:
         assert (explanation.cause, rebalance.end, rebalance.generation) == ("NEW_MEMBER", "assigning", generation + 1)
         assert explanation.sentence.endswith("so far, without the leader's assignment.")
 
-    def test_anew_after_it_was_expired_is_a_reset(self, stage):
+    def test_join_after_expiry_is_client_reset(self, stage):
         ids, generation = expire_third(stage)
         for i in (0, 1):
             stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", connection=i)
@@ -207,7 +207,7 @@ class TestAMemberThatComes:
             ("the consumer is being closed", "NEW_MEMBER", "joined the group"),
         ],
     )
-    def test_anew_after_it_had_not_polled_is_a_reset_and_after_a_goodbye_none(self, stage, reason, cause, words):
+    def test_join_after_missed_poll_is_client_reset_but_not_after_leave(self, stage, reason, cause, words):
         ids, generation = trio(stage)
         gone = ids.pop("demo-2")
         stage.leave(gone, reason=reason, client_id="demo-2", connection=2)
@@ -225,7 +225,7 @@ class TestAMemberThatComes:
             cause == "CLIENT_RESET"
         )
 
-    def test_anew_after_it_was_expired_came_back_and_left_is_a_new_member(self, stage):
+    def test_join_after_expiry_return_and_leave_is_new_member(self, stage):
         ids, generation = expire_third(stage)
         for came in (True, False):
             for i in (0, 1):
@@ -241,7 +241,7 @@ class TestAMemberThatComes:
 
         assert explanation.cause == "NEW_MEMBER"
 
-    def test_was_no_member_before(self, stage):
+    def test_pending_member_that_left_is_no_member(self, stage):
         trio(stage)
         stage.enter(client_id="demo-9", connection=9)
 
@@ -250,7 +250,7 @@ class TestAMemberThatComes:
         assert {who.client_id for who in rebalance.members_before} == {"demo-0", "demo-1", "demo-2"}
 
 
-class TestAMemberThatLeaves:
+class TestLeave:
     @pytest.mark.parametrize(
         ("reason", "cause"),
         [
@@ -259,13 +259,13 @@ class TestAMemberThatLeaves:
             ("consumer poll timeout has expired.", "MAX_POLL_EXCEEDED"),
         ],
     )
-    def test_says_why(self, stage, reason, cause):
+    def test_leave_has_the_client_reason(self, stage, reason, cause):
         ids, _ = trio(stage)
         stage.leave(ids["demo-2"], reason=reason, client_id="demo-2")
 
         assert told(stage)[1].cause == cause
 
-    def test_without_a_word_but_idle_for_too_long_did_not_poll(self, stage):
+    def test_leave_without_reason_but_idle_is_missed_poll(self, stage):
         ids, generation = trio(stage, **SLOW)
         stage.commit({("t", 0): 5}, member_id=ids["demo-2"], generation=generation, connection=2)
         for _ in range(3):
@@ -279,7 +279,7 @@ class TestAMemberThatLeaves:
         assert (explanation.cause, explanation.confidence) == ("MAX_POLL_EXCEEDED", "medium")
         assert "after 24.0 s without commit progress (its limit is 20 s between polls)" in explanation.sentence
 
-    def test_since_it_did_not_poll_and_comes_back_is_a_client_that_began_anew(self, stage):
+    def test_join_after_missed_poll_is_client_reset(self, stage):
         ids, generation = trio(stage, **SLOW)
         stage.commit({("t", 0): 5}, member_id=ids["demo-2"], generation=generation, connection=2)
         for _ in range(3):
@@ -298,7 +298,7 @@ class TestAMemberThatLeaves:
         assert "was removed (MAX_POLL_EXCEEDED)" in explanation.sentence
 
     @pytest.mark.parametrize(("commit_after_poll_ms", "cause"), [(4_900, "MAX_POLL_EXCEEDED"), (5_100, "MEMBER_LEFT")])
-    def test_without_a_word_and_with_an_auto_commit_after_its_last_poll(self, stage, commit_after_poll_ms, cause):
+    def test_leave_without_reason_after_auto_commit_is_missed_poll(self, stage, commit_after_poll_ms, cause):
         ids, generation = trio(stage, **SLOW)
         stage.advance(commit_after_poll_ms)
         stage.commit({("t", 0): 5}, member_id=ids["demo-2"], generation=generation, connection=2)
@@ -307,7 +307,7 @@ class TestAMemberThatLeaves:
 
         assert told(stage)[1].cause == cause
 
-    def test_by_an_administrators_hand_is_told_so(self, stage):
+    def test_leave_by_administrator_is_admin_removed(self, stage):
         first = stage.answer(stage.join(instance_id="i-1")).member_id
         stage.sync(first, 1, {first: b""}, instance_id="i-1")
         stage.leave(MemberIdentity(group_instance_id="i-1", reason="maintenance"), client_id="ops")
@@ -319,25 +319,25 @@ class TestAMemberThatLeaves:
         assert explanation.sentence.startswith("Generation 2 (no members left)")
 
 
-class TestAMemberThatJoinsAgain:
+class TestRejoin:
     def rejoin(self, stage, protocols=RANGE, who="demo-1", reason=None):
         ids, _ = trio(stage)
         stage.join(ids[who], client_id=who, protocols=protocols, reason=reason)
         return told(stage)
 
-    def test_with_another_subscription(self, stage):
+    def test_rejoin_with_other_subscription(self, stage):
         _, explanation = self.rejoin(stage, (("range", subscription("t", "u")),))
 
         assert explanation.cause == "SUBSCRIPTION_CHANGED"
         assert "changed its subscription: added u" in explanation.sentence
 
-    def test_with_another_list_of_assignors(self, stage):
+    def test_rejoin_with_other_assignors(self, stage):
         _, explanation = self.rejoin(stage, (*RANGE, ("sticky", b"")))
 
         assert explanation.cause == "ASSIGNOR_CHANGED"
         assert "range became range, sticky" in explanation.sentence
 
-    def test_because_a_topic_has_grown(self):
+    def test_rejoin_after_topic_growth(self):
         stage = CoordinatorStage(topics=Topics(t=6))
         ids, _ = trio(stage)
         stage.topics.partitions["t"] = 12
@@ -360,13 +360,13 @@ class TestAMemberThatJoinsAgain:
             ("from ForceRebalance", "USER_ENFORCED", "high"),
         ],
     )
-    def test_as_leader_for_the_reason_that_it_gives(self, stage, reason, cause, confidence):
+    def test_rejoin_of_leader_has_its_reason(self, stage, reason, cause, confidence):
         _, explanation = self.rejoin(stage, who="demo-0", reason=reason)
 
         assert (explanation.cause, explanation.confidence) == (cause, confidence)
         assert "\n" not in explanation.sentence
 
-    def test_to_hand_over_what_it_gave_up_completes_the_rebalance_before(self, stage):
+    def test_rejoin_after_revocation_is_cooperative_followup(self, stage):
         owned = {i: (("range", subscription("t", owned=[("t", i), ("t", i + 3)])),) for i in range(3)}
         ids, generation = trio(stage)
         stage.join(ids["demo-0"], client_id="demo-0", protocols=owned[0])
@@ -383,7 +383,7 @@ class TestAMemberThatJoinsAgain:
         assert (explanation.cause, explanation.confidence) == ("COOPERATIVE_FOLLOWUP", "proof")
         assert rebalance.parent == generation + 1
 
-    def test_with_other_partitions_where_the_round_before_withheld_none_is_not_sure_of_more(self, stage):
+    def test_rejoin_with_other_owned_partitions_is_metadata_changed(self, stage):
         ids, _ = trio(stage)
         other = (("range", subscription("t", owned=[("t", 1)])),)
         stage.join(ids["demo-1"], client_id="demo-1", protocols=other)
@@ -394,8 +394,8 @@ class TestAMemberThatJoinsAgain:
         assert "other owned partitions" in explanation.sentence
 
 
-class TestARoundThatWaits:
-    def test_in_vain_names_who_did_not_rejoin(self, stage):
+class TestWaitingRound:
+    def test_round_names_members_that_did_not_rejoin(self, stage):
         ids, generation = trio(stage, **SLOW)
         stage.join(ids["demo-0"], client_id="demo-0", **SLOW)
         stage.join(ids["demo-1"], client_id="demo-1", **SLOW)
@@ -411,7 +411,7 @@ class TestARoundThatWaits:
         assert [name_of(r.who) for r in rebalance.not_rejoined] == [short_id(late)]
         assert "max.poll.interval.ms" in explanation.advice
 
-    def test_for_syncs_in_vain_names_who_did_not_ask(self, stage):
+    def test_sync_timeout_names_missing_members(self, stage):
         ids, generation = trio(stage, **SLOW)
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client, **SLOW)
@@ -425,8 +425,8 @@ class TestARoundThatWaits:
         assert "and 1 other" in explanation.sentence
 
 
-class TestARoundThatEndsBadly:
-    def test_since_it_could_not_be_written(self, stage):
+class TestFailedRound:
+    def test_round_that_could_not_be_persisted_is_dropped(self, stage):
         ids, generation = trio(stage)
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client)
@@ -438,7 +438,7 @@ class TestARoundThatEndsBadly:
         assert "could not be persisted" in explain(before).sentence
         assert explain(after).cause == "ASSIGNMENT_STORE_FAILED"
 
-    def test_since_another_began(self, stage):
+    def test_round_is_superseded_by_another(self, stage):
         ids, generation = trio(stage)
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client)
@@ -448,7 +448,7 @@ class TestARoundThatEndsBadly:
         assert (before.generation, before.end) == (generation + 1, "superseded")
         assert "another round began" in explain(before).sentence
 
-    def test_since_its_coordinator_went_away(self, stage):
+    def test_round_is_interrupted_by_coordinator_loss(self, stage):
         ids, _ = trio(stage)
         stage.join(ids["demo-0"], client_id="demo-0")
         stage.restart()
@@ -458,7 +458,7 @@ class TestARoundThatEndsBadly:
         assert rebalance.end == "interrupted"
         assert "the coordinator was lost" in explain(rebalance).sentence
 
-    def test_since_the_group_was_too_large(self, stage):
+    def test_round_begins_with_over_capacity(self, stage):
         trio(stage)
         stage.config = CoordinatorStage(group_max_size=2).config
         stage.restart()
@@ -466,7 +466,7 @@ class TestARoundThatEndsBadly:
         assert told(stage)[1].cause == "OVER_CAPACITY"
 
 
-def test_a_static_member_is_named_by_its_instance_id_when_it_expires(stage):
+def test_expired_static_member_is_named_by_instance_id(stage):
     member_id = stage.answer(stage.join(instance_id="node-7", client_id="app")).member_id
     stage.sync(member_id, 1, {member_id: b""}, instance_id="node-7")
     stage.journal.clear()
@@ -478,7 +478,7 @@ def test_a_static_member_is_named_by_its_instance_id_when_it_expires(stage):
     assert f"member {short_id(member_id)} (static node-7, client app at /127.0.0.1)" in explanation.sentence
 
 
-def test_rebalances_of_several_groups_are_told_apart(stage):
+def test_rebalances_of_several_groups_are_separate(stage):
     stage.enter(group="a")
     stage.advance(10)
     stage.enter(group="b")
@@ -486,7 +486,7 @@ def test_rebalances_of_several_groups_are_told_apart(stage):
     assert [(r.group, r.generation) for r in rebalances(stage.journal)] == [("a", 1), ("b", 1)]
 
 
-def test_a_journal_that_begins_in_the_middle_of_a_round_begins_with_the_next(stage):
+def test_journal_from_the_middle_begins_with_next_round(stage):
     trio(stage)
     (ids, _) = stage.stable(2, group="h")
     middle = [e for e in stage.journal if isinstance(e, MemberArrived)]
@@ -497,7 +497,7 @@ def test_a_journal_that_begins_in_the_middle_of_a_round_begins_with_the_next(sta
     assert len(rebalances(stage.journal)) == len(opened)
 
 
-def test_a_journal_that_the_broker_did_not_write_so_is_told_as_far_as_it_goes():
+def test_incomplete_journal_is_explained_partly():
     expired = Trigger(event="session_expired")
     opened = RoundOpened(
         at_ms=1, group="g", trigger=expired, from_generation=3, members=(), timeout_ms=1, initial=False

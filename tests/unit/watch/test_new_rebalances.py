@@ -30,7 +30,7 @@ def news_of(stage, journal, news):
     return [(this.generation, this.cause) for this in news.of(new)]
 
 
-def test_each_rebalance_is_told_once_and_when_it_is_over(stage):
+def test_each_finished_rebalance_is_reported_once(stage):
     journal = Journal()
     news = NewRebalances(journal)
     stage.come("m1")
@@ -47,7 +47,7 @@ def test_each_rebalance_is_told_once_and_when_it_is_over(stage):
     assert news_of(stage, journal, news) == []
 
 
-def test_what_was_told_before_a_start_is_not_news(stage):
+def test_rebalances_before_the_start_are_not_new(stage):
     journal = Journal()
     stage.come("m1")
     stage.advance(2_000)
@@ -58,7 +58,7 @@ def test_what_was_told_before_a_start_is_not_news(stage):
     assert news_of(stage, journal, again) == []
 
 
-def test_the_journal_is_looked_back_at_once_and_not_for_each_entry(stage):
+def test_journal_is_read_once_per_group(stage):
     journal = Journal()
     news = NewRebalances(journal)
     told = []

@@ -36,7 +36,7 @@ def entry(group="g", at_ms=1):
     return GroupDeleted(at_ms=at_ms, group=group, observed=True, why="unknown")
 
 
-def test_what_is_saved_is_read_again(store, path):
+def test_saved_entries_are_read_again(store, path):
     odd = "g\ud800"
     store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(odd), 3, 8, 0)], {3: 9}, states(g=b"state"), 5)
     store.save([PlacedEntry(entry(at_ms=2), 3, 9, 0)], {3: 10}, states(g=None, h=b"other"), 6)
@@ -57,7 +57,7 @@ def test_what_is_saved_is_read_again(store, path):
     reader.close()
 
 
-def test_an_entry_of_the_same_record_is_kept_once(store):
+def test_entry_of_the_same_record_is_stored_once(store):
     for _ in range(2):
         store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(), 3, 7, 1)], {3: 8}, NOTHING, 5)
     store.save([PlacedEntry(entry(), -1, -1, 0), PlacedEntry(entry(), -1, -1, 0)], {}, NOTHING, 5)  # of no record
@@ -65,7 +65,7 @@ def test_an_entry_of_the_same_record_is_kept_once(store):
     assert len(store.entries("g")) == 4
 
 
-def test_what_cannot_be_saved_whole_is_not_saved_at_all(store):
+def test_save_is_atomic(store):
     store.save([], {0: 1}, NOTHING, 5)
     with pytest.raises(StorageError, match=r"cannot use"):
         store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=object()), 6)
@@ -74,7 +74,7 @@ def test_what_cannot_be_saved_whole_is_not_saved_at_all(store):
     assert store.entries("g") == []
 
 
-def test_a_watcher_that_is_opened_again_goes_on_where_the_last_one_ended(path):
+def test_reopened_watcher_continues_at_its_position(path):
     first = WatchStore(path)
     first.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=b"s"), 5)
     with pytest.raises(StorageError, match="another watcher uses the journal"):
@@ -90,7 +90,7 @@ def test_a_watcher_that_is_opened_again_goes_on_where_the_last_one_ended(path):
     second.close()
 
 
-def test_old_entries_go_and_so_do_the_oldest_of_too_many(path):
+def test_old_and_surplus_entries_are_pruned(path):
     kept = WatchStore(path, retention_ms=HOUR, max_bytes=300_000)
     many = [PlacedEntry(entry("g" * 1000, at_ms=10 * HOUR + i), 0, i, 0) for i in range(500)]
     kept.save([PlacedEntry(entry(at_ms=1), 1, 0, 0), *many], {}, NOTHING, 10 * HOUR)
@@ -105,7 +105,7 @@ def test_old_entries_go_and_so_do_the_oldest_of_too_many(path):
     kept.close()
 
 
-def test_what_is_remembered_of_groups_takes_no_entry_its_place(path):
+def test_state_of_groups_does_not_displace_entries(path):
     kept = WatchStore(path, max_bytes=200_000)
     kept.save([PlacedEntry(entry(at_ms=HOUR + i), 0, i, 0) for i in range(50)], {}, states(g=b"s" * 900_000), HOUR)
 
@@ -122,7 +122,7 @@ def test_what_is_remembered_of_groups_takes_no_entry_its_place(path):
     again.close()
 
 
-def test_a_commit_is_kept_by_itself(store):
+def test_commits_are_stored_separately(store):
     first = [PersistedCommit("g", "t", 0, CommitSeen(5, 1, 1)), PersistedCommit("g\ud800", "t", 1, CommitSeen(7, 2, 2))]
     store.save([], {}, ChangedState({"g": b"state"}, first), 5)
     store.save([], {}, ChangedState({}, [PersistedCommit("g", "t", 0, None)]), 6)
@@ -131,7 +131,7 @@ def test_a_commit_is_kept_by_itself(store):
     assert list(store.groups()) == [b"state"]
 
 
-def test_a_journal_that_begins_anew_is_another_one(path):
+def test_restarted_journal_has_a_new_id(path):
     store = WatchStore(path)
     store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=b"s"), 5)
     name = store.store_id
@@ -146,7 +146,7 @@ def test_a_journal_that_begins_anew_is_another_one(path):
     again.close()
 
 
-def test_a_store_of_the_version_before_keeps_its_entries_and_reads_the_rest_again(path):
+def test_older_version_keeps_entries_and_drops_state(path):
     store = WatchStore(path)
     store.save([PlacedEntry(entry(), 0, 1, 0)], {0: 2}, states(g=b"s"), 5)
     store.set_info("version", "1")
@@ -159,12 +159,12 @@ def test_a_store_of_the_version_before_keeps_its_entries_and_reads_the_rest_agai
     again.close()
 
 
-def test_the_file_is_its_users_alone(store, path):
+def test_store_file_is_private(store, path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_file_that_is_no_store_is_told_so_in_one_sentence(tmp_path):
+def test_invalid_file_raises_storage_error(tmp_path):
     rubbish = tmp_path / "x.sqlite"
     rubbish.write_bytes(b"not a database, but long enough to be taken for one" * 50)
     with pytest.raises(StorageError, match=r"cannot use .*x\.sqlite: file is not a database"):
@@ -175,7 +175,7 @@ def test_a_file_that_is_no_store_is_told_so_in_one_sentence(tmp_path):
         StoreReader(tmp_path / "nothing.sqlite")
 
 
-def test_who_could_not_open_a_file_holds_no_lock_of_it(path):
+def test_failed_open_releases_the_lock(path):
     path.parent.mkdir()
     path.write_bytes(b"not a database, but long enough to be taken for one" * 50)
     for _ in range(2):
@@ -190,7 +190,7 @@ def changed(path, *commands):
     db.close()
 
 
-def test_columns_that_hold_something_else_are_no_entries_and_no_positions(path):
+def test_columns_of_other_types_are_skipped(path):
     store = WatchStore(path)
     store.save([PlacedEntry(entry(), 0, at, 0) for at in range(4)], {0: 4, 1: 7}, NOTHING, 5)
     store.close()
@@ -215,7 +215,7 @@ def test_columns_that_hold_something_else_are_no_entries_and_no_positions(path):
 
 
 @pytest.mark.parametrize("column", ["grp = 5", "topic = x'ff'", "next = 'x'", "at_ms = NULL"])
-def test_a_commit_that_is_none_is_not_gone_on_from(path, column):
+def test_invalid_commit_raises_value_error(path, column):
     store = WatchStore(path)
     store.save([], {}, ChangedState({}, [PersistedCommit("g", "t", 0, CommitSeen(5, 1, 1))]), 5)
     store.close()
@@ -227,7 +227,7 @@ def test_a_commit_that_is_none_is_not_gone_on_from(path, column):
     again.close()
 
 
-def test_names_in_a_damaged_file_that_are_no_text_are_told_as_the_rest(path):
+def test_undecodable_names_raise_storage_error(path):
     WatchStore(path).close()
     changed(path, "UPDATE about SET value = CAST(x'ff' AS TEXT)")
 
@@ -235,7 +235,7 @@ def test_names_in_a_damaged_file_that_are_no_text_are_told_as_the_rest(path):
         WatchStore(path)
 
 
-def test_entries_that_do_not_go_are_told_and_not_tried_for_ever(path):
+def test_undeletable_entries_raise_storage_error(path):
     """As where a damaged file has its ids out of order: what is there is not found by them."""
     store = WatchStore(path, max_bytes=500)
     store.save([PlacedEntry(entry(), 0, at, 0) for at in range(20)], {0: 20}, NOTHING, 5)
@@ -248,7 +248,7 @@ def test_entries_that_do_not_go_are_told_and_not_tried_for_ever(path):
     store.close()
 
 
-def test_a_value_of_any_length_that_a_damaged_file_says_is_told_as_the_rest(path, monkeypatch):
+def test_oversized_value_raises_storage_error(path, monkeypatch):
     store = WatchStore(path)
     store.save([PlacedEntry(entry(), 0, 0, 0)], {}, NOTHING, 5)
     store.close()
@@ -259,7 +259,7 @@ def test_a_value_of_any_length_that_a_damaged_file_says_is_told_as_the_rest(path
         WatchStore(path)
 
 
-def test_a_store_of_another_version_is_left_alone(path):
+def test_store_of_unknown_version_is_not_changed(path):
     WatchStore(path).close()
     with sqlite3.connect(path) as db:
         db.execute("UPDATE about SET value = '99' WHERE name = 'version'")
@@ -268,7 +268,7 @@ def test_a_store_of_another_version_is_left_alone(path):
         WatchStore(path)
 
 
-def test_an_entry_of_a_kind_yet_unknown_is_passed_over(store, path):
+def test_entry_of_unknown_kind_is_skipped(store, path):
     store.save([PlacedEntry(entry(), 0, 1, 0)], {}, NOTHING, 5)
     with sqlite3.connect(path) as db:
         db.execute("INSERT INTO entries (grp, at_ms, value) VALUES (?, 1, ?)", (b"g", b'{"kind":"of tomorrow"}'))
@@ -277,12 +277,12 @@ def test_an_entry_of_a_kind_yet_unknown_is_passed_over(store, path):
 
 
 @pytest.mark.parametrize("hostile", ["../../etc/passwd", "", "a/b", "x" * 65, "\x00"])
-def test_the_name_of_the_file_is_never_the_clusters_to_choose(hostile, tmp_path):
+def test_unusual_cluster_id_is_hashed(hostile, tmp_path):
     path = store_path(hostile, {"XDG_STATE_HOME": str(tmp_path)})
     assert path.parent == tmp_path / "kohort" / "watch"
     assert path.name.removesuffix(".sqlite").isalnum()
     assert os.sep not in path.name
 
 
-def test_a_plain_cluster_id_is_the_name_of_the_file():
+def test_plain_cluster_id_is_the_file_name():
     assert store_path("Y1w-_9", {"XDG_STATE_HOME": "/s"}).name == "Y1w-_9.sqlite"

@@ -12,14 +12,14 @@ def record(*headers):
     return Record("__kohort_journal", 0, 0, 77, None, None, headers)
 
 
-def test_a_watchers_record_says_up_to_where_all_is_told():
+def test_record_of_watcher_has_its_progress():
     found = progress_of(record((HEADER, b"abc/12"), (PROGRESS_HEADER, TOLD)))
 
     assert found == WatcherProgress("abc", 12, "x", {3: (9, 1)}, 77)
 
 
 @pytest.mark.parametrize("header", [b"", b"abc", b"abc/", b"abc/-1", b"abc/1.5", b"abc/" + b"9" * 5000, b"\xff", None])
-def test_a_record_that_names_no_entry_is_no_watchers(header):
+def test_record_without_entry_id_is_no_watchers(header):
     assert progress_of(record((HEADER, header), (PROGRESS_HEADER, TOLD))) is None
 
 
@@ -27,7 +27,7 @@ def test_a_record_that_names_no_entry_is_no_watchers(header):
     "told",
     [b"", b"[]", b"{", b'{"topic_id": "x"}', TOLD.replace(b"9", b"1e999"), TOLD.replace(b"9", b"9" * 5000), None],
 )
-def test_what_is_told_in_another_shape_says_nothing_to_go_by(told):
+def test_invalid_progress_header_is_ignored(told):
     found = progress_of(record((HEADER, b"abc/12"), (PROGRESS_HEADER, told)))
 
     assert found is not None

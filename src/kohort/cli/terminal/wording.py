@@ -16,7 +16,7 @@ from kohort.model import TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from kohort.insight.findings.groups import GroupFinding
-    from kohort.insight.findings.model import MoveFinding, PatternFinding, RebalanceFinding, MemberAssignmentFinding
+    from kohort.insight.findings.model import MemberAssignmentFinding, MoveFinding, PatternFinding, RebalanceFinding
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 

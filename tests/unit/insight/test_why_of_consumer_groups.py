@@ -56,7 +56,7 @@ def kinds(explanation):
     return [fact.kind for fact in explanation.evidence]
 
 
-def test_the_first_member_forms_the_group(stage):
+def test_first_member_forms_the_group(stage):
     rebalance, explanation = told(stage)
 
     assert explanation.sentence == (
@@ -66,7 +66,7 @@ def test_the_first_member_forms_the_group(stage):
     assert (explanation.cause, explanation.confidence, rebalance.end) == ("GROUP_FORMING", "proof", "stable")
 
 
-def test_who_has_not_yet_given_up_what_it_was_told_to_is_named_since_when_and_who_waits_for_it(stage):
+def test_pending_revocation_names_member_start_and_waiting_member(stage):
     second_comes(stage)
     told_at_ms = stage.now
     stage.advance(3_000)
@@ -89,7 +89,7 @@ def test_who_has_not_yet_given_up_what_it_was_told_to_is_named_since_when_and_wh
     assert two[6] == ["t-2 (one/m1)", "t-3 (one/m1)"]
 
 
-def test_once_all_are_there_the_wait_is_told_and_how_long_nobody_had_what_moved(stage):
+def test_settled_rebalance_has_wait_and_unowned_time(stage):
     second_comes(stage)
     stage.advance(3_000)
     stage.beat("m1", 2, parts("t", 0, 1), client_id="one")
@@ -114,7 +114,7 @@ def test_once_all_are_there_the_wait_is_told_and_how_long_nobody_had_what_moved(
     assert [(m["from"], m["to"], m["unowned_ms"]) for m in as_json["moves"]] == [("m1", "m2", 500)] * 2
 
 
-def test_a_member_that_does_not_give_up_is_put_out_with_what_it_kept_as_the_fact(stage):
+def test_revocation_timeout_names_unrevoked_partitions(stage):
     second_comes(stage)
     for _ in range(6):
         stage.advance(10_000)
@@ -137,7 +137,7 @@ def test_a_member_that_does_not_give_up_is_put_out_with_what_it_kept_as_the_fact
     assert "rejoined as a new member, 1.0 s after its removal (revocation_timeout)" in explanation.sentence
 
 
-def test_what_a_member_that_leaves_had_has_no_owner_until_it_is_given(stage):
+def test_partitions_of_departed_member_are_unowned_until_assigned(stage):
     both_settle(stage)
     stage.beat("m2", -1, client_id="two")
     rebalance, explanation = told(stage)
@@ -153,7 +153,7 @@ def test_what_a_member_that_leaves_had_has_no_owner_until_it_is_given(stage):
     assert [gap.took_ms for gap in rebalance.unowned] == [1500, 1500]
 
 
-def test_a_silent_member_is_told_with_its_vitals(stage):
+def test_expired_member_has_its_vitals(stage):
     both_settle(stage)
     for _ in range(9):
         stage.advance(5_000)
@@ -167,7 +167,7 @@ def test_a_silent_member_is_told_with_its_vitals(stage):
     assert rebalance.members[0].target is not None
 
 
-def test_members_that_kept_what_they_had_are_named(stage):
+def test_undisturbed_members_are_named(stage):
     both_settle(stage)
     stage.topics.make("u", 2)
     stage.come("m3", "u", client_id="three")
@@ -188,7 +188,7 @@ def test_members_that_kept_what_they_had_are_named(stage):
         (lambda topics: topics.delete("t"), "TOPIC_DELETED", "(t was deleted with 4 partitions)"),
     ],
 )
-def test_topics_that_changed_are_told_by_what_the_target_gives_and_takes(stage, change, cause, words):
+def test_changed_topics_are_named_by_the_target(stage, change, cause, words):
     both_settle(stage)
     change(stage.topics)
     for owned in (None, [], None):
@@ -201,7 +201,7 @@ def test_topics_that_changed_are_told_by_what_the_target_gives_and_takes(stage, 
     assert words in explanation.sentence
 
 
-def test_a_raise_while_members_reconcile_begins_another_rebalance_and_they_stay_in_sight(stage):
+def test_raise_during_reconciliation_begins_another_rebalance(stage):
     second_comes(stage)
     stage.advance(2_000)
     stage.come("m3", client_id="three")
@@ -215,7 +215,7 @@ def test_a_raise_while_members_reconcile_begins_another_rebalance_and_they_stay_
     assert [row.who.member_id for row in found[2].unrevoked] == ["m1"]
 
 
-def test_raises_that_one_target_answers_are_one_rebalance(stage):
+def test_raises_with_one_target_are_one_rebalance(stage):
     second_comes(stage)
     stage.come("m3", client_id="three")
     stage.come("m4", client_id="four")
@@ -227,7 +227,7 @@ def test_raises_that_one_target_answers_are_one_rebalance(stage):
     assert "; then member four/m4" in explanation.sentence
 
 
-def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both_times():
+def test_conversions_from_and_to_classic_are_named():
     stage = CoordinatorStage()
     (classic,), _ = stage.stable(1)
     stage.come("new", client_id="modern")
@@ -246,7 +246,7 @@ def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both
     assert (back.cause, back.confidence) == ("PROTOCOL_MIGRATION", "proof")
 
 
-def test_a_journal_that_begins_in_the_middle_says_where_it_does_not_know(stage):
+def test_journal_from_the_middle_has_unknown_assignments(stage):
     both_settle(stage)
     stage.come("m3", client_id="three")
     at = max(i for i, entry in enumerate(stage.journal) if isinstance(entry, EpochRaised))
@@ -259,7 +259,7 @@ def test_a_journal_that_begins_in_the_middle_says_where_it_does_not_know(stage):
     assert member_rows(rebalance)[1][2].endswith("?")
 
 
-def test_a_coordinator_that_goes_interrupts_it(stage):
+def test_coordinator_loss_interrupts_the_rebalance(stage):
     second_comes(stage)
     stage.unload()
     stage.check()
@@ -270,7 +270,7 @@ def test_a_coordinator_that_goes_interrupts_it(stage):
     assert "the coordinator was lost before all members reached it" in explanation.sentence
 
 
-def test_a_static_member_that_comes_back_under_another_id_is_the_same_to_the_group():
+def test_static_replacement_causes_no_rebalance():
     stage = CoordinatorStage()
     stage.come("m1", instance_id="i1")
     stage.advance(2_000)
@@ -285,7 +285,7 @@ def test_a_static_member_that_comes_back_under_another_id_is_the_same_to_the_gro
     assert [row.had for row in found[1].members if row.who.member_id == "m1b"] == [tuple(parts("t", 0, 1, 2, 3))]
 
 
-def test_an_expression_that_matches_other_topics_is_the_cause():
+def test_newly_matched_topics_are_the_cause():
     stage = CoordinatorStage()
     stage.come("m1", subscribed_topic_names=[], subscribed_topic_regex="t.*")
     stage.advance(1_000)
@@ -307,7 +307,7 @@ def test_an_expression_that_matches_other_topics_is_the_cause():
     assert "matches other topics: added t2;" in explanation.sentence
 
 
-def test_every_event_that_can_raise_an_epoch_has_a_finder_with_a_fact(stage):
+def test_every_epoch_event_has_a_finder_with_a_fact(stage):
     second_comes(stage)
     rebalance, _ = told(stage)
     raised = rebalance.raises[0]
@@ -321,7 +321,7 @@ def test_partitions_are_shown_as_spans():
     assert spans(("t-5", "t-0", "t-1", "u-3")) == "t-0..1,5 u-3"
 
 
-def test_topics_that_were_made_widened_deleted_and_made_anew_are_named_with_their_partitions(stage):
+def test_created_grown_deleted_and_recreated_topics_are_named(stage):
     stage.come("m1", "t", "u", "made", "same", client_id="one")
     stage.topics.make("same", 2)
     stage.advance(2_000)
@@ -348,7 +348,7 @@ def test_topics_that_were_made_widened_deleted_and_made_anew_are_named_with_thei
     )
 
 
-def test_a_coordinator_that_has_just_taken_over_names_no_topics_it_did_not_see_before(stage):
+def test_new_coordinator_names_no_unknown_topics(stage):
     stage.unload()
     stage.topics.make("t", 6)
     stage.check()
@@ -359,7 +359,7 @@ def test_a_coordinator_that_has_just_taken_over_names_no_topics_it_did_not_see_b
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {})
 
 
-def test_the_signs_of_life_of_a_member_tell_when_it_last_moved_an_offset_forward(stage):
+def test_signs_of_life_have_last_commit_progress(stage):
     stage.advance(3_000)
     stage.beat("m1", 2, client_id="one")
     stage.commit({("t", 0): 5}, member_id="m1", generation=2, version=9)
@@ -373,7 +373,7 @@ def test_the_signs_of_life_of_a_member_tell_when_it_last_moved_an_offset_forward
     assert (vitals.commits, vitals.last_progress_ms) == (2, moved_at_ms)
 
 
-class TestAGroupOfBothProtocols:
+class TestGroupOfBothProtocols:
     """A classic member has all of t; one of the new protocol comes, and the classic one has to make room."""
 
     @pytest.fixture
@@ -383,7 +383,7 @@ class TestAGroupOfBothProtocols:
         stage.come("new", client_id="modern")
         return stage, classic, generation
 
-    def test_entries_say_who_speaks_the_classic_protocol(self, mixed):
+    def test_entries_mark_members_of_the_classic_protocol(self, mixed):
         stage, classic, generation = mixed
         (converted,) = stage.entries(GroupConverted)
         assert [(who.member_id, who.classic) for who in converted.members] == [(classic, True)]
@@ -396,7 +396,7 @@ class TestAGroupOfBothProtocols:
         assert gone.get(classic) is True
         assert all(not is_classic for member_id, is_classic in gone.items() if member_id != classic)
 
-    def test_the_sentence_says_which_one_it_was(self, mixed):
+    def test_sentence_names_the_classic_protocol(self, mixed):
         stage, classic, _ = mixed
         stage.advance(10_000)
         stage.beat("new", 2, client_id="modern")
@@ -407,7 +407,7 @@ class TestAGroupOfBothProtocols:
         assert f"member {classic[:12]}" in explanation.sentence
         assert "(client app, of the classic protocol at /127.0.0.1) was silent" in explanation.sentence
 
-    def test_the_classic_member_is_told_as_one_that_has_partitions_of_before(self, mixed):
+    def test_classic_member_has_its_earlier_partitions(self, mixed):
         stage, classic, generation = mixed
         assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         stage.beat("new", 2, client_id="modern")

@@ -59,14 +59,14 @@ def plain(entries, *kinds):
     return found
 
 
-def test_the_entries_are_those_that_the_coordinator_writes_itself(stage):
+def test_entries_equal_those_of_the_coordinator(stage):
     second_comes(stage)
 
     told = EpochRaised, TargetComputed, MemberReconciled
     assert plain(stage.seen, *told) == plain(stage.journal, *told)
 
 
-def test_a_newcomer_is_told_with_what_it_waited_for_and_never_as_a_proof(stage):
+def test_new_member_has_awaited_partitions_and_no_proof(stage):
     second_comes(stage)
 
     forming, joined = stage.findings()
@@ -77,13 +77,13 @@ def test_a_newcomer_is_told_with_what_it_waited_for_and_never_as_a_proof(stage):
     assert joined.blocker.waited_ms == 1_000
 
 
-class TestAMemberThatIsGone:
+class TestDepartedMember:
     def find(self, stage, session_ms=45_000):
         if session_ms is not None:
             stage.watcher.learn_session_timeout("g", session_ms)
         return stage
 
-    def test_left_where_its_session_cannot_have_ended(self, stage):
+    def test_departure_before_session_end_is_member_left(self, stage):
         self.find(stage)
         second_comes(stage)
         stage.beat("m2", -1)
@@ -93,7 +93,7 @@ class TestAMemberThatIsGone:
         assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "high")
         assert "not_expired" in {fact.kind for fact in finding.evidence}
 
-    def test_and_comes_back_at_once_may_have_been_removed(self, stage):
+    def test_immediate_return_lowers_confidence_of_leave(self, stage):
         self.find(stage)
         second_comes(stage)
         stage.beat("m2", -1, client_id="two")
@@ -105,7 +105,7 @@ class TestAMemberThatIsGone:
         assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "medium")
         assert "joined from the same client" in finding.sentence
 
-    def test_expired_probably_where_its_session_must_end(self, stage):
+    def test_departure_at_session_end_is_session_timeout(self, stage):
         self.find(stage)
         second_comes(stage)
         assert stage.commit({("t", 2): 7}, member_id="m2", generation=3, version=9) == [0]
@@ -117,7 +117,7 @@ class TestAMemberThatIsGone:
 
         assert (finding.cause, finding.confidence) == ("SESSION_TIMEOUT", "medium")
 
-    def test_is_not_told_as_either_where_the_session_timeout_is_not_known(self, stage):
+    def test_departure_with_unknown_session_timeout_is_member_gone(self, stage):
         self.find(stage, None)
         second_comes(stage)
         stage.beat("m2", -1)
@@ -126,7 +126,7 @@ class TestAMemberThatIsGone:
 
         assert (finding.cause, finding.confidence) == ("MEMBER_GONE", "low")
 
-    def test_did_not_give_up_what_it_was_told_to(self):
+    def test_pending_revocation_at_timeout_is_revocation_timeout(self):
         stage = WatchedStage()
         stage.come("m1", client_id="one", rebalance_timeout_ms=5_000)
         stage.advance(2_000)
@@ -144,7 +144,7 @@ class TestAMemberThatIsGone:
         assert (finding.cause, finding.confidence) == ("REVOCATION_TIMEOUT", "medium")
 
 
-def test_another_subscription_another_assignor_and_other_topics_are_in_the_records(stage):
+def test_records_show_subscription_assignor_and_topic_changes(stage):
     stage.beat("m1", 2, subscribed_topic_names=["t", "u"])
     assert stage.findings()[-1].cause == "SUBSCRIPTION_CHANGED"
     assert "added u" in stage.findings()[-1].sentence
@@ -160,7 +160,7 @@ def test_another_subscription_another_assignor_and_other_topics_are_in_the_recor
     assert stage.findings()[-1].cause == "PARTITIONS_CHANGED"
 
 
-def test_a_static_member_that_goes_for_a_while_and_comes_back_is_the_same_to_the_group():
+def test_temporary_absence_of_static_member_causes_no_rebalance():
     stage = WatchedStage()
     stage.come("m1", instance_id="i", rebalance_timeout_ms=5_000)
     stage.advance(2_000)
@@ -173,7 +173,7 @@ def test_a_static_member_that_goes_for_a_while_and_comes_back_is_the_same_to_the
     assert [one.cause for one in stage.findings()][-1] == "STATIC_RESTART"
 
 
-def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both_times():
+def test_conversions_from_and_to_classic_are_reported():
     stage = WatchedStage(group_consumer_migration_policy="bidirectional")
     (old,), _ = stage.stable(1, client_id="old")
     stage.come("m2", client_id="new")
@@ -190,7 +190,7 @@ def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both
     assert stage.findings()[-1].cause == "PROTOCOL_MIGRATION"
 
 
-def test_a_group_that_was_quiet_for_long_says_who_had_what_before_its_epoch_rises(stage):
+def test_quiet_group_repeats_its_state_before_the_epoch(stage):
     second_comes(stage)
     for _ in range(720):
         stage.advance(5_000)
@@ -210,7 +210,7 @@ def test_a_group_that_was_quiet_for_long_says_who_had_what_before_its_epoch_rise
     assert {one.who.member_id: one.has for one in finding.standing}["m1"] == ("t-0", "t-1")
 
 
-def test_a_group_whose_beginning_is_not_in_the_log_any_more_is_told_from_where_it_stands(stage):
+def test_group_without_first_records_starts_with_its_state(stage):
     second_comes(stage)
     kept = {}
     for at, (key, value, at_ms) in enumerate(stage.written):
@@ -231,7 +231,7 @@ def test_a_group_whose_beginning_is_not_in_the_log_any_more_is_told_from_where_i
     assert [type(entry) for entry in stage.seen][1] is EpochRaised
 
 
-def test_topics_without_a_name_are_told_by_their_id():
+def test_topics_without_name_appear_by_id():
     stage = WatchedStage(topics=Topics(t=2))
     stage.watcher.learn_topics = lambda names: None
     stage.come("m1")
@@ -242,7 +242,7 @@ def test_topics_without_a_name_are_told_by_their_id():
     assert {move.topic for move in target.moves} == {stage.topics.ids["t"].hex()}
 
 
-def test_a_group_that_is_deleted_is_forgotten(stage):
+def test_deleted_group_is_forgotten(stage):
     stage.beat("m1", -1)
     assert stage.watcher.sizes == (1, 0)
     (entry,) = stage.watcher.take(*build_record(EpochWritten("g", None)), stage.now)
