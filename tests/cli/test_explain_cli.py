@@ -17,7 +17,7 @@ def test_a_cause_is_explained_with_proof_look_alikes_and_advice():
     told = explain("max-poll-exceeded").stdout
 
     assert told.startswith("MAX_POLL_EXCEEDED: A member left because its application did not poll")
-    assert "PROOF     the client's own words (KIP-800)" in told
+    assert "PROOF     the client's reason (KIP-800)" in told
     assert "NOT       MEMBER_LEFT, where" in told
     assert "ADVICE    raise max.poll.interval.ms" in told
 
