@@ -1,4 +1,4 @@
-"""Stories of batches that become Arrow columns, in just the schema that was asked for."""
+"""Record batches to Arrow columns, in the requested schema."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ def decode(buf, *, start_offset=0, end_offset=None, schema=None, columns=None, *
 
 
 def rows_of(batch):
-    """The rows as plain tuples, in the terms of Record."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     times = columns["timestamp"].cast(pa.int64()).to_pylist()
     plain = {name: column.to_pylist() for name, column in columns.items() if name != "timestamp"}
@@ -65,7 +64,7 @@ def expected_of(buf, **options):
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_every_codec_decodes_to_the_same_rows_as_records(codec):
+def test_every_codec_decodes_to_rows_equal_to_records(codec):
     given = b"".join(build_batch(MIXED, base_offset=4 * i, codec=codec) for i in range(3))
 
     batch = decode(given + given[:50], columns=ALL)
@@ -91,7 +90,7 @@ def test_batches_of_mixed_codecs_times_and_gaps_make_one_record_batch():
     assert batch["timestamp"].null_count == 3
 
 
-def test_headers_come_only_on_request_and_are_empty_lists_where_there_are_none():
+def test_headers_column_is_optional_and_never_null():
     given = build_batch([NewRecord(b"k", b"v", [], 1)] * 5)
 
     assert decode(given).schema.names == list(COLUMNS)
@@ -101,14 +100,14 @@ def test_headers_come_only_on_request_and_are_empty_lists_where_there_are_none()
     assert headers.to_pylist() == [[]] * 5
 
 
-def test_only_the_columns_asked_for_are_built_in_their_order():
+def test_requested_columns_are_built_in_order():
     batch = decode(build_batch(MIXED), columns=["value", "offset"])
 
     assert batch.schema.names == ["value", "offset"]
     assert batch["value"].to_pylist() == [r.value for r in MIXED]
 
 
-def test_an_exact_schema_is_honoured_to_the_letter():
+def test_requested_schema_is_returned_exactly():
     schema = pa.schema(
         [
             pa.field("timestampType", pa.int32()),
@@ -133,13 +132,13 @@ def test_an_exact_schema_is_honoured_to_the_letter():
 
 
 @pytest.mark.parametrize(("unit", "expected"), [("s", 1), ("ms", 1005), ("us", 1_005_000), ("ns", 1_005_000_000)])
-def test_timestamps_come_in_the_unit_asked_for(unit, expected):
+def test_timestamps_have_the_requested_unit(unit, expected):
     schema = pa.schema([pa.field("timestamp", pa.timestamp(unit, "UTC"))])
 
     assert decode(build_batch(MIXED), schema=schema)[0].cast(pa.int64())[1].as_py() == expected
 
 
-def test_a_record_without_a_time_is_null_or_minus_one_where_null_is_not_allowed():
+def test_missing_timestamp_is_null_or_minus_one():
     given = build_batch([NewRecord(b"k", b"v")])
 
     for nullable, expected in ((True, None), (False, -1)):
@@ -147,21 +146,21 @@ def test_a_record_without_a_time_is_null_or_minus_one_where_null_is_not_allowed(
         assert decode(given, schema=schema)[0].to_pylist() == [expected]
 
 
-def test_a_timestamp_that_its_unit_cannot_hold_is_corrupt():
+def test_timestamp_out_of_unit_range_is_corrupt():
     given = build_batch([NewRecord(b"k", b"v", (), 1 << 60)])
 
     with pytest.raises(CorruptRecord, match="t-2 at offset 0: a timestamp does not fit"):
         decode(given, schema=pa.schema([pa.field("timestamp", pa.timestamp("ns"))]))
 
 
-def test_a_value_that_is_no_text_is_named_by_its_batch():
+def test_invalid_utf8_value_error_has_batch_offset():
     given = build_batch([NewRecord(None, b"good")] * 3) + build_batch([NewRecord(None, b"\xff\xfe")], base_offset=3)
 
     with pytest.raises(CorruptRecord, match="t-2 at offset 3: the value is not UTF-8"):
         decode(given, schema=pa.schema([pa.field("value", pa.string())]))
 
 
-def test_null_where_the_schema_forbids_it_is_an_error_of_the_caller():
+def test_null_in_non_nullable_column_raises_usage_error():
     with pytest.raises(UsageError, match="column 'key' is not nullable, but 1 of 4"):
         decode(build_batch(MIXED), schema=pa.schema([pa.field("key", pa.binary(), nullable=False)]))
 
@@ -176,31 +175,31 @@ def test_null_where_the_schema_forbids_it_is_an_error_of_the_caller():
         (pa.field("topic", pa.int8()), "string"),
     ],
 )
-def test_a_type_that_a_column_cannot_take_is_refused_with_what_it_can(field, allowed):
+def test_unsupported_column_type_error_lists_types(field, allowed):
     with pytest.raises(UsageError, match=f"column {field.name!r} has type .*, expected .*{allowed}"):
         decode(b"", schema=pa.schema([field]))
 
 
-def test_an_unknown_column_is_refused_with_those_there_are():
+def test_unknown_column_error_lists_columns():
     with pytest.raises(UsageError, match="no column 'colour', only topic, partition"):
         decode(b"", columns=["colour"])
 
 
-def test_nothing_decodes_to_an_empty_batch_of_the_schema():
+def test_empty_buffer_decodes_to_empty_batch():
     for given in (b"", b"\0" * 20, build_batch(MIXED)[:-1]):
         batch = decode(given, columns=ALL)
         assert (batch.num_rows, batch.schema) == (0, record_schema(ALL))
     assert decode(build_batch(MIXED), start_offset=4).num_rows == 0
 
 
-def test_offsets_outside_the_wanted_range_are_left_out():
+def test_offsets_outside_span_are_skipped():
     given = b"".join(build_batch(MIXED, base_offset=4 * i) for i in range(4))
 
     assert decode(given, start_offset=6, end_offset=11)["offset"].to_pylist() == [6, 7, 8, 9, 10]
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_chunks_bound_what_is_in_memory_and_lose_nothing(codec):
+def test_chunks_limit_memory_and_keep_all_rows(codec):
     given = b"".join(
         build_batch([NewRecord(None, bytes(1000))] * 10, base_offset=10 * i, codec=codec) for i in range(20)
     )
@@ -212,14 +211,14 @@ def test_chunks_bound_what_is_in_memory_and_lose_nothing(codec):
     assert max(chunk.nbytes for chunk in chunks) < 40_000
 
 
-def test_more_bytes_than_32_bit_offsets_can_count_is_said_with_the_way_out():
+def test_column_above_2_gigabytes_error_has_advice():
     with pytest.raises(UsageError, match=r"too many for binary: use large_binary .* or decode in chunks"):
         check_room(1 << 31, column_for(pa.field("value", pa.binary())))
     check_room(1 << 31, column_for(pa.field("value", pa.large_binary())))
     check_room((1 << 31) - 1, column_for(pa.field("value", pa.binary())))
 
 
-def test_many_schemas_are_decoded_to_each_in_its_form_and_few_forms_are_kept():
+def test_schema_cache_is_limited():
     batch = build_batch([NewRecord(b"k", b"v", (), 1)])
     for n in range(3 * REMEMBERED_MOST):
         kind = pa.large_binary() if n % 2 else pa.string()
@@ -231,7 +230,7 @@ def test_many_schemas_are_decoded_to_each_in_its_form_and_few_forms_are_kept():
     assert len(requested._remembered) == REMEMBERED_MOST
 
 
-def test_header_name_that_is_not_utf8_is_read_with_replacements_as_records_have_it():
+def test_invalid_utf8_header_name_has_replacements_in_column():
     good = build_batch([NewRecord(b"k", b"v", [("ok", b"1")], 1)] * 3)
     bad = build_batch([NewRecord(b"k", b"v", [("ok", b"1"), ("abcd", b"2")], 1)], base_offset=3).replace(
         b"abcd", b"a\xff\xfed"

@@ -1,4 +1,4 @@
-"""Stories of columns that become record batches, judged by the plain reader and by the client's partitioner."""
+"""Columns to record batches, compared with the plain reader and the client's partitioner."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(batch):
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_lists_become_a_batch_that_the_plain_reader_reads_back(codec):
+def test_lists_encode_to_a_readable_batch(codec):
     batch = encode_batch(RecordColumns(KEYS, VALUES, TIMES, HEADERS), codec=codec)
 
     assert read(batch) == EXPECTED
@@ -43,13 +43,13 @@ def test_lists_become_a_batch_that_the_plain_reader_reads_back(codec):
     assert parse_batch_header(batch).max_timestamp == 5_000_000
 
 
-def test_the_bytes_are_those_of_the_plain_writer():
+def test_encoded_bytes_equal_build_batch():
     records = [NewRecord(k, v, h or (), t) for k, v, t, h in zip(KEYS, VALUES, TIMES, HEADERS, strict=True)]
 
     assert encode_batch(RecordColumns(KEYS, VALUES, TIMES, HEADERS)) == build_batch(records)
 
 
-def test_arrow_columns_of_every_spelling_give_the_same_batch():
+def test_every_arrow_column_type_gives_the_same_batch():
     expected = encode_batch(RecordColumns(KEYS, VALUES, TIMES, HEADERS))
     keys = pa.array(KEYS, pa.binary())
     values = pa.array(VALUES, pa.binary())
@@ -81,7 +81,7 @@ def test_arrow_columns_of_every_spelling_give_the_same_batch():
     )
 
 
-def test_slices_are_read_where_they_begin():
+def test_sliced_columns_are_encoded_from_their_offset():
     keys, values = (
         pa.array([None, b"zz", *KEYS, b"after"], pa.binary()),
         pa.array([b"a", None, *VALUES, None], pa.binary()),
@@ -94,7 +94,7 @@ def test_slices_are_read_where_they_begin():
     assert encode_batch(RecordColumns(*sliced)) == encode_batch(RecordColumns(KEYS, VALUES, TIMES, HEADERS))
 
 
-def test_rows_without_a_time_get_the_one_given_and_none_where_none_is_given():
+def test_rows_without_timestamp_get_the_default():
     assert [
         r[1] for r in read(encode_batch(RecordColumns(None, [b"a", b"b", b"c"], [None, 7, None], timestamp_ms=99)))
     ] == [99, 7, 99]
@@ -103,12 +103,12 @@ def test_rows_without_a_time_get_the_one_given_and_none_where_none_is_given():
     assert [r[1] for r in read(encode_batch(RecordColumns(None, [b"a", b"b"])))] == [-1, -1]
 
 
-def test_no_rows_make_a_batch_of_none():
+def test_no_rows_encode_to_an_empty_batch():
     assert read(encode_batch(RecordColumns([], []))) == []
     assert list(encode_partitions(RecordColumns([], []), partitions=3)) == []
 
 
-def test_keyed_rows_go_where_the_producers_partitioner_sends_them_in_their_order():
+def test_keyed_rows_use_java_partitioner_in_order():
     dice = random.Random(5)
     keys = [dice.randbytes(dice.randrange(0, 20)) for _ in range(2000)]
     values = [b"%d" % i for i in range(2000)]
@@ -127,7 +127,7 @@ def test_keyed_rows_go_where_the_producers_partitioner_sends_them_in_their_order
     assert found == expected
 
 
-def test_batches_are_bounded_before_compression_and_a_large_record_goes_alone():
+def test_batches_are_limited_and_large_record_is_alone():
     values = [bytes(300)] * 50 + [bytes(5000)] + [bytes(300)] * 50
 
     batches = list(encode_partitions(RecordColumns(None, values), partitions=1, batch_bytes=1000))
@@ -139,7 +139,7 @@ def test_batches_are_bounded_before_compression_and_a_large_record_goes_alone():
     assert max(b.records for b in batches) == 3
 
 
-def test_rows_without_key_fill_one_partitions_batch_after_anothers():
+def test_rows_without_key_fill_partitions_in_turn():
     batches = list(
         encode_partitions(RecordColumns(None, [bytes(90)] * 100), partitions=4, batch_bytes=1000, first_unkeyed=6)
     )
@@ -152,7 +152,7 @@ def test_rows_without_key_fill_one_partitions_batch_after_anothers():
     ]
 
 
-def test_a_partition_column_overrules_the_key_where_it_is_not_null():
+def test_partition_column_overrides_the_key():
     partition = pa.array([3, None, 0, 3], pa.int32())
     of_key = (murmur2(b"a") & 0x7FFFFFFF) % 4
 
@@ -174,13 +174,13 @@ def test_a_partition_column_overrules_the_key_where_it_is_not_null():
         ({}, pa.array(["1"]), "column 'partition' has type string, not an integer type"),
     ],
 )
-def test_columns_that_cannot_be_records_are_refused_with_the_reason(columns, partition, problem):
+def test_unsupported_columns_are_rejected(columns, partition, problem):
     given = RecordColumns(**{"keys": [b"k"], "values": [b"a"]} | columns)
     with pytest.raises(UsageError, match=problem):
         list(encode_partitions(given._replace(partitions=partition), partitions=4))
 
 
-def test_columns_of_different_lengths_and_nameless_headers_are_refused():
+def test_different_lengths_and_null_header_names_are_rejected():
     with pytest.raises(UsageError, match="different lengths: key 1, value 2"):
         encode_batch(RecordColumns([b"k"], [b"a", b"b"]))
     nameless = pa.array(
@@ -192,7 +192,7 @@ def test_columns_of_different_lengths_and_nameless_headers_are_refused():
         encode_batch(RecordColumns(None, [3.5]))
 
 
-def test_what_is_encoded_comes_back_from_records_of_with_its_offsets():
+def test_encoded_batch_round_trips_through_records_of():
     batch = encode_batch(RecordColumns(KEYS, VALUES, TIMES, HEADERS), base_offset=500, codec=Codec.ZSTD)
 
     found = records_of(batch, OffsetRange("t", 0, 501))

@@ -1,4 +1,4 @@
-"""JSON values to columns: the types asked for, what is missing, and what is not JSON."""
+"""JSON values to columns: requested types, missing fields, malformed JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parsed(values: list[bytes | None], schema: pa.Schema = FLIGHT) -> list[dict[
     return pa.RecordBatch.from_arrays(decoded.columns, schema=schema).to_pylist()
 
 
-def test_the_fields_of_the_schema_become_columns_and_others_are_skipped():
+def test_json_fields_outside_schema_are_skipped():
     value = {"flight": "LH 400", "delay": 12, "at": "2024-05-01 10:00:00", "stops": ["FRA", "JFK"], "more": {"x": 1}}
     (row,) = parsed([json.dumps(value).encode()])
 
@@ -42,7 +42,7 @@ def test_tombstones_and_missing_fields_are_null():
     assert parsed([]) == []
 
 
-def test_a_value_may_have_lines_and_spaces_of_its_own():
+def test_json_value_may_have_whitespace():
     rows = parsed([b'{"delay": 1}\n', b' {\n  "flight": "a\\nb",\n  "delay": 2\n}', b'{"delay":3}'])
     assert [r["delay"] for r in rows] == [1, 2, 3]
     assert rows[1]["flight"] == "a\nb"
@@ -68,7 +68,7 @@ def test_a_value_may_have_lines_and_spaces_of_its_own():
     ],
 )
 @pytest.mark.parametrize("place", [0, 1, 6])
-def test_the_first_value_that_does_not_fit_is_named(bad, place):
+def test_first_invalid_json_value_error_has_offset(bad, place):
     values = [b'{"delay": %d}' % n for n in range(7)]
     values[place] = bad
     values.append(b"also bad")
@@ -79,25 +79,25 @@ def test_the_first_value_that_does_not_fit_is_named(bad, place):
     assert e.value.offset == 100 + place
 
 
-def test_two_wrongs_make_no_right():
+def test_two_invalid_values_do_not_cancel_out():
     with pytest.raises(UndecodableValue) as error:
         parsed([b'{"delay": 0}', b'{"delay": 1} {"delay": 2}', b""])
     assert error.value.offset == 101
 
 
-def test_a_column_that_must_be_there_is_missed():
+def test_null_in_non_nullable_json_column_is_a_problem():
     schema = pa.schema([pa.field("delay", pa.int32(), nullable=False)])
     assert parsed([b'{"delay": 1}'], schema) == [{"delay": 1}]
     with pytest.raises(UndecodableValue, match=r"required field was absent|no delay"):
         parsed([b'{"delay": 1}', b"{}"], schema)
 
 
-def test_a_value_larger_than_the_readers_usual_block_is_read():
+def test_large_json_value_is_read():
     big = b'{"flight": "%s", "delay": 1}' % (b"x" * 3_000_000)
     assert [r["delay"] for r in parsed([big, b'{"delay": 2}'])] == [1, 2]
 
 
-def test_the_layout_shows_the_record_and_its_value_side_by_side():
+def test_layout_has_record_and_value_columns():
     layout = Layout(columns=["offset", "key"], json=FLIGHT)
     assert layout.schema.names == ["offset", "key", *FLIGHT.names]
     assert layout.decoded.names == ["offset", "key", "value"]
@@ -105,7 +105,7 @@ def test_the_layout_shows_the_record_and_its_value_side_by_side():
     assert "value" in Layout(columns=["value"], json=FLIGHT).schema.names
 
 
-def test_columns_that_would_be_there_twice_are_refused():
+def test_duplicate_layout_columns_are_rejected():
     with pytest.raises(UsageError, match="'timestamp' is a column of the record and of its JSON value"):
         Layout(json=pa.schema([("timestamp", pa.string())]))
     with pytest.raises(UsageError, match="names 'a' twice"):
@@ -116,7 +116,7 @@ def test_columns_that_would_be_there_twice_are_refused():
         Layout(json=pa.schema([("a", pa.map_(pa.int32(), pa.string()))]))
 
 
-def test_json_errors_keep_the_row_of_a_malformed_value_with_the_reason():
+def test_json_errors_keeps_row_of_malformed_value():
     layout = Layout(
         columns=["offset"], json=pa.schema([pa.field("delay", pa.int32(), nullable=False)]), json_errors=True
     )
@@ -133,7 +133,7 @@ def test_json_errors_keep_the_row_of_a_malformed_value_with_the_reason():
     ]  # fmt: skip
 
 
-def test_json_errors_need_the_schema_of_the_values():
+def test_json_errors_needs_json_schema():
     with pytest.raises(UsageError, match="json_errors=True needs json="):
         Layout(json_errors=True)
     with pytest.raises(UsageError, match="'json_error' is a column of the values"):
@@ -143,7 +143,7 @@ def test_json_errors_need_the_schema_of_the_values():
 FLAT = pa.schema([("flight", pa.string()), pa.field("delay", pa.int32(), nullable=False)])
 
 
-def test_flat_values_and_others_stand_in_their_order():
+def test_flat_and_nested_values_keep_their_order():
     plain = [b'{"flight": "LH %d", "delay": %d}' % (n, n) for n in range(500)]
     plain[250] = rb'{"flight": "LH \u0032\"", "delay": 250, "more": {"nested": [1]}}'
     plain[499] = b'{"delay": 499}'
@@ -155,7 +155,7 @@ def test_flat_values_and_others_stand_in_their_order():
 
 
 @pytest.mark.parametrize("bad", [b'{"delay": "late"}', b'{"flight": "LH 1"}', b'{"delay": 1', b'{"delay": 3e9}', None])
-def test_the_first_flat_value_that_does_not_fit_is_named(bad):
+def test_first_invalid_flat_value_error_has_offset(bad):
     values = [b'{"delay": 1}'] * 300
     values[200] = bad
 

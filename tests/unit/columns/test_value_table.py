@@ -1,4 +1,4 @@
-"""The table of values by the readers themselves: each value alone, and all values of a type in one block."""
+"""Value table of all readers: each value alone, and all values of a type in one block."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def schema_of(kind: str) -> pa.Schema:
 
 
 def outcomes(decoded: Any) -> list[Any]:
-    """Each row's result: a plain value, a tuple of a row of two columns, or BAD."""
     columns = [plain(column) for column in decoded.columns]
     rows = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
     return [BAD if place in decoded.problems else row for place, row in enumerate(rows)]
@@ -44,7 +43,7 @@ def named(values: list[Value], found: list[Any]) -> dict[bytes | None, Any]:
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_json_values_by_kernel_and_record_reader_are_those_of_the_table(kind: str) -> None:
+def test_json_readers_match_the_value_table(kind: str) -> None:
     values = of_type((*JSON_VALUES, *JSON_TIMES), kind)
     block = pa.array([value.value for value in values], pa.binary())
     expected = named(values, [value.kohort for value in values])
@@ -56,14 +55,14 @@ def test_json_values_by_kernel_and_record_reader_are_those_of_the_table(kind: st
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind != "timestamp"])
-def test_json_values_by_poll_arrow_are_those_of_the_table(kind: str) -> None:
+def test_poll_arrow_json_matches_the_value_table(kind: str) -> None:
     for value in of_type((*JSON_VALUES, *JSON_TIMES), kind):
         (found,) = outcomes(json_columns(pa.array([value.value], pa.binary()), schema_of(kind)))
         assert (value.value, found) == (value.value, value.kohort)
 
 
 @pytest.mark.parametrize("kind", [PAIR, *dict.fromkeys(value.type for value in CSV_VALUES)])
-def test_csv_values_in_a_block_and_alone_are_those_of_the_table(kind: str) -> None:
+def test_csv_readers_match_the_value_table(kind: str) -> None:
     values = of_type((*CSV_VALUES, *CSV_PAIRS), kind)
     block = pa.array([value.value for value in values], pa.binary())
     reader = CsvReader(schema_of(kind), ",", NEW_YORK)
@@ -75,13 +74,13 @@ def test_csv_values_in_a_block_and_alone_are_those_of_the_table(kind: str) -> No
 
 
 @pytest.mark.parametrize("value", AVRO_VALUES, ids=lambda value: f"{value.written} as {value.type}")
-def test_avro_values_are_those_of_the_table(value: AvroValue) -> None:
+def test_avro_reader_matches_the_value_table(value: AvroValue) -> None:
     reader = ValueFormat("avro", schema_of(value.type), avro=value.schema)
 
     assert outcomes(reader.decode(pa.array([value.value], pa.binary()))) == [value.kohort]
 
 
-def test_table_has_at_least_two_hundred_values_and_a_reason_for_each_difference() -> None:
+def test_value_table_has_200_values_and_reasons() -> None:
     table = (*JSON_VALUES, *JSON_TIMES, *CSV_VALUES, *CSV_PAIRS, *AVRO_VALUES)
 
     assert len(table) >= 200

@@ -1,4 +1,4 @@
-"""The clients' options: names, defaults, and combinations that are refused."""
+"""Client options: names, defaults, and rejected combinations."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from kohort.errors import ConfigError
 WHERE = {"bootstrap_servers": "localhost:9092"}
 
 
-def test_options_may_be_written_with_dots_or_with_underscores():
+def test_options_accept_dots_and_underscores():
     config = client_config(ProducerConfig, {"bootstrap.servers": "a:1, b:2", "linger.ms": "7"}, {"batch_size": 10})
 
     assert config.bootstrap == [("a", 1), ("b", 2)]
     assert (config.linger_ms, config.batch_size) == (7, 10)
 
 
-def test_an_unknown_option_names_the_nearest_known_one():
+def test_unknown_option_error_has_nearest_name():
     with pytest.raises(ConfigError, match=r"unknown option 'linger.msec'; did you mean linger.ms\?"):
         client_config(ProducerConfig, None, {**WHERE, "linger.msec": 1})
 
 
-def test_unknown_options_are_named_in_one_error_each_with_a_hint():
+def test_unknown_options_share_one_error():
     given = {**WHERE, "linger.msec": 1, "queue.buffering.max.ms": 5, "value_serializer": str}
 
     with pytest.raises(ConfigError) as caught:
@@ -51,7 +51,7 @@ def test_unknown_options_are_named_in_one_error_each_with_a_hint():
         (ConsumerConfig, "sasl_mechanism", "scram-sha-256", "SCRAM-SHA-256"),
     ],
 )
-def test_choice_of_an_option_is_taken_in_any_case(cls, name, given, spelled):
+def test_choices_are_case_insensitive(cls, name, given, spelled):
     config = client_config(
         cls, None, {**WHERE, "group_id": "g", name: given} if cls is ConsumerConfig else {**WHERE, name: given}
     )
@@ -59,44 +59,44 @@ def test_choice_of_an_option_is_taken_in_any_case(cls, name, given, spelled):
     assert getattr(config, name) == spelled
 
 
-def test_classic_options_are_refused_for_a_group_protocol_in_any_case():
+def test_classic_options_are_rejected_with_consumer_protocol_in_any_case():
     with pytest.raises(ConfigError, match=r"no meaning with group\.protocol=consumer"):
         client_config(ConsumerConfig, None, {**WHERE, "group_protocol": "Consumer", "session_timeout_ms": 6_000})
 
 
 @pytest.mark.parametrize("text", ["PLAINTEXT://kafka:9092", "sasl_ssl://kafka:9092", "SSL://kafka:9092", "kafka:9092"])
-def test_protocol_in_front_of_an_address_is_left_out(text):
+def test_protocol_prefix_of_address_is_ignored(text):
     assert parse_address(text) == ("kafka", 9092)
 
 
 @pytest.mark.parametrize("text", ["http://kafka:9092", "kafka://kafka:9092", "SSL:kafka:9092", "://kafka:9092"])
-def test_another_scheme_in_front_of_an_address_is_refused(text):
+def test_other_address_prefix_is_rejected(text):
     with pytest.raises(ConfigError, match="expected HOST:PORT"):
         parse_address(text)
 
 
 @pytest.mark.parametrize("servers", ["", [], None])
-def test_without_a_server_nothing_can_be_reached(servers):
+def test_missing_bootstrap_servers_is_rejected(servers):
     with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
         client_config(AdminConfig, None, {"bootstrap_servers": servers} if servers is not None else {})
 
 
 @pytest.mark.parametrize("text", ["localhost", "localhost:", ":9092", "localhost:0", "a:b", "::1:9092", "a:70000"])
-def test_an_address_that_is_none_says_what_is_expected(text):
+def test_malformed_address_error_has_expected_format(text):
     with pytest.raises(ConfigError, match="expected HOST:PORT"):
         parse_address(text)
 
 
-def test_an_ipv6_address_stands_in_brackets():
+def test_ipv6_address_is_parsed_in_brackets():
     assert parse_address("[::1]:9092") == ("::1", 9092)
 
 
-def test_a_server_named_twice_is_a_mistake():
+def test_duplicate_server_is_rejected():
     with pytest.raises(ConfigError, match="twice"):
         client_config(AdminConfig, None, {"bootstrap_servers": "a:1,a:1"})
 
 
-def test_a_producer_is_idempotent_with_kafka_s_defaults():
+def test_producer_is_idempotent_by_default():
     config = client_config(ProducerConfig, None, WHERE)
 
     assert config.enable_idempotence is True
@@ -107,18 +107,18 @@ def test_a_producer_is_idempotent_with_kafka_s_defaults():
     "options",
     [{"acks": "1"}, {"acks": "0"}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}],
 )
-def test_idempotence_ends_where_an_option_excludes_it_and_asking_for_both_is_refused(options):
+def test_idempotence_conflicts_are_resolved_or_rejected(options):
     assert client_config(ProducerConfig, None, {**WHERE, **options}).enable_idempotence is False
     with pytest.raises(ConfigError, match=r"enable\.idempotence=true needs"):
         client_config(ProducerConfig, None, {**WHERE, **options, "enable_idempotence": True})
 
 
-def test_a_delivery_timeout_below_one_request_is_refused():
+def test_delivery_timeout_below_request_timeout_is_rejected():
     with pytest.raises(ConfigError, match=r"delivery\.timeout\.ms=1000 must be at least"):
         client_config(ProducerConfig, None, {**WHERE, "delivery_timeout_ms": 1000})
 
 
-def test_a_consumer_without_a_group_does_not_commit():
+def test_consumer_without_group_does_not_auto_commit():
     config = client_config(ConsumerConfig, None, WHERE)
 
     assert config.enable_auto_commit is False
@@ -135,7 +135,7 @@ def test_a_consumer_without_a_group_does_not_commit():
         ({"max_poll_records": True}, r"max\.poll\.records=True: expected a whole number"),
     ],
 )
-def test_values_are_what_can_be_sent(options, told):
+def test_unencodable_option_values_are_rejected(options, told):
     with pytest.raises(ConfigError, match=told):
         client_config(ConsumerConfig, None, {**WHERE, "group_id": "g", **options})
     assert client_config(ConsumerConfig, None, {**WHERE, "group_id": 7, "max_poll_records": 5e2}).group_id == "7"
@@ -156,7 +156,7 @@ def test_values_are_what_can_be_sent(options, told):
         {"security_protocol": "TLS"},
     ],
 )
-def test_combinations_that_cannot_work_are_refused(options):
+def test_contradictory_options_are_rejected(options):
     with pytest.raises(ConfigError):
         client_config(ConsumerConfig, None, {**WHERE, **options})
 
@@ -173,7 +173,7 @@ def test_combinations_that_cannot_work_are_refused(options):
         ({"partition_assignment_strategy": "range"}, r"the coordinator assigns.*group\.remote\.assignor"),
     ],
 )
-def test_options_of_the_other_group_protocol_are_refused_with_what_took_their_place(options, text):
+def test_options_of_other_group_protocol_error_has_replacement(options, text):
     with pytest.raises(ConfigError, match=text):
         client_config(ConsumerConfig, None, {**WHERE, "group_id": "g", "group_protocol": "consumer", **options})
     with pytest.raises(ConfigError, match=r"with group\.protocol=classic.*set partition\.assignment\.strategy"):
@@ -191,18 +191,18 @@ def test_options_of_the_other_group_protocol_are_refused_with_what_took_their_pl
         ("PT1S", None),
     ],
 )
-def test_a_reset_by_duration_is_read_as_iso_8601(policy, expected):
+def test_reset_by_duration_is_iso_8601(policy, expected):
     assert reset_duration_ms(policy) == expected
 
 
-def test_an_option_given_twice_must_say_the_same():
+def test_option_given_twice_needs_equal_values():
     both = client_config(ConsumerConfig, {"group.id": "a", "bootstrap.servers": "h:1"}, {"group_id": "a"})
     assert both.group_id == "a"
     with pytest.raises(ConfigError, match=r"group\.id is given twice: 'a' and 'b'"):
         client_config(ConsumerConfig, {"group.id": "a", "bootstrap.servers": "h:1"}, {"group_id": "b"})
 
 
-def test_the_option_of_another_client_is_called_that():
+def test_option_of_other_client_kind_is_rejected():
     with pytest.raises(ConfigError, match=r"linger\.ms is an option of a producer, not of this client"):
         client_config(ConsumerConfig, None, {"bootstrap_servers": "h:1", "linger_ms": 5})
     with pytest.raises(ConfigError, match=r"group\.id is an option of a consumer, not of this client"):
@@ -222,7 +222,7 @@ FACES = [
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_every_face_takes_both_spellings_and_refuses_what_it_does_not_know(face):
+def test_every_client_class_accepts_both_spellings(face):
     make = getattr(kohort, face)
     with pytest.raises(ConfigError, match=r"unknown option 'client\.idd'; did you mean client\.id\?"):
         make(bootstrap_servers="h:1", client_idd="x")

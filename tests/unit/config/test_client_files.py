@@ -1,4 +1,4 @@
-"""Options of clients from files: client.properties, named clusters, and what is filled in."""
+"""Client options from files: client.properties, named clusters, placeholders."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ request.timeout.ms = 5000
 
 @pytest.fixture
 def profiles(tmp_path):
-    """A file of profiles, and the environment in which it is found."""
     file = tmp_path / "clusters.toml"
     file.write_text(PROFILES)
     file.chmod(0o600)
     return {"KOHORT_PROFILES": str(file), "KAFKA_PASSWORD": PASSWORD}
 
 
-def test_a_profile_is_options_by_dotted_names_with_the_secret_from_the_environment(profiles):
+def test_profile_has_options_and_secret_from_environment(profiles):
     found = read_profile("prod", profiles)
 
     assert found.options == {
@@ -53,7 +52,7 @@ def test_a_profile_is_options_by_dotted_names_with_the_secret_from_the_environme
     assert profile_names(profiles) == ["local", "prod"]
 
 
-def test_profiles_are_among_the_users_settings_unless_another_file_is_named(tmp_path):
+def test_profiles_file_is_configurable(tmp_path):
     assert profiles_file({"XDG_CONFIG_HOME": "/x"}).as_posix() == "/x/kohort/clusters.toml"
     assert profiles_file({}).as_posix().endswith("/.config/kohort/clusters.toml")
     assert profile_names({"XDG_CONFIG_HOME": str(tmp_path)}) == []
@@ -61,12 +60,12 @@ def test_profiles_are_among_the_users_settings_unless_another_file_is_named(tmp_
         read_profile("prod", {"XDG_CONFIG_HOME": str(tmp_path)})
 
 
-def test_a_profile_that_is_not_there_is_guessed(profiles):
+def test_unknown_profile_error_has_nearest_name(profiles):
     with pytest.raises(ConfigError, match=r"profile 'prd': .* has local, prod; did you mean prod\?"):
         read_profile("prd", profiles)
 
 
-def test_a_variable_that_is_not_set_is_named_with_its_place(profiles):
+def test_unset_variable_error_has_its_place(profiles):
     del profiles["KAFKA_PASSWORD"]
     with pytest.raises(
         ConfigError,
@@ -82,14 +81,14 @@ def test_a_variable_that_is_not_set_is_named_with_its_place(profiles):
         ('bootstrap_servers = "a:1"\n', "bootstrap_servers is outside of a profile"),
     ],
 )
-def test_a_file_that_holds_no_profiles_is_refused(tmp_path, text, words):
+def test_file_without_profiles_is_rejected(tmp_path, text, words):
     file = tmp_path / "clusters.toml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=words):
         read_profile("prod", {"KOHORT_PROFILES": str(file)})
 
 
-def test_a_file_for_kafkas_own_tools_is_read_as_it_is(tmp_path):
+def test_client_properties_of_kafka_tools_is_parsed(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text(
         "# for kafka-topics.sh --command-config\n"
@@ -106,13 +105,13 @@ def test_a_file_for_kafkas_own_tools_is_read_as_it_is(tmp_path):
     found = read_client_file(file, {})
 
     assert found.options["sasl.jaas.config"].reveal().endswith(f'password="{PASSWORD}";')
-    assert found.options["ssl.truststore.type"] == "JKS"  # of security nothing is passed over: a client judges it
+    assert found.options["ssl.truststore.type"] == "JKS"  # the client checks security options, so none is ignored
     assert found.options["acks"] == "all"
     assert found.warnings == (f"{file}: ignored unknown options: key.serializer",)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files say nothing here")
-def test_a_secret_that_others_may_read_is_warned_of(tmp_path):
+def test_readable_secret_file_gives_warning(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text(f"sasl.username=alice\nsasl.password={PASSWORD}\n")
     file.chmod(0o644)
@@ -125,14 +124,14 @@ def test_a_secret_that_others_may_read_is_warned_of(tmp_path):
 
 
 @pytest.mark.parametrize("make", [lambda p: None, lambda p: p.mkdir(), lambda p: p.write_bytes(b"\xff\xfe=x")])
-def test_a_file_that_cannot_be_read_is_named(tmp_path, make):
+def test_unreadable_file_error_has_its_path(tmp_path, make):
     path = tmp_path / "client.properties"
     make(path)
     with pytest.raises(ConfigError, match=r"client\.properties: cannot be read: "):
         read_client_file(path, {})
 
 
-def test_a_line_that_is_no_option_is_named_without_what_it_says(tmp_path):
+def test_malformed_line_error_hides_its_text(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text(f"sasl.username=alice\n{PASSWORD}\n")
     with pytest.raises(ConfigError, match=r"client\.properties: line 2: expected name=value") as refused:
@@ -140,7 +139,7 @@ def test_a_line_that_is_no_option_is_named_without_what_it_says(tmp_path):
     assert PASSWORD not in str(refused.value)
 
 
-def test_places_are_filled_from_the_environment_and_from_files(tmp_path):
+def test_placeholders_are_filled_from_environment_and_files(tmp_path):
     (tmp_path / "secret").write_text("s3\n")
     environ = {"A": "1"}
 
@@ -154,7 +153,7 @@ def test_places_are_filled_from_the_environment_and_from_files(tmp_path):
         fill_in(f"${{file:{tmp_path}/absent}}", environ)
 
 
-def test_comments_colons_spaces_and_continuations_are_javas():
+def test_properties_syntax_matches_java():
     text = "! a comment\n a : 1 \nb=x\\\n   y\n\n# end\nc=\nd 5\n"
 
     assert parse_properties(text) == {"a": "1 ", "b": "xy", "c": "", "d": "5"}
@@ -172,7 +171,7 @@ def test_comments_colons_spaces_and_continuations_are_javas():
         ("even=two\\\\\nodd=1", ("even", "two\\")),
     ],
 )  # fmt: skip
-def test_escapes_are_undone_as_java_does(line, pair):
+def test_properties_escapes_match_java(line, pair):
     assert pair in parse_properties(line).items()
 
 
@@ -184,23 +183,23 @@ def test_escapes_are_undone_as_java_does(line, pair):
         ("a=1\nb=\\u00g1 secret\n", r"line 2: expected four hexadecimal digits after \\u"),
     ],
 )
-def test_a_line_that_is_none_is_named_and_not_shown(text, message):
+def test_malformed_escape_error_has_line_number(text, message):
     with pytest.raises(ConfigError, match=message) as caught:
         parse_properties(text)
     assert "secret" not in str(caught.value)
 
 
-def test_properties_are_read_past_comments():
+def test_comments_in_properties_are_skipped():
     text = "#\n#Fri Jan 01\n\nversion=1\ncluster.id = abc=\n"
 
     assert parse_properties(text) == {"version": "1", "cluster.id": "abc="}
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=6), st.text(max_size=6), max_size=3))
-def test_what_is_written_is_read_again(properties):
+def test_properties_round_trip(properties):
     assert parse_properties(build_properties(properties)) == properties
 
 
-def test_of_a_damaged_file_what_is_left_is_read():
+def test_damaged_properties_are_parsed_partially():
     assert parse_properties("a=1\nwhat\n=2\nb=3\n", is_damaged=True) == {"a": "1", "b": "3"}
     assert parse_properties("a=1\nb=\\uzz\nc=3\n", is_damaged=True) == {"a": "1", "c": "3"}

@@ -1,4 +1,4 @@
-"""What each release of Apache Kafka served: the table of 4.0 to 4.4 in whole, and what is known of the ones before."""
+"""API versions of Apache Kafka releases: complete for 4.0 to 4.4, partial for older ones."""
 
 from __future__ import annotations
 
@@ -99,7 +99,6 @@ OF_4 = {
     94: (None, None, None, None, 0),  # UnregisterController
 }
 # fmt: on
-"""The highest stable versions in 4.0, 4.1, 4.2, 4.3 and 4.4, by API key."""
 OF_OLDER = {
     "2.1": {0: 7, 1: 10, 2: 4, 3: 7, 8: 6, 9: 5, 10: 2, 11: 3, 12: 2, 13: 2, 14: 2, 18: 2, 36: 0, 43: None, 44: None},
     "2.3": {1: 11, 3: 8, 8: 7, 11: 5, 14: 3, 44: 0, 45: None},
@@ -116,16 +115,16 @@ OF_OLDER = {
 
 
 @pytest.mark.parametrize("key", OF_4)
-def test_the_versions_of_kafka_4_are_those_of_its_releases(key: int) -> None:
+def test_versions_of_kafka_4_match_its_releases(key: int) -> None:
     assert tuple(highest_version(key, release) for release in ("4.0", "4.1", "4.2", "4.3", "4.4")) == OF_4[key]
 
 
 @pytest.mark.parametrize("release", OF_OLDER)
-def test_the_versions_of_older_releases_are_those_they_had(release: str) -> None:
+def test_versions_of_older_releases_match(release: str) -> None:
     assert {key: highest_version(key, release) for key in OF_OLDER[release]} == OF_OLDER[release]
 
 
-def test_the_table_has_nothing_beside_these_apis_and_every_one_that_is_served() -> None:
+def test_release_table_covers_exactly_known_apis() -> None:
     assert HIGHEST.keys() == OF_4.keys()
     assert APIS.keys() <= HIGHEST.keys()
     assert {api.name: api.high for api in APIS.values()} == {
@@ -133,7 +132,7 @@ def test_the_table_has_nothing_beside_these_apis_and_every_one_that_is_served() 
     }
 
 
-def test_entries_are_of_releases_in_order_and_versions_only_grow() -> None:
+def test_release_table_versions_increase() -> None:
     for entries in HIGHEST.values():
         since, versions = zip(*(entry.split(":") for entry in entries.split()), strict=True)
         assert list(since) == sorted(since, key=RELEASES.index)
@@ -143,7 +142,7 @@ def test_entries_are_of_releases_in_order_and_versions_only_grow() -> None:
         assert named == sorted(named, key=RELEASES.index)
 
 
-def test_features_come_with_kraft_and_those_of_groups_and_transactions_with_4_0() -> None:
+def test_features_begin_with_their_releases() -> None:
     assert features("3.2") == {}
     assert features("3.9") == {"metadata.version": Feature(1, 21)}
     assert features("4.0") == {
@@ -154,7 +153,7 @@ def test_features_come_with_kraft_and_those_of_groups_and_transactions_with_4_0(
     assert features("4.4")["metadata.version"] == Feature(7, 33)
 
 
-def test_releases_are_in_order_of_numbers() -> None:
+def test_releases_are_sorted() -> None:
     assert is_at_least("3.0", "2.8")
     assert is_at_least("4.0", "4.0")
     assert not is_at_least("2.8", "3.0")

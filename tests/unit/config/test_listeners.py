@@ -1,4 +1,4 @@
-"""Listeners by name: what each speaks, where it is, what is said of it alone."""
+"""Listeners by name: protocols, addresses, options of single listeners."""
 
 import pytest
 
@@ -28,14 +28,14 @@ def said_of(listener: str, **options) -> dict[str, str]:
     return {f"listener.name.{listener}.{name.replace('_', '.')}": value for name, value in options.items()}
 
 
-def test_each_has_its_name_and_its_protocol():
+def test_listeners_have_name_and_protocol():
     assert [(str(listener), listener.protocol.value) for listener in listeners_of(config_of())] == [
         ("INNER://127.0.0.1:1", "PLAINTEXT"),
         ("OUTER://10.0.0.1:2", "SASL_SSL"),
     ]
 
 
-def test_without_a_word_there_is_one_plaintext_listener_on_loopback():
+def test_default_listener_is_plaintext_on_loopback():
     assert [str(one) for one in listeners_of(BrokerConfig())] == ["PLAINTEXT://127.0.0.1:9092"]
     assert advertised_of(BrokerConfig()) == listeners_of(BrokerConfig())
 
@@ -52,23 +52,23 @@ def test_without_a_word_there_is_one_plaintext_listener_on_loopback():
         ("INNER://a", "listeners='INNER://a': expected HOST:PORT, with a port from 0 to 65535"),
     ],
 )
-def test_listeners_that_cannot_be_together(listeners, words):
+def test_conflicting_listeners_are_rejected(listeners, words):
     with pytest.raises(ConfigError) as caught:
         listeners_of(config_of(listeners=listeners))
     assert str(caught.value) == words
 
 
-def test_one_port_may_be_had_of_both_families_and_0_is_no_port():
+def test_one_port_may_serve_ipv4_and_ipv6():
     assert len(listeners_of(config_of(listeners="INNER://127.0.0.1:1,OUTER://[::1]:1"))) == 2
     assert len(listeners_of(config_of(listeners="INNER://h:0,OUTER://h:0"))) == 2
 
 
-def test_a_protocol_that_is_none():
+def test_unknown_security_protocol_is_rejected():
     with pytest.raises(ConfigError, match=r"listener\.security\.protocol\.map: 'INNER:TLS': expected NAME:PROTOCOL"):
         listeners_of(config_of(listener_security_protocol_map="INNER:TLS"))
 
 
-def test_clients_are_told_of_the_listeners_that_are_advertised():
+def test_advertised_listeners_are_returned():
     config = config_of(advertised_listeners="outer://[2001:db8::1]:99")
 
     assert [str(one) for one in advertised_of(config)] == ["OUTER://[2001:db8::1]:99"]
@@ -83,27 +83,27 @@ def test_clients_are_told_of_the_listeners_that_are_advertised():
         ("INNER://a:1,INNER://b:1", "advertised.listeners: INNER occurs twice"),
     ],
 )
-def test_addresses_that_cannot_be_told(told, words):
+def test_invalid_advertised_addresses_are_rejected(told, words):
     with pytest.raises(ConfigError) as caught:
         check_listeners(config_of(advertised_listeners=told))
     assert str(caught.value).startswith(words)
 
 
-def test_an_address_without_a_name_is_that_of_the_only_listener():
+def test_advertised_address_without_name_uses_only_listener():
     config = config_of(listeners="OUTER://h:2", advertised_listeners="far:3")
 
     assert [str(one) for one in advertised_of(config)] == ["OUTER://far:3"]
 
 
-def test_ports_that_were_taken_are_written_into_the_options():
+def test_with_ports_updates_the_options():
     assert [one.port for one in listeners_of(with_ports(config_of(), [7, 8]))] == [7, 8]
     assert with_ports(BrokerConfig(), [7]).listen_port == 7
 
 
-# ---------------------------------------------------------------- what is said of one
+# ---------------------------------------------------------------- overrides of one listener
 
 
-def test_what_is_said_of_one_beats_what_is_said_of_all():
+def test_listener_override_wins_over_common_option():
     config = config_of(
         ssl_keystore_location="/all.pem",
         ssl_enabled_protocols="TLSv1.3",
@@ -115,7 +115,7 @@ def test_what_is_said_of_one_beats_what_is_said_of_all():
     assert listener_config(config, "OUTER").ssl_enabled_protocols == ["TLSv1.3"]
 
 
-def test_a_mechanism_has_options_of_its_own():
+def test_mechanism_override_wins_over_listener_option():
     config = config_of(
         sasl_jaas_config="all",
         connections_max_reauth_ms=1,
@@ -138,7 +138,7 @@ def test_a_mechanism_has_options_of_its_own():
     assert reauth == [1, 2, 3, 2]
 
 
-def test_wanting_certificates_of_all_does_not_reach_listeners_with_logins():
+def test_common_ssl_client_auth_does_not_apply_to_sasl_ssl():
     config = config_of(ssl_client_auth="required")
     named = config_of(ssl_client_auth="none", **said_of("outer", ssl_client_auth="required"))
 
@@ -147,7 +147,7 @@ def test_wanting_certificates_of_all_does_not_reach_listeners_with_logins():
     assert listener_config(named, "OUTER").ssl_client_auth == "required"
 
 
-def test_a_name_may_have_dots():
+def test_listener_name_may_have_dots():
     config = config_of(
         listeners="A.B://h:1", listener_security_protocol_map="A.B:SSL", **said_of("a.b", ssl_client_auth="required")
     )
@@ -184,21 +184,21 @@ def test_a_name_may_have_dots():
         ("listener.name.", "x", "unknown option 'listener.name.'"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_whole_name(name, value, words):
+def test_listener_option_error_has_full_name(name, value, words):
     with pytest.raises(ConfigError) as caught:
         config_of(**{name: value})
     assert str(caught.value).startswith(words)
     assert "secret" not in str(caught.value)
 
 
-def test_options_of_a_listener_that_is_not_there_are_an_error():
+def test_options_of_unknown_listener_are_rejected():
     with pytest.raises(ConfigError) as caught:
         check_listeners(config_of(**said_of("outr", ssl_client_auth="required")))
     problem = "unknown listener OUTR; the listeners are INNER, OUTER"
     assert str(caught.value) == f"listener.name.outr.ssl.client.auth: {problem}"
 
 
-def test_no_secret_shows():
+def test_listener_secrets_are_hidden():
     config = config_of(**said_of("outer", ssl_key_password="planted", sasl_jaas_config="planted"))
 
     assert "planted" not in repr(config) + str(listener_config(config, "OUTER"))
@@ -222,14 +222,14 @@ def test_no_secret_shows():
         ),
     ],
 )
-def test_unsecured_tokens_are_no_login(given, expected):
+def test_unsigned_tokens_are_not_a_login(given, expected):
     assert believes_every_token(config_of(**given), "OUTER") is expected
 
 
-# ---------------------------------------------------------------- the listener between brokers
+# ---------------------------------------------------------------- inter-broker listener
 
 
-def test_the_listener_between_brokers_is_one_beside_others():
+def test_inter_broker_listener_needs_other_listeners():
     assert inter_broker_listener(config_of(inter_broker_listener_name="outer")) == "OUTER"
     assert inter_broker_listener(parse_config(BrokerConfig, {"inter.broker.listener.name": "PLAINTEXT"})) is None
     assert inter_broker_listener(config_of()) is None

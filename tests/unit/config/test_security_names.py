@@ -1,4 +1,4 @@
-"""Options of a secured client, as others spell them: the same here, passed over, or refused with what to give."""
+"""Spellings of security options in other clients: translated, ignored, or rejected with a replacement."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def config(options: dict[str, object], **more: object) -> AdminConfig:
         ),
     ],
 )
-def test_other_spellings_are_the_same_option(options: dict[str, object], name: str, value: object):
+def test_other_client_spellings_are_translated(options: dict[str, object], name: str, value: object):
     assert getattr(config(options), name) == value
 
 
-def test_every_other_name_leads_to_an_option_and_none_of_ours_is_passed_over():
+def test_every_spelling_leads_to_a_known_option():
     ours = {o.name for o in options_of(ClientSecurityConfig)}
     assert set(SAME.values()) <= ours
     assert not ours & (set(SAME) | WITHOUT_COUNTERPART | set(REFUSED))
@@ -73,12 +73,12 @@ def test_every_other_name_leads_to_an_option_and_none_of_ours_is_passed_over():
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT_COUNTERPART))
-def test_what_has_nothing_to_say_here_is_passed_over(name: str):
+def test_options_without_counterpart_are_ignored(name: str):
     assert config({name: "whatever"}) == config({})
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_cannot_be_obeyed_is_refused_with_what_to_give(name: str):
+def test_unsupported_security_options_error_has_replacement(name: str):
     with pytest.raises(ConfigError, match=f"^{name} is not supported: "):
         config({name: "whatever"})
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_obeyed_is_refused_with_what_to_give(name: str):
     "name",
     ["sasl.login.callback.handler.class", "sasl.client.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"],
 )
-def test_a_class_of_javas_that_is_not_known_is_refused(name: str):
+def test_unknown_java_class_is_rejected(name: str):
     with pytest.raises(ConfigError, match=r"Java classes are not supported: .*sasl\.oauth\.token\.provider"):
         config({name: "com.example.Own"})
 
@@ -107,21 +107,21 @@ def test_a_class_of_javas_that_is_not_known_is_refused(name: str):
         ({"ssl.ca.location": "a", "ssl.truststore.location": "b"}, "ssl.ca.location and ssl.truststore.location have"),
     ],
 )
-def test_what_does_not_go_together_is_one_sentence(options: dict[str, object], words: str):
+def test_contradictory_security_options_are_rejected(options: dict[str, object], words: str):
     with pytest.raises(ConfigError) as raised:
         config(options)
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_two_spellings_with_two_values_are_a_mistake_and_with_the_same_one_are_not():
+def test_two_spellings_need_equal_values():
     assert config({"sasl.mechanism": "PLAIN", "sasl.mechanisms": "PLAIN"}).sasl_mechanism == "PLAIN"
     with pytest.raises(ConfigError, match=r"sasl\.mechanism and sasl\.mechanisms are the same option"):
         config({"sasl.mechanism": "PLAIN", "sasl.mechanisms": "GSSAPI"})
 
 
 @pytest.mark.parametrize("spelling", ["sasl.password", "sasl.plain.password", "ssl.password", "ssl.keystore.key"])
-def test_no_error_shows_a_secret(spelling: str):
+def test_errors_hide_secrets(spelling: str):
     with pytest.raises(ConfigError) as raised:
         config({spelling: PLANTED}, **{spelling.replace(".", "_"): "another"})
     assert PLANTED not in str(raised.value)
@@ -130,7 +130,7 @@ def test_no_error_shows_a_secret(spelling: str):
     assert PLANTED not in str(raised.value)
 
 
-def test_a_configuration_shows_no_secret():
+def test_configuration_repr_hides_secrets():
     made = config({"sasl.username": "u", "sasl.password": PLANTED, "ssl.key.password": PLANTED})
     assert PLANTED not in repr(made)
     assert made.sasl_password == Secret(PLANTED)

@@ -1,4 +1,4 @@
-"""Kafka's server.properties, as far as it means anything here."""
+"""Kafka's server.properties: translated, ignored and rejected options."""
 
 import re
 
@@ -38,7 +38,7 @@ log.retention.check.interval.ms=300000
 """
 
 
-def test_the_file_that_comes_with_kafka_is_understood():
+def test_kafka_default_server_properties_is_accepted():
     said = understand(parse_properties(KAFKAS_OWN))
 
     config = parse_config(BrokerConfig, said.options)
@@ -49,7 +49,7 @@ def test_the_file_that_comes_with_kafka_is_understood():
     assert "num.partitions" not in said.ignored
 
 
-def test_what_is_shown_but_has_no_effect_is_told_too():
+def test_options_without_effect_are_reported():
     given = {"log.preallocate": "true", "min.insync.replicas": "2", "offsets.topic.replication.factor": "1"}
 
     said = understand(given)
@@ -58,7 +58,7 @@ def test_what_is_shown_but_has_no_effect_is_told_too():
     assert said.options == given
 
 
-def test_a_typo_gets_the_nearest_name():
+def test_unknown_broker_option_error_has_nearest_name():
     with pytest.raises(ConfigError, match=r"unknown option 'num\.partition'; did you mean num\.partitions\?"):
         understand({"num.partition": "3"})
 
@@ -73,7 +73,7 @@ def test_a_typo_gets_the_nearest_name():
         ("client.quota.callback.class", "com.example.Quotas"),
     ],
 )
-def test_security_that_is_not_served_is_an_error_and_not_a_warning(name, value):
+def test_unsupported_broker_security_is_an_error(name, value):
     with pytest.raises(ConfigError, match=rf"{name}: .*; remove the option"):
         understand({name: value})
 
@@ -88,12 +88,12 @@ def test_security_that_is_not_served_is_an_error_and_not_a_warning(name, value):
         ("ssl.enabled.protocols", "TLSv1.1", "expected one of TLSv1.2, TLSv1.3"),
     ],
 )
-def test_values_that_ask_for_what_is_not_there(name, value, words):
+def test_unsupported_broker_values_are_rejected(name, value, words):
     with pytest.raises(ConfigError, match=f"^{re.escape(name)}=.*{words}"):
         parse_config(BrokerConfig, understand({name: value}).options)
 
 
-def test_the_listener_between_brokers_is_named_in_one_way():
+def test_both_inter_broker_options_are_rejected():
     given = {"inter.broker.listener.name": "SSL", "security.inter.broker.protocol": "SSL"}
 
     with pytest.raises(
@@ -103,7 +103,7 @@ def test_the_listener_between_brokers_is_named_in_one_way():
     assert understand({"security.inter.broker.protocol": "SSL"}).ignored == ["security.inter.broker.protocol"]
 
 
-def test_kafkas_names_of_what_is_there_are_understood():
+def test_kafka_names_are_translated():
     package = "org.apache.kafka.common.security.oauthbearer"
     given = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -119,7 +119,7 @@ def test_kafkas_names_of_what_is_there_are_understood():
     assert named == f"{package}.secured.OAuthBearerValidatorCallbackHandler"
 
 
-def test_kafkas_own_classes_and_what_only_a_java_broker_needs_are_passed_over():
+def test_default_java_classes_are_ignored():
     builder = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
     given = {
         "principal.builder.class": builder,
@@ -134,7 +134,7 @@ def test_kafkas_own_classes_and_what_only_a_java_broker_needs_are_passed_over():
     assert (said.ignored, said.options) == (list(given), {})
 
 
-def test_listeners_of_a_combined_node_are_those_that_no_controller_has():
+def test_controller_listeners_are_dropped():
     said = understand(
         {
             "listeners": "SSL://:9093,BRAIN://:9095,CONTROLLER://:9096",
@@ -159,7 +159,7 @@ def test_listeners_of_a_combined_node_are_those_that_no_controller_has():
         ({"log.retention.hours": "-1"}, "-1"),
     ],
 )
-def test_milliseconds_win_over_minutes_and_minutes_over_hours(given, expected):
+def test_milliseconds_override_minutes_and_minutes_hours(given, expected):
     assert understand(given).options["log.retention.ms"] == expected
 
 
@@ -172,11 +172,11 @@ def test_milliseconds_win_over_minutes_and_minutes_over_hours(given, expected):
         (":9092", ("", 9092)),
     ],
 )
-def test_a_listener_is_host_and_port(text, expected):
+def test_single_plaintext_listener_becomes_host_and_port(text, expected):
     assert parse_listener(text, "listeners") == expected
 
 
 @pytest.mark.parametrize("text", ["localhost", "localhost:", "localhost:http", "h:70000", "SSL://h:1"])
-def test_anything_else_is_none(text):
+def test_other_single_listener_stays_a_listener(text):
     with pytest.raises(ConfigError, match="listeners="):
         parse_listener(text, "listeners")

@@ -1,4 +1,4 @@
-"""The bounds of topics' options: what Apache Kafka 4.3 takes and refuses, asked with each of these values."""
+"""Bounds of topic options, as Apache Kafka 4.3 accepts and rejects these values."""
 
 import pytest
 
@@ -50,17 +50,17 @@ def pairs(table):
 
 
 @pytest.mark.parametrize(("name", "value"), pairs(TAKEN))
-def test_what_kafka_takes_is_taken(name, value):
+def test_values_accepted_by_kafka_are_accepted(name, value):
     topic_config(BrokerConfig(), {name: value})
 
 
 @pytest.mark.parametrize(("name", "value"), pairs(REFUSED))
-def test_what_kafka_refuses_is_refused(name, value):
+def test_values_rejected_by_kafka_are_rejected(name, value):
     with pytest.raises(ConfigError, match=name):
         topic_config(BrokerConfig(), {name: value})
 
 
-def test_refusals_say_what_is_allowed():
+def test_topic_option_error_has_allowed_values():
     for name, value, words in (
         ("compression.gzip.level", "0", "expected a whole number from 1 to 9, or -1"),
         ("leader.replication.throttled.replicas", "x", "expected *, or a comma-separated list of PARTITION:NODE"),
@@ -72,7 +72,7 @@ def test_refusals_say_what_is_allowed():
         assert words in str(refused.value)
 
 
-def test_a_topic_takes_its_defaults_from_the_broker():
+def test_topic_defaults_come_from_the_broker():
     given = {
         "log.preallocate": "true",
         "log.segment.delete.delay.ms": "5",

@@ -1,4 +1,4 @@
-"""Transactions in one log: what is stable, what was taken back, and that a restart knows both."""
+"""Transactions of one log: last stable offset, aborted transactions, and their state after a restart."""
 
 import random
 
@@ -35,7 +35,7 @@ def aborted(stage):
     return [tuple(entry) for entry in stage.log.aborted]
 
 
-def test_a_marker_comes_back_as_it_was():
+def test_transaction_marker_round_trips():
     marker = Marker(7, 3, True, 11)
     batch = build_marker(marker, 5)
     header = parse_batch_header(batch)
@@ -44,7 +44,7 @@ def test_a_marker_comes_back_as_it_was():
     assert (header.is_control, header.is_transactional, header.base_sequence) == (True, True, -1)
 
 
-def test_what_is_stable_ends_where_the_first_open_transaction_begins(stage):
+def test_last_stable_offset_is_start_of_first_open_transaction(stage):
     stage.append("before")
     write(stage, 1, "a", "b")
     write(stage, 2, "c")
@@ -59,7 +59,7 @@ def test_what_is_stable_ends_where_the_first_open_transaction_begins(stage):
     assert aborted(stage) == []
 
 
-def test_what_was_taken_back_is_known_by_producer_and_offsets(stage):
+def test_aborted_transactions_are_listed_by_producer_and_offsets(stage):
     write(stage, 1, "a")
     write(stage, 2, "b")
     assert end(stage, 2, ABORT) == 2
@@ -72,7 +72,7 @@ def test_what_was_taken_back_is_known_by_producer_and_offsets(stage):
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_a_restart_knows_what_is_open_and_what_was_taken_back(stage, cleanly):
+def test_restart_restores_open_and_aborted_transactions(stage, cleanly):
     for turn in range(12):  # over several segments
         write(stage, 1, "x" * 200, sequence=turn)
         end(stage, 1, turn % 3 != 0)
@@ -91,7 +91,7 @@ def test_a_restart_knows_what_is_open_and_what_was_taken_back(stage, cleanly):
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", bytes(34)[:-1] + b"\x09" + bytes(34)])
-def test_a_file_of_them_that_cannot_be_read_is_made_anew(stage, damage):
+def test_damaged_txnindex_file_is_rebuilt(stage, damage):
     write(stage, 1, "a")
     end(stage, 1, ABORT)
     before = aborted(stage)
@@ -105,7 +105,7 @@ def test_a_file_of_them_that_cannot_be_read_is_made_anew(stage, damage):
     assert any("cannot read" in note and "txnindex" in note for note in notes) == bool(damage)
 
 
-def test_they_go_with_their_segments(stage):
+def test_deleted_segments_lose_their_aborted_transactions(stage):
     for turn in range(12):
         write(stage, 1, "x" * 200, sequence=turn)
         end(stage, 1, ABORT)
@@ -118,7 +118,7 @@ def test_they_go_with_their_segments(stage):
     assert len(stage.files(".txnindex")) == len(stage.log.segments) == 1
 
 
-def test_the_producer_of_an_open_transaction_is_not_forgotten(stage):
+def test_producer_with_open_transaction_does_not_expire(stage):
     write(stage, 1, "a")
     stage.append("b", producer_id=2, producer_epoch=0, base_sequence=0)
 
@@ -127,7 +127,7 @@ def test_the_producer_of_an_open_transaction_is_not_forgotten(stage):
     assert stage.log.last_stable_offset == 0
 
 
-def test_a_batch_outside_of_the_open_transaction_is_refused(stage):
+def test_non_transactional_batch_during_open_transaction_is_rejected(stage):
     write(stage, 1, "a")
 
     with pytest.raises(ApiError, match="has an open transaction") as caught:
@@ -136,7 +136,7 @@ def test_a_batch_outside_of_the_open_transaction_is_refused(stage):
     assert caught.value.code is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_marker_of_an_earlier_life_or_of_an_earlier_coordinator_is_refused(stage):
+def test_marker_with_older_producer_or_coordinator_epoch_is_rejected(stage):
     write(stage, 1, "a", epoch=3)
     end(stage, 1, COMMIT, epoch=3, coordinator_epoch=5)
 
@@ -148,7 +148,7 @@ def test_a_marker_of_an_earlier_life_or_of_an_earlier_coordinator_is_refused(sta
     assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-def test_a_marker_with_a_later_epoch_begins_the_sequence_anew(stage):
+def test_marker_with_later_epoch_resets_the_sequence(stage):
     write(stage, 1, "a", "b")
     end(stage, 1, ABORT, epoch=1)
 
@@ -158,7 +158,7 @@ def test_a_marker_with_a_later_epoch_begins_the_sequence_anew(stage):
     assert write(stage, 1, "c", epoch=1) == 3
 
 
-def test_compaction_drops_what_was_taken_back_and_keeps_what_is_not_decided():
+def test_compaction_drops_aborted_records_and_keeps_open_transactions():
     stage = LogStage(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
 
     def put(producer, sequence, value):
@@ -193,7 +193,6 @@ def test_compaction_drops_what_was_taken_back_and_keeps_what_is_not_decided():
 
 
 EVERY = 10
-"""Offsets between two markers of the plain histories below."""
 
 
 @pytest.fixture
@@ -210,7 +209,6 @@ def held(storage, pages=None, folder="p-0"):
 
 
 def one_after_another(kept, count, segment=0, first=0):
-    """Add transactions that end before the next begins; each has its marker at its tenth offset."""
     for number in range(first, first + count):
         begin = number * EVERY
         kept.add(AbortedTransaction(number, begin, begin + EVERY - 1, begin + EVERY), segment_name(segment))
@@ -221,7 +219,7 @@ def of(found):
 
 
 @pytest.mark.parametrize("pages", [None, AbortedPages(), AbortedPages(most_entries=100)])
-def test_what_lies_pages_deep_is_found_without_the_rest(storage, pages):
+def test_query_of_a_deep_page_reads_no_other_pages(storage, pages):
     kept = held(storage, pages)
     count = 3 * PAGE_ENTRIES + 7
     one_after_another(kept, count)
@@ -236,7 +234,7 @@ def test_what_lies_pages_deep_is_found_without_the_rest(storage, pages):
     assert len(kept) == len(list(kept)) == count
 
 
-def test_what_is_kept_of_all_partitions_is_bounded(storage):
+def test_page_cache_is_limited_over_all_partitions(storage):
     pages = AbortedPages(most_entries=1_000)
     several = []
     for number in range(5):
@@ -256,7 +254,7 @@ def test_what_is_kept_of_all_partitions_is_bounded(storage):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_history_is_answered_as_from_a_list(storage, seed):
+def test_random_histories_match_a_list_model(storage, seed):
     rng = random.Random(seed)
     kept, known, is_open, at, base = held(storage, AbortedPages(10)), [], {}, 0, 0
     for _ in range(400):
@@ -284,7 +282,7 @@ def test_any_history_is_answered_as_from_a_list(storage, seed):
         assert kept.between(start, end) == [e for e in known if e.last_offset >= start and e.first_offset < end]
 
 
-def test_a_look_reads_no_more_of_the_disk_than_it_needs():
+def test_query_reads_few_bytes_from_disk():
     storage = CountedReads()
     count = 50 * PAGE_ENTRIES
     one_after_another(held(storage), count)
@@ -302,7 +300,7 @@ def test_a_look_reads_no_more_of_the_disk_than_it_needs():
     assert storage.read_bytes == 0, "who reads at the end of the log needs none"
 
 
-def test_a_file_that_was_cut_or_changed_under_a_broker_is_told_and_not_passed_over():
+def test_truncated_or_changed_txnindex_file_raises_corrupt_log():
     stage = LogStage()
     stage.append("a", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     stage.log.end_transaction(Marker(1, 0, False, 0), stage.now_ms)

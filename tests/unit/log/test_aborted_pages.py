@@ -1,4 +1,4 @@
-"""Pages of aborted transactions: what is kept of them in memory, what is read of the disk, what is no such file."""
+"""Pages of aborted transactions: the page cache, reads from disk, malformed files."""
 
 import struct
 
@@ -20,7 +20,6 @@ from support.machines.log_stage import LogStage
 
 
 def entry(number: int) -> AbortedTransaction:
-    """One of many that follow one another, each over ten offsets."""
     return AbortedTransaction(number, number * 10, number * 10 + 9, number * 10 + 10)
 
 
@@ -30,10 +29,10 @@ def held(storage, pages=None):
     return made
 
 
-# ---------------------------------------------------------------- what is kept
+# ---------------------------------------------------------------- page cache
 
 
-def test_a_page_that_is_kept_is_given_back_and_another_is_not():
+def test_page_cache_returns_cached_page_only():
     pages, of = AbortedPages(), object()
     pages.put(of, 3, [entry(0)])
 
@@ -41,7 +40,7 @@ def test_a_page_that_is_kept_is_given_back_and_another_is_not():
     assert (pages.get(of, 2), pages.get(object(), 3)) == (None, None)
 
 
-def test_a_page_that_is_kept_anew_takes_the_place_of_the_old_one():
+def test_page_cache_replaces_page_with_same_key():
     pages, of = AbortedPages(), object()
     for count in (3, 2, 2):
         pages.put(of, 0, [entry(number) for number in range(count)])
@@ -51,7 +50,7 @@ def test_a_page_that_is_kept_anew_takes_the_place_of_the_old_one():
     assert (pages.used, pages.get(of, 0)) == (0, None)
 
 
-def test_the_bound_holds_whether_pages_come_or_grow():
+def test_page_cache_limit_holds_for_new_and_growing_pages():
     pages, first, second = AbortedPages(most_entries=10), object(), object()
     pages.put(first, 0, [entry(0)])
     pages.put(second, 0, [entry(0)])
@@ -67,7 +66,7 @@ def test_the_bound_holds_whether_pages_come_or_grow():
     assert (pages.used, pages.get(second, 0)) == (8, [entry(number) for number in range(6)])
 
 
-def test_of_all_partitions_forty_thousand_entries_are_kept_with_their_pages():
+def test_page_cache_keeps_40000_entries_by_default():
     pages, of = AbortedPages(), object()
     pages.put(of, 0, [entry(0)] * (40_000 - PAGE_OVERHEAD))
     assert pages.used == 40_000
@@ -77,13 +76,13 @@ def test_of_all_partitions_forty_thousand_entries_are_kept_with_their_pages():
     assert (pages.used, pages.get(of, 0)) == (0, None)
 
 
-def test_an_entry_of_a_page_that_is_not_kept_is_not_kept_either():
+def test_entry_of_uncached_page_is_not_cached():
     pages = AbortedPages()
     pages.add(object(), 0, entry(0))
     assert pages.used == 0
 
 
-def test_what_was_written_lately_is_not_read_again():
+def test_new_entries_are_cached_when_written():
     storage, pages = CountedReads(), AbortedPages()
     kept = held(storage, pages)
     count = 2 * PAGE_ENTRIES + 5
@@ -97,7 +96,7 @@ def test_what_was_written_lately_is_not_read_again():
     assert pages.used == count + 3 * PAGE_OVERHEAD
 
 
-def test_what_was_read_once_is_not_read_again():
+def test_read_pages_are_cached():
     storage = CountedReads()
     writing = held(storage)
     for number in range(2 * PAGE_ENTRIES):
@@ -112,7 +111,7 @@ def test_what_was_read_once_is_not_read_again():
     assert storage.read_bytes == 0
 
 
-def test_of_segments_that_are_gone_nothing_is_kept():
+def test_pages_of_deleted_segments_leave_the_cache():
     storage, pages = CountedReads(), AbortedPages()
     kept = held(storage, pages)
     for number in range(2 * PAGE_ENTRIES + 5):
@@ -123,10 +122,10 @@ def test_of_segments_that_are_gone_nothing_is_kept():
     assert (pages.used, len(kept), list(kept)) == (0, 0, [])
 
 
-# ---------------------------------------------------------------- which are asked for
+# ---------------------------------------------------------------- queries
 
 
-def test_only_the_segments_that_begin_in_what_is_gone_are_forgotten():
+def test_forget_drops_only_segments_within_the_range():
     kept = held(CountedReads())
     for number, base in ((0, 0), (1, 10), (2, 20), (3, 30)):
         kept.add(entry(number), segment_name(base))
@@ -137,7 +136,7 @@ def test_only_the_segments_that_begin_in_what_is_gone_are_forgotten():
     assert kept.between(0, 40) == [entry(0), entry(3)]
 
 
-def test_what_a_producer_wrote_right_before_or_behind_is_not_taken_back():
+def test_offsets_next_to_an_aborted_transaction_are_not_aborted():
     kept = held(CountedReads())
     kept.add(AbortedTransaction(7, 10, 19, 20), segment_name(0))
 
@@ -145,7 +144,7 @@ def test_what_a_producer_wrote_right_before_or_behind_is_not_taken_back():
     assert not kept.is_aborted(8, 12)
 
 
-def test_one_that_is_known_is_not_written_again():
+def test_known_aborted_transaction_is_not_written_twice():
     kept = held(CountedReads())
     for number, base in ((0, 0), (1, 0), (1, 0), (0, 0), (2, 20), (2, 20), (1, 20), (3, 20)):
         kept.add(entry(number), segment_name(base))
@@ -153,10 +152,10 @@ def test_one_that_is_known_is_not_written_again():
     assert (len(kept), list(kept)) == (4, [entry(number) for number in range(4)])
 
 
-# ---------------------------------------------------------------- what is no such file
+# ---------------------------------------------------------------- malformed files
 
 
-def test_a_page_is_read_as_it_was_written():
+def test_page_round_trips():
     written = [entry(number) for number in range(3)]
     assert parse_page(b"".join(map(build_entry, written))) == written
     assert build_entry(written[1]) == struct.pack(">hqqqq", 0, 1, 10, 19, 20)
@@ -164,7 +163,7 @@ def test_a_page_is_read_as_it_was_written():
 
 @pytest.mark.parametrize("which", range(3))
 @pytest.mark.parametrize("version", [1, 256, -1])
-def test_an_entry_of_another_version_is_refused_wherever_it_stands(which, version):
+def test_entry_with_other_version_is_rejected(which, version):
     data = [build_entry(entry(number)) for number in range(3)]
     data[which] = struct.pack(">h", version) + data[which][2:]
 
@@ -173,17 +172,17 @@ def test_an_entry_of_another_version_is_refused_wherever_it_stands(which, versio
 
 
 @pytest.mark.parametrize("order", [(0, 0), (1, 0), (0, 2, 1)])
-def test_entries_out_of_their_order_are_refused(order):
+def test_unordered_entries_are_rejected(order):
     with pytest.raises(ValueError, match="markers of entries do not increase"):
         parse_page(b"".join(build_entry(entry(number)) for number in order))
 
 
-def test_a_file_with_a_part_of_an_entry_is_refused():
+def test_file_with_partial_entry_is_rejected():
     with pytest.raises(ValueError, match="35 bytes are not a whole number of entries"):
         parse_page(build_entry(entry(0)) + b"x")
 
 
-def test_entries_of_a_segment_that_are_older_than_those_of_the_one_before_are_made_anew():
+def test_entries_older_than_previous_segment_are_rebuilt():
     stage = LogStage()
     for sequence in range(12):
         stage.append("x" * 200, producer_id=1, producer_epoch=0, base_sequence=sequence, is_transactional=True)
@@ -203,7 +202,7 @@ def test_entries_of_a_segment_that_are_older_than_those_of_the_one_before_are_ma
     stage.check()
 
 
-def test_entries_that_go_back_from_one_page_to_the_next_are_refused():
+def test_entries_decreasing_between_pages_are_rejected():
     storage = CountedReads()
     data = b"".join(build_entry(entry(number)) for number in range(PAGE_ENTRIES))
     kept = held(storage)

@@ -1,4 +1,4 @@
-"""A file of batches is gone through with every check, a window at a time; what is bad is named."""
+"""Scan of a batch file with all checks, one window at a time."""
 
 import pytest
 
@@ -10,7 +10,6 @@ from support.machines.log_stage import batch
 
 
 def sized(size: int) -> bytes:
-    """A batch of so many bytes."""
     value = "x" * (size - len(batch([""])))
     while len(made := batch([value])) > size:
         value = value[1:]
@@ -19,7 +18,6 @@ def sized(size: int) -> bytes:
 
 
 def laid(*sizes: int) -> tuple[CountedFile, list[int]]:
-    """A file of batches of these sizes, and where each begins."""
     data, positions = bytearray(), []
     for size in sizes:
         positions.append(len(data))
@@ -28,10 +26,9 @@ def laid(*sizes: int) -> tuple[CountedFile, list[int]]:
 
 
 LONG = (300_000,) * 5 + (WINDOW_BYTES,) + (300_000,) * 3 + (WINDOW_BYTES + 1,) + (100,) * 3 + (WINDOW_BYTES - 1, 200)
-"""More than a window holds, with batches across the ends of windows, and some as large as one, or larger."""
 
 
-def test_a_log_of_any_length_is_gone_through_a_window_at_a_time():
+def test_scan_reads_one_window_at_a_time():
     file, positions = laid(*LONG)
 
     found = [(position, header.size) for position, header in checked_headers(file, file.size)]
@@ -41,7 +38,7 @@ def test_a_log_of_any_length_is_gone_through_a_window_at_a_time():
     assert sum(file.reads) < 2 * file.size, "what is across the end of a window is read twice, and nothing else"
 
 
-def test_small_batches_are_read_once():
+def test_scan_reads_small_batches_once():
     file, _ = laid(*[70_000] * 14)
 
     assert len(list(checked_headers(file, file.size))) == 14
@@ -50,7 +47,7 @@ def test_small_batches_are_read_once():
 
 
 @pytest.mark.parametrize("size", [WINDOW_BYTES - 1, WINDOW_BYTES])
-def test_a_batch_that_fills_a_window_is_read_once(size):
+def test_scan_reads_window_sized_batch_once(size):
     file, _ = laid(size)
 
     assert len(list(checked_headers(file, file.size))) == 1
@@ -59,7 +56,7 @@ def test_a_batch_that_fills_a_window_is_read_once(size):
 
 
 @pytest.mark.parametrize("which", range(len(LONG)))
-def test_a_flipped_bit_is_found_in_its_batch_wherever_windows_end(which):
+def test_scan_detects_flipped_bit_at_any_window_boundary(which):
     file, positions = laid(*LONG)
     last = positions[which] + LONG[which] - 1
     file.overwrite(last, bytes((file.read(last, 1)[0] ^ 1,)))
@@ -71,7 +68,7 @@ def test_a_flipped_bit_is_found_in_its_batch_wherever_windows_end(which):
         next(batches)
 
 
-def test_a_log_that_ends_within_a_batch_says_what_is_there_of_it():
+def test_scan_reports_size_of_incomplete_last_batch():
     file, positions = laid(400_000, 400_000, 400_000)
 
     with pytest.raises(CorruptRecord, match=r"^batch incomplete: 399999 of 400000 bytes$"):
@@ -80,7 +77,7 @@ def test_a_log_that_ends_within_a_batch_says_what_is_there_of_it():
         list(checked_headers(file, positions[2] + 60))
 
 
-# ---------------------------------------------------------------- pieces of whole batches
+# ---------------------------------------------------------------- whole_batches
 
 
 def piece(file: MemoryFile, at: int, end: int, size: int) -> list[tuple[int, int]]:
@@ -89,7 +86,7 @@ def piece(file: MemoryFile, at: int, end: int, size: int) -> list[tuple[int, int
     return [(place, header.size) for place, header in found]
 
 
-def test_a_piece_has_the_batches_that_lie_whole_in_it():
+def test_whole_batches_returns_complete_batches():
     file, positions = laid(200, 300, 400, 500)
 
     assert piece(file, 0, file.size, 899) == [(0, 200), (200, 300)]
@@ -98,13 +95,13 @@ def test_a_piece_has_the_batches_that_lie_whole_in_it():
     assert piece(file, positions[2], file.size, 1 << 20) == [(0, 400), (400, 500)]
 
 
-def test_a_first_batch_that_is_larger_than_the_piece_comes_whole_and_alone():
+def test_whole_batches_returns_large_first_batch_alone():
     file, positions = laid(200, 3_000, 400)
 
     assert piece(file, positions[1], file.size, 1_000) == [(0, 3_000)]
 
 
-def test_a_piece_ends_where_the_log_ended_when_it_was_asked_for():
+def test_whole_batches_stops_at_the_given_end():
     file, positions = laid(200, 300, 400, 500)
 
     assert piece(file, positions[1], positions[3], 1 << 20) == [(0, 300), (300, 400)]
@@ -113,7 +110,7 @@ def test_a_piece_ends_where_the_log_ended_when_it_was_asked_for():
         whole_batches(file, positions[2], positions[3] - 1, 1 << 20)
 
 
-def test_a_piece_is_read_within_its_bound():
+def test_whole_batches_reads_at_most_the_given_size():
     file, positions = laid(*[300] * 20)
 
     whole_batches(file, positions[3], file.size, 1_000)
@@ -123,7 +120,7 @@ def test_a_piece_is_read_within_its_bound():
     assert file.reads == [1_000, 300], "a batch that fills it is read once"
 
 
-def test_a_flipped_bit_in_any_batch_of_a_piece_is_told():
+def test_whole_batches_detects_flipped_bit():
     for which in range(3):
         file, positions = laid(200, 300, 400, 500)
         at = positions[which] + 100

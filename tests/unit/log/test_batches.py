@@ -1,4 +1,4 @@
-"""Where batches may lie, one rule at a time: what a neighbour proves wrong, what is said of it, how far one looks."""
+"""Position checks of batches against their neighbours, searches, and slices."""
 
 import struct
 
@@ -20,7 +20,6 @@ def at(base_offset: int, header: BatchHeader = THREE) -> BatchHeader:
 
 
 def laid(*places: tuple[int, int]) -> tuple[MemoryFile, list[int]]:
-    """A file of batches, each by its base offset and its count of records, and where they begin in it."""
     file, positions = MemoryFile(bytearray()), []
     for base, count in places:
         data = bytearray(batch(["v"] * count))
@@ -33,30 +32,30 @@ def search(file: MemoryFile, reach: int) -> Search:
     return Search(file, file.size, reach)
 
 
-# ---------------------------------------------------------------- one batch and its neighbours
+# ---------------------------------------------------------------- check_place
 
 
-def test_a_batch_may_follow_at_once_or_behind_a_gap_up_to_where_the_next_segment_begins():
+def test_check_place_accepts_batch_before_next_segment():
     check_place(at(7), 7, 0)
     check_place(at(9), 7, 0, before=12)
 
 
-def test_a_batch_that_begins_before_its_turn_is_named_by_its_offsets():
+def test_check_place_rejects_batch_before_expected_offset():
     with pytest.raises(CorruptRecord, match=r"^batch has offsets 5 to 7, expected 6$"):
         check_place(at(5), 6, 0)
 
 
-def test_a_batch_that_ends_before_it_begins_is_named_by_its_offsets():
+def test_check_place_rejects_batch_with_negative_length():
     with pytest.raises(CorruptRecord, match=r"^batch has offsets 7 to 6, expected 7$"):
         check_place(at(7)._replace(last_offset_delta=-1), 7, 0)
 
 
-def test_a_batch_that_reaches_into_the_next_segment_is_named_with_where_that_begins():
+def test_check_place_rejects_batch_overlapping_next_segment():
     with pytest.raises(CorruptRecord, match=r"^batch ends at offset 11, but the next segment begins at 11$"):
         check_place(at(9), 7, 0, before=11)
 
 
-def test_a_batch_lies_as_far_from_its_segments_beginning_as_an_index_can_say():
+def test_check_place_rejects_offset_beyond_index_range():
     farthest = 100 + RELATIVE_OFFSET_MAX - 2
     check_place(at(farthest), 7, 100)
 
@@ -66,14 +65,14 @@ def test_a_batch_lies_as_far_from_its_segments_beginning_as_an_index_can_say():
         check_place(at(farthest + 1), 7, 100)
 
 
-# ---------------------------------------------------------------- what a batch was written as
+# ---------------------------------------------------------------- original_base_offset
 
 
 def told(given: int, expected: int, after: int | None, **how: bool) -> int:
     return original_base_offset(at(given), expected, after, 0, **how)
 
 
-def test_behind_a_gap_a_batch_is_believed_as_far_as_a_segment_goes():
+def test_base_offset_after_gap_is_limited_by_index_range():
     farthest = RELATIVE_OFFSET_MAX - 2
     assert told(farthest, 7, None, contiguous=False) == farthest
 
@@ -81,26 +80,26 @@ def test_behind_a_gap_a_batch_is_believed_as_far_as_a_segment_goes():
         told(farthest + 1, 7, None, contiguous=False)
 
 
-def test_at_the_end_of_a_log_without_gaps_no_gap_is_believed():
+def test_base_offset_gap_at_end_of_contiguous_log_is_repaired():
     with pytest.raises(CorruptRecord, match=r"^batch has offsets 12 to 14, expected 7$"):
         told(12, 7, None, contiguous=True)
 
 
-def test_a_batch_that_fills_the_room_before_the_next_one_is_believed():
+def test_base_offset_of_batch_that_ends_at_next_batch_is_kept():
     assert told(9, 7, 12, contiguous=False) == 9
     assert told(9, 7, 12, contiguous=True) == 9
 
 
-def test_a_batch_that_ends_before_it_begins_is_told_by_its_offsets():
+def test_base_offset_of_negative_length_batch_is_an_error():
     header = at(7)._replace(last_offset_delta=-1)
     with pytest.raises(CorruptRecord, match=r"^batch has offsets 7 to 6, expected 5$"):
         original_base_offset(header, 5, None, 0, contiguous=True)
 
 
-# ---------------------------------------------------------------- looking for an offset
+# ---------------------------------------------------------------- search
 
 
-def test_the_batch_of_an_offset_is_found_whatever_offset_of_it_is_asked():
+def test_search_finds_batch_by_any_of_its_offsets():
     file, positions = laid((0, 3), (3, 1), (4, 4))
 
     found = [search(file, 8).find(offset, 0, 0) for offset in range(9)]
@@ -108,7 +107,7 @@ def test_the_batch_of_an_offset_is_found_whatever_offset_of_it_is_asked():
     assert found == [positions[0]] * 3 + [positions[1]] + [positions[2]] * 4 + [file.size]
 
 
-def test_behind_a_gap_the_next_batch_is_found():
+def test_search_finds_next_batch_after_gap():
     file, positions = laid((0, 1), (5, 2), (20, 1))
 
     assert [search(file, 21).find(offset, 0, 0) for offset in (3, 5, 6, 7, 20)] == [
@@ -118,7 +117,7 @@ def test_behind_a_gap_the_next_batch_is_found():
 
 
 @pytest.mark.parametrize("begins", [1, 2])
-def test_a_batch_that_begins_within_the_one_before_it_is_no_answer(begins):
+def test_search_rejects_batch_overlapping_previous_batch(begins):
     file, positions = laid((0, 3), (begins, 4))
 
     with pytest.raises(
@@ -127,7 +126,7 @@ def test_a_batch_that_begins_within_the_one_before_it_is_no_answer(begins):
         search(file, 7).find(4, 0, 0)
 
 
-def test_a_batch_behind_a_gap_that_reaches_into_the_next_one_is_no_answer():
+def test_search_rejects_batch_overlapping_next_batch():
     file, positions = laid((0, 1), (5, 3), (6, 4))
 
     with pytest.raises(CorruptRecord, match=f"^at position {positions[1]}: batch has offsets 5 to 7, expected 1$"):
@@ -135,13 +134,13 @@ def test_a_batch_behind_a_gap_that_reaches_into_the_next_one_is_no_answer():
     assert search(file, 10).readable(0, file.size, 0, 10) == (positions[1], 1)
 
 
-def test_who_looks_for_what_lies_behind_a_batch_with_a_wrong_place_is_not_stopped_by_it():
+def test_search_skips_misplaced_batch_before_the_offset():
     file, positions = laid((0, 1), (1 << 40, 1), (2, 1))
 
     assert search(file, 3).find(2, 0, 0) == positions[2]
 
 
-def test_who_looks_for_the_offset_that_a_batch_with_a_wrong_place_should_have_is_told():
+def test_search_of_misplaced_offset_raises_corrupt_record():
     file, positions = laid((0, 1), (1 << 40, 2), (3, 1))
 
     with pytest.raises(
@@ -150,7 +149,7 @@ def test_who_looks_for_the_offset_that_a_batch_with_a_wrong_place_should_have_is
         search(file, 4).find(1, 0, 0)
 
 
-def test_a_batch_that_claims_the_very_offset_in_the_wrong_place_is_no_answer():
+def test_search_rejects_misplaced_batch_with_the_offset():
     file, positions = laid((0, 1), (9, 2), (2, 1), (3, 6), (9, 2))
 
     for offset in (9, 10):
@@ -158,7 +157,7 @@ def test_a_batch_that_claims_the_very_offset_in_the_wrong_place_is_no_answer():
             search(file, 11).find(offset, 0, 0)
 
 
-def test_two_batches_with_wrong_places_do_not_send_a_reader_past_what_they_hold():
+def test_search_does_not_skip_two_misplaced_batches():
     file, positions = laid((0, 5), (50, 1), (2, 1), (7, 1))
 
     with pytest.raises(CorruptRecord, match=f"^at position {positions[2]}: batch has offsets 2 to 2, expected 5$"):
@@ -166,14 +165,14 @@ def test_two_batches_with_wrong_places_do_not_send_a_reader_past_what_they_hold(
     assert search(file, 8).find(7, 0, 0) == positions[3]
 
 
-def test_a_search_may_look_at_what_lies_before_what_it_looked_at():
+def test_search_can_go_back():
     file, positions = laid((0, 1), (1, 2), (3, 3))
     one = search(file, 6)
 
     assert [one.place(at)[:2] for at in reversed(positions)] == [(3, 5), (1, 2), (0, 0)]
 
 
-def test_what_cannot_be_a_batch_is_told_with_its_place():
+def test_malformed_batch_error_has_its_position():
     file, positions = laid((0, 1), (1, 1))
     file.overwrite(positions[1] + 8, struct.pack(">i", 10))
     with pytest.raises(CorruptRecord, match=f"^at position {positions[1]}: invalid batch length 10$"):
@@ -185,10 +184,10 @@ def test_what_cannot_be_a_batch_is_told_with_its_place():
         search(file, 2).place(positions[1])
 
 
-# ---------------------------------------------------------------- how far a reader may be sent
+# ---------------------------------------------------------------- readable
 
 
-def test_a_reader_is_given_whole_batches_up_to_its_limit_and_told_where_to_go_on():
+def test_readable_returns_size_and_next_offset_of_whole_batches():
     file, positions = laid((0, 3), (3, 1), (4, 4))
 
     assert search(file, 8).readable(0, file.size, 0, 8) == (file.size, 8)
@@ -197,7 +196,7 @@ def test_a_reader_is_given_whole_batches_up_to_its_limit_and_told_where_to_go_on
     assert search(file, 8).readable(0, file.size, 0, 4) == (positions[2], 4)
 
 
-def test_a_batch_that_reaches_into_the_next_segment_is_not_handed_out():
+def test_readable_excludes_batch_overlapping_next_segment():
     file, positions = laid((0, 3), (3, 2))
 
     assert search(file, 5).readable(0, file.size, 0, 5) == (file.size, 5)
@@ -206,7 +205,7 @@ def test_a_batch_that_reaches_into_the_next_segment_is_not_handed_out():
         search(file, 4).readable(positions[1], file.size, 3, 4)
 
 
-def test_a_batch_without_records_that_compaction_left_is_handed_out():
+def test_readable_includes_batch_emptied_by_compaction():
     file, _ = laid((0, 1))
     file.append([build_batch([], base_offset=1)])
     file.append([build_batch([], base_offset=5)])
@@ -215,7 +214,7 @@ def test_a_batch_without_records_that_compaction_left_is_handed_out():
     assert search(file, 6).find(1, 0, 0) == file.size - 2 * HEADER_BYTES
 
 
-# ---------------------------------------------------------------- what a search costs
+# ---------------------------------------------------------------- bytes read per search
 
 
 def counted(*sizes: int) -> CountedFile:
@@ -225,7 +224,7 @@ def counted(*sizes: int) -> CountedFile:
     return CountedFile(data)
 
 
-def test_a_search_over_small_batches_reads_each_byte_about_once():
+def test_search_of_small_batches_reads_each_byte_once():
     file = counted(*[200] * 2_000)
 
     Search(file, file.size, 2_000).find(1_999, 0, 0)
@@ -233,7 +232,7 @@ def test_a_search_over_small_batches_reads_each_byte_about_once():
     assert sum(file.reads) < 1.1 * file.size
 
 
-def test_what_was_just_read_is_not_read_again():
+def test_search_reuses_its_window():
     file = counted(200, 200)
     one = search(file, 2)
 
@@ -243,7 +242,7 @@ def test_what_was_just_read_is_not_read_again():
     assert file.reads == [file.size]
 
 
-def test_a_batch_without_records_at_the_end_of_what_was_read_is_not_read_again():
+def test_search_reuses_window_for_empty_last_batch():
     file = counted(200, 200)
     file.append([build_batch([], base_offset=2)])
 
@@ -251,7 +250,7 @@ def test_a_batch_without_records_at_the_end_of_what_was_read_is_not_read_again()
     assert file.reads == [file.size]
 
 
-def test_a_walk_over_small_batches_reads_little_more_than_it_hands_out():
+def test_readable_reads_little_more_than_its_result():
     file = counted(*[200] * 2_000)
 
     size, _ = Search(file, file.size, 2_000).readable(0, 50_000, 0, 2_000)
@@ -261,7 +260,7 @@ def test_a_walk_over_small_batches_reads_little_more_than_it_hands_out():
 
 
 @pytest.mark.parametrize(("size", "read"), [(16_000, 65_536), (17_000, 4_096)])
-def test_a_walk_reads_no_more_than_the_headers_of_batches_that_are_large(size, read):
+def test_readable_reads_only_headers_of_large_batches(size, read):
     file = counted(*[size] * 50)
 
     Search(file, file.size, 50).readable(0, file.size, 0, 50)
@@ -278,7 +277,7 @@ def stage_with(count: int, *, size: int = 500, segment_bytes: str = "1000000000"
 
 @pytest.mark.parametrize("preload", [0, 100, 5000, 1 << 20])
 @pytest.mark.parametrize("max_bytes", [1, 700, 5000, 70_000, 1 << 20])
-def test_a_slice_is_what_a_read_gives_however_little_of_it_was_read(preload, max_bytes):
+def test_slice_equals_read_for_any_preload(preload, max_bytes):
     stage = stage_with(300, segment_bytes="50000")
     for offset in (0, 7, 150, 299, 300):
         found = stage.log.slices(offset, max_bytes, preload=preload)
@@ -292,7 +291,7 @@ def test_a_slice_is_what_a_read_gives_however_little_of_it_was_read(preload, max
             assert sum(len(one.prefix) for one in found) <= max(preload, 4096) + 4096 * len(found)
 
 
-def test_a_slice_ends_before_the_end_that_is_given():
+def test_slice_stops_before_end_offset():
     stage = stage_with(300)
 
     (one,) = stage.log.slices(0, 1 << 20, end=200)
@@ -301,7 +300,7 @@ def test_a_slice_ends_before_the_end_that_is_given():
     assert one.preloaded is None
 
 
-def test_a_slice_is_read_piece_by_piece():
+def test_slice_reads_in_pieces():
     stage = stage_with(300)
     (one,) = stage.log.slices(0, 1 << 20)
 
@@ -310,7 +309,7 @@ def test_a_slice_is_read_piece_by_piece():
     assert b"".join(pieces) == b"".join(stage.log.read(0, 1 << 20))
 
 
-def test_a_batch_larger_than_what_is_asked_is_found_and_not_read():
+def test_slice_does_not_preload_large_batch():
     stage = LogStage(segment_bytes="100000000", max_message_bytes="100000000")
     stage.append("x" * 3_000_000)
 
@@ -321,7 +320,7 @@ def test_a_batch_larger_than_what_is_asked_is_found_and_not_read():
     assert len(one.load()) == len(one)
 
 
-def test_what_is_appended_meanwhile_does_not_change_a_slice():
+def test_slice_is_unchanged_by_later_appends():
     stage = stage_with(100)
     before = b"".join(bytes(b) for b in stage.log.read(0, 1 << 20))
     (one,) = stage.log.slices(0, 1 << 20)
@@ -331,7 +330,7 @@ def test_what_is_appended_meanwhile_does_not_change_a_slice():
     assert bytes(one.load()) == before
 
 
-def test_a_slice_outlives_files_that_are_given_back():
+def test_slice_reads_after_release_of_its_file():
     stage = stage_with(100)
     (one,) = stage.log.slices(0, 1 << 20)
 
@@ -341,7 +340,7 @@ def test_a_slice_outlives_files_that_are_given_back():
     assert len(one.load()) == len(one)
 
 
-def test_a_slice_of_a_segment_that_retention_took_is_an_error_and_makes_no_file():
+def test_slice_of_deleted_segment_raises_and_creates_no_file():
     stage = stage_with(100, segment_bytes="20000")
     one = stage.log.slices(0, 10_000)[0]
     stage.log.delete_records_before(stage.log.log_end_offset)
@@ -354,7 +353,7 @@ def test_a_slice_of_a_segment_that_retention_took_is_an_error_and_makes_no_file(
     assert stage.files() == files
 
 
-def test_a_slice_of_a_topic_that_was_deleted_is_an_error():
+def test_slice_of_deleted_topic_raises():
     stage = stage_with(100)
     one = stage.log.slices(0, 1 << 20)[0]
 
@@ -364,7 +363,7 @@ def test_a_slice_of_a_topic_that_was_deleted_is_an_error():
         one.load()
 
 
-def test_what_cannot_be_a_batch_ends_a_slice_and_is_told_to_who_comes_to_it():
+def test_slice_ends_before_malformed_batch_and_next_read_raises():
     stage = stage_with(100)
     good = len(b"".join(bytes(b) for b in stage.log.read(0, 1 << 20, end=60)))
     data = stage.storage._folders["orders-0"]["00000000000000000000.log"]
@@ -375,7 +374,7 @@ def test_what_cannot_be_a_batch_ends_a_slice_and_is_told_to_who_comes_to_it():
         assert one.next_offset == 60
 
 
-def test_batches_of_all_sizes_are_found():
+def test_search_finds_batches_of_all_sizes():
     stage = LogStage(segment_bytes="100000000", max_message_bytes="100000000")
     for size in (1, 70_000, 10, 4000, 65_000, 1, 200_000, 3):
         stage.log.append(batch(["x" * size]), stage.now_ms)

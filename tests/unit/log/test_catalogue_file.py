@@ -1,4 +1,4 @@
-"""The catalogue of topics as a file: what it may say is taken as it stands, and what it may not say is named."""
+"""File of the topic catalogue: valid and invalid content."""
 
 import json
 
@@ -34,7 +34,7 @@ def refusal(*topics: dict[str, object], **other: object) -> str:
     return said
 
 
-def test_what_was_written_is_read_as_it_was():
+def test_catalogue_round_trips():
     storage = MemoryStorage()
     entries = [
         TopicEntry("a", ID, 3, {"cleanup.policy": "compact"}, internal=True),
@@ -47,28 +47,28 @@ def test_what_was_written_is_read_as_it_was():
     assert load_catalogue(storage, []) == written
 
 
-def test_a_topic_has_ten_thousand_partitions_at_most():
+def test_catalogue_rejects_more_than_10000_partitions():
     assert loaded(topic(partitions=10_000)).topics["t"].partitions == 10_000
     assert "partitions is 10001, expected 1 to 10000" in refusal(topic(partitions=10_001))
     assert "partitions is 0, expected 1 to 10000" in refusal(topic(partitions=0))
     assert "partitions is True, expected " in refusal(topic(partitions=True))
 
 
-def test_producer_ids_are_handed_out_up_to_the_last_that_there_is():
+def test_catalogue_rejects_producer_id_out_of_range():
     assert loaded(next_producer_id=2**63 - 1).next_producer_id == 2**63 - 1
     assert f"next_producer_id is {2**63}, expected 0 to" in refusal(next_producer_id=2**63)
     assert "next_producer_id is -1, expected 0 to" in refusal(next_producer_id=-1)
 
 
-def test_a_catalogue_of_another_version_is_not_guessed_at():
+def test_catalogue_of_other_version_is_rejected():
     assert "version 2; this broker reads 1" in refusal(topic(), version=2)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "ä"])
-def test_a_name_that_no_topic_can_have_is_named(name):
+def test_catalogue_rejects_invalid_topic_name(name):
     assert f"invalid topic name {name!r}" in refusal(topic(name=name))
 
 
-def test_two_topics_share_neither_name_nor_id():
+def test_catalogue_rejects_duplicate_name_or_id():
     assert "topic t occurs twice" in refusal(topic(), topic())
     assert "two topics have the same id" in refusal(topic(), topic(name="u"))

@@ -1,4 +1,4 @@
-"""Markers that end transactions leave a compacted log once nothing of the transaction is left (KIP-98, KIP-534)."""
+"""Transaction markers in a compacted log (KIP-98, KIP-534)."""
 
 import pytest
 
@@ -28,7 +28,6 @@ def stage_of(**options):
 
 
 def write(stage, pid, key, value="v", sequence=-1):
-    """A batch in the producer's transaction."""
     options = {"producer_epoch": 0, "base_sequence": sequence, "is_transactional": True}
     record = NewRecord(key.encode(), value.encode(), (), stage.now_ms)
     return stage.log.append(
@@ -41,7 +40,6 @@ def end(stage, pid, *, committed=True, epoch=0):
 
 
 def compact(stage, seconds=30):
-    """Make all that was written dirty, and let the cleaner do what it wants to."""
     stage.append("filler", key=b"filler")
     stage.log.roll(stage.now_ms)
     work(stage, seconds)
@@ -64,7 +62,6 @@ def batches(stage) -> list[tuple[bytes, BatchHeader]]:
 
 
 def markers(stage, pid=1) -> list[int]:
-    """Where markers of the producer are that say something."""
     return [h.base_offset for data, h in batches(stage) if h.producer_id == pid and h.is_control and h.record_count]
 
 
@@ -73,7 +70,7 @@ def lose_snapshots(stage, count=100):
         stage.storage.delete(f"orders-0/{name}")
 
 
-def test_a_marker_stays_as_long_as_a_record_of_its_transaction(stage):
+def test_marker_stays_while_its_transaction_has_records(stage):
     write(stage, 1, "k")
     at = end(stage, 1)
 
@@ -86,7 +83,7 @@ def test_a_marker_stays_as_long_as_a_record_of_its_transaction(stage):
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_marker_goes_delete_retention_after_the_first_compaction_that_meets_nothing_of_its_transaction(committed):
+def test_marker_without_records_is_dropped_after_delete_retention(committed):
     stage = stage_of()
     write(stage, 1, "k")
     first = end(stage, 1, committed=committed)
@@ -95,7 +92,7 @@ def test_a_marker_goes_delete_retention_after_the_first_compaction_that_meets_no
     second = end(stage, 1)
 
     compact(stage)
-    assert markers(stage) == [first, second]  # the records have gone just now
+    assert markers(stage) == [first, second]  # compaction dropped the records
     assert all(h.delete_horizon_ms is None for _, h in batches(stage) if h.is_control)
 
     before_ms = stage.now_ms
@@ -115,7 +112,7 @@ def test_a_marker_goes_delete_retention_after_the_first_compaction_that_meets_no
     assert stage.log.last_stable_offset == stage.log.log_end_offset
 
 
-def test_however_many_transactions_there_were_the_log_stays_small(stage):
+def test_compacted_log_of_many_transactions_stays_small(stage):
     for n in range(300):
         write(stage, 1 + n % 3, f"group-{n % 3}", f"{n}")
         end(stage, 1 + n % 3, committed=n % 5 > 0)
@@ -125,11 +122,11 @@ def test_however_many_transactions_there_were_the_log_stays_small(stage):
         stage.clock.advance(HOUR_MS)
 
     left = sum(len(markers(stage, pid)) for pid in (1, 2, 3))
-    assert 3 <= left <= 5  # of what stays, and of a batch at the end of a segment that stays without records
+    assert 3 <= left <= 5  # kept batches, and an empty batch at the end of a segment
     assert stage.log.size_bytes < 2_000
 
 
-def test_the_last_batch_of_a_producer_keeps_its_marker_so_that_a_start_finds_nothing_open(stage):
+def test_last_batch_of_producer_keeps_its_marker(stage):
     write(stage, 1, "k", sequence=0)
     at = end(stage, 1)
     for n in range(3):
@@ -145,7 +142,7 @@ def test_the_last_batch_of_a_producer_keeps_its_marker_so_that_a_start_finds_not
     assert stage.log.last_stable_offset == stage.log.log_end_offset
 
 
-def test_a_producer_of_markers_alone_keeps_one_from_which_a_start_learns_its_epoch(stage):
+def test_producer_with_only_markers_keeps_one_marker(stage):
     earlier = end(stage, 1, epoch=3)
     at = end(stage, 1, epoch=4)
     for _ in range(3):
@@ -159,7 +156,7 @@ def test_a_producer_of_markers_alone_keeps_one_from_which_a_start_learns_its_epo
     assert stage.log.producers.get(1).epoch == 4
 
 
-def test_a_producer_that_is_forgotten_keeps_none(stage):
+def test_expired_producer_keeps_no_marker(stage):
     end(stage, 1)
     stage.clock.advance(2 * DAY_MS)
 
@@ -171,7 +168,7 @@ def test_a_producer_that_is_forgotten_keeps_none(stage):
     assert markers(stage) == []
 
 
-def test_a_marker_at_the_end_of_a_segment_leaves_an_empty_batch_there_and_that_goes_once_it_is_not_the_end(stage):
+def test_dropped_marker_at_segment_end_leaves_empty_batch(stage):
     end(stage, 1)
     at = stage.log.log_end_offset - 1
     stage.log.roll(stage.now_ms)
@@ -203,7 +200,7 @@ def control_batch(stage, key: bytes):
 
 
 @pytest.mark.parametrize("key", [b"\x00\x00\x00\x07", b"\x00"], ids=["another kind", "too short"])
-def test_a_control_batch_that_is_no_marker_stays_and_ends_nothing(stage, key):
+def test_control_batch_of_other_type_stays(stage, key):
     write(stage, 1, "k")
     at = control_batch(stage, key)
     last = end(stage, 1)
@@ -215,7 +212,7 @@ def test_a_control_batch_that_is_no_marker_stays_and_ends_nothing(stage, key):
     assert markers(stage) == [at, last]
 
 
-def test_a_start_that_lost_the_last_snapshot_does_not_find_open_what_a_dropped_marker_ended():
+def test_restart_without_snapshot_does_not_reopen_ended_transaction():
     stage = stage_of(compaction_bytes=1, delete_retention_ms="0")  # each compaction ends after a batch
     write(stage, 1, "k")
     stage.log.roll(stage.now_ms)  # with a snapshot that says: open
@@ -224,7 +221,7 @@ def test_a_start_that_lost_the_last_snapshot_does_not_find_open_what_a_dropped_m
         stage.append(f"{n}", key=b"k")
     stage.log.roll(stage.now_ms)
     stage.append("in the active segment", key=b"k")
-    stage.clock.advance(2 * DAY_MS)  # the producer is forgotten
+    stage.clock.advance(2 * DAY_MS)  # the producer expires
 
     work(stage, 600)
 
@@ -234,6 +231,5 @@ def test_a_start_that_lost_the_last_snapshot_does_not_find_open_what_a_dropped_m
     assert stage.log.last_stable_offset == stage.log.log_end_offset
 
 
-def test_a_marker_is_built_as_before():
-    """What the stories above count on: 78 bytes for each transaction."""
+def test_marker_bytes_are_unchanged():
     assert len(build_marker(Marker(1, 0, True, 0), 1_700_000_000_000)) == 78

@@ -1,4 +1,4 @@
-"""Compaction: the last value of every key stays, at its offset; a crash does no harm."""
+"""Compaction: the last value of every key stays at its offset; crashes lose nothing."""
 
 from dataclasses import replace
 
@@ -19,7 +19,6 @@ def stage_of(storage=None, **options):
 
 
 def put(stage, *pairs, codec=Codec.NONE, **producer):
-    """One batch of (key, value) pairs; a value of None is a tombstone."""
     records = [
         NewRecord(k and k.encode(), v and f"{v} {PAD}".encode(), (("h", b"1"),), stage.now_ms + i)
         for i, (k, v) in enumerate(pairs)
@@ -47,7 +46,6 @@ def roll(stage):
 
 
 def compact(stage, seconds=30):
-    """Let the cleaner do what it wants to; returns what it told."""
     notes = []
     end_ms = stage.now_ms + seconds * 1000
     while stage.topics.wake_at_ms <= end_ms:
@@ -76,7 +74,7 @@ def test_the_last_value_of_every_key_stays_at_its_offset():
     assert ", 40 records 4, in " in notes[0]
 
 
-def test_what_is_appended_to_is_not_compacted():
+def test_active_segment_is_not_compacted():
     stage = stage_of()
     for n in range(5):
         put(stage, ("k", f"v{n}"))
@@ -86,7 +84,7 @@ def test_what_is_appended_to_is_not_compacted():
     assert len(records_of(stage.log)) == 5
 
 
-def test_it_waits_until_the_dirty_part_is_large_enough():
+def test_compaction_waits_for_min_cleanable_dirty_ratio():
     stage = stage_of(min_cleanable_dirty_ratio="0.9")
     for n in range(60):
         put(stage, (f"k{n}", "v"))
@@ -116,7 +114,7 @@ def test_young_records_wait_for_min_compaction_lag():
     assert records_of(stage.log) == [(19, "k", "v19")]
 
 
-def test_old_records_do_not_wait_longer_than_max_compaction_lag():
+def test_old_records_are_compacted_after_max_compaction_lag():
     stage = stage_of(min_cleanable_dirty_ratio="1", max_compaction_lag_ms=str(DAY_MS))
     put(stage, ("k", "v0"))
     put(stage, ("k", "v1"))
@@ -129,7 +127,7 @@ def test_old_records_do_not_wait_longer_than_max_compaction_lag():
     assert [r[:2] for r in records_of(stage.log)] == [(1, "k"), (2, "j")]
 
 
-def test_a_tombstone_stays_for_delete_retention_and_then_goes():
+def test_tombstone_is_dropped_after_delete_retention():
     stage = stage_of(delete_retention_ms=str(DAY_MS))
     put(stage, ("a", "v"), ("b", "v"))
     put(stage, ("a", None), ("b", "w"))
@@ -157,7 +155,7 @@ def test_a_tombstone_stays_for_delete_retention_and_then_goes():
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_what_stays_of_a_compressed_batch_is_compressed_alike(codec):
+def test_compacted_batch_keeps_its_codec(codec):
     stage = stage_of(delete_retention_ms="0")
     put(stage, ("a", "1"), ("b", "1"), ("c", "1"), codec=codec)
     put(stage, ("b", "2"), ("d", None), codec=codec)
@@ -169,7 +167,7 @@ def test_what_stays_of_a_compressed_batch_is_compressed_alike(codec):
     assert {header.codec for header, records in batches_of(stage.log) if records} == {codec}
 
 
-def test_the_end_of_a_segment_stays_as_an_empty_batch_so_that_offsets_never_change():
+def test_last_batch_of_segment_stays_empty():
     stage = stage_of(delete_retention_ms="0")
     put(stage, ("a", "1"))
     put(stage, ("b", None))
@@ -188,7 +186,7 @@ def test_the_end_of_a_segment_stays_as_an_empty_batch_so_that_offsets_never_chan
     stage.check()
 
 
-def test_the_last_batch_of_a_producer_stays_for_its_sequence():
+def test_last_batch_of_producer_keeps_its_sequence():
     stage = stage_of()
     put(stage, ("a", "1"), producer_id=7, producer_epoch=0, base_sequence=0)
     put(stage, ("a", "2"))
@@ -208,7 +206,7 @@ def test_the_last_batch_of_a_producer_stays_for_its_sequence():
     assert [(h.base_offset, h.base_sequence, h.record_count) for h in empty] == [(0, 0, 0)]
 
 
-def test_a_record_without_a_key_is_refused():
+def test_record_without_key_in_compacted_topic_is_rejected():
     stage = stage_of()
 
     with pytest.raises(ApiError, match="record 1 has no key") as error:
@@ -218,7 +216,7 @@ def test_a_record_without_a_key_is_refused():
     assert stage.log.log_end_offset == 0
 
 
-def test_all_records_without_a_key_are_named_up_to_a_limit():
+def test_rejected_records_without_key_are_listed_up_to_a_limit():
     stage = stage_of(segment_bytes="1000000")
 
     with pytest.raises(RecordsRefused, match="1999 records of the batch were refused: record 1 has") as error:
@@ -228,7 +226,7 @@ def test_all_records_without_a_key_are_named_up_to_a_limit():
     assert stage.log.log_end_offset == 0
 
 
-def test_more_keys_than_fit_memory_take_several_goes():
+def test_keys_beyond_memory_need_several_compactions():
     stage = stage_of(compaction_bytes=10 * 160)
     for n in range(60):
         put(stage, (f"k{n % 30}", f"v{n}"))
@@ -241,7 +239,7 @@ def test_more_keys_than_fit_memory_take_several_goes():
     assert {r[2] for r in records_of(stage.log)} == {f"v{n}" for n in range(30, 60)}
 
 
-def test_compact_and_delete_does_both():
+def test_policy_compact_and_delete_does_both():
     stage = stage_of(cleanup_policy="compact,delete", retention_ms=str(DAY_MS))
     for n in range(20):
         put(stage, (f"k{n % 2}", f"v{n}"))
@@ -256,7 +254,7 @@ def test_compact_and_delete_does_both():
     assert [r[1] for r in records_of(stage.log)] == ["late"]
 
 
-def test_segments_that_retention_takes_meanwhile_end_the_compaction_quietly():
+def test_segments_deleted_by_retention_end_the_compaction():
     stage = stage_of(cleanup_policy="compact,delete")
     for n in range(40):
         put(stage, (f"k{n % 2}", f"v{n}"))
@@ -272,7 +270,7 @@ def test_segments_that_retention_takes_meanwhile_end_the_compaction_quietly():
     assert [r[1:] for r in records_of(stage.log)] == [("k0", "v38"), ("k1", "v39")]
 
 
-def test_a_topic_deleted_meanwhile_leaves_nothing_and_its_successor_begins_dirty():
+def test_topic_deleted_during_compaction_leaves_no_progress():
     stage = stage_of()
     overrides = stage.topics.get("orders").overrides
     for n in range(20):
@@ -296,7 +294,7 @@ def test_a_topic_deleted_meanwhile_leaves_nothing_and_its_successor_begins_dirty
     assert records_of(stage.log) == [(19, "k", "w19")]
 
 
-def test_a_policy_that_changes_meanwhile_ends_the_compaction():
+def test_changed_cleanup_policy_ends_the_compaction():
     stage = stage_of()
     for n in range(20):
         put(stage, ("k", f"v{n}"))
@@ -310,7 +308,7 @@ def test_a_policy_that_changes_meanwhile_ends_the_compaction():
     assert len(records_of(stage.log)) == 20
 
 
-def test_a_step_is_bounded_whatever_the_batches_unpack_to():
+def test_compaction_step_is_limited_in_decompressed_bytes():
     stage = stage_of(segment_bytes="10000000")
     for n in range(50):
         put(stage, *((f"k{i}", f"{n}{PAD * 4}") for i in range(100)), codec=Codec.ZSTD)
@@ -323,8 +321,6 @@ def test_a_step_is_bounded_whatever_the_batches_unpack_to():
 
 
 class DyingStorage(MemoryStorage):
-    """Dies before its n-th change of names, as a process does."""
-
     def __init__(self):
         super().__init__()
         self.left = 10**9
@@ -345,7 +341,7 @@ class DyingStorage(MemoryStorage):
 
 @pytest.mark.parametrize("cleanly", [False, True])
 @pytest.mark.parametrize("changes", range(40))
-def test_a_process_that_dies_anywhere_in_a_swap_loses_nothing(changes, cleanly):
+def test_crash_during_segment_swap_loses_no_records(changes, cleanly):
     storage = DyingStorage()
     stage = stage_of(storage, segment_bytes="1024")
     for n in range(60):
@@ -372,8 +368,6 @@ def test_a_process_that_dies_anywhere_in_a_swap_loses_nothing(changes, cleanly):
 
 
 class RefusingStorage(MemoryStorage):
-    """Refuses renames while it is told to."""
-
     refuses = False
 
     def rename(self, name, new):
@@ -382,7 +376,7 @@ class RefusingStorage(MemoryStorage):
         super().rename(name, new)
 
 
-def test_a_disk_that_refuses_is_asked_again_later():
+def test_failed_compaction_is_retried_later():
     stage = stage_of(RefusingStorage())
     for n in range(30):
         put(stage, ("k", f"v{n}"))
@@ -398,7 +392,7 @@ def test_a_disk_that_refuses_is_asked_again_later():
     assert records_of(stage.log) == [(29, "k", "v29")]
 
 
-def test_a_bad_batch_ends_the_compaction_of_its_log_until_the_next_start():
+def test_corrupt_batch_stops_compaction_until_restart():
     stage = stage_of()
     for n in range(30):
         put(stage, ("k", f"v{n}"))
@@ -416,7 +410,7 @@ def test_a_bad_batch_ends_the_compaction_of_its_log_until_the_next_start():
     assert stage.files(".cleaned") == []
 
 
-def test_how_far_a_log_is_compacted_outlives_a_restart():
+def test_compaction_progress_survives_restart():
     stage = stage_of(min_cleanable_dirty_ratio="0.5")
     for n in range(30):
         put(stage, (f"k{n}", "v"))
@@ -429,7 +423,7 @@ def test_how_far_a_log_is_compacted_outlives_a_restart():
     assert stage.topics._upkeep._cleaner.clean_until(stage.log.tp) == 30
 
 
-def test_with_the_cleaner_switched_off_nothing_is_compacted():
+def test_disabled_cleaner_compacts_nothing():
     stage = stage_of()
     stage.config = replace(stage.config, log_cleaner_enable=False)
     stage.restart()
@@ -441,7 +435,7 @@ def test_with_the_cleaner_switched_off_nothing_is_compacted():
     assert len(records_of(stage.log)) == 30
 
 
-def test_an_empty_key_is_a_key():
+def test_empty_key_is_a_valid_key():
     stage = stage_of()
     for value in (b"first", b"last"):
         stage.log.append(build_batch([NewRecord(b"", value, (), stage.now_ms)]), stage.now_ms)

@@ -1,4 +1,4 @@
-"""What one compaction does step by step: which segments it joins, how far it comes, how it waits for the disk."""
+"""Steps of a compaction: merged segments, progress, waits for the disk."""
 
 import pytest
 
@@ -24,7 +24,6 @@ def compaction_of(stage, memory_bytes=1 << 20):
 
 
 def done(compaction):
-    """Take all of its steps."""
     while not compaction.step():
         assert compaction.steps < 2 * FLUSH_STEPS
     return compaction
@@ -35,7 +34,6 @@ def bases(stage):
 
 
 def of_segments(*base_offsets):
-    """A log with a batch of its own key at each of these offsets, in a segment of its own."""
     stage = stage_of()
     stage.begin_segments_at(*base_offsets)
     assert bases(stage) == list(base_offsets)
@@ -53,7 +51,7 @@ def of_segments(*base_offsets):
     ],
     ids=["to the last that an index can say", "not beyond", "counted from the first", "far on", "not beyond, far on"],
 )
-def test_segments_are_joined_as_far_as_an_index_can_say_offsets(before, after):
+def test_merged_segments_stay_within_index_offset_range(before, after):
     stage = of_segments(*before)
 
     done(compaction_of(stage))
@@ -62,7 +60,7 @@ def test_segments_are_joined_as_far_as_an_index_can_say_offsets(before, after):
     assert [offset for base in after for offset in offsets_in(stage.log.read(base, 1))] == list(after)
 
 
-def test_between_two_steps_of_a_compaction_others_are_served_for_ten_milliseconds():
+def test_compaction_pauses_10_ms_between_steps():
     stage = stage_of()
     for _ in range(3):
         stage.append(key=b"k")
@@ -80,7 +78,7 @@ def test_between_two_steps_of_a_compaction_others_are_served_for_ten_millisecond
     assert set(steps) == {10}
 
 
-def test_segments_that_are_a_byte_too_large_together_stay_apart_and_the_later_ones_too():
+def test_segments_above_segment_bytes_are_not_merged():
     stage = stage_of(segment_bytes="1000000")
     for number in range(4):
         stage.append(PAD, key=b"%d" % number)
@@ -96,7 +94,7 @@ def test_segments_that_are_a_byte_too_large_together_stay_apart_and_the_later_on
 
 
 @pytest.mark.parametrize(("spare", "reached"), [(0, 1), (1, 2)])
-def test_keys_are_noted_while_a_byte_of_the_memory_is_left(spare, reached):
+def test_keys_are_collected_until_memory_is_used_up(spare, reached):
     stage = stage_of()
     for key in (b"a", b"b", b"c"):
         stage.append(key=key)
@@ -107,7 +105,7 @@ def test_keys_are_noted_while_a_byte_of_the_memory_is_left(spare, reached):
     assert compaction.clean_until == reached
 
 
-def test_a_batch_of_which_some_stay_is_as_late_as_the_latest_of_those():
+def test_filtered_batch_has_max_timestamp_of_kept_records():
     stage = stage_of()
     now_ms = stage.now_ms
     records = [NewRecord(key, b"v", (), now_ms + after) for key, after in ((b"a", 30), (b"b", 10), (b"c", 20))]
@@ -124,8 +122,6 @@ def test_a_batch_of_which_some_stay_is_as_late_as_the_latest_of_those():
 
 
 class SlowFile(MemoryFile):
-    """Is on the disk once it was asked for."""
-
     __slots__ = ("_asked_to",)
 
     def __init__(self, data, buffers=None):
@@ -147,7 +143,7 @@ class SlowStorage(MemoryStorage):
         return SlowFile(super().open(name)._data)
 
 
-def test_what_was_made_is_flushed_at_once_and_not_waited_for():
+def test_compacted_segment_is_flushed_without_blocking():
     stage = stage_of(SlowStorage())
     for _ in range(3):
         stage.append(key=b"k")
@@ -157,8 +153,6 @@ def test_what_was_made_is_flushed_at_once_and_not_waited_for():
 
 
 class NoRoom(MemoryStorage):
-    """Refuses every file that a compaction writes."""
-
     refused = 0
 
     def open(self, name):
@@ -168,7 +162,7 @@ class NoRoom(MemoryStorage):
         return super().open(name)
 
 
-def test_a_log_whose_compaction_the_disk_refused_is_left_alone_for_a_minute():
+def test_failed_compaction_waits_one_minute():
     stage = stage_of(NoRoom())
     for _ in range(3):
         stage.append(key=b"k")

@@ -1,4 +1,4 @@
-"""The small files beside the logs, and the storage in memory."""
+"""Small files beside the logs, and the storage in memory."""
 
 import json
 import random
@@ -23,7 +23,7 @@ from kohort.model import TopicPartition
 from kohort.notes import Level
 
 
-def test_offsets_are_written_as_kafka_writes_them():
+def test_offset_checkpoint_has_kafka_format():
     offsets = {TopicPartition("b", 10): 7, TopicPartition("a", 2): 2**62}
 
     data = build_offsets(offsets)
@@ -33,7 +33,7 @@ def test_offsets_are_written_as_kafka_writes_them():
     assert parse_offsets(build_offsets({})) == {}
 
 
-def test_a_log_of_which_nothing_is_on_the_disk_yet_has_its_line():
+def test_offset_zero_is_in_the_checkpoint():
     at_zero = {TopicPartition("orders", 0): 0, TopicPartition("orders", 1): 7}
 
     assert parse_offsets(build_offsets(at_zero)) == at_zero
@@ -44,12 +44,12 @@ def test_a_log_of_which_nothing_is_on_the_disk_yet_has_its_line():
 @pytest.mark.parametrize(
     "data", [b"", b"1\n0\n", b"0\n1\n", b"0\n1\na 0 5", b"0\n1\na 0\n", b"0\n1\na 0 -1\n", b"0\n1\na x 1\n", b"\xff"]
 )
-def test_what_is_no_checkpoint_is_refused(data):
+def test_malformed_checkpoint_is_rejected(data):
     with pytest.raises(ValueError, match=r".+"):
         parse_offsets(data)
 
 
-def test_a_folder_carries_its_topic_id_as_in_kafka():
+def test_partition_metadata_has_kafka_format():
     data = build_partition_metadata(bytes(range(16)))
 
     assert data == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n"
@@ -59,13 +59,13 @@ def test_a_folder_carries_its_topic_id_as_in_kafka():
             parse_partition_metadata(bad)
 
 
-def test_folders_are_parsed_as_kafka_names_them():
+def test_partition_folder_names_are_parsed():
     assert parse_folder("my-topic-12") == TopicPartition("my-topic", 12)
     for name in ("topic", "topic-", "-1", "topic-01", "topic-x", "to pic-1", "t-1.abc-delete"):
         assert parse_folder(name) is None
 
 
-def test_a_doomed_folder_is_known_and_never_too_long():
+def test_deleted_folder_name_is_recognized_and_short_enough():
     name = deleted_folder("x" * 249 + "-12345", 1)
 
     assert len(name) <= 255
@@ -74,7 +74,7 @@ def test_a_doomed_folder_is_known_and_never_too_long():
     assert not is_deleted_folder("my-delete")
 
 
-def test_memory_behaves_like_a_folder():
+def test_memory_storage_behaves_like_a_folder():
     storage = MemoryStorage()
     storage.make_folder("a")
     file = storage.open("a/x")
@@ -101,7 +101,7 @@ def test_memory_behaves_like_a_folder():
     assert storage.folders() == []
 
 
-def test_what_is_not_there_cannot_be_renamed_and_the_other_stays():
+def test_rename_of_missing_file_fails_and_keeps_target():
     storage = MemoryStorage()
     storage.replace("a", b"one")
     storage.replace("b", b"two")
@@ -114,7 +114,7 @@ def test_what_is_not_there_cannot_be_renamed_and_the_other_stays():
     assert (storage.files(), storage.read("b")) == ({"b": 3}, b"one")
 
 
-def test_what_is_lent_is_what_would_be_read_and_stays_as_it_was():
+def test_lent_bytes_equal_read_bytes():
     storage = MemoryStorage()
     file = storage.open("file")
     file.append([bytes(range(250)) * 2000])
@@ -138,7 +138,6 @@ def opened(storage, seed=1, **config):
 
 
 def with_topic():
-    """A folder with a topic, and its cluster."""
     storage = MemoryStorage()
     topics = opened(storage)
     topics.create("orders", 1, {}, NOW)
@@ -151,7 +150,7 @@ def lines(storage):
 
 
 @pytest.mark.parametrize("lost", ["cluster.id", "node.id"])
-def test_one_line_that_is_lost_is_written_anew_and_the_others_stay(lost):
+def test_lost_meta_properties_line_is_restored(lost):
     storage, cluster_id = with_topic()
     before = lines(storage)
     kept = [line for line in before if not line.startswith(lost)]
@@ -172,7 +171,7 @@ def test_one_line_that_is_lost_is_written_anew_and_the_others_stay(lost):
     )
 
 
-def test_a_line_that_says_nothing_is_not_kept():
+def test_implausible_meta_properties_line_is_dropped():
     storage, cluster_id = with_topic()
     storage.replace(PROPERTIES, f"cluster.id={cluster_id}\nnode.id=\nnothing=\nsomething=1\n".encode())
 
@@ -183,7 +182,7 @@ def test_a_line_that_says_nothing_is_not_kept():
     assert "nothing" not in names
 
 
-def test_the_topics_of_another_cluster_are_told():
+def test_cluster_id_mismatch_with_catalogue_is_reported():
     storage, cluster_id = with_topic()
     stranger = MemoryStorage()
     other = opened(stranger, seed=7)
@@ -199,7 +198,7 @@ def test_the_topics_of_another_cluster_are_told():
     assert opened(storage).recovery_notes == [], "from now on they are of this one"
 
 
-def test_a_catalogue_that_bears_no_cluster_learns_it_at_the_next_start():
+def test_catalogue_without_cluster_id_gets_it_at_start():
     storage, cluster_id = with_topic()
     catalogue = json.loads(storage.read(CATALOGUE_FILE))
     storage.replace(CATALOGUE_FILE, json.dumps(catalogue | {"cluster_id": ""}).encode())
@@ -212,8 +211,6 @@ def test_a_catalogue_that_bears_no_cluster_learns_it_at_the_next_start():
 
 
 class Same:
-    """Chance that is the same each time."""
-
     def __init__(self, bit):
         self._bit = bit
 
@@ -225,5 +222,5 @@ class Same:
     ("bit", "expected"),
     [(1, "ffffffff-ffff-4fff-bfff-ffffffffffff"), (0, "00000000-0000-4000-8000-000000000000")],
 )
-def test_all_of_an_id_is_chance_but_its_version_and_its_variant(bit, expected):
+def test_topic_id_is_random_version_4_uuid(bit, expected):
     assert str(uuid.UUID(bytes=new_topic_id(Same(bit)))) == expected

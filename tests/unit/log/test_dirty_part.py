@@ -1,4 +1,4 @@
-"""Which part of a log waits for compaction: how large it is, where it ends, and when it has waited for too long."""
+"""Dirty part of a log: its size, its end, and when it is overdue."""
 
 import pytest
 
@@ -11,7 +11,6 @@ HOUR_MS = 3_600_000
 
 
 def stage_of(*at_ms, **options):
-    """A log with a segment for each of these times, with one record, and one that is appended to. All are as large."""
     stage = LogStage(cleanup_policy="compact", segment_bytes="1000000", **options)
     for number, time_ms in enumerate(at_ms):
         stage.append(key=b"%d" % number, at_ms=stage.now_ms + time_ms)
@@ -25,20 +24,20 @@ def dirty(stage, clean_until=0):
 
 
 @pytest.mark.parametrize(("clean_until", "ratio"), [(0, 1.0), (1, 0.75), (2, 0.5), (3, 0.25), (4, 0.0)])
-def test_a_segment_is_clean_once_the_log_is_compacted_up_to_its_end(clean_until, ratio):
+def test_compacted_segment_is_clean(clean_until, ratio):
     found = dirty(stage_of(0, 0, 0, 0), clean_until)
 
     assert found[:3] == (clean_until, 4, ratio)
 
 
-def test_what_was_compacted_beyond_the_end_was_lost_and_all_is_dirty():
+def test_progress_beyond_log_end_makes_all_dirty():
     found = dirty(stage_of(0, 0), clean_until=3)
 
     assert found[:3] == (0, 2, 1.0)
 
 
 @pytest.mark.parametrize("open_at", [0, 1, 2, 3])
-def test_the_segment_in_which_an_open_transaction_begins_is_not_touched_nor_what_follows(open_at):
+def test_dirty_part_ends_before_open_transaction(open_at):
     stage = stage_of()
     for number in range(4):
         of_producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": number, "is_transactional": True}
@@ -51,7 +50,7 @@ def test_the_segment_in_which_an_open_transaction_begins_is_not_touched_nor_what
     assert dirty(stage).end == 4
 
 
-def test_what_is_younger_than_the_least_lag_is_not_touched():
+def test_dirty_part_ends_before_min_compaction_lag():
     stage = stage_of(-2, -1, 0, min_compaction_lag_ms="1")
 
     ends = [dirty(stage).end]
@@ -61,18 +60,18 @@ def test_what_is_younger_than_the_least_lag_is_not_touched():
     assert ends == [2, 3]
 
 
-def test_without_a_least_lag_the_time_of_a_record_does_not_matter():
+def test_zero_min_compaction_lag_ignores_timestamps():
     assert dirty(stage_of(0, 60_000, 0)).end == 3
 
 
-def test_a_young_segment_that_is_compacted_holds_up_none_of_those_behind_it():
+def test_young_clean_segment_does_not_end_the_dirty_part():
     stage = stage_of(60_000, -2, -1, min_compaction_lag_ms="1")
 
     assert dirty(stage).end == 0
     assert dirty(stage, clean_until=1)[:2] == (1, 3)
 
 
-def test_a_log_is_overdue_once_its_oldest_dirty_segment_has_waited_for_longer_than_the_greatest_lag():
+def test_log_is_overdue_after_max_compaction_lag():
     stage = stage_of(0, 1_000, max_compaction_lag_ms=str(HOUR_MS))
     overdue = []
     for wait_ms in (HOUR_MS, 1, 999, 1):
@@ -83,8 +82,7 @@ def test_a_log_is_overdue_once_its_oldest_dirty_segment_has_waited_for_longer_th
 
 
 @pytest.mark.parametrize(("time_ms", "overdue"), [(0, False), (1, True), (-1, False)])
-def test_a_record_without_a_time_does_not_make_a_log_overdue(time_ms, overdue):
-    """The first millisecond of 1970 is none, as in Kafka."""
+def test_record_without_timestamp_does_not_make_log_overdue(time_ms, overdue):
     stage = LogStage(cleanup_policy="compact", max_compaction_lag_ms=str(HOUR_MS))
     stage.append(key=b"k", at_ms=time_ms)
     stage.log.roll(stage.now_ms)
@@ -92,7 +90,7 @@ def test_a_record_without_a_time_does_not_make_a_log_overdue(time_ms, overdue):
     assert dirty(stage).overdue is overdue
 
 
-def test_a_least_lag_that_is_greater_than_the_greatest_is_refused():
+def test_min_compaction_lag_above_max_is_rejected():
     stage = stage_of()
     least = {"min.compaction.lag.ms": "5"}
 
@@ -104,7 +102,7 @@ def test_a_least_lag_that_is_greater_than_the_greatest_is_refused():
     assert stage.log.config.max_compaction_lag_ms == 5
 
 
-def test_without_a_greatest_lag_no_log_is_overdue():
+def test_unlimited_max_compaction_lag_is_never_overdue():
     stage = stage_of(0)
     stage.clock.advance(1_000 * 365 * 24 * HOUR_MS)
 
@@ -121,5 +119,5 @@ def test_without_a_greatest_lag_no_log_is_overdue():
     ],
     ids=["more than half", "just half", "half, and overdue", "nothing"],
 )
-def test_a_log_is_compacted_where_more_of_it_is_dirty_than_may_be_or_it_is_overdue(found, worth_it):
+def test_log_is_due_by_dirty_ratio_or_lag(found, worth_it):
     assert found.is_due(0.5) is worth_it

@@ -1,4 +1,4 @@
-"""The indexes of a segment, entry by entry."""
+"""Indexes of a segment, entry by entry."""
 
 import struct
 
@@ -7,7 +7,7 @@ import pytest
 from kohort.log.index import OffsetIndex, TimeIndex
 
 
-def test_an_offset_is_looked_up_at_or_before_its_batch():
+def test_offset_lookup_returns_position_at_or_before():
     index = OffsetIndex()
     for offset, position in ((9, 100), (19, 250), (29, 400)):
         index.append(offset, position)
@@ -16,7 +16,7 @@ def test_an_offset_is_looked_up_at_or_before_its_batch():
     assert (len(index), index.last_position) == (3, 400)
 
 
-def test_where_nothing_is_indexed_a_look_begins_at_the_beginning():
+def test_empty_index_lookup_returns_start():
     index = OffsetIndex()
 
     assert (len(index), index.last_position, index.lookup(5), list(index.floors(5)), list(index)) == (0, 0, 0, [], [])
@@ -26,7 +26,7 @@ def test_where_nothing_is_indexed_a_look_begins_at_the_beginning():
     ("entry", "is_taken"),
     [((20, 251), True), ((19, 251), False), ((20, 250), False), ((15, 300), False), ((25, 200), False)],
 )
-def test_an_offset_index_takes_only_what_is_beyond_its_last_entry_in_both_columns(entry, is_taken):
+def test_offset_index_accepts_only_increasing_entries(entry, is_taken):
     index = OffsetIndex()
     index.append(9, 100)
     index.append(19, 250)
@@ -36,7 +36,7 @@ def test_an_offset_index_takes_only_what_is_beyond_its_last_entry_in_both_column
     assert list(index) == [(9, 100), (19, 250), *([entry] if is_taken else [])]
 
 
-def test_an_offset_index_is_written_as_kafka_writes_it():
+def test_offset_index_has_kafka_format():
     index = OffsetIndex()
     index.append(9, 100)
     assert index.unsaved() == struct.pack(">ii", 9, 100)
@@ -65,12 +65,12 @@ def test_an_offset_index_is_written_as_kafka_writes_it():
         (1, -5, 2, 6),
     ],
 )
-def test_what_is_no_offset_index_is_refused(entries):
+def test_malformed_offset_index_is_rejected(entries):
     with pytest.raises(ValueError, match=r"bytes|entries|entry|position"):
         OffsetIndex.parse(struct.pack(f">{len(entries)}i", *entries), 999)
 
 
-def test_a_time_is_looked_up_by_the_greatest_up_to_it():
+def test_time_lookup_uses_greatest_earlier_entry():
     index = TimeIndex()
     for timestamp, offset in ((1000, 4), (2000, 9), (1500, 14), (2000, 15), (3000, 19)):
         index.maybe_append(timestamp, offset)
@@ -80,14 +80,14 @@ def test_a_time_is_looked_up_by_the_greatest_up_to_it():
     assert index.last == (3000, 19)
 
 
-def test_batches_without_time_are_not_indexed_by_it():
+def test_batch_without_timestamp_is_not_in_time_index():
     index = TimeIndex()
     index.maybe_append(-1, 4)
 
     assert (len(index), index.last, index.lookup(5)) == (0, None, None)
 
 
-def test_batches_of_the_first_millisecond_are_indexed_by_it():
+def test_timestamp_zero_is_in_time_index():
     index = TimeIndex()
     index.maybe_append(0, 4)
     index.maybe_append(1, 9)
@@ -95,7 +95,7 @@ def test_batches_of_the_first_millisecond_are_indexed_by_it():
     assert [index.lookup(t) for t in (-1, 0, 1)] == [None, 4, 9]
 
 
-def test_a_time_index_is_written_as_kafka_writes_it():
+def test_time_index_has_kafka_format():
     index = TimeIndex()
     index.maybe_append(1000, 4)
     index.maybe_append(2000, 4)
@@ -106,14 +106,14 @@ def test_a_time_index_is_written_as_kafka_writes_it():
     assert TimeIndex.parse(data).last == (2000, 4)
 
 
-def test_what_a_time_index_read_from_its_file_is_not_written_again():
+def test_loaded_time_index_entries_are_not_rewritten():
     index = TimeIndex.parse(struct.pack(">qi", 1000, 4))
     index.maybe_append(2000, 9)
 
     assert index.unsaved() == struct.pack(">qi", 2000, 9)
 
 
-def test_the_batches_up_to_an_offset_are_gone_through_from_the_last_to_the_first():
+def test_index_floors_are_in_descending_order():
     index = OffsetIndex()
     for offset, position in ((9, 100), (19, 250), (29, 400)):
         index.append(offset, position)
@@ -122,7 +122,7 @@ def test_the_batches_up_to_an_offset_are_gone_through_from_the_last_to_the_first
     assert list(index.floors(8)) == []
 
 
-def test_a_log_may_begin_at_time_and_offset_zero():
+def test_index_accepts_zero_timestamp_and_offset():
     assert TimeIndex.parse(struct.pack(">qi", 0, 0)).last == (0, 0)
     assert list(OffsetIndex.parse(struct.pack(">ii", 0, 0), 100)) == [(0, 0)]
 
@@ -140,6 +140,6 @@ def test_a_log_may_begin_at_time_and_offset_zero():
         struct.pack(">qiqiqi", 5, 3, 6, 4, 7, 2),
     ],
 )
-def test_what_is_no_time_index_is_refused(data):
+def test_malformed_time_index_is_rejected(data):
     with pytest.raises(ValueError, match=r"bytes|entries|entry|position"):
         TimeIndex.parse(data)

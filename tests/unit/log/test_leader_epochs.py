@@ -1,4 +1,4 @@
-"""The checkpoint of leader epochs: which entries a log may have, and what is forgotten of them."""
+"""Checkpoint of leader epochs: valid entries and truncation."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def written(*entries):
     ],
     ids=["none", "one", "offsets above all epochs", "epochs above all offsets", "the latest that a log may have"],
 )
-def test_entries_that_grow_are_taken_as_they_are(entries):
+def test_increasing_epoch_entries_are_parsed(entries):
     assert LeaderEpochs.parse(written(*entries)).entries == list(entries)
 
 
@@ -39,7 +39,7 @@ def test_entries_that_grow_are_taken_as_they_are(entries):
     ],
     ids=["an epoch twice", "an earlier one", "an earlier one, far on", "an offset twice", "an earlier offset", "later"],
 )
-def test_entries_that_do_not_grow_are_refused(entries):
+def test_decreasing_epoch_entries_are_rejected(entries):
     with pytest.raises(ValueError, match="entries do not increase"):
         LeaderEpochs.parse(written(*entries))
 
@@ -53,12 +53,12 @@ def test_entries_that_do_not_grow_are_refused(entries):
     ],
     ids=["an epoch below 0", "an offset below 0", "an epoch of a flipped bit"],
 )
-def test_one_entry_that_no_log_has_is_refused_though_the_others_are_good(entries):
+def test_out_of_range_epoch_entry_is_rejected(entries):
     with pytest.raises(ValueError, match="an epoch or an offset is out of range"):
         LeaderEpochs.parse(written(*entries))
 
 
-def test_an_epoch_that_no_log_has_does_not_begin():
+def test_implausible_epoch_is_not_assigned():
     epochs = LeaderEpochs()
 
     begun = [epochs.assign(LATEST, 0), epochs.assign(LATEST + 1, 5)]
@@ -67,7 +67,7 @@ def test_an_epoch_that_no_log_has_does_not_begin():
     assert epochs.entries == [(LATEST, 0)]
 
 
-def test_an_epoch_begins_once_and_never_an_earlier_one():
+def test_epochs_are_assigned_in_increasing_order():
     epochs = LeaderEpochs([(2, 0)])
 
     begun = [epochs.assign(2, 5), epochs.assign(1, 5), epochs.assign(3, 5)]
@@ -76,7 +76,7 @@ def test_an_epoch_begins_once_and_never_an_earlier_one():
     assert epochs.entries == [(2, 0), (3, 5)]
 
 
-def test_who_forgets_epochs_learns_whether_there_were_any():
+def test_truncation_of_epochs_returns_whether_any_changed():
     epochs = LeaderEpochs([(0, 0), (2, 10), (5, 20)])
 
     forgotten = [epochs.truncate_end(21), epochs.truncate_end(20), epochs.truncate_end(20)]
@@ -88,7 +88,7 @@ def test_who_forgets_epochs_learns_whether_there_were_any():
     assert epochs.entries == [(2, 10)]
 
 
-def test_a_start_before_the_first_epoch_changes_nothing():
+def test_truncation_before_first_epoch_changes_nothing():
     epochs = LeaderEpochs([(2, 10)])
 
     assert [epochs.truncate_start(9)] == [False]

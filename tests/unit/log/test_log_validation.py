@@ -1,4 +1,4 @@
-"""Which batches a log refuses, and with which of Kafka's codes (protocol/records.md#what-a-broker-refuses)."""
+"""Batches that a log rejects, with Kafka's codes (protocol/records.md#what-a-broker-refuses)."""
 
 import struct
 
@@ -24,7 +24,6 @@ def refused(stage, given, *, from_client=True):
 
 
 def forged(given, at, layout, *values):
-    """``given`` with other fields, under a CRC that fits them."""
     from crc32c import crc32c
 
     data = bytearray(given)
@@ -33,19 +32,19 @@ def forged(given, at, layout, *values):
     return bytes(data)
 
 
-def test_exactly_one_batch_is_expected(stage):
+def test_produce_needs_exactly_one_batch(stage):
     assert refused(stage, b"") is ErrorCode.INVALID_RECORD
     assert refused(stage, batch() + batch()) is ErrorCode.INVALID_RECORD
     assert refused(stage, batch() + b"x") is ErrorCode.INVALID_RECORD
 
 
-def test_a_batch_must_be_whole(stage):
+def test_incomplete_batch_is_rejected(stage):
     whole = batch(["some value"])
     for size in range(1, len(whole)):
         assert refused(stage, whole[:size]) is ErrorCode.CORRUPT_MESSAGE, "it lost its end on its way"
 
 
-def test_old_formats_are_refused(stage):
+def test_old_message_formats_are_rejected(stage):
     for magic in (0, 1, 3):
         given = bytearray(batch())
         given[16] = magic
@@ -53,9 +52,9 @@ def test_old_formats_are_refused(stage):
 
 
 @pytest.mark.parametrize("of_a_producer", [{}, {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}])
-def test_one_flipped_bit_anywhere_has_the_producer_send_the_batch_again(stage, of_a_producer):
+def test_flipped_bit_returns_retriable_error(stage, of_a_producer):
     whole = batch(["some value", "and another"], **of_a_producer)
-    for at in [*range(8, 12), *range(17, len(whole))]:  # the others are not summed: offset, leader epoch, format
+    for at in [*range(8, 12), *range(17, len(whole))]:  # the CRC does not cover offset, leader epoch and format
         for bit in range(8):
             given = bytearray(whole)
             given[at] ^= 1 << bit
@@ -80,18 +79,18 @@ def test_one_flipped_bit_anywhere_has_the_producer_send_the_batch_again(stage, o
         (8, ">i", -1, ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-def test_a_header_that_contradicts_itself_is_refused(stage, at, layout, value, code):
+def test_contradictory_batch_header_is_rejected(stage, at, layout, value, code):
     assert refused(stage, forged(batch(["a", "b"], at_ms=1), at, layout, value)) is code
 
 
-def test_a_batch_without_records_is_refused_whatever_it_says_of_its_last(stage):
+def test_batch_without_records_is_rejected(stage):
     for delta in (-1, 0):
         given = forged(forged(batch(["a"], at_ms=1), 57, ">i", 0), 23, ">i", delta)
         with pytest.raises(ApiError, match=f"0 records with a last offset delta of {delta}$"):
             stage.log.append(given, stage.now_ms)
 
 
-def test_a_batch_may_be_as_large_as_the_topic_allows():
+def test_batch_above_max_message_bytes_is_rejected():
     stage = LogStage(max_message_bytes="200")
     most = "x" * (200 - len(batch([""])))
     while len(batch([most])) > 200:
@@ -101,7 +100,7 @@ def test_a_batch_may_be_as_large_as_the_topic_allows():
     assert refused(stage, batch([most + "y"])) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_batch_must_fit_into_a_segment():
+def test_batch_above_segment_bytes_is_rejected():
     stage = LogStage()
 
     assert refused(stage, batch(["x" * 1024])) is ErrorCode.RECORD_LIST_TOO_LARGE
@@ -111,20 +110,20 @@ def test_a_batch_must_fit_into_a_segment():
 @pytest.mark.parametrize(
     "said", [{"producer_epoch": -1, "base_sequence": 0}, {"producer_epoch": 0, "base_sequence": -1}]
 )
-def test_a_producer_with_an_id_must_say_its_epoch_and_its_sequence(stage, said, producer_id):
+def test_producer_id_without_epoch_or_sequence_is_rejected(stage, said, producer_id):
     words = f"producer {producer_id} has epoch {said['producer_epoch']} and sequence {said['base_sequence']}$"
     with pytest.raises(ApiError, match=words) as error:
         stage.log.append(batch(producer_id=producer_id, **said), stage.now_ms)
     assert error.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_a_transactional_batch_must_be_of_a_producer(stage):
+def test_transactional_batch_without_producer_id_is_rejected(stage):
     with pytest.raises(ApiError, match="transactional batch without a producer id") as error:
         stage.log.append(batch(is_transactional=True), stage.now_ms)
     assert error.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_a_time_of_the_year_1970_is_judged_as_any_other():
+def test_timestamp_of_1970_is_validated():
     stage = LogStage(message_timestamp_before_max_ms="1000")
 
     for at_ms in (0, 1):
@@ -140,14 +139,14 @@ def test_a_time_of_the_year_1970_is_judged_as_any_other():
         (12, 0, "a batch header of 12 bytes, fewer than 61"),
     ],
 )
-def test_of_what_cannot_be_a_batch_is_said_what_it_lacks(stage, size, length, said):
+def test_malformed_batch_error_has_its_cause(stage, size, length, said):
     given = (bytes(8) + struct.pack(">i", length))[:size]
     with pytest.raises(ApiError, match=said) as error:
         stage.log.append(given, stage.now_ms)
     assert error.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_times_far_off_are_refused():
+def test_timestamps_out_of_range_are_rejected():
     stage = LogStage(message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="2000")
 
     assert refused(stage, batch(at_ms=stage.now_ms - 1001)) is ErrorCode.INVALID_TIMESTAMP
@@ -158,11 +157,11 @@ def test_times_far_off_are_refused():
     assert stage.log.log_end_offset == 3
 
 
-def test_an_hour_ahead_is_the_most_by_default(stage):
+def test_default_max_future_timestamp_is_one_hour(stage):
     assert refused(stage, batch(at_ms=stage.now_ms + 3_600_001)) is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_where_the_broker_sets_the_time_the_producers_does_not_matter():
+def test_log_append_time_ignores_producer_timestamp():
     stage = LogStage(message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="1")
 
     stage.append(at_ms=stage.now_ms + 10**9)
@@ -172,7 +171,7 @@ def test_where_the_broker_sets_the_time_the_producers_does_not_matter():
     assert parse_batch_header(stored).max_timestamp == stage.now_ms
 
 
-def test_the_broker_itself_may_write_control_batches_but_no_larger_ones():
+def test_broker_control_batch_is_size_checked():
     stage = LogStage(max_message_bytes="200")
     stage.log.append(batch(is_control=True), stage.now_ms, from_client=False)
 
@@ -180,7 +179,7 @@ def test_the_broker_itself_may_write_control_batches_but_no_larger_ones():
     assert refused(stage, batch(["x" * 500]), from_client=False) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_view_into_a_frame_is_as_good_as_bytes():
+def test_batch_as_memoryview_is_accepted():
     stage = LogStage()
     frame = b"head" + batch(["inside"]) + b"tail"
 

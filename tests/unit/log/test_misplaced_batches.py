@@ -1,4 +1,4 @@
-"""A flipped bit in the base offset of a batch, which its CRC does not cover: found, mended where it can be, told."""
+"""A flipped bit in a base offset, which the CRC does not cover: detected, repaired if possible, reported."""
 
 import struct
 
@@ -15,7 +15,6 @@ WHICH = {"the first": 0, "one in the middle": 13, "the last of its segment": -1,
 
 
 def flip(stage, offset, bit):
-    """Flip a bit in the base offset of the batch at ``offset``: bit 0 is the lowest."""
     segment, position = next(
         (segment, position)
         for segment in stage.log.segments
@@ -39,7 +38,6 @@ def chosen(stage, which):
 
 
 def handed_out(log, offset=0):
-    """Every record that reads hand out, by its offset, and where they stopped with an error, if they did."""
     found = {}
     while offset < log.log_end_offset:
         try:
@@ -57,7 +55,7 @@ def handed_out(log, offset=0):
 
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("which", WHICH)
-def test_after_an_unclean_stop_it_is_mended_and_told_and_nothing_is_lost(which, bit):
+def test_unclean_restart_repairs_base_offset(which, bit):
     stage, names = filled()
     flip(stage, chosen(stage, which), bit)
 
@@ -74,7 +72,7 @@ def test_after_an_unclean_stop_it_is_mended_and_told_and_nothing_is_lost(which, 
 
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("which", WHICH)
-def test_after_a_clean_stop_it_is_mended_or_refused_and_never_believed(which, bit):
+def test_clean_restart_repairs_or_rejects_base_offset(which, bit):
     stage, names = filled()
     stage.topics.close()
     flip(stage, chosen(stage, which), bit)
@@ -92,7 +90,7 @@ def test_after_a_clean_stop_it_is_mended_or_refused_and_never_believed(which, bi
 
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("which", WHICH)
-def test_while_the_broker_runs_no_reader_is_sent_past_records(which, bit):
+def test_reads_of_running_broker_skip_no_records(which, bit):
     stage, names = filled()
     offset = chosen(stage, which)
     flip(stage, offset, bit)
@@ -105,7 +103,7 @@ def test_while_the_broker_runs_no_reader_is_sent_past_records(which, bit):
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("bit", BITS)
-def test_a_compacted_log_starts_whatever_one_of_its_batches_says(bit, clean):
+def test_compacted_log_starts_with_misplaced_batch(bit, clean):
     stage = LogStage(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     for i in range(60):
         stage.append(f"value {i} {'x' * 40}", key=b"k%d" % (i % 7))
@@ -128,7 +126,7 @@ def test_a_compacted_log_starts_whatever_one_of_its_batches_says(bit, clean):
     stage.append("next", key=b"k")
 
 
-def test_compaction_leaves_a_log_alone_whose_batches_contradict_each_other():
+def test_compaction_stops_at_misplaced_batch():
     stage = LogStage(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     for i in range(60):
         stage.append(f"value {i} {'x' * 40}", key=b"k%d" % (i % 7))
@@ -143,7 +141,7 @@ def test_compaction_leaves_a_log_alone_whose_batches_contradict_each_other():
     assert stage.append("next", key=b"k").base_offset == 60
 
 
-def test_an_index_made_anew_ends_before_the_bad_batch_and_hides_nothing_before_it():
+def test_rebuilt_index_ends_before_bad_batch():
     stage, names = filled()
     stage.topics.close()
     offset = ends_of_segments(stage)[0] - 2
@@ -160,7 +158,7 @@ def test_an_index_made_anew_ends_before_the_bad_batch_and_hides_nothing_before_i
 
 
 @pytest.mark.parametrize("damage", ["length", "zeros"])
-def test_damage_in_a_later_segment_hides_no_record_before_it(damage):
+def test_damage_in_later_segment_hides_no_earlier_record(damage):
     stage, names = filled(segment_bytes="4000")
     stage.topics.close()
     last = stage.log.segments[1]
@@ -177,7 +175,7 @@ def test_damage_in_a_later_segment_hides_no_record_before_it(damage):
         assert refused_at in (last.base_offset, None)
 
 
-def test_a_time_index_that_reaches_beyond_its_log_is_made_anew():
+def test_time_index_beyond_log_end_is_rebuilt():
     stage, names = filled()
     stage.topics.close()
     index = stage.storage._folders["orders-0"][f"{stage.log.segments[-1].base_offset:020d}.timeindex"]
@@ -192,7 +190,7 @@ def test_a_time_index_that_reaches_beyond_its_log_is_made_anew():
     stage.check()
 
 
-def test_a_leader_epoch_that_lost_a_bit_is_not_believed():
+def test_damaged_leader_epoch_is_ignored():
     for bit in range(30, 32):
         stage, names = filled()
         data = stage.storage._folders["orders-0"][stage.log.segments[-1].log_name]
@@ -217,11 +215,11 @@ def test_a_leader_epoch_that_lost_a_bit_is_not_believed():
         (9 ^ 1 << 40, 7, 20, False, 9),  # between gaps there is one place that a flipped bit leads to
         (5, 7, None, True, 7),
         (12, 7, 6, False, 12),  # the next one is wrong
-        (4, 7, None, True, None),  # no flipped bit: it does not belong here
+        (4, 7, None, True, None),  # no flipped bit: the batch is misplaced
         (12, 7, 6, True, 12),
     ],
 )
-def test_where_a_batch_belongs(given, expected, after, contiguous, said):
+def test_original_base_offset_is_found_by_neighbours(given, expected, after, contiguous, said):
     header = parse_batch_header(batch(["v"]))._replace(base_offset=given)
 
     if said is None:
@@ -232,7 +230,7 @@ def test_where_a_batch_belongs(given, expected, after, contiguous, said):
 
 
 @pytest.mark.parametrize("delta", [-1, -2, -(1 << 31)])
-def test_a_batch_that_ends_before_it_begins_belongs_nowhere(delta):
+def test_original_base_offset_rejects_negative_length(delta):
     header = parse_batch_header(batch(["v"]))._replace(base_offset=7, last_offset_delta=delta)
 
     with pytest.raises(CorruptRecord, match="expected 7"):

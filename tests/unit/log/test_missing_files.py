@@ -1,4 +1,4 @@
-"""Files that are gone at a start: what was lost is said, by its offsets; what can be made anew is."""
+"""Files missing at a start: lost offsets are reported, other files are recreated."""
 
 import pytest
 
@@ -21,20 +21,18 @@ def folder(stage):
 
 
 def lose(stage, base):
-    """Take away a segment and its indexes."""
     for name in [name for name in folder(stage) if name.startswith(f"{base:020d}.") and "snapshot" not in name]:
         del folder(stage)[name]
 
 
 def flush(stage):
-    """Have all on the disk, and the recovery points say so."""
     stage.log.flush()
     stage.clock.advance(60_000)
     stage.topics.tick(stage.now_ms)
 
 
 @pytest.mark.parametrize("flushed", [True, False])
-def test_a_segment_that_is_gone_from_the_middle_is_named_by_its_offsets(stage, flushed):
+def test_missing_middle_segment_is_reported_by_offsets(stage, flushed):
     names = stage.fill(30)
     bases = [segment.base_offset for segment in stage.log.segments]
     if flushed:
@@ -49,7 +47,7 @@ def test_a_segment_that_is_gone_from_the_middle_is_named_by_its_offsets(stage, f
     assert stage.append("next").base_offset == 30
 
 
-def test_a_closed_segment_that_ends_too_early_is_named():
+def test_truncated_closed_segment_is_reported():
     stage = LogStage()
     names = stage.fill(30)
     bases = [segment.base_offset for segment in stage.log.segments]
@@ -67,7 +65,7 @@ def test_a_closed_segment_that_ends_too_early_is_named():
     assert values_from(stage.log, 0) == names[:end] + names[bases[2] :]
 
 
-def test_a_closed_segment_that_ends_within_a_batch_is_named():
+def test_closed_segment_with_partial_batch_is_reported():
     stage = LogStage()
     stage.fill(30)
     flush(stage)
@@ -81,7 +79,7 @@ def test_a_closed_segment_that_ends_within_a_batch_is_named():
     assert stage.log.log_end_offset == 30
 
 
-def test_a_log_that_ends_before_its_recovery_point_has_lost_records(stage):
+def test_log_end_before_recovery_point_is_reported(stage):
     names = stage.fill(30)
     last = stage.log.segments[-1].base_offset
     flush(stage)
@@ -95,7 +93,7 @@ def test_a_log_that_ends_before_its_recovery_point_has_lost_records(stage):
     assert stage.append("next").base_offset == last
 
 
-def test_compaction_leaves_gaps_that_are_no_loss():
+def test_compaction_gaps_are_not_reported():
     stage = LogStage(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", delete_retention_ms="0")
     for _ in range(5):
         stage.fill(20, key=b"k")
@@ -108,7 +106,7 @@ def test_compaction_leaves_gaps_that_are_no_loss():
     assert len(values_from(stage.log, 0)) < 100
 
 
-def test_epochs_and_ids_that_are_gone_are_made_anew_and_it_is_said(stage):
+def test_missing_epochs_and_topic_ids_are_recreated(stage):
     names = stage.fill(30)
     del folder(stage)[EPOCHS_FILE]
     del folder(stage)[PARTITION_METADATA_FILE]

@@ -1,4 +1,4 @@
-"""A partition: what is appended is read, whole batches, from any offset."""
+"""Log of a partition: appends, reads from any offset, segments, lookups, epochs, disk errors."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def stage():
     stage.check()
 
 
-def test_an_append_says_where_the_batch_lies_and_a_read_gives_it_back(stage):
+def test_append_returns_offsets_and_read_returns_batch(stage):
     assert stage.append("a", "b", "c") == AppendResult(0, 2, -1, 0)
     assert stage.append("d") == AppendResult(3, 3, -1, 0)
 
@@ -26,7 +26,7 @@ def test_an_append_says_where_the_batch_lies_and_a_read_gives_it_back(stage):
     assert (stage.log.log_start_offset, stage.log.high_watermark, stage.log.last_stable_offset) == (0, 4, 4)
 
 
-def test_a_batch_is_stored_as_it_came_but_for_its_offset_and_epoch(stage):
+def test_stored_batch_differs_only_in_offset_and_epoch(stage):
     stage.append("before")
     given = batch(["x", "y"], codec=Codec.GZIP, at_ms=5)
 
@@ -38,7 +38,7 @@ def test_a_batch_is_stored_as_it_came_but_for_its_offset_and_epoch(stage):
     assert (header.base_offset, header.partition_leader_epoch) == (1, 0)
 
 
-def test_a_read_in_the_middle_of_a_batch_begins_with_that_batch(stage):
+def test_read_within_a_batch_starts_with_that_batch(stage):
     stage.append("a", "b", "c")
     stage.append("d")
 
@@ -46,7 +46,7 @@ def test_a_read_in_the_middle_of_a_batch_begins_with_that_batch(stage):
     assert values_from(stage.log, 2) == ["c", "d"]
 
 
-def test_a_read_gives_whole_batches_within_its_bytes(stage):
+def test_read_returns_whole_batches_within_max_bytes(stage):
     stage.fill(3)
     size = len(batch([f"record 0 {'x' * 40}"]))
 
@@ -54,7 +54,7 @@ def test_a_read_gives_whole_batches_within_its_bytes(stage):
     assert offsets_in(stage.log.read(0, 2 * size - 1)) == [0]
 
 
-def test_a_first_batch_larger_than_asked_comes_whole_unless_it_may_not(stage):
+def test_large_first_batch_is_returned_with_at_least_one(stage):
     stage.append("x" * 500)
 
     assert offsets_in(stage.log.read(0, 10)) == [0]
@@ -63,7 +63,7 @@ def test_a_first_batch_larger_than_asked_comes_whole_unless_it_may_not(stage):
     assert stage.log.read(0, 0, at_least_one=False) == []
 
 
-def test_a_small_read_does_not_skip_to_a_later_segment_that_would_fit(stage):
+def test_small_read_does_not_skip_a_segment(stage):
     stage.append("x" * 800)
     stage.append("y" * 800)
     stage.append("z")
@@ -73,7 +73,7 @@ def test_a_small_read_does_not_skip_to_a_later_segment_that_would_fit(stage):
     assert offsets_in(stage.log.read(0, 900)) == [0]
 
 
-def test_a_read_goes_on_in_the_next_segment_while_there_is_room(stage):
+def test_read_continues_in_next_segment(stage):
     names = stage.fill(40)
 
     assert len(stage.log.segments) > 2
@@ -81,14 +81,14 @@ def test_a_read_goes_on_in_the_next_segment_while_there_is_room(stage):
     assert values_from(stage.log, 17, max_bytes=300) == names[17:]
 
 
-def test_a_read_ends_before_the_batch_that_begins_at_the_given_end(stage):
+def test_read_stops_before_end_offset(stage):
     stage.fill(30)
 
     assert offsets_in(stage.log.read(3, 1 << 20, end=8)) == [3, 4, 5, 6, 7]
     assert stage.log.read(8, 1 << 20, end=8) == []
 
 
-def test_at_the_end_there_is_nothing_and_beyond_it_an_error(stage):
+def test_read_at_end_is_empty_and_beyond_it_an_error(stage):
     stage.fill(2)
 
     assert stage.log.read(2, 1000) == []
@@ -99,13 +99,13 @@ def test_at_the_end_there_is_nothing_and_beyond_it_an_error(stage):
         assert error.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_record_of_the_first_millisecond_has_a_time(stage):
+def test_timestamp_zero_is_found(stage):
     stage.append("first", at_ms=0)
 
     assert stage.log.max_timestamp() == (0, 0, 0)
 
 
-def test_an_empty_partition_has_no_files_and_nothing_to_read(stage):
+def test_empty_partition_has_no_files(stage):
     assert stage.log.read(0, 1000) == []
     assert stage.log.find_by_time(0) is None
     assert stage.log.max_timestamp() is None
@@ -113,7 +113,7 @@ def test_an_empty_partition_has_no_files_and_nothing_to_read(stage):
     assert stage.files() == ["partition.metadata"]
 
 
-def test_bytes_available_is_exact_where_a_reader_stopped(stage):
+def test_bytes_available_is_exact_after_a_read(stage):
     stage.fill(3)
     stage.log.read(0, 1 << 20)
     stage.fill(1)
@@ -126,7 +126,7 @@ def test_bytes_available_is_exact_where_a_reader_stopped(stage):
 # ---------------------------------------------------------------- segments
 
 
-def test_a_segment_is_rolled_by_bytes_and_named_by_its_first_offset(stage):
+def test_segment_rolls_by_size(stage):
     stage.fill(20)
 
     names = stage.files(".log")
@@ -136,7 +136,7 @@ def test_a_segment_is_rolled_by_bytes_and_named_by_its_first_offset(stage):
     assert len(names) == 3
 
 
-def test_a_segment_is_rolled_by_the_time_between_its_batches():
+def test_segment_rolls_by_timestamps():
     stage = LogStage(segment_ms="1000")
     stage.append(at_ms=5_000)
     stage.append(at_ms=6_000)
@@ -148,7 +148,7 @@ def test_a_segment_is_rolled_by_the_time_between_its_batches():
     stage.check()
 
 
-def test_without_timestamps_a_segment_is_rolled_by_the_clock():
+def test_segment_without_timestamps_rolls_by_clock():
     stage = LogStage(segment_ms="1000")
     stage.append(at_ms=-1)
     stage.clock.advance(1_001)
@@ -158,7 +158,7 @@ def test_without_timestamps_a_segment_is_rolled_by_the_clock():
     assert [segment.base_offset for segment in stage.log.segments] == [0, 1]
 
 
-def test_a_segment_is_rolled_when_its_index_is_full():
+def test_segment_rolls_with_full_index():
     stage = LogStage(segment_index_bytes="24", index_interval_bytes="0")
     for i in range(5):
         stage.append("v", at_ms=1000 + i)
@@ -168,7 +168,7 @@ def test_a_segment_is_rolled_when_its_index_is_full():
     stage.check()
 
 
-def test_the_age_of_the_first_batch_is_known_after_a_restart():
+def test_segment_age_survives_restart():
     stage = LogStage(segment_ms="1000")
     stage.append(at_ms=5_000)
     stage.restart()
@@ -178,7 +178,7 @@ def test_the_age_of_the_first_batch_is_known_after_a_restart():
     assert [segment.base_offset for segment in stage.log.segments] == [0, 1]
 
 
-def test_new_options_bear_on_what_comes(stage):
+def test_new_options_apply_to_later_batches(stage):
     stage.fill(3)
 
     stage.topics.alter_config("orders", {"segment.bytes": "2000", "max.message.bytes": "100"})
@@ -193,7 +193,7 @@ def test_new_options_bear_on_what_comes(stage):
 # ---------------------------------------------------------------- time
 
 
-def test_a_time_is_found_as_the_first_record_that_is_not_earlier(stage):
+def test_find_by_time_returns_first_record_not_earlier(stage):
     start = stage.now_ms
     for i in range(60):
         records = [NewRecord(None, b"x" * 30, (), start + 10 * i + j) for j in range(3)]
@@ -209,7 +209,7 @@ def test_a_time_is_found_as_the_first_record_that_is_not_earlier(stage):
     assert stage.log.find_by_time(start + 10 * 60) is None
 
 
-def test_times_out_of_order_are_found_by_the_first_that_is_late_enough(stage):
+def test_find_by_time_handles_unordered_timestamps(stage):
     for at_ms in (50, 10, 90, 20, 70):
         stage.append(at_ms=at_ms)
 
@@ -217,7 +217,7 @@ def test_times_out_of_order_are_found_by_the_first_that_is_late_enough(stage):
     assert stage.log.max_timestamp() == (2, 90, 0)
 
 
-def test_a_time_before_the_logs_start_is_not_found_there(stage):
+def test_find_by_time_ignores_records_before_log_start(stage):
     for at_ms in (10, 20, 30):
         stage.append(at_ms=at_ms)
     stage.log.delete_records_before(2)
@@ -225,7 +225,7 @@ def test_a_time_before_the_logs_start_is_not_found_there(stage):
     assert stage.log.find_by_time(0) == (2, 30, 0)
 
 
-def test_the_latest_time_is_that_of_a_record_that_may_be_read(stage):
+def test_max_timestamp_ignores_records_before_log_start(stage):
     records = [NewRecord(None, b"x", (), at_ms) for at_ms in (90, 20, 40)]
     stage.log.append(build_batch(records), stage.now_ms)
     stage.append(at_ms=30)
@@ -236,14 +236,14 @@ def test_the_latest_time_is_that_of_a_record_that_may_be_read(stage):
     assert stage.log.find_by_time(50) is None
 
 
-def test_compressed_batches_are_opened_for_a_time(stage):
+def test_find_by_time_decompresses_batches(stage):
     records = [NewRecord(None, b"x", (), 100 + i) for i in range(5)]
     stage.log.append(build_batch(records, codec=Codec.ZSTD), stage.now_ms)
 
     assert stage.log.find_by_time(103) == (3, 103, 0)
 
 
-def test_a_batch_that_cannot_be_opened_is_found_by_its_first_offset(stage):
+def test_find_by_time_of_damaged_batch_returns_first_offset(stage):
     whole = build_batch([NewRecord(None, b"x", (), 100), NewRecord(None, b"y", (), 200)])
     header = parse_batch_header(whole)
     garbage = build_batch([NewRecord(None, b"x", (), 100)])
@@ -257,7 +257,7 @@ def test_a_batch_that_cannot_be_opened_is_found_by_its_first_offset(stage):
     stage.topics.delete("orders")
 
 
-def test_the_latest_time_of_a_log_that_begins_in_a_batch_that_cannot_be_opened_is_what_the_batch_says(stage):
+def test_max_timestamp_of_damaged_first_batch_is_its_header(stage):
     whole = build_batch([NewRecord(None, b"x", (), 100), NewRecord(None, b"y", (), 200)])
     forged = whole[:61] + b"\xff" * (len(whole) - 61)
     stage.log.append(forged, stage.now_ms, from_client=False)
@@ -268,7 +268,7 @@ def test_the_latest_time_of_a_log_that_begins_in_a_batch_that_cannot_be_opened_i
     stage.topics.delete("orders")
 
 
-def test_records_of_a_log_append_time_topic_take_the_brokers_clock():
+def test_log_append_time_uses_broker_clock():
     stage = LogStage(message_timestamp_type="LogAppendTime")
     first = stage.now_ms
 
@@ -288,7 +288,7 @@ def test_records_of_a_log_append_time_topic_take_the_brokers_clock():
 # ---------------------------------------------------------------- epochs
 
 
-def test_a_clean_restart_keeps_the_leader_epoch_and_a_crash_begins_a_new_one(stage):
+def test_leader_epoch_increases_after_crash_only(stage):
     stage.fill(3)
     stage.restart()
     assert stage.log.leader_epoch == 0
@@ -305,7 +305,7 @@ def test_a_clean_restart_keeps_the_leader_epoch_and_a_crash_begins_a_new_one(sta
     assert stage.log.end_of_epoch(-1) == (-1, -1)
 
 
-def test_an_epoch_without_records_gives_way_to_the_next(stage):
+def test_epoch_without_records_is_replaced(stage):
     stage.fill(1)
     stage.crash()
     stage.crash()
@@ -317,7 +317,7 @@ def test_an_epoch_without_records_gives_way_to_the_next(stage):
 # ---------------------------------------------------------------- disk
 
 
-def test_what_is_flushed_by_count_moves_the_recovery_point():
+def test_flush_by_count_advances_recovery_point():
     stage = LogStage(flush_messages="3")
     stage.append("a", "b")
     assert stage.log.recovery_point == 0
@@ -329,7 +329,7 @@ def test_what_is_flushed_by_count_moves_the_recovery_point():
     assert stage.log.recovery_point == 3
 
 
-def test_after_a_flush_its_count_begins_anew():
+def test_flush_resets_unflushed_count():
     stage = LogStage(flush_messages="3")
     stage.append("a", "b")
     stage.log.flush()
@@ -341,7 +341,7 @@ def test_after_a_flush_its_count_begins_anew():
     assert stage.log.recovery_point == 5
 
 
-def test_a_flush_by_time_is_asked_for_at_its_time():
+def test_flush_by_time_is_scheduled():
     stage = LogStage(flush_ms="500")
     stage.append("a")
 
@@ -351,7 +351,7 @@ def test_a_flush_by_time_is_asked_for_at_its_time():
     assert stage.topics.wake_at_ms > stage.now_ms
 
 
-def test_after_a_flush_the_time_to_the_next_one_begins_with_the_next_batch():
+def test_flush_interval_begins_with_next_batch():
     stage = LogStage(flush_ms="500")
     asked: list[int] = []
     listener = LogHooks(on_flush_due=lambda _tp, at_ms: asked.append(at_ms))
@@ -364,7 +364,7 @@ def test_after_a_flush_the_time_to_the_next_one_begins_with_the_next_batch():
     assert asked == [1_500, 1_800]
 
 
-def test_once_closed_segments_are_on_the_disk_the_recovery_point_is_where_the_last_begins(stage):
+def test_recovery_point_advances_over_flushed_segments(stage):
     stage.fill(40)
     assert len(stage.log.segments) > 3
     assert stage.log.recovery_point == 0
@@ -375,8 +375,6 @@ def test_once_closed_segments_are_on_the_disk_the_recovery_point_is_where_the_la
 
 
 class RefusingStorage(MemoryStorage):
-    """A disk that is full for files that end in ``refused``."""
-
     refused = ""
 
     def open(self, name: str) -> MemoryFile:
@@ -393,7 +391,7 @@ class _Full(MemoryFile):
         raise StorageError("no space left")
 
 
-def test_a_full_disk_refuses_the_batch_and_changes_nothing():
+def test_full_disk_rejects_batch_and_changes_nothing():
     stage = LogStage(RefusingStorage())
     stage.fill(2)
     for segment in stage.log.segments:
@@ -412,7 +410,7 @@ def test_a_full_disk_refuses_the_batch_and_changes_nothing():
     stage.check()
 
 
-def test_a_segment_damaged_under_a_running_broker_is_an_error_and_not_a_wild_read(stage):
+def test_segment_damaged_at_run_time_raises_storage_error(stage):
     stage.fill(2)
     data = stage.storage._folders["orders-0"][f"{0:020d}.log"]
     data[8:12] = b"\x7f\xff\xff\xff"
@@ -424,7 +422,7 @@ def test_a_segment_damaged_under_a_running_broker_is_an_error_and_not_a_wild_rea
     data[8:12] = (len(data) // 2 - 12).to_bytes(4, "big")
 
 
-def test_idle_segments_give_their_files_back_and_take_them_again(stage):
+def test_idle_segments_close_and_reopen_files(stage):
     names = stage.fill(30)
     assert any(segment.is_open for segment in stage.log.segments)
 
@@ -438,7 +436,7 @@ def test_idle_segments_give_their_files_back_and_take_them_again(stage):
     assert values_from(stage.log, 30) == more
 
 
-def test_from_an_offset_on_a_segment_has_at_least_the_bytes_of_its_batches(stage):
+def test_bytes_from_offset_cover_its_batches(stage):
     stage.fill(40)
     stage.restart()
 
@@ -448,7 +446,7 @@ def test_from_an_offset_on_a_segment_has_at_least_the_bytes_of_its_batches(stage
         assert segment.bytes_from(segment.end_offset()) <= segment.bytes_from(segment.base_offset)
 
 
-def test_a_segment_of_which_only_the_indexes_are_used_keeps_them_until_nobody_does(stage):
+def test_used_indexes_are_not_released(stage):
     stage.fill(40)
     stage.restart()
     segment = stage.log.segments[0]
@@ -463,17 +461,17 @@ def test_a_segment_of_which_only_the_indexes_are_used_keeps_them_until_nobody_do
     assert (segment.release(), segment.is_open) == (True, False)
 
 
-def test_an_index_names_the_first_batch_behind_each_interval_of_bytes():
+def test_index_has_entry_after_each_interval():
     size = len(batch(at_ms=1))
     stage = LogStage(index_interval_bytes=str(2 * size), segment_bytes="100000")
     for _ in range(13):
         stage.append()
 
-    # one batch more than the interval lies before each: three before the first, and three from one to the next
+    # each interval plus one batch: three before the first entry, three between entries
     assert list(stage.log.segments[0].index_entries()) == [(n, n * size) for n in (3, 6, 9, 12)]
 
 
-def test_an_index_is_as_dense_where_the_broker_was_stopped_after_each_batch():
+def test_index_density_is_independent_of_restarts():
     at_once, often = LogStage(), LogStage()
     for _ in range(30):
         for stage in (at_once, often):
@@ -485,7 +483,7 @@ def test_an_index_is_as_dense_where_the_broker_was_stopped_after_each_batch():
     assert entries[0] == entries[1]
 
 
-def test_a_read_that_may_give_nothing_opens_no_file(stage):
+def test_read_of_zero_bytes_opens_no_file(stage):
     stage.fill(2)
     stage.restart()
     segment = stage.log.segments[0]

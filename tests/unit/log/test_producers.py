@@ -1,7 +1,4 @@
-"""Idempotent producers: repeats are answered, gaps are refused, restarts are survived.
-
-The rules: protocol/producers.md#repeats-and-gaps.
-"""
+"""Idempotent producers: repeats, sequence gaps, restarts (protocol/producers.md#repeats-and-gaps)."""
 
 import pytest
 
@@ -33,7 +30,7 @@ def refusal(stage, sequence, *values, epoch=0):
     return error.value.code
 
 
-def test_sequences_follow_each_other_per_producer(stage):
+def test_sequence_gap_is_rejected_per_producer(stage):
     assert send(stage, 0, "a", "b").base_offset == 0
     assert send(stage, 2, "c").base_offset == 2
     assert send(stage, 0, "d", pid=8).base_offset == 3
@@ -42,7 +39,7 @@ def test_sequences_follow_each_other_per_producer(stage):
     assert values_from(stage.log, 0) == ["a", "b", "c", "d"]
 
 
-def test_a_repeat_of_one_of_the_last_five_batches_gets_its_first_answer(stage):
+def test_repeat_of_last_five_batches_returns_first_result(stage):
     for sequence in range(7):
         send(stage, sequence)
 
@@ -51,21 +48,21 @@ def test_a_repeat_of_one_of_the_last_five_batches_gets_its_first_answer(stage):
     assert stage.log.log_end_offset == 7
 
 
-def test_an_older_repeat_is_out_of_order(stage):
+def test_older_repeat_is_out_of_order(stage):
     for sequence in range(7):
         send(stage, sequence)
 
     assert refusal(stage, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_batch_that_only_overlaps_another_is_no_repeat(stage):
+def test_overlapping_batch_is_not_a_repeat(stage):
     send(stage, 0, "a", "b")
 
     assert refusal(stage, 0, "a") is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refusal(stage, 1, "b", "c") is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_new_epoch_begins_with_zero_and_fences_the_old_one(stage):
+def test_new_epoch_starts_at_sequence_0_and_fences_old(stage):
     send(stage, 0)
 
     assert refusal(stage, 1, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -75,12 +72,12 @@ def test_a_new_epoch_begins_with_zero_and_fences_the_old_one(stage):
     assert send(stage, 1, epoch=1).base_offset == 2
 
 
-def test_an_unknown_producer_may_begin_anywhere(stage):
+def test_unknown_producer_may_start_at_any_sequence(stage):
     assert send(stage, 41).base_offset == 0
     assert send(stage, 42).base_offset == 1
 
 
-def test_the_sequence_wraps_to_zero(stage):
+def test_sequence_wraps_to_zero(stage):
     send(stage, SEQUENCE_MAX - 1, "a", "b", "c")
 
     producer = stage.log.producers.get(7)
@@ -90,7 +87,7 @@ def test_the_sequence_wraps_to_zero(stage):
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_the_last_batch_is_known_after_a_restart(stage, how):
+def test_last_batch_of_producer_survives_restart(stage, how):
     send(stage, 0, "a")
     send(stage, 1, "b", "c")
     getattr(stage, how)()
@@ -100,7 +97,7 @@ def test_the_last_batch_is_known_after_a_restart(stage, how):
     assert send(stage, 3, "d").base_offset == 3
 
 
-def test_each_batch_in_flight_is_known_after_a_clean_restart(stage):
+def test_in_flight_batches_survive_clean_restart(stage):
     for sequence in range(7):
         send(stage, sequence)
     send(stage, 40, pid=8, epoch=2)
@@ -114,8 +111,7 @@ def test_each_batch_in_flight_is_known_after_a_clean_restart(stage):
     assert send(stage, 7).base_offset == 8
 
 
-def test_each_batch_in_flight_is_known_after_a_crash_behind_a_new_segment(stage):
-    """Found by seed 1079 of the simulator: the snapshot of the roll names the last batch alone."""
+def test_in_flight_batches_survive_crash_after_roll(stage):
     sequence = 0
     while len(stage.log.segments) < 3:
         send(stage, sequence)
@@ -123,7 +119,7 @@ def test_each_batch_in_flight_is_known_after_a_crash_behind_a_new_segment(stage)
     first = stage.log.segments[-1].base_offset
     stage.log.flush()
     stage.clock.advance(60_000)
-    stage.topics.tick(stage.now_ms)  # the recovery point is written down
+    stage.topics.tick(stage.now_ms)  # write the recovery point
 
     stage.crash()
 
@@ -133,7 +129,7 @@ def test_each_batch_in_flight_is_known_after_a_crash_behind_a_new_segment(stage)
     assert refusal(stage, sequence - 6) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_what_was_written_in_an_earlier_epoch_is_not_known_again(stage):
+def test_batches_of_earlier_epoch_are_not_recalled(stage):
     send(stage, 0)
     send(stage, 1)
     send(stage, 0, epoch=1)
@@ -144,7 +140,7 @@ def test_what_was_written_in_an_earlier_epoch_is_not_known_again(stage):
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_producers_of_older_segments_are_known_after_a_restart(stage, how):
+def test_producers_of_older_segments_survive_restart(stage, how):
     send(stage, 0, pid=1)
     stage.fill(30)
     send(stage, 0, pid=2)
@@ -156,7 +152,7 @@ def test_producers_of_older_segments_are_known_after_a_restart(stage, how):
     assert send(stage, 1, pid=1).base_offset == 32
 
 
-def test_without_snapshots_the_whole_log_is_read_again(stage):
+def test_missing_snapshots_replay_whole_log(stage):
     send(stage, 0, pid=1)
     stage.fill(30)
     stage.topics.close()
@@ -168,7 +164,7 @@ def test_without_snapshots_the_whole_log_is_read_again(stage):
     assert [pid for pid, _ in stage.log.producers] == [1]
 
 
-def test_without_snapshots_no_closed_segment_is_passed_over(stage):
+def test_missing_snapshots_replay_closed_segments(stage):
     firsts = {}
     while len(stage.log.segments) < 4:
         pid = stage.log.log_end_offset
@@ -184,7 +180,7 @@ def test_without_snapshots_no_closed_segment_is_passed_over(stage):
     assert [pid for pid, _ in stage.log.producers] == list(firsts)
 
 
-def test_the_very_first_batch_of_a_producer_is_known_again_too(stage):
+def test_first_batch_of_producer_is_recalled(stage):
     for sequence in range(3):
         send(stage, sequence)
 
@@ -194,7 +190,6 @@ def test_the_very_first_batch_of_a_producer_is_known_again_too(stage):
 
 
 def room_of(most):
-    """What remembers so many producers, with a log of them, in which each has written in another millisecond."""
     config = BrokerConfig(kohort_producer_max_ids=most, producer_id_expiration_ms=86_400_000)
     producers = Producers()
     room = producers.room = ProducerRoom(config, lambda: [producers])
@@ -207,7 +202,7 @@ def write(producers, pid, now_ms):
     producers.record(header, pid, now_ms, now_ms)
 
 
-def test_where_few_may_be_remembered_the_one_that_was_silent_for_the_longest_gives_way():
+def test_limit_expires_longest_idle_producer():
     room, producers = room_of(4)
     for pid in range(4):
         write(producers, pid, pid)
@@ -218,7 +213,7 @@ def test_where_few_may_be_remembered_the_one_that_was_silent_for_the_longest_giv
     assert (room.at_most, room.refused) == (4, 0)
 
 
-def test_without_a_limit_every_producer_is_remembered():
+def test_no_limit_keeps_every_producer():
     room, producers = room_of(-1)
     for pid in range(10):
         write(producers, pid, pid)
@@ -226,7 +221,7 @@ def test_without_a_limit_every_producer_is_remembered():
     assert (len(producers), room.refused) == (10, 0)
 
 
-def test_where_none_may_be_remembered_all_are_refused():
+def test_zero_limit_rejects_every_producer():
     room, producers = room_of(0)
 
     with pytest.raises(ApiError):
@@ -235,7 +230,7 @@ def test_where_none_may_be_remembered_all_are_refused():
 
 
 @pytest.mark.parametrize("begin_ms", [0, 1_700_000_000_000])
-def test_where_nobody_gives_way_it_is_looked_again_a_second_later_and_not_before(begin_ms):
+def test_full_limit_is_recounted_every_second(begin_ms):
     room, producers = room_of(1)
     write(producers, 0, begin_ms)
     looked_ms = begin_ms + RETRY_WINDOW_MS - 1
@@ -250,7 +245,6 @@ def test_where_nobody_gives_way_it_is_looked_again_a_second_later_and_not_before
 
 
 def large(stage, *sequences, pid=7):
-    """Batches of 100,000 bytes and a little, each with an entry in the index."""
     for sequence in sequences:
         send(stage, sequence, "x" * 100_000, pid=pid)
 
@@ -259,7 +253,7 @@ def known(stage):
     return [batch.base_sequence for batch in stage.log.producers.get(7).batches]
 
 
-def test_of_large_batches_those_of_the_last_quarter_of_a_megabyte_before_the_snapshot_are_known_again():
+def test_recall_reads_256_kilobytes_before_snapshot():
     stage = LogStage(segment_bytes="10000000")
     large(stage, *range(8))
 
@@ -268,14 +262,14 @@ def test_of_large_batches_those_of_the_last_quarter_of_a_megabyte_before_the_sna
     assert known(stage) == [5, 6, 7], "the last one, and what begins in the 262,144 bytes before it"
 
 
-def test_what_lies_behind_an_older_snapshot_takes_nothing_of_what_is_looked_through_before_it():
+def test_recall_budget_ignores_replayed_batches():
     stage = LogStage(segment_bytes="10000000")
     large(stage, *range(8))
     stage.restart()
     older = f"orders-0/{8:020d}.snapshot"
     kept = stage.storage.read(older)
     large(stage, 0, pid=8)
-    stage.crash()  # the index is made anew, with an entry of what lies at the snapshot's offset
+    stage.crash()  # rebuild the index, with an entry at the snapshot's offset
     stage.topics.close()
     stage.storage.replace(older, kept)
     stage.storage.replace(f"orders-0/{9:020d}.snapshot", b"damaged")
@@ -286,7 +280,7 @@ def test_what_lies_behind_an_older_snapshot_takes_nothing_of_what_is_looked_thro
     assert known(stage) == [5, 6, 7]
 
 
-def test_a_damaged_snapshot_is_deleted_and_made_up_for(stage):
+def test_damaged_snapshot_is_deleted_and_replayed(stage):
     send(stage, 0, pid=1)
     stage.topics.close()
     (name,) = stage.files(".snapshot")
@@ -298,7 +292,7 @@ def test_a_damaged_snapshot_is_deleted_and_made_up_for(stage):
     assert [pid for pid, _ in stage.log.producers] == [1]
 
 
-def test_what_a_crash_cuts_is_forgotten_by_its_producer(stage):
+def test_truncated_batches_leave_producer_state(stage):
     send(stage, 0)
     size = stage.log.size_bytes
     send(stage, 1)
@@ -309,7 +303,7 @@ def test_what_a_crash_cuts_is_forgotten_by_its_producer(stage):
     assert send(stage, 1) == AppendResult(1, 1, -1, 0)
 
 
-def test_few_snapshots_are_kept(stage):
+def test_two_snapshots_are_kept(stage):
     for _ in range(5):
         stage.fill(20)
         stage.restart()
@@ -317,7 +311,7 @@ def test_few_snapshots_are_kept(stage):
     assert len(stage.files(".snapshot")) == 2
 
 
-def test_a_silent_producer_is_forgotten_by_the_brokers_clock(stage):
+def test_idle_producer_expires_by_broker_clock(stage):
     send(stage, 0)
     stage.append("old data", at_ms=0, producer_id=8, producer_epoch=0, base_sequence=0)
     stage.clock.advance(43_200_000)
@@ -331,7 +325,7 @@ def test_a_silent_producer_is_forgotten_by_the_brokers_clock(stage):
     assert [pid for pid, _ in stage.log.producers] == [7]
 
 
-def test_a_snapshot_is_kafkas_file():
+def test_snapshot_has_kafka_format():
     producers = Producers()
     header = parse_batch_header(batch(["a", "b"], producer_id=5, producer_epoch=3, base_sequence=10))
     producers.record(header, 100, -1, 1_700_000_000_000)
@@ -347,7 +341,7 @@ def test_a_snapshot_is_kafkas_file():
 
 
 @pytest.mark.parametrize("cut", [0, 5, 9, 20])
-def test_what_is_no_snapshot_is_refused(cut):
+def test_malformed_snapshot_is_rejected(cut):
     with pytest.raises(ValueError, match=r".+"):
         Producers.parse_snapshot(Producers().build_snapshot()[:cut] + b"x" * (cut > 9))
 
@@ -357,7 +351,6 @@ def name(offset):
 
 
 def kept(*offsets):
-    """Snapshots that a start has found."""
     storage = MemoryStorage()
     storage.make_folder("orders-0")
     for offset in offsets:
@@ -369,7 +362,7 @@ def there(storage):
     return [int(found.partition(".")[0]) for found in storage.files("orders-0")]
 
 
-def test_of_those_that_a_start_has_found_and_the_new_ones_the_two_latest_stay():
+def test_two_latest_snapshots_stay_after_restart():
     storage, snapshots = kept(30, 10)
 
     snapshots.take(Producers(), 40)
@@ -378,7 +371,7 @@ def test_of_those_that_a_start_has_found_and_the_new_ones_the_two_latest_stay():
     assert there(storage) == [40, 50]
 
 
-def test_one_that_is_taken_twice_at_an_offset_counts_once():
+def test_repeated_snapshot_at_offset_counts_once():
     storage, snapshots = kept(10)
 
     snapshots.take(Producers(), 20)
@@ -387,7 +380,7 @@ def test_one_that_is_taken_twice_at_an_offset_counts_once():
     assert there(storage) == [10, 20]
 
 
-def test_the_latest_are_those_of_the_latest_offsets_in_whatever_order_they_are_taken():
+def test_latest_snapshots_are_by_offset():
     storage, snapshots = kept(10, 30)
 
     snapshots.take(Producers(), 20)
@@ -399,7 +392,7 @@ def test_the_latest_are_those_of_the_latest_offsets_in_whatever_order_they_are_t
 @pytest.mark.parametrize(
     ("offset", "left"), [(10, [10, 20, 30]), (11, [20, 30]), (20, [20, 30]), (25, [30]), (30, [30]), (31, [])]
 )
-def test_those_that_were_taken_before_an_offset_go(offset, left):
+def test_forget_before_deletes_older_snapshots(offset, left):
     storage, snapshots = kept(10, 20, 30)
 
     snapshots.forget_before(offset)

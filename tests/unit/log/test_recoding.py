@@ -1,4 +1,4 @@
-"""``compression.type``: a topic with a codec of its own compresses anew what comes with another."""
+"""``compression.type``: a topic with a codec of its own recompresses other batches."""
 
 import mmap
 
@@ -25,19 +25,18 @@ from support.machines.log_stage import LogStage, batch, values_from
 
 
 def stored(stage: LogStage) -> Buffer:
-    """What lies in the log; its CRC holds."""
     data = b"".join(stage.log.read(0, 1 << 20))
     check_crc(data, 0, parse_batch_header(data))
     return data
 
 
-def test_every_type_that_may_be_named_has_a_codec():
+def test_every_compression_type_has_a_codec():
     assert tuple(CODECS) == COMPRESSION_TYPES
 
 
 @pytest.mark.parametrize("wanted", [name for name in COMPRESSION_TYPES if name != "producer"])
 @pytest.mark.parametrize("came", list(Codec))
-def test_a_batch_lies_in_the_log_under_the_topics_codec(wanted, came):
+def test_batch_is_recompressed_in_topic_codec(wanted, came):
     stage = LogStage(compression_type=wanted)
 
     appended = stage.append("a", "b" * 300, "c", codec=came, at_ms=stage.now_ms)
@@ -47,7 +46,7 @@ def test_a_batch_lies_in_the_log_under_the_topics_codec(wanted, came):
     assert values_from(stage.log, 0) == ["a", "b" * 300, "c"]
 
 
-def test_nothing_but_the_wrapping_changes():
+def test_recompression_changes_only_codec_length_and_crc():
     stage = LogStage(compression_type="lz4")
     given = batch(["x" * 100], at_ms=stage.now_ms, codec=Codec.GZIP, producer_id=7, producer_epoch=2, base_sequence=0)
 
@@ -59,7 +58,7 @@ def test_nothing_but_the_wrapping_changes():
     assert read_batch(stored(stage))[0].value == b"x" * 100
 
 
-def test_what_the_producer_chose_is_kept_as_it_came():
+def test_producer_codec_is_kept():
     stage = LogStage()
     given = batch(["x" * 100], at_ms=stage.now_ms, codec=Codec.ZSTD)
 
@@ -68,7 +67,7 @@ def test_what_the_producer_chose_is_kept_as_it_came():
     assert bytes(stored(stage))[61:] == given[61:]
 
 
-def test_a_repeated_batch_is_known_whatever_it_was_wrapped_in():
+def test_repeated_batch_in_other_codec_is_recognized():
     stage = LogStage(compression_type="gzip")
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
 
@@ -78,7 +77,7 @@ def test_a_repeated_batch_is_known_whatever_it_was_wrapped_in():
     assert (first.duplicate, again.duplicate, again.base_offset) == (False, True, 0)
 
 
-def test_records_that_cannot_be_opened_are_refused():
+def test_undecompressible_batch_is_rejected():
     stage = LogStage(compression_type="uncompressed")
     good = batch(["x" * 100], at_ms=stage.now_ms, codec=Codec.GZIP)
     bad = pack_batch(parse_batch_header(good), b"no gzip at all")
@@ -90,7 +89,7 @@ def test_records_that_cannot_be_opened_are_refused():
     assert stage.log.log_end_offset == 0
 
 
-def test_a_batch_that_grows_past_the_topics_bound_is_too_large():
+def test_recompressed_batch_above_limit_is_too_large():
     stage = LogStage(compression_type="uncompressed", max_message_bytes="500")
 
     with pytest.raises(ApiError, match=r"uncompressed|none") as refused:
@@ -101,7 +100,7 @@ def test_a_batch_that_grows_past_the_topics_bound_is_too_large():
 
 
 @pytest.mark.parametrize("over", [0, 1])
-def test_a_batch_may_be_as_large_as_the_topic_allows_once_it_is_compressed_anew(over):
+def test_recompressed_batch_at_limit_is_accepted(over):
     value = "x" * 600
     size = len(batch([value], at_ms=0))
     stage = LogStage(compression_type="uncompressed", max_message_bytes=str(size - over))
@@ -116,9 +115,9 @@ def test_a_batch_may_be_as_large_as_the_topic_allows_once_it_is_compressed_anew(
 
 
 @pytest.mark.parametrize("over", [0, 1])
-def test_a_batch_is_opened_up_to_sixteen_megabytes_of_records(over):
+def test_decompression_is_limited_to_16_megabytes(over):
     wanted = (16 << 20) + over
-    short = 14  # what a record has beside its value, with a key of one byte and a value of this size
+    short = 14  # bytes of a record besides its value, with a key of one byte
     given = batch(["x" * (wanted - short)], key=b"k", codec=Codec.ZSTD)
     assert len(decompressed(Codec.ZSTD, memoryview(given)[HEADER_BYTES:], 1 << 30)) == wanted
     stage = LogStage(cleanup_policy="compact")
@@ -138,7 +137,6 @@ DOES_NOT_FIT = "^a record contradicts its length or its batch$"
 
 
 def record(*, size=None, delta=0, key=b"k", value=b"v", value_size=None, key_size=None):
-    """The bytes of a record, which may say other sizes than it has."""
     inner = b"\x00" + varint_bytes(0) + varint_bytes(delta)
     for data, said in ((key, key_size), (value, value_size)):
         own = -1 if data is None else len(data)
@@ -151,7 +149,7 @@ def read(body, header=ONE):
     return list(keyed_records(body, header))
 
 
-def test_a_record_is_told_by_key_and_place():
+def test_keyed_record_has_key_and_position():
     records = [NewRecord(b"a", b"1", (), 50), NewRecord(None, b"2", (), 51), NewRecord(b"c", None, (), 52)]
     given = build_batch([*records, NewRecord(b"", b"", (), 53)])
     header = parse_batch_header(given)
@@ -189,26 +187,26 @@ def test_a_record_is_told_by_key_and_place():
         (bytes(6), "^batch has 6 bytes, too few or too many for 1 records$"),
     ],
 )
-def test_what_is_no_record_is_told_by_what_is_wrong_with_it(body, said):
+def test_malformed_record_error_has_its_cause(body, said):
     with pytest.raises(CorruptRecord, match=said):
         read(body)
 
 
-def test_a_record_may_be_the_last_of_its_batch_and_no_later_one():
+def test_record_beyond_last_offset_is_rejected():
     header = ONE._replace(last_offset_delta=5)
     assert [r.offset_delta for r in read(record(delta=5), header)] == [5]
     with pytest.raises(CorruptRecord, match=DOES_NOT_FIT):
         read(record(delta=6), header)
 
 
-def test_a_null_is_a_tombstone_and_an_empty_value_is_none():
+def test_null_value_is_tombstone_and_empty_value_is_not():
     assert [read(record(value=value))[0].is_tombstone for value in (None, b"", b"v")] == [True, False, False]
 
 
-def test_a_batch_is_opened_that_holds_more_than_readers_take_and_refused_at_twice_that():
+def test_keyed_batch_is_limited_to_256_megabytes():
     def opened(size: int) -> int:
         header = ONE._replace(batch_length=SMALLEST_LENGTH + size)
-        given = mmap.mmap(-1, HEADER_BYTES + size, flags=mmap.MAP_PRIVATE)  # takes no memory: nobody writes to it
+        given = mmap.mmap(-1, HEADER_BYTES + size, flags=mmap.MAP_PRIVATE)  # uses no memory without writes
         return len(body_of(given, header))
 
     assert opened(DEFAULT_MAX_BYTES + 1) == DEFAULT_MAX_BYTES + 1

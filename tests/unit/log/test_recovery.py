@@ -1,4 +1,4 @@
-"""A start after an unclean stop: the torn tail goes, all that is whole stays, and it is said."""
+"""Start after an unclean stop: the torn end is truncated, whole batches stay, and notes report it."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def folder(stage):
     return stage.storage._folders["orders-0"]
 
 
-def test_a_crash_loses_nothing_that_was_written(stage):
+def test_crash_loses_no_written_records(stage):
     names = stage.fill(30)
 
     assert stage.crash() == [UNCLEAN]
@@ -33,7 +33,7 @@ def test_a_crash_loses_nothing_that_was_written(stage):
     assert stage.log.log_end_offset == 30
 
 
-def test_a_clean_restart_checks_nothing_and_says_nothing(stage):
+def test_clean_restart_has_no_notes(stage):
     names = stage.fill(30)
 
     assert stage.restart() == []
@@ -41,7 +41,7 @@ def test_a_clean_restart_checks_nothing_and_says_nothing(stage):
     assert stage.append("next").base_offset == 30
 
 
-def test_a_torn_batch_is_cut_at_every_byte_of_it():
+def test_torn_batch_is_truncated_at_any_byte():
     whole = batch(["last"], at_ms=1)
     for kept in range(len(whole)):
         stage = LogStage()
@@ -59,7 +59,7 @@ def test_a_torn_batch_is_cut_at_every_byte_of_it():
         stage.check()
 
 
-def test_garbage_in_any_byte_of_the_last_batch_that_the_crc_covers_cuts_it():
+def test_damaged_last_batch_is_truncated():
     whole = batch(["last"], at_ms=1)
     for damaged in range(16, len(whole)):
         stage = LogStage()
@@ -75,7 +75,7 @@ def test_garbage_in_any_byte_of_the_last_batch_that_the_crc_covers_cuts_it():
         stage.check()
 
 
-def test_the_cut_names_its_cause(stage):
+def test_truncation_note_has_its_cause(stage):
     stage.fill(2)
     file(stage, FIRST_LOG).extend(batch(["torn"])[:-1])
 
@@ -86,7 +86,7 @@ def test_the_cut_names_its_cause(stage):
     assert notes[0] == f"orders-0: truncated {size - 1} bytes at offset 2 from {FIRST_LOG}: {cause}"
 
 
-def test_a_batch_out_of_sequence_is_cut(stage):
+def test_batch_with_wrong_offset_is_truncated(stage):
     stage.fill(2)
     file(stage, FIRST_LOG).extend(batch(["again"], base_offset=1))
 
@@ -96,7 +96,7 @@ def test_a_batch_out_of_sequence_is_cut(stage):
     assert stage.log.log_end_offset == 2
 
 
-def test_zeros_after_the_end_are_cut(stage):
+def test_trailing_zeros_are_truncated(stage):
     names = stage.fill(2)
     file(stage, FIRST_LOG).extend(bytes(5000))
 
@@ -104,7 +104,7 @@ def test_zeros_after_the_end_are_cut(stage):
     assert values_from(stage.log, 0) == names
 
 
-def test_a_bad_batch_in_an_older_segment_ends_the_log_there(stage):
+def test_bad_batch_in_older_segment_deletes_later_segments(stage):
     names = stage.fill(30)
     bases = [segment.base_offset for segment in stage.log.segments]
     assert len(bases) > 3
@@ -123,7 +123,7 @@ def test_a_bad_batch_in_an_older_segment_ends_the_log_there(stage):
     assert stage.log.end_of_epoch(0) == (0, end)
 
 
-def test_segments_before_the_recovery_point_are_believed(stage):
+def test_segments_before_recovery_point_are_not_checked(stage):
     stage.fill(30)
     stage.log.flush()
     stage.clock.advance(60_000)
@@ -136,7 +136,7 @@ def test_segments_before_the_recovery_point_are_believed(stage):
     file(stage, older.log_name)[-1] ^= 1
 
 
-def test_missing_indexes_are_made_anew_and_it_is_said(stage):
+def test_missing_indexes_are_rebuilt_with_a_note(stage):
     names = stage.fill(30)
     stage.restart()
     stage.topics.close()
@@ -159,7 +159,7 @@ def test_missing_indexes_are_made_anew_and_it_is_said(stage):
         (lambda index: index.extend(b"\0\0\1\0\x7f\xff\0\0"), "beyond the log's"),
     ],
 )
-def test_an_index_that_cannot_be_one_is_made_anew(stage, damage, said):
+def test_malformed_index_is_rebuilt(stage, damage, said):
     names = stage.fill(10)
     stage.topics.close()
     damage(file(stage, f"{0:020d}.index"))
@@ -170,7 +170,7 @@ def test_an_index_that_cannot_be_one_is_made_anew(stage, damage, said):
     assert any(said in note for note in [*notes, *map(str, stage.log.take_notes())])
 
 
-def test_a_clean_mark_does_not_hide_a_torn_tail(stage):
+def test_clean_shutdown_file_does_not_hide_torn_batch(stage):
     names = stage.fill(3)
     stage.topics.close()
     file(stage, FIRST_LOG).extend(b"torn")
@@ -182,7 +182,7 @@ def test_a_clean_mark_does_not_hide_a_torn_tail(stage):
     assert values_from(stage.log, 0) == names
 
 
-def test_an_empty_segment_file_is_where_the_log_goes_on(stage):
+def test_log_continues_in_empty_last_segment(stage):
     names = stage.fill(3)
     folder(stage)[f"{3:020d}.log"] = bytearray()
 
@@ -191,7 +191,7 @@ def test_an_empty_segment_file_is_where_the_log_goes_on(stage):
     assert values_from(stage.log, 0) == [*names, "next"]
 
 
-def test_an_empty_segment_file_that_the_log_has_outgrown_goes(stage):
+def test_empty_segment_before_log_end_is_deleted(stage):
     names = stage.fill(3)
     folder(stage)[f"{2:020d}.log"] = bytearray()
 
@@ -204,7 +204,7 @@ def test_an_empty_segment_file_that_the_log_has_outgrown_goes(stage):
 
 
 @pytest.mark.parametrize("before_the_last", [False, True])
-def test_an_empty_segment_file_between_others_goes(stage, before_the_last):
+def test_empty_middle_segment_is_deleted(stage, before_the_last):
     names = stage.fill(20)
     base = stage.log.segments[-1].base_offset - 1 if before_the_last else 1
     folder(stage)[f"{base:020d}.log"] = bytearray()
@@ -214,7 +214,7 @@ def test_an_empty_segment_file_between_others_goes(stage, before_the_last):
     assert values_from(stage.log, 0) == names
 
 
-def test_a_log_cut_after_a_clean_stop_forgets_the_producers_ahead_of_it(stage):
+def test_truncated_log_drops_later_producer_snapshots(stage):
     stage.append("a", producer_id=1, producer_epoch=0, base_sequence=0)
     size = stage.log.size_bytes
     stage.append("b", producer_id=1, producer_epoch=0, base_sequence=1)
@@ -232,7 +232,7 @@ def test_a_log_cut_after_a_clean_stop_forgets_the_producers_ahead_of_it(stage):
     assert stage.log.leader_epoch == 1
 
 
-def test_the_preallocated_index_of_an_empty_log_is_not_continued(stage):
+def test_preallocated_index_of_empty_log_is_deleted(stage):
     folder(stage)[FIRST_LOG] = bytearray()
     folder(stage)[f"{0:020d}.index"] = bytearray(4096)
     folder(stage)[f"{0:020d}.timeindex"] = bytearray(4092)
@@ -245,7 +245,7 @@ def test_the_preallocated_index_of_an_empty_log_is_not_continued(stage):
     assert values_from(stage.log, 0) == names
 
 
-def test_foreign_files_stay_and_are_named(stage):
+def test_foreign_files_stay_and_are_reported(stage):
     stage.fill(1)
     folder(stage)["notes.txt"] = bytearray(b"mine")
     folder(stage)["123.log"] = bytearray(b"not twenty digits")
@@ -255,7 +255,7 @@ def test_foreign_files_stay_and_are_named(stage):
 
 
 @pytest.mark.parametrize("name", ["notes.snapshot", "123.snapshot", f"{1:020d}.txt", f"{1:020d}"])
-def test_what_is_named_like_half_a_snapshot_of_producers_is_a_foreign_file(stage, name):
+def test_file_with_partial_snapshot_name_is_foreign(stage, name):
     stage.fill(1)
     folder(stage)[name] = bytearray(b"mine")
 
@@ -263,7 +263,7 @@ def test_what_is_named_like_half_a_snapshot_of_producers_is_a_foreign_file(stage
     assert bytes(folder(stage)[name]) == b"mine"
 
 
-def test_leftovers_and_indexes_without_a_log_go(stage):
+def test_unfinished_files_and_orphan_indexes_are_deleted(stage):
     stage.fill(1)
     folder(stage)[f"{9:020d}.log.deleted"] = bytearray(b"x")
     folder(stage)[f"{9:020d}.timeindex"] = bytearray(12)
@@ -274,7 +274,7 @@ def test_leftovers_and_indexes_without_a_log_go(stage):
     ]
 
 
-def test_lost_epochs_are_read_from_the_batches(stage):
+def test_missing_epochs_are_rebuilt_from_batches(stage):
     stage.fill(3)
     stage.crash()
     stage.fill(20)
@@ -288,8 +288,7 @@ def test_lost_epochs_are_read_from_the_batches(stage):
     assert stage.log.end_of_epoch(0) == (0, 3)
 
 
-def test_of_lost_epochs_none_is_missing_and_none_begins_late(stage):
-    """Each begins in the middle of a segment, and some end there, too."""
+def test_rebuilt_epochs_are_complete(stage):
     for count in (2, 1, 9, 1, 1, 12):
         stage.fill(count)
         stage.crash()
@@ -305,8 +304,7 @@ def test_of_lost_epochs_none_is_missing_and_none_begins_late(stage):
 
 
 @pytest.mark.parametrize("batches_before", [0, 1])
-def test_a_damaged_segment_hides_none_of_the_epochs_behind_it(stage, batches_before):
-    """Else what is appended next would be of an earlier epoch than what lies before it."""
+def test_damaged_segment_hides_no_later_epochs(stage, batches_before):
     stage.fill(3)
     size = stage.log.size_bytes // 3
     stage.crash()
@@ -325,7 +323,7 @@ def test_a_damaged_segment_hides_none_of_the_epochs_behind_it(stage, batches_bef
     data[at] = 2
 
 
-def test_batches_that_bear_no_epoch_begin_none(stage):
+def test_batches_without_epoch_add_no_epoch(stage):
     stage.fill(1)
     data = file(stage, FIRST_LOG)
     stage.topics.close()
@@ -338,7 +336,7 @@ def test_batches_that_bear_no_epoch_begin_none(stage):
     data[12:16] = bytes(4)
 
 
-def test_a_lost_checkpoint_of_epochs_is_told_though_the_last_segment_is_empty(stage):
+def test_missing_epoch_checkpoint_is_reported_with_empty_last_segment(stage):
     stage.fill(3)
     stage.log.roll(stage.now_ms)
     stage.topics.close()
@@ -347,7 +345,7 @@ def test_a_lost_checkpoint_of_epochs_is_told_though_the_last_segment_is_empty(st
     assert "leader-epoch-checkpoint is missing; rebuilt it from the batches" in stage.crash()[0]
 
 
-def test_epochs_that_were_not_written_down_yet_are_those_of_the_batches(stage):
+def test_unsaved_epochs_are_read_from_batches(stage):
     stage.fill(3)
     folder(stage)["leader-epoch-checkpoint"][:] = LeaderEpochs().build()
 
@@ -356,7 +354,7 @@ def test_epochs_that_were_not_written_down_yet_are_those_of_the_batches(stage):
     assert stage.log.epochs.entries == [(0, 0), (1, 3)]
 
 
-def test_an_epoch_without_records_outlives_a_clean_stop(stage):
+def test_epoch_without_records_survives_clean_stop(stage):
     stage.fill(3)
     stage.log.begin_leader_epoch()
 
@@ -365,7 +363,7 @@ def test_an_epoch_without_records_outlives_a_clean_stop(stage):
     assert stage.log.epochs.entries == [(0, 0), (1, 3)]
 
 
-def test_what_is_checked_after_an_unclean_stop_is_not_taken_to_be_flushed(stage):
+def test_checked_batches_do_not_count_as_flushed(stage):
     stage.fill(3)
     stage.crash()
     assert stage.log.recovery_point == 0
@@ -374,7 +372,7 @@ def test_what_is_checked_after_an_unclean_stop_is_not_taken_to_be_flushed(stage)
     assert stage.log.recovery_point == 3
 
 
-def test_what_was_there_at_a_clean_start_does_not_count_towards_the_next_flush():
+def test_recovered_records_do_not_count_towards_flush():
     stage = LogStage(flush_messages="5")
     stage.fill(3)
     stage.restart()
@@ -385,7 +383,7 @@ def test_what_was_there_at_a_clean_start_does_not_count_towards_the_next_flush()
     assert stage.log.recovery_point == 8
 
 
-def test_an_epoch_never_comes_back_though_its_records_are_cut(stage):
+def test_truncated_epoch_is_not_reused(stage):
     stage.fill(3)
     stage.crash()
     size = stage.log.size_bytes
@@ -399,7 +397,7 @@ def test_an_epoch_never_comes_back_though_its_records_are_cut(stage):
     assert stage.log.end_of_epoch(1) == (0, 3)
 
 
-def test_a_batch_larger_than_the_window_is_checked_in_pieces():
+def test_large_batch_is_checked_in_pieces():
     stage = LogStage(MemoryStorage(), segment_bytes="8000000", max_message_bytes="8000000")
     stage.append("x" * 3_000_000)
     assert stage.crash() == [UNCLEAN]
@@ -412,7 +410,7 @@ def test_a_batch_larger_than_the_window_is_checked_in_pieces():
     assert stage.append("again").base_offset == 0
 
 
-def test_epochs_are_written_as_kafka_writes_them():
+def test_epoch_checkpoint_has_kafka_format():
     epochs = LeaderEpochs()
     epochs.assign(0, 0)
     epochs.assign(3, 42)
@@ -434,12 +432,12 @@ def test_epochs_are_written_as_kafka_writes_them():
         b"0\n1\n0 -1\n",
     ],
 )
-def test_what_is_no_epoch_checkpoint_is_refused(data):
+def test_malformed_epoch_checkpoint_is_rejected(data):
     with pytest.raises(ValueError, match=r".+"):
         LeaderEpochs.parse(data)
 
 
-def test_epochs_are_cut_at_both_ends():
+def test_epochs_are_truncated_at_both_ends():
     epochs = LeaderEpochs([(0, 0), (2, 10), (5, 20)])
 
     assert epochs.truncate_start(12)

@@ -1,4 +1,4 @@
-"""Retention: whole segments, the oldest first, by age, by size, and below the log's start."""
+"""Retention of whole segments by age, size and log start, and lookups by timestamp."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def tick_retention(stage):
     return [str(note) for note in stage.topics.tick(stage.now_ms)]
 
 
-def test_segments_go_when_their_latest_record_is_too_old():
+def test_segments_are_deleted_by_age_of_latest_record():
     stage = LogStage(retention_ms=str(HOUR))
     stage.fill(20)
     stage.clock.advance(HOUR)
@@ -46,7 +46,7 @@ def test_segments_go_when_their_latest_record_is_too_old():
     stage.check()
 
 
-def test_when_all_is_too_old_the_last_segment_is_rolled_and_goes_too():
+def test_expired_active_segment_is_rolled_and_deleted():
     stage = LogStage(retention_ms=str(HOUR))
     stage.fill(20)
     stage.clock.advance(2 * HOUR)
@@ -60,14 +60,14 @@ def test_when_all_is_too_old_the_last_segment_is_rolled_and_goes_too():
     stage.check()
 
 
-def test_an_empty_log_is_left_alone():
+def test_retention_of_empty_log_does_nothing():
     stage = LogStage(retention_ms="1")
 
     assert tick_retention(stage) == []
     assert stage.files() == ["partition.metadata"]
 
 
-def test_records_without_timestamps_age_by_the_clock():
+def test_records_without_timestamps_expire_by_clock():
     stage = LogStage(retention_ms=str(HOUR))
     stage.append(at_ms=-1)
     tick_retention(stage)
@@ -79,7 +79,7 @@ def test_records_without_timestamps_age_by_the_clock():
     assert stage.log.log_start_offset == 1
 
 
-def test_segments_go_while_the_log_stays_above_its_size():
+def test_segments_are_deleted_by_size():
     stage = LogStage(retention_bytes="2000")
     names = stage.fill(60)
     size = stage.log.size_bytes
@@ -97,7 +97,7 @@ def test_segments_go_while_the_log_stays_above_its_size():
 
 
 @pytest.mark.parametrize(("spared", "gone"), [(1, 0), (0, 1), (-1, 1)])
-def test_a_segment_goes_where_what_stays_is_just_as_much_as_is_to_stay(spared, gone):
+def test_segment_is_deleted_if_rest_equals_retention_bytes(spared, gone):
     stage = LogStage()
     stage.fill(60)
     rest = stage.log.size_bytes - stage.log.segments[0].size
@@ -105,7 +105,7 @@ def test_a_segment_goes_where_what_stays_is_just_as_much_as_is_to_stay(spared, g
     assert too_many(stage.log.segments, rest + spared) == gone
 
 
-def test_a_log_of_which_no_byte_is_to_stay_goes_whole():
+def test_zero_retention_bytes_deletes_whole_log():
     stage = LogStage()
     stage.fill(60)
 
@@ -113,7 +113,7 @@ def test_a_log_of_which_no_byte_is_to_stay_goes_whole():
     assert too_many(stage.log.segments, -1) == 0
 
 
-def test_a_segment_stays_as_long_as_its_latest_record_is_to_stay_and_no_longer():
+def test_segment_expires_exactly_at_retention_ms():
     stage = LogStage()
     stage.append("a")
 
@@ -121,7 +121,7 @@ def test_a_segment_stays_as_long_as_its_latest_record_is_to_stay_and_no_longer()
     assert too_old(stage.log.segments, stage.now_ms + HOUR + 1, HOUR) == 1
 
 
-def test_of_a_log_nothing_goes_that_lies_behind_its_start():
+def test_segments_after_log_start_are_kept():
     stage = LogStage()
     stage.fill(60)
     found = [below_start(stage.log.segments[1:], base + step) for base in bases(stage)[:4] for step in (-1, 0)]
@@ -130,7 +130,7 @@ def test_of_a_log_nothing_goes_that_lies_behind_its_start():
     assert below_start(stage.log.segments[-1:], 1_000) == 0, "the last one stays"
 
 
-def test_a_compacted_topic_is_not_cut_by_age_or_size():
+def test_compacted_topic_ignores_retention():
     stage = LogStage(
         cleanup_policy="compact", retention_ms="1", retention_bytes="1", min_compaction_lag_ms=str(10 * HOUR)
     )
@@ -141,7 +141,7 @@ def test_a_compacted_topic_is_not_cut_by_age_or_size():
     assert values_from(stage.log, 0) == names
 
 
-def test_minus_one_keeps_everything():
+def test_retention_minus_one_keeps_everything():
     stage = LogStage(retention_ms="-1")
     names = stage.fill(30)
     stage.clock.advance(10_000 * HOUR)
@@ -150,7 +150,7 @@ def test_minus_one_keeps_everything():
     assert values_from(stage.log, 0) == names
 
 
-def test_deleted_records_are_gone_at_once_and_after_a_restart():
+def test_deleted_records_stay_deleted_after_restart():
     stage = LogStage()
     names = stage.fill(30)
 
@@ -168,7 +168,7 @@ def test_deleted_records_are_gone_at_once_and_after_a_restart():
     stage.check()
 
 
-def test_all_records_can_be_deleted_but_none_beyond_the_end():
+def test_delete_records_beyond_end_is_rejected():
     stage = LogStage()
     stage.fill(3)
 
@@ -180,7 +180,7 @@ def test_all_records_can_be_deleted_but_none_beyond_the_end():
     stage.check()
 
 
-def test_epochs_before_the_start_are_forgotten():
+def test_epochs_before_log_start_are_dropped():
     stage = LogStage()
     stage.fill(10)
     stage.crash()
@@ -199,8 +199,6 @@ LIMITS = SegmentLimits(
 
 
 class Written:
-    """Segments that are written batch by batch, as nothing but a disk would hold them."""
-
     def __init__(self):
         self.storage = MemoryStorage()
         self.storage.make_folder("p-0")
@@ -219,7 +217,6 @@ def timed(base_offset, *times_ms, **how):
 
 
 def emptied(base_offset, at_ms):
-    """A batch that lost its records to compaction, and that kept its time, as Kafka leaves it."""
     header = parse_batch_header(timed(base_offset, at_ms))
     return pack_batch(header._replace(record_count=0), b"")
 
@@ -239,21 +236,21 @@ def latest(log, start=0):
     return answer and answer[:2]
 
 
-def test_a_time_is_looked_for_behind_a_batch_that_compaction_emptied(log):
+def test_find_by_time_skips_empty_batch(log):
     log.segment(0, timed(0, 10), emptied(1, 30), timed(2, 20), timed(3, 30, 40))
 
     assert [found(log, at_ms) for at_ms in (10, 11, 21, 31, 41)] == [(0, 10), (2, 20), (3, 30), (4, 40), None]
     assert latest(log) == (4, 40)
 
 
-def test_a_time_is_looked_for_in_the_next_segment_where_one_has_but_an_emptied_batch_of_it(log):
+def test_find_by_time_skips_segment_with_empty_batch(log):
     log.segment(0, timed(0, 10), emptied(1, 30))
     log.segment(2, timed(2, 30))
 
     assert found(log, 20) == (2, 30)
 
 
-def test_latest_of_records_without_a_time_is_the_first_record(log):
+def test_max_timestamp_without_timestamps_is_first_record(log):
     log.segment(0, timed(0, -1, -1))
     log.segment(2, timed(2, -1))
     assert latest(log) == (0, -1)
@@ -265,7 +262,7 @@ def test_latest_of_records_without_a_time_is_the_first_record(log):
     assert latest(log) == (3, 0), "the first millisecond of 1970 is a time"
 
 
-def test_the_latest_time_is_the_first_that_bears_it(log):
+def test_max_timestamp_returns_first_record_with_it(log):
     log.segment(0, timed(0, 10, 50, 50), timed(3, 50))
     log.segment(4, timed(4, 40))
 
@@ -277,21 +274,21 @@ def test_the_latest_time_is_the_first_that_bears_it(log):
     assert latest(log, 5) is None
 
 
-def test_of_a_batch_in_which_the_log_starts_only_what_may_be_read_counts(log):
+def test_max_timestamp_counts_records_after_log_start(log):
     log.segment(0, timed(0, 90, 20, 30))
 
     assert [latest(log, start) for start in range(4)] == [(0, 90), (2, 30), (2, 30), None]
     assert [found(log, 20, start) for start in range(4)] == [(0, 90), (1, 20), (2, 30), None]
 
 
-def test_where_the_broker_set_the_time_all_records_of_a_batch_bear_it(log):
+def test_log_append_time_applies_to_all_records(log):
     log.segment(0, timed(0, 1, 2, 3, log_append_time_ms=70), timed(3, 4, log_append_time_ms=60))
 
     assert [latest(log, start) for start in range(5)] == [(0, 70), (1, 70), (2, 70), (3, 60), None]
     assert [found(log, 60, start) for start in range(5)] == [(0, 70), (1, 70), (2, 70), (3, 60), None]
 
 
-def test_latest_of_a_log_without_times_is_the_same_after_a_restart():
+def test_max_timestamp_without_timestamps_survives_restart():
     stage = LogStage()
     stage.append("a", "b", at_ms=-1)
 

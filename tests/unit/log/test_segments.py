@@ -1,4 +1,4 @@
-"""One segment: where its index has entries, when it is full, what it remembers, what it gives back."""
+"""One segment: index entries, rolls, cached positions, flushes and released files."""
 
 import struct
 
@@ -14,7 +14,6 @@ from support.machines.log_stage import LogStage
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
 SIZE = 100
-"""Bytes of each batch below."""
 LIMITS = SegmentLimits(
     segment_bytes=1 << 20, segment_ms=HOUR, index_interval_bytes=3 * SIZE - 1, segment_index_bytes=1 << 20
 )
@@ -26,8 +25,6 @@ def limits(**other):
 
 
 class RecordingStorage(MemoryStorage):
-    """Says which files were sent to the disk, which are open, and refuses to read while it is told to."""
-
     def __init__(self):
         super().__init__()
         self.flushes = []
@@ -79,7 +76,6 @@ def segment_of(storage, base_offset=0, limits=LIMITS, size=0):
 
 
 def sized(base_offset, at_ms=-1, count=1):
-    """A batch of 100 bytes: a record with a value, the others without one."""
     records = [NewRecord(None, b"", (), at_ms)] * (count - 1)
     for length in range(SIZE):
         made = build_batch([NewRecord(None, b"x" * length, (), at_ms), *records], base_offset=base_offset)
@@ -99,27 +95,24 @@ def filled(storage, count, base_offset=0, limits=LIMITS, at_ms=-1):
 
 
 def again(segment, storage, limits=LIMITS):
-    """The segment after a clean stop and a start."""
     segment.close()
     return segment_of(storage, segment.base_offset, limits, segment.size)
 
 
-# ---------------------------------------------------------------- its indexes
+# ---------------------------------------------------------------- indexes
 
 EVERY_THIRD = [(3, 300), (6, 600), (9, 900)]
-"""Where entries are: at the first batch behind each interval, which is more than two batches and less than three."""
 INTERVALS = [(299, EVERY_THIRD), (300, [(4, 400), (8, 800)])]
-"""Intervals by their bytes, and where entries are then: a batch that ends with an interval is not behind it."""
 
 
 @pytest.mark.parametrize(("interval", "entries"), INTERVALS)
-def test_an_index_has_an_entry_behind_each_interval_of_bytes(storage, interval, entries):
+def test_index_entry_follows_each_interval(storage, interval, entries):
     assert filled(storage, 11, limits=limits(index_interval_bytes=interval)).index_entries() == entries
 
 
 @pytest.mark.parametrize(("interval", "entries"), INTERVALS)
 @pytest.mark.parametrize("stopped_after", range(1, 11))
-def test_an_index_has_the_same_entries_wherever_the_broker_was_stopped(storage, stopped_after, interval, entries):
+def test_index_entries_are_independent_of_stops(storage, stopped_after, interval, entries):
     bounds = limits(index_interval_bytes=interval)
     segment = again(filled(storage, stopped_after, limits=bounds), storage, bounds)
 
@@ -130,9 +123,7 @@ def test_an_index_has_the_same_entries_wherever_the_broker_was_stopped(storage, 
 
 @pytest.mark.parametrize(("interval", "entries"), INTERVALS)
 @pytest.mark.parametrize("lost_after", range(1, 11))
-def test_an_index_that_is_made_anew_has_the_same_entries_and_goes_on_with_the_same(
-    storage, lost_after, interval, entries
-):
+def test_rebuilt_index_has_the_same_entries(storage, lost_after, interval, entries):
     bounds = limits(index_interval_bytes=interval)
     segment = again(filled(storage, lost_after, limits=bounds, at_ms=5), storage, bounds)
     storage.delete("p-0/00000000000000000000.index")
@@ -147,7 +138,7 @@ def test_an_index_that_is_made_anew_has_the_same_entries_and_goes_on_with_the_sa
     ]
 
 
-def test_where_the_disk_does_not_answer_while_an_index_is_made_anew_it_is_made_the_next_time(storage):
+def test_index_rebuild_is_retried_after_disk_error(storage):
     segment = again(filled(storage, 11), storage)
     storage.delete("p-0/00000000000000000000.timeindex")
     storage.refuses = True
@@ -159,7 +150,7 @@ def test_where_the_disk_does_not_answer_while_an_index_is_made_anew_it_is_made_t
     assert segment.index_entries() == EVERY_THIRD
 
 
-def test_an_index_without_entries_says_that_all_lies_behind_the_beginning(storage):
+def test_empty_index_means_start_of_segment(storage):
     segment = again(filled(storage, 2), storage)
     assert segment.index_entries() == []
 
@@ -168,7 +159,7 @@ def test_an_index_without_entries_says_that_all_lies_behind_the_beginning(storag
     assert segment.index_entries() == [(3, 300)]
 
 
-def test_the_end_of_a_log_of_the_first_millisecond_is_not_believed_against_its_time_index(storage):
+def test_end_offset_contradicting_time_index_raises(storage):
     segment = again(filled(storage, 2, at_ms=0), storage)
     assert segment.end_offset() == 2
     storage.replace("p-0/00000000000000000000.timeindex", struct.pack(">qi", 0, 2))
@@ -177,7 +168,7 @@ def test_the_end_of_a_log_of_the_first_millisecond_is_not_believed_against_its_t
         again(segment, storage).end_offset()
 
 
-def test_the_end_of_a_log_is_not_believed_where_its_last_indexed_batch_says_another_place(storage):
+def test_end_offset_contradicting_offset_index_raises(storage):
     segment = again(filled(storage, 11), storage)
     assert segment.end_offset() == 11
     segment.move(900, 73)
@@ -186,28 +177,28 @@ def test_the_end_of_a_log_is_not_believed_where_its_last_indexed_batch_says_anot
         again(segment, storage).end_offset()
 
 
-# ---------------------------------------------------------------- when it is full
+# ---------------------------------------------------------------- rolls
 
 
-def test_a_segment_may_be_filled_to_its_last_byte(storage):
+def test_segment_rolls_above_segment_bytes(storage):
     segment = filled(storage, 3, limits=limits(segment_bytes=5 * SIZE))
 
     assert segment.must_roll(2 * SIZE, 3, -1, NOW) is False
     assert segment.must_roll(2 * SIZE + 1, 3, -1, NOW) is True
 
 
-def test_no_segment_is_larger_than_an_index_can_say(storage):
+def test_segment_rolls_at_index_position_limit(storage):
     large = limits(segment_bytes=1 << 40)
     assert segment_of(storage, limits=large, size=POSITION_MAX - 99).must_roll(SIZE, 3, -1, NOW) is True
     assert segment_of(storage, limits=large, size=200).must_roll(SIZE, 3, -1, NOW) is False
 
 
-def test_a_batch_always_fits_into_an_empty_segment(storage):
+def test_empty_segment_accepts_any_batch(storage):
     assert segment_of(storage, limits=limits(segment_bytes=10)).must_roll(SIZE, 3, -1, NOW) is False
 
 
 @pytest.mark.parametrize("base_offset", [0, 100, 3_000_000_000])
-def test_a_segment_reaches_as_far_as_an_index_can_say_from_wherever_it_begins(storage, base_offset):
+def test_segment_rolls_at_relative_offset_limit(storage, base_offset):
     segment = filled(storage, 2, base_offset)
 
     assert segment.must_roll(SIZE, base_offset + 2, -1, NOW) is False
@@ -216,7 +207,6 @@ def test_a_segment_reaches_as_far_as_an_index_can_say_from_wherever_it_begins(st
 
 
 def entries_when_full(storage, *, step_ms):
-    """How many entries its index of offsets has when a segment is full by them."""
     segment = segment_of(storage, limits=limits(index_interval_bytes=0, segment_index_bytes=48))
     offset = 0
     while not segment.must_roll(SIZE, offset, offset * step_ms, NOW):
@@ -225,11 +215,11 @@ def entries_when_full(storage, *, step_ms):
     return len(segment.index_entries())
 
 
-def test_a_segment_is_full_when_its_index_of_offsets_is(storage):
+def test_segment_rolls_with_full_offset_index(storage):
     assert entries_when_full(storage, step_ms=0) == 48 // 8
 
 
-def test_a_segment_is_full_when_its_index_of_times_has_room_for_its_last_entry_alone(storage):
+def test_segment_rolls_with_almost_full_time_index(storage):
     assert entries_when_full(storage, step_ms=1) == 48 // 12 - 1
 
 
@@ -247,15 +237,13 @@ def test_a_segment_is_full_when_its_index_of_times_has_room_for_its_last_entry_a
         (5, 0, NOW, False),
     ],
 )
-def test_a_segment_is_as_old_as_its_batches_say_or_the_clock_where_one_says_nothing(
-    storage, first_ms, next_ms, clock_ms, rolls
-):
+def test_segment_age_uses_timestamps_or_clock(storage, first_ms, next_ms, clock_ms, rolls):
     segment = again(put(segment_of(storage), 0, at_ms=first_ms), storage)
 
     assert segment.must_roll(SIZE, 1, next_ms, clock_ms) is rolls
 
 
-def test_a_segment_whose_first_batch_is_damaged_ages_by_the_clock(storage):
+def test_damaged_first_batch_ages_segment_by_clock(storage):
     segment = again(filled(storage, 2, at_ms=NOW), storage)
     storage.open("p-0/00000000000000000000.log").overwrite(16, b"\x09")
 
@@ -264,7 +252,7 @@ def test_a_segment_whose_first_batch_is_damaged_ages_by_the_clock(storage):
     assert segment.must_roll(SIZE, 2, NOW, NOW + HOUR + 1) is True
 
 
-def test_a_segment_without_a_batch_has_no_first_time_until_one_comes(storage):
+def test_empty_segment_has_no_first_timestamp(storage):
     segment = segment_of(storage)
     assert segment.first_timestamp() == -1
 
@@ -273,10 +261,10 @@ def test_a_segment_without_a_batch_has_no_first_time_until_one_comes(storage):
     assert segment.first_timestamp() == 7
 
 
-# ---------------------------------------------------------------- what it finds and remembers
+# ---------------------------------------------------------------- slices and cached positions
 
 
-def test_sixteen_readers_are_remembered_and_who_was_longest_away_gives_way(storage):
+def test_segment_caches_16_read_positions(storage):
     segment = filled(storage, 20, limits=limits(index_interval_bytes=1 << 20))
     for offset in range(17):
         segment.slice(offset, 1, 20, 20, at_least_one=True, preload=0)
@@ -287,7 +275,7 @@ def test_sixteen_readers_are_remembered_and_who_was_longest_away_gives_way(stora
     assert segment.bytes_from(1) == segment.size, "at least what there is"
 
 
-def test_where_a_segment_ends_before_the_next_one_begins_it_has_no_more(storage):
+def test_slice_after_last_batch_is_exhausted(storage):
     segment = filled(storage, 3)
 
     assert segment.slice(3, 1 << 20, 9, 9, at_least_one=True, preload=0) == (None, True)
@@ -295,7 +283,7 @@ def test_where_a_segment_ends_before_the_next_one_begins_it_has_no_more(storage)
     assert (len(found), found.next_offset, is_all) == (SIZE, 3, True)
 
 
-def test_a_batch_that_is_too_large_hides_what_lies_behind_it(storage):
+def test_too_large_batch_ends_the_slice(storage):
     segment = filled(storage, 3)
 
     assert segment.slice(0, SIZE - 1, 3, 3, at_least_one=False, preload=0) == (None, False)
@@ -304,7 +292,7 @@ def test_a_batch_that_is_too_large_hides_what_lies_behind_it(storage):
     assert segment.slice(1, 1 << 20, 1, 3, at_least_one=True, preload=0) == (None, False), "it begins at the end"
 
 
-def test_a_reader_goes_on_behind_records_that_are_lost():
+def test_slice_continues_after_missing_offsets():
     stage = LogStage()
     stage.fill(40)
     first, second, third, *_ = [segment.base_offset for segment in stage.log.segments]
@@ -319,10 +307,10 @@ def test_a_reader_goes_on_behind_records_that_are_lost():
         assert parse_batch_header(data).base_offset == third > offset > first
 
 
-# ---------------------------------------------------------------- what it takes to the disk and gives back
+# ---------------------------------------------------------------- flushes and files
 
 
-def test_a_segment_that_is_closed_for_appends_goes_to_the_disk_indexes_first(storage):
+def test_seal_flushes_indexes_before_log(storage):
     segment = filled(storage, 5)
     assert not segment.is_flushed
 
@@ -334,7 +322,7 @@ def test_a_segment_that_is_closed_for_appends_goes_to_the_disk_indexes_first(sto
     assert storage.flushes == ["index", "timeindex", "log", "index", "timeindex"], "its log is there"
 
 
-def test_an_empty_segment_is_on_the_disk_and_makes_no_file(storage):
+def test_empty_segment_is_flushed_without_file(storage):
     segment = segment_of(storage)
 
     segment.flush()
@@ -345,7 +333,7 @@ def test_an_empty_segment_is_on_the_disk_and_makes_no_file(storage):
     assert storage.files("p-0") == {}
 
 
-def test_who_closes_a_segment_holds_no_file(storage):
+def test_closed_segment_has_no_open_file(storage):
     segment = filled(storage, 5)
     assert storage.held == ["p-0/00000000000000000000.log"]
 
@@ -356,7 +344,7 @@ def test_who_closes_a_segment_holds_no_file(storage):
     segment.close()
 
 
-def test_a_segment_that_is_read_keeps_its_file_until_nobody_does(storage):
+def test_release_closes_unused_segment(storage):
     segment = again(filled(storage, 5), storage)
     for _ in range(3):
         segment.lend(0, SIZE)
@@ -368,7 +356,7 @@ def test_a_segment_that_is_read_keeps_its_file_until_nobody_does(storage):
     assert segment.release() is False, "there is nothing to give back"
 
 
-def test_a_segment_that_is_dropped_writes_nothing_more(storage):
+def test_dropped_segment_writes_nothing(storage):
     segment = filled(storage, 5)
 
     segment.drop()
@@ -380,7 +368,7 @@ def test_a_segment_that_is_dropped_writes_nothing_more(storage):
         segment.lend(0, SIZE)
 
 
-def test_of_a_segment_that_is_deleted_there_is_nothing_left(storage):
+def test_deleted_segment_leaves_no_files(storage):
     segment = again(filled(storage, 5), storage)
     segment.index_entries()
     storage.replace("p-0/00000000000000000000.txnindex", b"")
@@ -392,7 +380,7 @@ def test_of_a_segment_that_is_deleted_there_is_nothing_left(storage):
     assert storage.files("p-0") == {}
 
 
-def test_what_is_cut_off_is_forgotten(storage):
+def test_truncation_clears_cached_positions(storage):
     segment = filled(storage, 5, limits=limits(index_interval_bytes=1 << 20))
     segment.slice(3, 1, 5, 5, at_least_one=True, preload=0)
     assert segment.bytes_from(4) == SIZE
@@ -404,7 +392,7 @@ def test_what_is_cut_off_is_forgotten(storage):
     assert segment.bytes_from(4) == 3 * SIZE, "where a reader stopped is not known any more"
 
 
-def test_what_is_on_the_disk_is_known_without_its_file_until_some_of_it_is_cut_off(storage):
+def test_flushed_size_survives_close_until_truncation(storage):
     segment = filled(storage, 5)
     segment.flush()
 
@@ -419,7 +407,7 @@ def test_what_is_on_the_disk_is_known_without_its_file_until_some_of_it_is_cut_o
     assert (storage.flushes, segment.is_flushed) == (["log", "log"], True)
 
 
-def test_the_end_of_a_later_segment_is_told_by_offsets_of_the_log(storage):
+def test_end_offset_of_later_segment_is_absolute(storage):
     segment = again(filled(storage, 11, 100), storage)
     segment.move(900, 173)
 

@@ -1,4 +1,4 @@
-"""The catalogue of topics: made, found, deleted, and there again after every kind of stop."""
+"""Topics: created, found, deleted, and restored after every kind of stop."""
 
 import json
 import random
@@ -26,7 +26,6 @@ def opened(storage, seed=1, **config):
 
 
 def said(topics):
-    """What the start found and mended."""
     return [str(note) for note in topics.recovery_notes]
 
 
@@ -41,7 +40,7 @@ def code_of(call, *args):
     return error.value.code
 
 
-def test_a_topic_is_found_by_name_and_by_id(storage):
+def test_topic_is_found_by_name_and_id(storage):
     topics = opened(storage)
     topic = topics.create("orders", 3, {"retention.ms": "5", "segment.bytes": None}, NOW)
 
@@ -56,7 +55,7 @@ def test_a_topic_is_found_by_name_and_by_id(storage):
 
 
 @pytest.mark.parametrize("stop", ["clean", "crash"])
-def test_topics_and_their_options_outlive_the_broker(storage, stop):
+def test_topics_and_options_survive_restart(storage, stop):
     topics = opened(storage)
     ids = [topics.create(name, 2, {"retention.ms": "5"}, NOW).topic_id for name in ("a", "b")]
     topics.create("inner", 1, {}, NOW, internal=True)
@@ -73,7 +72,7 @@ def test_topics_and_their_options_outlive_the_broker(storage, stop):
     assert again.cluster_id == topics.cluster_id
 
 
-def test_names_that_kafka_refuses_are_refused(storage):
+def test_invalid_topic_names_are_rejected(storage):
     topics = opened(storage)
     topics.create("a.b", 1, {}, NOW)
 
@@ -84,7 +83,7 @@ def test_names_that_kafka_refuses_are_refused(storage):
     assert len(topics) == 2
 
 
-def test_numbers_and_options_are_checked(storage):
+def test_partition_count_and_options_are_checked(storage):
     topics = opened(storage)
 
     for partitions in (0, -1, 10_001):
@@ -95,7 +94,7 @@ def test_numbers_and_options_are_checked(storage):
     assert storage.folders() == []
 
 
-def test_partitions_can_be_added_but_not_taken(storage):
+def test_partitions_can_be_added_but_not_removed(storage):
     topics = opened(storage)
     topics.create("orders", 2, {}, NOW)
 
@@ -106,7 +105,7 @@ def test_partitions_can_be_added_but_not_taken(storage):
     assert len(opened(storage).get("orders").partitions) == 4
 
 
-def test_a_deleted_topic_is_gone_and_its_folders_follow(storage):
+def test_deleted_topic_loses_its_folders(storage):
     topics = opened(storage)
     gone = topics.create("orders", 2, {}, NOW)
     gone.partitions[0].append(batch(), NOW)
@@ -123,7 +122,7 @@ def test_a_deleted_topic_is_gone_and_its_folders_follow(storage):
     assert storage.folders() == []
 
 
-def test_a_topic_made_again_has_another_id_and_begins_empty(storage):
+def test_recreated_topic_has_new_id_and_is_empty(storage):
     topics = opened(storage)
     first = topics.create("orders", 1, {}, NOW)
     first.partitions[0].append(batch(["a"] * 5), NOW)
@@ -137,7 +136,7 @@ def test_a_topic_made_again_has_another_id_and_begins_empty(storage):
     assert (again.log("orders", 0).log_start_offset, again.log("orders", 0).log_end_offset) == (0, 0)
 
 
-def test_a_deletion_that_a_crash_interrupted_goes_on(storage):
+def test_interrupted_deletion_continues_after_crash(storage):
     topics = opened(storage)
     topics.create("orders", 2, {}, NOW)
     topics.create("kept", 1, {}, NOW)
@@ -155,7 +154,7 @@ def test_a_deletion_that_a_crash_interrupted_goes_on(storage):
     assert storage.folders() == ["kept-0"]
 
 
-def test_a_missing_folder_is_said(storage):
+def test_missing_folder_is_reported(storage):
     opened(storage).create("orders", 2, {}, NOW)
     storage.delete_folder("orders-1")
 
@@ -165,7 +164,7 @@ def test_a_missing_folder_is_said(storage):
     again.log("orders", 1).append(batch(), NOW)
 
 
-def test_a_folder_of_another_topic_id_is_set_aside(storage):
+def test_folder_with_other_topic_id_is_renamed(storage):
     topics = opened(storage)
     topics.create("orders", 1, {}, NOW)
     storage.replace("orders-0/partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABw\n")
@@ -176,7 +175,7 @@ def test_a_folder_of_another_topic_id_is_set_aside(storage):
     assert [name.rpartition("-")[2] for name in storage.folders()] == ["0", "stray"]
 
 
-def test_folders_of_unknown_topics_stay_and_are_named(storage):
+def test_folders_of_unknown_topics_stay_and_are_reported(storage):
     opened(storage).create("orders", 1, {}, NOW)
     storage.make_folder("others-0")
 
@@ -184,7 +183,7 @@ def test_folders_of_unknown_topics_stay_and_are_named(storage):
     assert "others-0" in storage.folders()
 
 
-def test_without_a_catalogue_topics_are_taken_from_their_folders(storage):
+def test_missing_catalogue_is_rebuilt_from_folders(storage):
     topics = opened(storage)
     topics.create("orders", 3, {}, NOW)
     topics.create("__consumer_offsets", 2, {}, NOW, internal=True)
@@ -202,7 +201,7 @@ def test_without_a_catalogue_topics_are_taken_from_their_folders(storage):
     assert "from their folders" not in said(opened(storage))[0]
 
 
-def test_without_a_catalogue_folders_that_are_no_partition_of_a_topic_are_passed_over(storage):
+def test_rebuilt_catalogue_ignores_other_folders(storage):
     topic_id = opened(storage).create("orders", 1, {}, NOW).topic_id
     metadata = storage.read("orders-0/partition.metadata")
     for folder, is_marked in (("photos", False), ("music", True), ("others-0", False), ("__cluster_metadata-0", True)):
@@ -216,7 +215,7 @@ def test_without_a_catalogue_folders_that_are_no_partition_of_a_topic_are_passed
     assert [(topic.name, topic.topic_id) for topic in again] == [("orders", topic_id)]
 
 
-def test_a_stored_option_that_is_none_costs_that_option_alone_and_is_told(storage):
+def test_invalid_stored_option_falls_back_to_default(storage):
     topics = opened(storage)
     topics.create("orders", 1, {"retention.ms": "1000", "segment.bytes": "2000000"}, NOW)
     topics.create("bills", 1, {}, NOW)
@@ -238,7 +237,7 @@ def test_a_stored_option_that_is_none_costs_that_option_alone_and_is_told(storag
     ("name", "value"),
     [("partitions", 0), ("partitions", 2**31), ("partitions", "1"), ("partitions", True), ("next_producer_id", -1)],
 )
-def test_a_number_that_cannot_be_stops_the_start_and_is_named(storage, name, value):
+def test_invalid_catalogue_number_stops_the_start(storage, name, value):
     opened(storage).create("orders", 1, {}, NOW)
     content = json.loads(storage.read(CATALOGUE_FILE))
     (content["topics"][0] if name == "partitions" else content)[name] = value
@@ -249,7 +248,7 @@ def test_a_number_that_cannot_be_stops_the_start_and_is_named(storage, name, val
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version": 9, "topics": []}', b"{"])
-def test_a_damaged_catalogue_stops_the_start_and_says_what_to_do(storage, content):
+def test_damaged_catalogue_stops_the_start_with_advice(storage, content):
     opened(storage).create("orders", 1, {}, NOW)
     storage.replace(CATALOGUE_FILE, content)
 
@@ -257,7 +256,7 @@ def test_a_damaged_catalogue_stops_the_start_and_says_what_to_do(storage, conten
         opened(storage)
 
 
-def test_damaged_checkpoints_are_done_without(storage):
+def test_damaged_checkpoints_are_ignored(storage):
     topics = opened(storage)
     topics.create("orders", 1, {}, NOW)
     topics.log("orders", 0).append(batch(), NOW)
@@ -270,7 +269,7 @@ def test_damaged_checkpoints_are_done_without(storage):
     assert again.log("orders", 0).log_end_offset == 1
 
 
-def test_a_folder_belongs_to_one_cluster_and_one_node(storage):
+def test_data_folder_of_other_cluster_or_node_is_rejected(storage):
     topics = opened(storage, node_id=4)
 
     properties = storage.read("meta.properties").decode().splitlines()
@@ -294,7 +293,7 @@ def test_a_folder_belongs_to_one_cluster_and_one_node(storage):
         b"version=1\n",
     ],
 )
-def test_lost_properties_are_made_anew_and_the_cluster_is_the_one_it_was(storage, content):
+def test_lost_meta_properties_keep_the_cluster_id(storage, content):
     topics = opened(storage, node_id=4)
     topics.create("orders", 1, {}, NOW)
     topics.close()
@@ -318,7 +317,7 @@ def test_lost_properties_are_made_anew_and_the_cluster_is_the_one_it_was(storage
         opened(storage, node_id=5)
 
 
-def test_a_lost_cluster_is_not_another_that_is_asked_for(storage):
+def test_configured_cluster_id_must_match_catalogue(storage):
     topics = opened(storage)
     topics.create("orders", 1, {}, NOW)
     storage.delete("meta.properties")
@@ -327,7 +326,7 @@ def test_a_lost_cluster_is_not_another_that_is_asked_for(storage):
         opened(storage, cluster_id="another")
 
 
-def test_where_nothing_tells_the_cluster_there_is_a_new_one_and_it_is_said(storage):
+def test_lost_cluster_id_is_replaced_with_a_note(storage):
     topics = opened(storage)
     topics.create("orders", 1, {}, NOW)
     topics.close()
@@ -340,7 +339,7 @@ def test_where_nothing_tells_the_cluster_there_is_a_new_one_and_it_is_said(stora
     assert f"cluster id {again.cluster_id} is new, the old one is lost" in said(again)[1]
 
 
-def test_what_else_the_properties_say_is_kept(storage):
+def test_other_meta_properties_are_kept(storage):
     opened(storage)
     storage.replace("meta.properties", b"version=1\ndirectory.id=abc\nnode.id=1\n")
 
@@ -349,12 +348,12 @@ def test_what_else_the_properties_say_is_kept(storage):
     assert b"directory.id=abc\n" in storage.read("meta.properties")
 
 
-def test_a_given_cluster_id_is_taken(storage):
+def test_configured_cluster_id_is_used(storage):
     assert opened(storage, cluster_id="given").cluster_id == "given"
     assert opened(storage).cluster_id == "given"
 
 
-def test_producer_ids_are_never_given_twice(storage):
+def test_producer_ids_are_unique_after_crash(storage):
     topics = opened(storage)
     ids = [topics.next_producer_id() for _ in range(1500)]
     again = opened(storage)
@@ -366,7 +365,7 @@ def test_producer_ids_are_never_given_twice(storage):
     assert ids[:1500] == list(range(1500))
 
 
-def test_producer_ids_are_reserved_by_the_thousand(storage):
+def test_producer_ids_are_reserved_in_blocks_of_1000(storage):
     topics = opened(storage)
     written = []
     for _ in range(2001):
@@ -377,7 +376,7 @@ def test_producer_ids_are_reserved_by_the_thousand(storage):
     assert opened(storage).next_producer_id() == 3000
 
 
-def test_the_options_of_every_topic_are_its_own_however_many_sets_there_are():
+def test_topics_have_their_own_options_beyond_cache_size():
     configs = TopicConfigs(BrokerConfig())
     given = [{"retention.ms": str(number)} for number in range(2 * CONFIGS_KEPT + 2)]
 
@@ -389,7 +388,7 @@ def test_the_options_of_every_topic_are_its_own_however_many_sets_there_are():
         assert configs.check(dict(overrides)) is config, "the last ones are remembered"
 
 
-def test_ids_are_random_uuids_that_nobody_takes_for_an_option():
+def test_topic_ids_do_not_begin_with_a_dash():
     rng = random.Random(1)
     made = [new_topic_id(rng) for _ in range(1000)]
 
@@ -414,7 +413,7 @@ class RefusingStorage(MemoryStorage):
 
 
 @pytest.mark.parametrize("refused", ["kohort-topics.json", "partition.metadata"])
-def test_a_topic_that_the_disk_refuses_is_not_made_and_can_be_made_later(refused):
+def test_failed_topic_creation_can_be_retried(refused):
     storage = RefusingStorage()
     topics = opened(storage)
     storage.refused = (refused,)
@@ -428,7 +427,7 @@ def test_a_topic_that_the_disk_refuses_is_not_made_and_can_be_made_later(refused
     assert [t.name for t in opened(storage)] == ["orders"]
 
 
-def test_a_topic_whose_folder_cannot_be_given_up_is_gone_and_its_folder_goes_at_the_next_start():
+def test_failed_folder_deletion_is_retried_at_start():
     storage = RefusingStorage()
     topics = opened(storage)
     topics.create("orders", 1, {}, NOW)
@@ -448,7 +447,7 @@ def test_a_topic_whose_folder_cannot_be_given_up_is_gone_and_its_folder_goes_at_
 
 
 @pytest.mark.parametrize("refused", ["kohort-topics.json", "partition.metadata"])
-def test_partitions_that_the_disk_refuses_are_not_there_after_a_restart_either(refused):
+def test_failed_partitions_are_absent_after_restart(refused):
     storage = RefusingStorage()
     topics = opened(storage)
     topics.create("orders", 2, {}, NOW)
@@ -463,7 +462,7 @@ def test_partitions_that_the_disk_refuses_are_not_there_after_a_restart_either(r
     assert len(again.add_partitions("orders", 4).partitions) == 4
 
 
-def test_what_a_disk_refuses_in_a_tick_is_said_and_tried_again():
+def test_disk_error_in_tick_is_reported_and_retried():
     storage = RefusingStorage()
     topics = opened(storage)
     topics.create("orders", 1, {}, NOW)
@@ -480,7 +479,7 @@ def test_what_a_disk_refuses_in_a_tick_is_said_and_tried_again():
     assert storage.read("recovery-point-offset-checkpoint") == b"0\n1\norders 0 1\n"
 
 
-def test_a_failed_close_is_no_clean_stop():
+def test_failed_close_is_not_a_clean_stop():
     stage = LogStage(RefusingStorage())
     stage.fill(2)
     stage.storage.refused = (".snapshot",)
@@ -489,20 +488,20 @@ def test_a_failed_close_is_no_clean_stop():
     assert ".kafka_cleanshutdown" not in stage.storage.files()
 
 
-def test_since_when_a_topic_is_there_is_known_until_the_next_start(storage):
+def test_creation_time_is_known_until_restart(storage):
     topics = opened(storage)
 
     assert topics.create("orders", 1, {}, NOW).made_at_ms == NOW
 
 
-def test_a_topic_without_a_name_is_told_that_it_has_none():
+def test_empty_topic_name_is_rejected():
     with pytest.raises(ApiError, match="topic name is empty") as refused:
         check_topic_name("")
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.parametrize("make", [deleted_folder, stray_folder])
-def test_the_folder_of_a_long_name_is_renamed_within_what_file_systems_take(make):
+def test_renamed_folder_of_long_name_fits_file_system(make):
     name, ending = "n" * 249, make("o-0", 5).partition(".")[2]
 
     for partition in ("0", "9999"):

@@ -1,4 +1,4 @@
-"""Many topics at once: written down together, made and given up in steps, there or gone after every kind of stop."""
+"""Several topics in one request: saved together, created and deleted in steps, also after a crash."""
 
 import random
 
@@ -19,8 +19,6 @@ NOW = 1_700_000_000_000
 
 
 class CountingStorage(MemoryStorage):
-    """Counts what is replaced, and refuses what it is told to."""
-
     def __init__(self):
         super().__init__()
         self.replaced = []
@@ -46,7 +44,7 @@ def wanted(count, partitions=1, name="t"):
     return [NewTopic(f"{name}{i}", partitions, {}) for i in range(count)]
 
 
-def test_topics_are_made_and_deleted_in_one_write_each(storage):
+def test_create_and_delete_write_the_catalogue_once(storage):
     topics = opened(storage)
     storage.replaced.clear()
 
@@ -58,10 +56,10 @@ def test_topics_are_made_and_deleted_in_one_write_each(storage):
     assert len(topics) == len(opened(storage)) == 0
 
 
-def test_a_thousand_topics_one_by_one_look_at_no_other(storage):
+def test_creating_a_topic_reads_no_other_topic(storage):
     topics = opened(storage)
     at_once(topics.create_all(wanted(1_000), NOW))
-    topics._topics = Untouchable(topics._topics)  # whoever walks through it is caught
+    topics._topics = Untouchable(topics._topics)  # raises if code iterates over it
 
     topics.create("another", 1, {}, NOW)
 
@@ -75,7 +73,7 @@ class Untouchable(dict):
     items = keys = values = __iter__
 
 
-def test_each_topic_is_refused_for_itself(storage):
+def test_each_invalid_topic_has_its_own_error(storage):
     topics = opened(storage)
     topics.create("a.b", 1, {}, NOW)
 
@@ -106,7 +104,7 @@ def test_each_topic_is_refused_for_itself(storage):
     assert topics.create("c_d", 1, {}, NOW).name == "c_d"
 
 
-def test_a_name_that_the_disk_refused_is_free_again(storage):
+def test_name_is_free_after_failed_creation(storage):
     topics = opened(storage)
     storage.refused = CATALOGUE_FILE
     (refused,) = at_once(topics.create_all(wanted(1), NOW))
@@ -116,7 +114,7 @@ def test_a_name_that_the_disk_refused_is_free_again(storage):
     assert topics.create("t0", 1, {}, NOW).name == "t0"
 
 
-def test_of_several_only_what_the_disk_refuses_is_not_made(storage):
+def test_disk_error_fails_only_its_topic(storage):
     topics = opened(storage)
     storage.refused = "t1-"
 
@@ -124,12 +122,12 @@ def test_of_several_only_what_the_disk_refuses_is_not_made(storage):
 
     assert [isinstance(result, ApiError) for result in made] == [False, True, False]
     storage.refused = "nothing"
-    topics.next_producer_id()  # whatever is written next
+    topics.next_producer_id()  # any later write
     assert [topic.name for topic in opened(storage)] == ["t0", "t2"]
 
 
 @pytest.mark.parametrize("steps", [0, 1, 5])
-def test_what_a_crash_interrupts_is_made_by_the_start(storage, steps):
+def test_interrupted_creation_is_finished_at_start(storage, steps):
     topics = opened(storage)
     making = topics.create_all(wanted(300), NOW)
     while b'"t0"' not in (storage.read(CATALOGUE_FILE) or b""):
@@ -143,7 +141,7 @@ def test_what_a_crash_interrupts_is_made_by_the_start(storage, steps):
     assert len(storage.folders()) == 300
 
 
-def test_a_deletion_that_a_crash_interrupts_goes_on(storage):
+def test_interrupted_deletion_continues_at_start(storage):
     topics = opened(storage)
     at_once(topics.create_all(wanted(600), NOW))
     deleting = topics.delete_all([f"t{i}" for i in range(600)], NOW)
@@ -157,7 +155,7 @@ def test_a_deletion_that_a_crash_interrupts_goes_on(storage):
     assert (len(again), storage.folders()) == (0, [])
 
 
-def test_while_a_deletion_looks_at_all_other_logs_it_gives_way(storage):
+def test_deletion_yields_while_writing_checkpoints(storage):
     topics = opened(storage)
     at_once(topics.create_all(wanted(50), NOW))
     topics.log("t49", 0).append(batch(), NOW)
@@ -176,7 +174,7 @@ def test_while_a_deletion_looks_at_all_other_logs_it_gives_way(storage):
     assert parse_offsets(storage.read(RECOVERY_POINTS_FILE)) == {TopicPartition("t49", 0): 1}
 
 
-def test_partitions_are_added_at_once_or_not_at_all(storage):
+def test_partitions_are_added_all_or_none(storage):
     topics = opened(storage)
     topic = topics.create("t", 1, {}, NOW)
     adding = topics.add_partitions_in_steps("t", 500, NOW)
@@ -194,7 +192,7 @@ def test_partitions_are_added_at_once_or_not_at_all(storage):
     assert opened(storage).get("t").overrides == {"retention.ms": "77"}
 
 
-def test_the_catalogue_is_text_that_can_be_mended(storage):
+def test_catalogue_is_editable_json(storage):
     opened(storage).create("orders", 3, {"retention.ms": "5"}, NOW)
 
     lines = storage.read(CATALOGUE_FILE).decode().splitlines()

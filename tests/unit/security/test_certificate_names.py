@@ -1,4 +1,4 @@
-"""Users' names by certificates: what Apache Kafka's SslPrincipalMapper makes of the same rules and subjects."""
+"""User names from certificates, equal to those of Apache Kafka's SslPrincipalMapper."""
 
 import pytest
 
@@ -23,7 +23,7 @@ FOUR_RULES = (
         ("OU=JavaSoft,O=Sun Microsystems,C=US", "OU=JavaSoft,O=Sun Microsystems,C=US"),
     ],
 )
-def test_the_first_rule_that_matches_the_whole_subject_makes_the_name(subject, name):
+def test_first_matching_rule_makes_the_name(subject, name):
     assert NameRules(FOUR_RULES).name(subject) == name
 
 
@@ -37,7 +37,7 @@ def test_the_first_rule_that_matches_the_whole_subject_makes_the_name(subject, n
         ("DEFAULT,RULE:^CN=(.*?)$/$1/", "CN=Bob", "CN=Bob"),
         ("RULE:^CN=(.*)$/$1/", "C=DE,CN=bob", None),
         ("RULE:CN=(.*?)/$1/", "CN=Bob", "Bob"),
-        ("RULE:.*/x/", "CN=Bob", "xx"),  # the end of the text matches once more
+        ("RULE:.*/x/", "CN=Bob", "xx"),  # the empty end of the text matches again
         ("RULE:CN=(.*)/$1$2/", "CN=Bob", "Bob$2"),
         ("RULE:CN=(.*)/$12/", "CN=Bob", "Bob2"),
         (r"RULE:CN=(.*)/a\/b$1/", "CN=Bob", "a/bBob"),
@@ -55,7 +55,7 @@ def test_the_first_rule_that_matches_the_whole_subject_makes_the_name(subject, n
         ("RULE:(a)|(CN=b)/$1x$2/", "CN=b", "xCN=b"),
     ],
 )
-def test_rules_mean_what_they_mean_in_kafka(rules, subject, name):
+def test_mapping_rules_match_kafka(rules, subject, name):
     assert NameRules(rules).name(subject) == name
 
 
@@ -80,6 +80,6 @@ def test_rules_mean_what_they_mean_in_kafka(rules, subject, name):
         "RULE:(?=CN)(.*)/$1/",
     ],
 )
-def test_what_is_no_rule_is_told_with_the_option(rules):
+def test_malformed_rule_error_has_the_option(rules):
     with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules: '"):
         NameRules(rules)

@@ -1,4 +1,4 @@
-"""What a certificate says, in the words of Java, and bytes that are none."""
+"""Certificate fields in Java's format, and malformed certificates."""
 
 import contextlib
 import datetime
@@ -22,7 +22,6 @@ UNTIL = datetime.datetime(2053, 5, 18, 1, 2, 3, tzinfo=datetime.UTC)
 
 
 def part(*attributes):
-    """One part of a name: (what, text) or (what, text, kind of text) of each attribute."""
     return x509.RelativeDistinguishedName([x509.NameAttribute(*attribute) for attribute in attributes])
 
 
@@ -63,23 +62,23 @@ def certificate(*parts, hosts=()):
         ([], ""),
     ],
 )  # fmt: skip
-def test_a_subject_is_written_as_java_writes_it(parts, subject):
+def test_subject_matches_java_format(parts, subject):
     assert read_certificate(certificate(*parts)).subject == subject
 
 
-def test_it_says_who_signed_it_from_when_to_when_and_for_which_hosts():
+def test_certificate_has_issuer_validity_and_hosts():
     hosts = [x509.DNSName("b.example"), x509.IPAddress(ip_address("::1"))]
     found = read_certificate(certificate(part((N.COMMON_NAME, "b")), hosts=hosts))
     assert (found.issuer, found.not_before, found.not_after) == ("CN=ca", FROM, UNTIL)
     assert found.hosts == ("b.example", "::1")
 
 
-def test_without_a_list_of_hosts_its_common_name_is_one():
+def test_common_name_is_host_without_alternative_names():
     assert read_certificate(certificate(part((N.COMMON_NAME, "b.example")))).hosts == ("b.example",)
 
 
 @pytest.mark.filterwarnings("ignore")  # cryptography warns of values that it accepts
-def test_bytes_that_are_no_certificate_are_a_protocol_error_whatever_they_are():
+def test_malformed_certificate_raises_protocol_error():
     whole = certificate(part((N.COMMON_NAME, "b")), hosts=[x509.DNSName("b.example")])
     for end in range(len(whole)):
         with pytest.raises(ProtocolError):

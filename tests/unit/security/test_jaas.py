@@ -1,4 +1,4 @@
-"""``sasl.jaas.config`` as people paste it."""
+"""Parser of ``sasl.jaas.config``."""
 
 import pytest
 
@@ -27,7 +27,7 @@ USER = {"username": "alice", "password": "a b"}
         ("ScramLoginModule sufficient a=1;", "ScramLoginModule", {"a": "1"}),
     ],
 )
-def test_an_entry_is_read(text, module, options):
+def test_jaas_entry_is_parsed(text, module, options):
     entry = parse_jaas(Secret(text))
 
     assert entry.module == module
@@ -48,14 +48,14 @@ def test_an_entry_is_read(text, module, options):
         (f"{PLAIN} required a=b; {PLAIN} required;", "should be 1 module"),
     ],
 )
-def test_a_mistake_is_told_and_no_secret(text, words):
+def test_malformed_jaas_error_hides_secrets(text, words):
     with pytest.raises(ConfigError, match=words) as failed:
         parse_jaas(Secret(text))
     assert "planted" not in str(failed.value)
     assert str(failed.value).startswith("sasl.jaas.config: ")
 
 
-def test_nothing_shows_a_password():
+def test_jaas_repr_hides_password():
     entry = parse_jaas(Secret(f'{PLAIN} required user_alice="planted";'))
 
     assert "planted" not in f"{entry!r} {entry}"

@@ -1,4 +1,4 @@
-"""Which quota holds for whom, and with whom it is shared (KIP-55, KIP-257)."""
+"""Effective quota of each client, and the clients that share it (KIP-55, KIP-257)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ ORDER = [
     ({"client-id": "app"}, ("", "app")),
     ({"client-id": None}, ("", "app")),
 ]
-"""The most telling first, each with who shares it."""
 
 
 def table_of(entities):
@@ -27,13 +26,13 @@ def table_of(entities):
 
 
 @pytest.mark.parametrize("place", range(len(ORDER)))
-def test_the_most_telling_quota_holds(place):
+def test_most_specific_quota_applies(place):
     table = table_of([entity for entity, _ in reversed(ORDER[place:])])
 
     assert table.limit(Quota.PRODUCED, "alice", "app") == Limit(float(len(ORDER) - place), *ORDER[place][1])
 
 
-def test_a_default_counts_for_each_name_apart():
+def test_default_quota_counts_per_name():
     table = table_of([{"user": None}, {"client-id": None}])
     assert table.limit(Quota.PRODUCED, "bob", "x") == Limit(1.0, "bob", "")
 
@@ -41,7 +40,7 @@ def test_a_default_counts_for_each_name_apart():
     assert table.limit(Quota.PRODUCED, "bob", "x") == Limit(1.0, "", "x")
 
 
-def test_each_quota_is_looked_up_by_itself():
+def test_quotas_are_looked_up_independently():
     alice, everybody = entity_of([("user", "alice")]), entity_of([("user", None)])
     table = QuotaTable().altered({alice: {"consumer_byte_rate": 1.0}, everybody: {"producer_byte_rate": 2.0}})
 
@@ -51,7 +50,7 @@ def test_each_quota_is_looked_up_by_itself():
     assert table.limit(Quota.MUTATIONS, "alice", "") is None
 
 
-def test_a_table_of_addresses_alone_measures_no_requests():
+def test_table_with_only_ip_quotas_has_no_request_quota():
     table = QuotaTable().altered({entity_of([("ip", "::1")]): {"connection_creation_rate": 1.0}})
 
     assert not table
@@ -59,7 +58,7 @@ def test_a_table_of_addresses_alone_measures_no_requests():
     assert table.connection_rate("10.0.0.1") is None
 
 
-def test_what_is_kept_is_what_was_set():
+def test_quota_table_round_trips():
     table = table_of([entity for entity, _ in ORDER])
 
     assert dict(QuotaTable(table.as_section())) == dict(table)
@@ -68,7 +67,7 @@ def test_what_is_kept_is_what_was_set():
 WINDOW = QuotaWindow(11, 1000)
 
 
-def test_whoever_used_nothing_for_a_window_is_forgotten_as_others_come():
+def test_idle_meters_expire_when_others_are_added():
     usage = Usage(UsageRate, WINDOW)
     for i in range(100):
         usage.of(("", f"old {i}"), 0).record(1, 0, WINDOW)
@@ -78,7 +77,7 @@ def test_whoever_used_nothing_for_a_window_is_forgotten_as_others_come():
     assert len(usage) == 60
 
 
-def test_strangers_with_ever_new_names_take_no_more_than_there_is_for_them():
+def test_meters_of_many_names_are_limited():
     usage = Usage(UsageRate, WINDOW, most_bytes=10 * METER_BYTES)
     for i in range(1000):
         usage.of(("", f"{i}"), i).record(1, i, WINDOW)
@@ -89,7 +88,7 @@ def test_strangers_with_ever_new_names_take_no_more_than_there_is_for_them():
     assert len(usage) == 1, "long names count for more"
 
 
-def test_whoever_was_silent_for_the_longest_goes_first():
+def test_longest_idle_meter_is_dropped_first():
     usage = Usage(UsageRate, WINDOW, most_bytes=3 * METER_BYTES)
     busy = usage.of(("alice", ""), 0)
     for i in range(20):

@@ -1,4 +1,4 @@
-"""The table of APIs: what Kafka 4.4 serves, and where the flexible versions begin."""
+"""Table of APIs: versions of Kafka 4.4 and first flexible versions."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ KAFKA_4_4 = {
 }
 
 
-def test_the_versions_are_those_of_kafka_4_4() -> None:
+def test_api_versions_match_kafka_4_4() -> None:
     assert {k: (a.name, a.low, a.high, a.flexible_from) for k, a in APIS.items()} == KAFKA_4_4
 
 
-def test_produce_alone_is_shown_from_a_version_that_is_not_served() -> None:
+def test_only_produce_advertises_unserved_low_version() -> None:
     assert {a.name for a in APIS.values() if a.advertised_low != a.low} == {"Produce"}
     assert APIS[0].advertised_low == 0
     assert not APIS[0].serves(2)
@@ -79,7 +79,7 @@ def test_produce_alone_is_shown_from_a_version_that_is_not_served() -> None:
     assert not APIS[0].serves(14)
 
 
-def test_api_of_message_is_its_api_and_of_a_struct_an_error() -> None:
+def test_api_of_returns_api_of_request_and_rejects_struct() -> None:
     assert api_of(JoinGroupResponse()) is APIS[11]
     with pytest.raises(KeyError, match="neither a request nor a response"):
         api_of(JoinGroupRequestProtocol())

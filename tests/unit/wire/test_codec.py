@@ -1,4 +1,4 @@
-"""What the codec reads and writes, what it refuses, and what a refusal costs."""
+"""Codec: encoded bytes, decoded values, errors, and the cost of errors."""
 
 from __future__ import annotations
 
@@ -58,8 +58,6 @@ class Inner(Message):
 
 
 class Outer(Message, versions="0-2", flexible="1+"):
-    """A message of odd shapes: a nullable struct in place, and another in a tag."""
-
     inner: Inner | None = nested(Inner, nullable="0+", default=None)
     lists: list[list[int]] = array(array(int32()))
     tagged: Inner | None = nested(Inner, "1+", nullable="1+", default=None, tag=3)
@@ -67,31 +65,31 @@ class Outer(Message, versions="0-2", flexible="1+"):
     extra: str = string("2+", ignorable=True)
 
 
-# ---------------------------------------------------------------- what is written
+# ---------------------------------------------------------------- encode
 
 
-def test_a_request_of_version_9_is_these_bytes() -> None:
+def test_flexible_request_has_expected_bytes() -> None:
     assert encode_bytes(JOIN, 9) == (
         b"\x07orders" + struct.pack(">ii", 45_000, 300_000) + b"\x04m-1" + b"\x00" + b"\x09consumer"
         b"\x03" + b"\x06range\x04abc\x00" + b"\x07sticky\x01\x00" + b"\x0bfirst join" + b"\x00"
     )
 
 
-def test_a_request_of_version_0_has_wide_lengths_and_neither_tags_nor_later_fields() -> None:
+def test_version_0_request_has_fixed_lengths_and_no_tags() -> None:
     assert encode_bytes(JOIN, 0) == (
         b"\x00\x06orders" + struct.pack(">i", 45_000) + b"\x00\x03m-1" + b"\x00\x08consumer" + struct.pack(">i", 2)
         + b"\x00\x05range\x00\x00\x00\x03abc" + b"\x00\x06sticky\x00\x00\x00\x00"
     )  # fmt: skip
 
 
-def test_a_long_string_has_a_longer_length() -> None:
+def test_long_string_has_two_byte_length() -> None:
     word = "x" * 5000
     body = encode_bytes(FindCoordinatorRequest(coordinator_keys=[word]), 4)
     assert body == b"\x00" + b"\x02" + b"\x89\x27" + word.encode() + b"\x00"
     assert decode(FindCoordinatorRequest, 4, body)[0].coordinator_keys == [word]
 
 
-def test_a_nullable_struct_is_marked_in_place_and_in_a_tag() -> None:
+def test_nullable_struct_has_null_marker_in_field_and_tag() -> None:
     message = Outer(inner=Inner(number=1, word="a"), lists=[[1], []], tagged=Inner(number=2))
     body = encode_bytes(message, 1)
     assert (
@@ -107,12 +105,12 @@ def test_a_nullable_struct_is_marked_in_place_and_in_a_tag() -> None:
     assert decode(Outer, 1, encode_bytes(Outer(), 1))[0] == Outer()
 
 
-def test_an_ignorable_field_is_dropped_where_the_version_has_none() -> None:
+def test_ignorable_field_is_dropped_in_older_version() -> None:
     assert encode_bytes(Outer(extra="more"), 1) == encode_bytes(Outer(), 1)
     assert encode_bytes(JOIN, 7) == encode_bytes(JoinGroupRequest(**fields_of(JOIN, reason=None)), 7)
 
 
-def test_a_field_that_may_not_be_dropped_is_an_error_by_name() -> None:
+def test_field_missing_in_version_raises_with_path() -> None:
     request = HeartbeatRequest(group_id="g", group_instance_id="static-1")
     with pytest.raises(ProtocolError, match="set, but version 2 has no such field") as raised:
         encode(request, 2)
@@ -120,7 +118,7 @@ def test_a_field_that_may_not_be_dropped_is_an_error_by_name() -> None:
     assert encode_bytes(request, 3)
 
 
-def test_a_list_that_a_version_lacks_is_an_error_unless_empty() -> None:
+def test_list_missing_in_version_raises_unless_empty() -> None:
     with pytest.raises(ProtocolError) as raised:
         encode(OffsetFetchRequest(group_id="g", topics=None), 8)
     assert raised.value.path == "OffsetFetchRequest.group_id"
@@ -130,14 +128,14 @@ def test_a_list_that_a_version_lacks_is_an_error_unless_empty() -> None:
     assert encode_bytes(OffsetFetchRequest(), 8)
 
 
-def test_null_where_the_version_has_none_is_an_error_by_name() -> None:
+def test_null_in_non_nullable_version_raises_with_path() -> None:
     with pytest.raises(ProtocolError, match="version 6: null") as raised:
         encode(JoinGroupResponse(protocol_name=None), 6)
     assert raised.value.path == "JoinGroupResponse.protocol_name"
     assert encode_bytes(JoinGroupResponse(protocol_name=None), 7)
 
 
-def test_a_number_that_does_not_fit_is_an_error_that_names_it_among_its_neighbours() -> None:
+def test_number_out_of_range_raises_with_path() -> None:
     topic = ListOffsetsTopic(
         name="t", partitions=[ListOffsetsPartition(), ListOffsetsPartition(current_leader_epoch=2**31)]
     )
@@ -146,27 +144,27 @@ def test_a_number_that_does_not_fit_is_an_error_that_names_it_among_its_neighbou
     assert raised.value.path == "ListOffsetsRequest.topics[0].partitions[1].current_leader_epoch"
 
 
-def test_a_value_of_a_wrong_type_is_an_error_by_name() -> None:
+def test_value_of_wrong_type_raises_with_path() -> None:
     broken = JoinGroupRequestProtocol(name=b"range")  # type: ignore[arg-type]  # on purpose
     with pytest.raises(ProtocolError) as raised:
         encode(JoinGroupRequest(protocols=[broken]), 9)
     assert raised.value.path == "JoinGroupRequest.protocols[0].name"
 
 
-def test_a_string_too_long_for_an_int16_is_an_error_by_name() -> None:
+def test_too_long_string_raises_with_path() -> None:
     with pytest.raises(ProtocolError) as raised:
         encode(HeartbeatRequest(member_id="x" * 40_000), 0)
     assert raised.value.path == "HeartbeatRequest.member_id"
 
 
-def test_a_version_that_does_not_exist_is_refused_both_ways() -> None:
+def test_unknown_version_is_rejected_by_encode_and_decode() -> None:
     with pytest.raises(UnsupportedVersion, match="versions 0 to 9, not 10"):
         encode(JOIN, 10)
     with pytest.raises(UnsupportedVersion, match="versions 3 to 13, not 2"):
         decode(ProduceRequest, 2, b"")
 
 
-# ---------------------------------------------------------------- what is read
+# ---------------------------------------------------------------- decode
 
 
 @pytest.mark.parametrize(
@@ -174,7 +172,7 @@ def test_a_version_that_does_not_exist_is_refused_both_ways() -> None:
     [(JOIN, 9), (JOIN, 0), (FETCHED, 7), (FETCHED, 12), (CLUSTER, 1), (CLUSTER, 9), (Outer(inner=Inner()), 2)],
     ids=lambda v: type(v).__name__ if isinstance(v, Message) else f"v{v}",
 )
-def test_a_body_cut_anywhere_is_a_protocol_error_with_a_path(message: Message, version: int) -> None:
+def test_truncated_body_raises_protocol_error_with_path(message: Message, version: int) -> None:
     body = encode_bytes(message, version)
     assert decode(type(message), version, body)[1] == len(body)
     for cut in range(len(body)):
@@ -183,35 +181,35 @@ def test_a_body_cut_anywhere_is_a_protocol_error_with_a_path(message: Message, v
         assert raised.value.path.startswith(type(message).__name__)
 
 
-def test_what_follows_a_message_is_left_alone() -> None:
+def test_bytes_after_a_message_are_ignored() -> None:
     body = encode_bytes(JOIN, 9)
     assert decode(JoinGroupRequest, 9, b"head" + body + b"tail", 4) == (JOIN, 4 + len(body))
 
 
-def test_a_field_that_the_version_lacks_reads_as_its_default() -> None:
+def test_field_missing_in_version_decodes_to_default() -> None:
     read, _ = decode(JoinGroupRequest, 0, encode_bytes(JOIN, 0))
     assert (read.rebalance_timeout_ms, read.group_instance_id, read.reason) == (-1, None, None)
 
 
-def test_unknown_tags_are_passed_over() -> None:
+def test_unknown_tags_are_skipped() -> None:
     body = encode_bytes(JOIN, 9)[:-1] + b"\x02" + b"\x00\x03abc" + b"\x81\x01\x00"
     assert decode(JoinGroupRequest, 9, body) == (JOIN, len(body))
 
 
-def test_a_tag_longer_than_its_field_is_refused() -> None:
+def test_tag_longer_than_its_field_is_rejected() -> None:
     head = b"\xff\x01"
     with pytest.raises(ProtocolError, match="its tag is 2 bytes longer") as raised:
         decode(Outer, 1, head + b"\x01\x03\x03" + b"\x00\x00\x00")
     assert raised.value.path == "Outer.tagged"
 
 
-def test_a_tag_that_claims_more_than_there_is_is_refused() -> None:
+def test_tag_longer_than_body_is_rejected() -> None:
     with pytest.raises(ProtocolError, match="a size of 100 with 2 bytes left") as raised:
         decode(Outer, 1, b"\xff\x01" + b"\x01\x09\x64" + b"ab")
     assert raised.value.path == "Outer.tags"
 
 
-def test_text_that_is_not_utf_8_is_refused_by_name() -> None:
+def test_invalid_utf_8_is_rejected_with_path() -> None:
     body = encode_bytes(JOIN, 9).replace(b"sticky", b"sti\xffky")
     with pytest.raises(ProtocolError, match="utf-8") as raised:
         decode(JoinGroupRequest, 9, body)
@@ -233,13 +231,13 @@ def test_text_that_is_not_utf_8_is_refused_by_name() -> None:
         (b"", 0, "the bytes end before the field does"),
     ],
 )
-def test_a_bad_length_is_refused_by_name(body: bytes, version: int, problem: str) -> None:
+def test_invalid_length_is_rejected_with_path(body: bytes, version: int, problem: str) -> None:
     with pytest.raises(ProtocolError) as raised:
         decode(HeartbeatRequest, version, body)
     assert (raised.value.problem, raised.value.path) == (problem, "HeartbeatRequest.group_id")
 
 
-def test_a_string_is_no_longer_than_its_length_can_say_in_any_version() -> None:
+def test_string_above_32767_bytes_is_rejected_in_every_version() -> None:
     rest = bytes(4) + b"\x02m" + b"\x00" * 2
     longest = b"\x80\x80\x02" + b"g" * 32_767
     assert decode(HeartbeatRequest, 4, longest + rest)[0].group_id == "g" * 32_767
@@ -249,7 +247,7 @@ def test_a_string_is_no_longer_than_its_length_can_say_in_any_version() -> None:
 
 
 @pytest.mark.parametrize("length", [-2, -(2**15)])
-def test_a_nullable_field_takes_minus_one_and_no_other_negative(length: int) -> None:
+def test_nullable_field_accepts_only_minus_one(length: int) -> None:
     head = b"\x00\x01g" + bytes(4) + b"\x00\x01m"
     assert decode(HeartbeatRequest, 3, head + b"\xff\xff")[0].group_instance_id is None
     with pytest.raises(ProtocolError) as raised:
@@ -257,7 +255,7 @@ def test_a_nullable_field_takes_minus_one_and_no_other_negative(length: int) -> 
     assert raised.value.path == "HeartbeatRequest.group_instance_id"
 
 
-# ---------------------------------------------------------------- what a claim costs
+# ---------------------------------------------------------------- counts and lengths
 
 
 @pytest.mark.parametrize(
@@ -270,11 +268,9 @@ def test_a_nullable_field_takes_minus_one_and_no_other_negative(length: int) -> 
         (Outer, 0, b"\xff\x00\x00\x00\x01\x7f\xff\xff\xff", "Outer.lists[0]"),
     ],
 )
-def test_an_absurd_count_is_refused_before_anything_is_allocated(
-    message: type[Message], version: int, body: bytes, path: str
-) -> None:
+def test_huge_count_is_rejected_before_allocation(message: type[Message], version: int, body: bytes, path: str) -> None:
     with pytest.raises(ProtocolError):
-        decode(message, version, body)  # compiled now: what follows measures the reading alone
+        decode(message, version, body)  # compile first, so that only decoding is measured
 
     tracemalloc.start()
     try:
@@ -288,7 +284,7 @@ def test_an_absurd_count_is_refused_before_anything_is_allocated(
     assert peak < 50_000
 
 
-def test_a_count_is_taken_to_the_last_byte_and_not_beyond() -> None:
+def test_count_is_limited_by_remaining_bytes() -> None:
     three = struct.pack(">iii", 1, 2, 3)
     assert decode(Outer, 1, b"\xff\x02\x04" + three + b"\x00")[0].lists == [[1, 2, 3]]
     with pytest.raises(ProtocolError, match="a count of 4 with 13 bytes left"):
@@ -298,7 +294,7 @@ def test_a_count_is_taken_to_the_last_byte_and_not_beyond() -> None:
 # ---------------------------------------------------------------- batches are not copied
 
 
-def test_the_batches_of_a_produce_request_are_views_into_the_frame() -> None:
+def test_produce_batches_are_views_of_the_frame() -> None:
     batch = bytes(range(256)) * 40
     request = ProduceRequest(
         acks=-1,
@@ -314,7 +310,7 @@ def test_the_batches_of_a_produce_request_are_views_into_the_frame() -> None:
     assert view == batch
 
 
-def test_the_batches_of_a_fetch_response_go_out_as_the_very_buffers_that_came_in() -> None:
+def test_fetch_batches_are_encoded_without_copy() -> None:
     first, second, third = (memoryview(bytes([i]) * (JOIN_LIMIT + 1)) for i in range(3))
     response = FetchResponse(
         responses=[
@@ -337,7 +333,7 @@ def test_the_batches_of_a_fetch_response_go_out_as_the_very_buffers_that_came_in
         assert [p.records for p in read.responses[0].partitions] == [bytes(first) + bytes(second), third, b"", None]
 
 
-def test_small_batches_are_joined_with_what_surrounds_them() -> None:
+def test_small_batches_are_joined_with_their_neighbours() -> None:
     assert len(encode(FETCHED, 12)) == 1
 
 

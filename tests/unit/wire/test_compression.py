@@ -1,4 +1,4 @@
-"""Every codec: round trips, the framings that Kafka's clients read, and blobs that are not what they claim."""
+"""Codecs: round trips, formats of Kafka's clients, malformed data."""
 
 from __future__ import annotations
 
@@ -30,44 +30,44 @@ MIB = 1 << 20
 @pytest.mark.parametrize(
     "data", [b"", b"x", TEXT, NOISE, bytes(3 * MIB), TEXT[:XERIAL_BLOCK], TEXT[: LZ4_BLOCK + 1]], ids=len
 )
-def test_what_is_compressed_comes_back(codec: Codec, data: bytes) -> None:
+def test_every_codec_round_trips(codec: Codec, data: bytes) -> None:
     assert decompress(codec, compress(codec, data), len(data)) == data
     assert decompress(codec, memoryview(compress(codec, memoryview(data)))) == data
 
 
-def test_an_lz4_frame_has_independent_blocks_and_no_checksums() -> None:
+def test_lz4_frame_has_independent_blocks_and_no_checksums() -> None:
     blob = compress(Codec.LZ4, TEXT)
     magic, flags, size = struct.unpack_from("<IBB", blob)
     assert (magic, flags, size) == (0x184D2204, 0b01_1_0_0_0_0_0, 4 << 4)
     assert blob[-4:] == bytes(4)
 
 
-def test_lz4_stores_what_it_cannot_make_smaller() -> None:
+def test_lz4_stores_incompressible_blocks() -> None:
     blob = compress(Codec.LZ4, NOISE[:1000])
     (size,) = struct.unpack_from("<I", blob, 7)
     assert size == 0x8000_0000 | 1000
     assert blob[11:1011] == NOISE[:1000]
 
 
-def test_snappy_is_framed_as_java_frames_it() -> None:
+def test_snappy_has_java_framing() -> None:
     blob = compress(Codec.SNAPPY, TEXT[: XERIAL_BLOCK + 10])
     assert blob[:16] == b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
     (first,) = struct.unpack_from(">i", blob, 16)
     assert bytes(cramjam.snappy.decompress_raw(blob[20 : 20 + first])) == TEXT[:XERIAL_BLOCK]
 
 
-def test_snappy_without_frames_is_read_too() -> None:
+def test_raw_snappy_block_is_decompressed() -> None:
     assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
 
 
-def test_a_codec_that_does_not_exist_is_named() -> None:
+def test_unknown_codec_raises_with_its_number() -> None:
     assert codec_of(4) is Codec.ZSTD
     with pytest.raises(CorruptRecord, match="codec 5 does not exist"):
         codec_of(5)
 
 
 @pytest.mark.parametrize("codec", COMPRESSED, ids=lambda c: c.name)
-def test_a_bomb_is_refused_before_it_goes_off(codec: Codec) -> None:
+def test_decompression_bomb_is_rejected(codec: Codec) -> None:
     bomb = compress(codec, bytes(64 * MIB))
 
     tracemalloc.start()
@@ -81,14 +81,14 @@ def test_a_bomb_is_refused_before_it_goes_off(codec: Codec) -> None:
     assert peak < 3 * MIB
 
 
-def test_records_that_were_never_compressed_are_bounded_too() -> None:
+def test_uncompressed_records_are_limited() -> None:
     with pytest.raises(TooLarge, match="11 bytes of records, more than the 10 accepted"):
         decompress(Codec.NONE, b"eleven char", 10)
 
 
 @pytest.mark.parametrize("codec", COMPRESSED, ids=lambda c: c.name)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_a_blob_cut_short_is_corrupt(codec: Codec, share: float) -> None:
+def test_truncated_data_is_corrupt(codec: Codec, share: float) -> None:
     blob = compress(codec, TEXT)
     with pytest.raises(CorruptRecord):
         decompress(codec, blob[: int(len(blob) * share)])
@@ -96,12 +96,12 @@ def test_a_blob_cut_short_is_corrupt(codec: Codec, share: float) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSED, ids=lambda c: c.name)
 @pytest.mark.parametrize("blob", [b"", b"\x01", b"garbage!", b"\xff" * 100], ids=repr)
-def test_what_is_no_blob_is_corrupt(codec: Codec, blob: bytes) -> None:
+def test_random_data_is_corrupt(codec: Codec, blob: bytes) -> None:
     with pytest.raises(CorruptRecord):
         decompress(codec, blob)
 
 
-def test_a_snappy_block_that_claims_four_gigabytes_allocates_nothing() -> None:
+def test_snappy_block_claiming_4_gigabytes_allocates_nothing() -> None:
     liar = b"\xff\xff\xff\xff\x0f" + bytes(20)
     for blob in (liar, XERIAL_HEADER + struct.pack(">i", len(liar)) + liar):
         tracemalloc.start()
@@ -121,6 +121,6 @@ def test_a_snappy_block_that_claims_four_gigabytes_allocates_nothing() -> None:
         (XERIAL_HEADER + b"\xff\xff\xff\xff", "a snappy block of 4294967295 bytes with 0 left"),
     ],
 )
-def test_a_snappy_stream_that_ends_too_soon_says_where(blob: bytes, problem: str) -> None:
+def test_truncated_snappy_stream_error_has_its_cause(blob: bytes, problem: str) -> None:
     with pytest.raises(CorruptRecord, match=problem):
         decompress(Codec.SNAPPY, blob)

@@ -1,4 +1,4 @@
-"""A stream of bytes cut into frames, however it arrives."""
+"""Frames from a byte stream in any pieces, and reusable buffers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def framed(*bodies: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 1000])
-def test_frames_come_out_whole_whatever_the_pieces(step: int) -> None:
+def test_frames_are_complete_for_any_chunking(step: int) -> None:
     bodies = [b"first", b"", b"a longer third frame", b"x"]
     stream = framed(*bodies)
     reader = FrameReader(max_bytes=100)
@@ -28,7 +28,7 @@ def test_frames_come_out_whole_whatever_the_pieces(step: int) -> None:
     assert reader.pending_bytes == 0
 
 
-def test_large_pieces_of_a_large_frame_are_put_together() -> None:
+def test_large_frame_is_assembled_from_pieces() -> None:
     body = bytes(range(256)) * 200
     stream = framed(body, b"next")
     reader = FrameReader(max_bytes=1 << 20)
@@ -39,24 +39,24 @@ def test_large_pieces_of_a_large_frame_are_put_together() -> None:
     assert reader.feed(stream[40_000:]) == [body, b"next"]
 
 
-def test_a_length_below_zero_is_refused_and_named() -> None:
+def test_negative_frame_length_is_rejected() -> None:
     with pytest.raises(ProtocolError, match="a frame of -1 bytes"):
         FrameReader(max_bytes=100).feed(b"\xff\xff\xff\xff")
 
 
-def test_what_is_no_kafka_client_is_refused_at_its_first_four_bytes() -> None:
+def test_other_protocol_is_rejected_at_first_four_bytes() -> None:
     with pytest.raises(ProtocolError, match="a frame of 1195725856 bytes, more than the 104857600 accepted"):
         FrameReader(max_bytes=104_857_600).feed(b"GET / HTTP/1.1\r\n")
 
 
-def test_a_length_above_the_limit_is_refused_before_its_bytes_arrive() -> None:
+def test_frame_above_limit_is_rejected_at_its_length() -> None:
     reader = FrameReader(max_bytes=100)
     assert reader.feed(struct.pack(">i", 101)[:3]) == []
     with pytest.raises(ProtocolError, match="a frame of 101 bytes"):
         reader.feed(struct.pack(">i", 101)[3:])
 
 
-def test_a_promise_of_many_bytes_costs_nothing_until_they_come() -> None:
+def test_frame_length_reserves_no_memory() -> None:
     reader = FrameReader(max_bytes=1 << 30)
     tracemalloc.start()
     try:
@@ -70,7 +70,7 @@ def test_a_promise_of_many_bytes_costs_nothing_until_they_come() -> None:
     assert peak < 20_000
 
 
-def test_no_more_is_kept_than_the_bound_and_what_is_in_use_stays_as_it_is():
+def test_kept_buffers_are_limited_and_used_ones_unchanged():
     buffers = Buffers(48 << 20)
     taken = []
     for n in range(8):
@@ -81,7 +81,7 @@ def test_no_more_is_kept_than_the_bound_and_what_is_in_use_stays_as_it_is():
     assert [view[0] for view in taken] == list(range(8))
 
 
-def test_whether_a_buffer_is_free_is_found_without_changing_it():
+def test_is_free_does_not_change_the_buffer():
     buffer = bytearray(b"abc")
     view = memoryview(buffer)
     assert not is_free(buffer)
@@ -90,7 +90,7 @@ def test_whether_a_buffer_is_free_is_found_without_changing_it():
     assert buffer == b"abc"
 
 
-def test_a_buffer_is_taken_again_only_when_the_last_view_of_it_is_gone():
+def test_buffer_is_reused_after_its_last_view():
     buffers = Buffers(8 << 20)
     view = buffers.take(1_000_000)
     buffer, slice_of_it = view.obj, view[10:20]

@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets, byte for byte as Apache Kafka 4.4 lays them out: no peer encodes them."""
+"""Records of __consumer_offsets, with the bytes of Apache Kafka 4.4: no other client encodes them."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ GROUP = GroupMetadataValue(
          b"\x00\x08consumer" + bytes(4) + b"\xff\xff" + b"\xff\xff" + b"\xff" * 8 + bytes(4)),
     ],
 )  # fmt: skip
-def test_a_record_is_these_bytes_and_comes_back(message: Message, version: int, body: bytes) -> None:
+def test_group_record_has_expected_bytes_and_round_trips(message: Message, version: int, body: bytes) -> None:
     assert encode_bytes(message, version) == body
     read, end = decode(type(message), version, body)
     assert end == len(body)
     assert encode_bytes(read, version) == body
 
 
-def test_a_member_of_version_0_has_one_timeout() -> None:
+def test_version_0_member_uses_session_timeout_for_rebalance() -> None:
     read, _ = decode(GroupMetadataValue, 0, encode_bytes(GROUP, 0))
     assert (read.members[0].rebalance_timeout, read.members[0].session_timeout) == (-1, 45)
     assert read.current_state_timestamp == -1

@@ -1,4 +1,4 @@
-"""Headers before requests and responses, in both their forms."""
+"""Headers of requests and responses, in both forms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def unframed(buffers: list[bytes | bytearray | memoryview]) -> bytes:
 
 @pytest.mark.parametrize("version", [0, 3, 4])
 @pytest.mark.parametrize("client_id", [None, "", "kohort", "größe"])
-def test_a_request_comes_back_as_it_was_built(version: int, client_id: str | None) -> None:
+def test_request_header_round_trips(version: int, client_id: str | None) -> None:
     header = RequestHeader(12, version, -7, client_id)
     request = HeartbeatRequest(group_id="g", generation_id=3)
 
@@ -40,17 +40,17 @@ def test_a_request_comes_back_as_it_was_built(version: int, client_id: str | Non
     assert decode(HeartbeatRequest, version, body, start) == (request, len(body))
 
 
-def test_the_client_id_is_never_compact() -> None:
+def test_client_id_is_never_compact() -> None:
     body = unframed(build_request(RequestHeader(12, 4, 1, "me"), HeartbeatRequest()))
     assert body.startswith(b"\x00\x0c\x00\x04\x00\x00\x00\x01\x00\x02me\x00")
 
 
-def test_unknown_tags_of_a_header_are_passed_over() -> None:
+def test_unknown_header_tags_are_skipped() -> None:
     body = b"\x00\x0c\x00\x04\x00\x00\x00\x01\xff\xff" + b"\x01\x05\x02ab" + encode_bytes(HeartbeatRequest(), 4)
     assert parse_request_header(body)[1] == 15
 
 
-def test_apiversions_is_answered_with_the_short_header_at_every_version() -> None:
+def test_apiversions_response_has_short_header_at_every_version() -> None:
     answer = ApiVersionsResponse(error_code=35)
     for version in range(5):
         body = unframed(build_response(9, answer, version))
@@ -58,7 +58,7 @@ def test_apiversions_is_answered_with_the_short_header_at_every_version() -> Non
         assert parse_response(body, ApiVersionsResponse, version) == (9, answer)
 
 
-def test_other_responses_have_tags_in_their_header_from_the_first_flexible_version() -> None:
+def test_flexible_responses_have_header_tags() -> None:
     short = unframed(build_response(9, HeartbeatResponse(), 3))
     long = unframed(build_response(9, HeartbeatResponse(), 4))
     assert short == b"\x00\x00\x00\x09" + encode_bytes(HeartbeatResponse(), 3)
@@ -67,18 +67,18 @@ def test_other_responses_have_tags_in_their_header_from_the_first_flexible_versi
     assert correlation_of(long) == 9
 
 
-def test_a_version_that_nobody_speaks_still_has_a_readable_header() -> None:
+def test_header_of_unknown_version_is_parsed() -> None:
     body = struct.pack(">hhih", 18, 99, 1, -1) + b"\x00" + b"whatever version 99 may be"
     assert parse_request_header(body) == (RequestHeader(18, 99, 1, None), 11)
 
 
-def test_an_unknown_api_is_named() -> None:
+def test_unknown_api_key_raises_unsupported_version() -> None:
     with pytest.raises(UnsupportedVersion, match=r"unknown API key 999 \(version 1, client id 'me'\)"):
         parse_request_header(struct.pack(">hhih", 999, 1, 1, 2) + b"me")
 
 
 @pytest.mark.parametrize("cut", range(14))
-def test_a_request_that_ends_in_its_header_is_refused(cut: int) -> None:
+def test_truncated_request_header_is_rejected(cut: int) -> None:
     body = unframed(build_request(RequestHeader(12, 4, 1, "mine"), HeartbeatRequest()))
     with pytest.raises(ProtocolError, match="RequestHeader"):
         parse_request_header(body[:cut])
@@ -92,31 +92,31 @@ def test_a_request_that_ends_in_its_header_is_refused(cut: int) -> None:
         (struct.pack(">h", 1) + b"\xff", "utf-8"),
     ],
 )
-def test_a_bad_client_id_is_refused_by_name(tail: bytes, problem: str) -> None:
+def test_malformed_client_id_is_rejected(tail: bytes, problem: str) -> None:
     with pytest.raises(ProtocolError, match=problem) as raised:
         parse_request_header(struct.pack(">hhi", 12, 0, 1) + tail)
     assert raised.value.path == "RequestHeader.client_id"
 
 
 @pytest.mark.parametrize("tags", [b"\x01\x00\x7f", b"\xff\xff\xff\xff\x0f", b"\x01\x00\xff\xff\xff\xff\x1f"])
-def test_tags_that_cannot_be_read_are_refused(tags: bytes) -> None:
+def test_malformed_header_tags_are_rejected(tags: bytes) -> None:
     with pytest.raises(ProtocolError) as raised:
         parse_request_header(struct.pack(">hhih", 12, 4, 1, -1) + tags)
     assert raised.value.path == "RequestHeader.tags"
 
 
-def test_a_response_with_bytes_left_over_is_refused() -> None:
+def test_response_with_extra_bytes_is_rejected() -> None:
     body = unframed(build_response(9, HeartbeatResponse(), 3)) + b"?"
     with pytest.raises(ProtocolError, match="1 bytes beyond the end of version 3"):
         parse_response(body, HeartbeatResponse, 3)
 
 
-def test_a_response_too_short_for_its_number_is_refused() -> None:
+def test_response_without_correlation_id_is_rejected() -> None:
     with pytest.raises(ProtocolError, match="a response of 3 bytes"):
         correlation_of(b"abc")
 
 
-def test_a_framed_fetch_response_holds_the_very_batches_of_the_log() -> None:
+def test_framed_fetch_response_has_uncopied_batches() -> None:
     batches = [memoryview(bytes(JOIN_LIMIT * 2)), memoryview(bytes(JOIN_LIMIT * 3))]
     response = FetchResponse(
         responses=[FetchableTopicResponse(topic="t", partitions=[PartitionData(records=list(batches))])]

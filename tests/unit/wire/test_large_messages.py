@@ -1,4 +1,4 @@
-"""Answers that are written part by part are the bytes of the answer as a whole."""
+"""Responses encoded in parts equal the response encoded as a whole."""
 
 import gc
 import weakref
@@ -60,7 +60,6 @@ def grown(version: int, path: tuple[str, ...], *parts):
 
 
 def written(answer, version: int) -> list[bytes]:
-    """The frame, at once and in steps."""
     return [
         b"".join(build_response(1, answer, version)),
         b"".join(at_once(build_response_in_steps(1, answer, version))),
@@ -68,7 +67,7 @@ def written(answer, version: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_parts_of_one_array_are_written_as_the_whole(version):
+def test_parts_of_one_array_encode_like_the_whole(version):
     answer = grown(version, ("groups",), (described("a", "b"), 0), (described("c"), 0), (described(), 0))
 
     whole = b"".join(build_response(1, described("a", "b", "c"), version))
@@ -76,7 +75,7 @@ def test_parts_of_one_array_are_written_as_the_whole(version):
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_parts_that_go_on_with_a_group_or_a_topic_are_written_as_the_whole(version):
+def test_continued_parts_encode_like_the_whole(version):
     answer = grown(
         version,
         PATH,
@@ -106,7 +105,7 @@ def test_written_bytes_of_nested_arrays_count_once():
     assert growing.written_bytes == sum(map(len, answer.groups.buffers))
 
 
-def test_growing_answer_holds_bytes_instead_of_structs():
+def test_growing_answer_has_bytes_instead_of_structs():
     growing = GrowingAnswer(6, ("groups",))
     at_once(growing.add(described("a", members=100), 0))
     first = growing.written_bytes
@@ -118,7 +117,7 @@ def test_growing_answer_holds_bytes_instead_of_structs():
     assert growing.written_bytes == 2 * first
 
 
-def test_part_that_its_version_cannot_say_is_a_protocol_error():
+def test_part_not_encodable_in_version_raises_protocol_error():
     growing = GrowingAnswer(2, ("groups",))
     part = described("a")
     part.groups[0].error_message = "of version 6"
@@ -139,7 +138,6 @@ def asked(topics: int, partitions: int) -> ListOffsetsRequest:
 
 
 def steps_of(steps):
-    """The result, and after how many pauses."""
     pauses = 0
     while True:
         try:
@@ -151,7 +149,7 @@ def steps_of(steps):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 30_000), (30_000, 1), (150, 200)])
-def test_what_is_read_in_steps_is_what_is_read_at_once(topics, partitions):
+def test_decode_in_steps_equals_decode(topics, partitions):
     body = encode_bytes(asked(topics, partitions), 7)
 
     (message, end), pauses = steps_of(decode_in_steps(ListOffsetsRequest, 7, b"?" + body, 1))
@@ -161,7 +159,7 @@ def test_what_is_read_in_steps_is_what_is_read_at_once(topics, partitions):
 
 
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 30_000), (30_000, 1), (1, 1)])
-def test_what_is_written_in_steps_is_what_is_written_at_once(topics, partitions):
+def test_encode_in_steps_equals_encode(topics, partitions):
     message = asked(topics, partitions)
 
     buffers, pauses = steps_of(encode_framed_in_steps(b"head", message, 7))
@@ -170,7 +168,7 @@ def test_what_is_written_in_steps_is_what_is_written_at_once(topics, partitions)
     assert (pauses > 3) == (topics * partitions > 1)
 
 
-def test_record_batches_are_passed_through():
+def test_encode_in_steps_does_not_copy_batches():
     batch = bytes(100_000)
     data = [PartitionProduceData(index=i, records=batch) for i in range(3)]
     message = ProduceRequest(acks=1, timeout_ms=1, topic_data=[TopicProduceData(name="a", partition_data=data)])
@@ -182,7 +180,7 @@ def test_record_batches_are_passed_through():
     assert b"".join(at_once(encode_framed_in_steps(b"", message, 9))) == framed
 
 
-def test_a_large_field_is_gathered_in_steps():
+def test_large_bytes_field_is_decoded_in_steps():
     blob = bytes(range(256)) * (3 * COPIED_AT_ONCE // 256 + 1)
     protocols = [JoinGroupRequestProtocol(name="range", metadata=blob), JoinGroupRequestProtocol(metadata=b"small")]
     body = encode_bytes(JoinGroupRequest(protocols=protocols), 5)
@@ -203,13 +201,13 @@ class Numbers(Message, versions="0", flexible="none"):
     [(decode, ELEMENTS_MAX), (lambda *given: at_once(decode_in_steps(*given)), REQUEST_ELEMENTS_MAX)],
     ids=["at once", "in steps"],
 )
-def test_array_of_the_most_elements_is_read_and_one_more_is_malformed(read, most):
+def test_array_above_element_limit_is_malformed(read, most):
     assert len(read(Numbers, 0, encode_bytes(Numbers(numbers=[0] * most), 0))[0].numbers) == most
     with pytest.raises(ProtocolError, match=rf"numbers: {most + 1} elements, more than the {most} accepted"):
         read(Numbers, 0, encode_bytes(Numbers(numbers=[0] * (most + 1)), 0))
 
 
-def test_request_read_in_steps_counts_the_elements_of_all_arrays_together():
+def test_decode_in_steps_limits_elements_of_all_arrays():
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0] * 10_000) for _ in range(10)]
     body = encode_bytes(OffsetFetchRequest(group_id="g", topics=topics), 5)
 
@@ -218,14 +216,14 @@ def test_request_read_in_steps_counts_the_elements_of_all_arrays_together():
         at_once(decode_in_steps(OffsetFetchRequest, 5, body))
 
 
-def test_a_count_is_refused_before_anything_is_read_of_it():
+def test_count_above_limit_is_rejected_before_elements():
     body = encode_bytes(MetadataRequest(topics=[MetadataRequestTopic(name="")] * (REQUEST_ELEMENTS_MAX + 1)), 1)
 
     with pytest.raises(ProtocolError, match="elements"):
         next(decode_in_steps(MetadataRequest, 1, body))
 
 
-def test_so_many_tagged_fields_and_no_more():
+def test_tagged_fields_above_limit_are_rejected():
     def body(count: int) -> bytes:
         tags = b"".join(uvarint(1000 + i) + b"\x00" for i in range(count))
         return encode_bytes(MetadataRequest(topics=[]), 12)[:-1] + uvarint(count) + tags
@@ -245,7 +243,7 @@ class Watched(ListOffsetsPartition):
 
 
 @pytest.mark.heavy
-def test_letting_go_frees_everything_and_changes_nothing():
+def test_free_in_steps_frees_all_messages():
     shared = [ListOffsetsPartition(partition_index=i) for i in range(5)]
     watched = Watched()
     message = ListOffsetsRequest(

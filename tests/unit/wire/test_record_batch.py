@@ -1,4 +1,4 @@
-"""Record batches: their bytes, their checksum, their place in a log, and records that are not what they claim."""
+"""Record batches: bytes, CRC, offsets, malformed records."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ TWO = [NewRecord(b"k", b"value", [("h", b"1"), ("n", None)], 1000), NewRecord(No
 
 
 def with_records(records: bytes, count: int, *, last_delta: int | None = None, attributes: int = 0) -> bytes:
-    """A batch around hand-made record bytes, its length and checksum right."""
     delta = count - 1 if last_delta is None else last_delta
     summed = struct.pack(">hiqqqhii", attributes, delta, 1000, 1000, -1, -1, -1, count) + records
     return struct.pack(">qiibI", 7, 9 + len(summed), 0, 2, crc32c.crc32c(summed)) + summed
 
 
-# ---------------------------------------------------------------- the layout
+# ---------------------------------------------------------------- layout
 
 
-def test_a_batch_is_these_bytes() -> None:
+def test_batch_has_expected_bytes() -> None:
     batch = build_batch([NewRecord(b"k", b"v", [], 1000)], base_offset=7, leader_epoch=0)
     assert batch == with_records(bytes.fromhex("10 00 00 00 02 6b 02 76 00"), 1)
 
 
-def test_the_header_says_what_was_asked_for() -> None:
+def test_header_has_the_given_fields() -> None:
     batch = build_batch(
         TWO,
         base_offset=40,
@@ -59,45 +58,45 @@ def test_the_header_says_what_was_asked_for() -> None:
     assert (header.is_transactional, header.is_control, header.record_count) == (True, False, 2)
 
 
-def test_a_sequence_wraps_from_the_highest_number_to_zero() -> None:
+def test_last_sequence_wraps_to_zero() -> None:
     header = parse_batch_header(build_batch(TWO, producer_id=1, producer_epoch=0, base_sequence=2**31 - 1))
     assert header.last_sequence == 0
     assert parse_batch_header(build_batch(TWO)).last_sequence == -1
 
 
 @pytest.mark.parametrize("codec", list(Codec), ids=lambda c: c.name)
-def test_records_come_back_as_they_were(codec: Codec) -> None:
+def test_records_round_trip(codec: Codec) -> None:
     assert read_batch(build_batch(TWO, base_offset=40, codec=codec)) == [
         ReadRecord(40, 1000, b"k", b"value", [("h", b"1"), ("n", None)]),
         ReadRecord(41, 1003, None, None, []),
     ]
 
 
-def test_a_batch_of_log_append_time_gives_every_record_that_time() -> None:
+def test_log_append_time_applies_to_every_record() -> None:
     batch = build_batch(TWO, log_append_time_ms=5000)
     assert parse_batch_header(batch).timestamp_type == 1
     assert [r.timestamp_ms for r in read_batch(batch)] == [5000, 5000]
 
 
-def test_records_without_time_have_none() -> None:
+def test_records_without_timestamp_have_minus_one() -> None:
     assert [r.timestamp_ms for r in read_batch(build_batch([NewRecord(b"k", b"v")]))] == [-1]
 
 
-def test_a_batch_that_compaction_emptied_still_says_where_to_go_on() -> None:
+def test_empty_compacted_batch_keeps_next_offset() -> None:
     batch = with_records(b"", 0, last_delta=4)
     assert read_batch(batch) == []
     assert parse_batch_header(batch).next_offset == 12
 
 
-def test_a_batch_that_compaction_thinned_keeps_its_offsets() -> None:
+def test_compacted_batch_keeps_offsets() -> None:
     batch = with_records(bytes.fromhex("0e 00 00 06 02 6b 01 00"), 1, last_delta=4)
     assert read_batch(batch) == [ReadRecord(10, 1000, b"k", None, [])]
 
 
-# ---------------------------------------------------------------- the place in a log
+# ---------------------------------------------------------------- offsets
 
 
-def test_base_offset_and_epoch_change_without_touching_checksum_or_records() -> None:
+def test_with_offset_keeps_crc_and_records() -> None:
     batch = build_batch(TWO)
 
     head, rest = with_offset(batch, 1234, 56)
@@ -111,7 +110,7 @@ def test_base_offset_and_epoch_change_without_touching_checksum_or_records() -> 
     assert [r.offset for r in read_batch(placed)] == [1234, 1235]
 
 
-def test_batches_are_walked_until_a_partial_one() -> None:
+def test_split_batches_stops_at_partial_batch() -> None:
     first, second = build_batch(TWO), build_batch(TWO[:1], base_offset=2)
     whole = first + second
     assert [(at, h.base_offset) for at, h in split_batches(whole)] == [(0, 0), (len(first), 2)]
@@ -120,7 +119,7 @@ def test_batches_are_walked_until_a_partial_one() -> None:
     assert list(split_batches(b"")) == []
 
 
-def test_a_bit_that_flipped_is_found_by_the_checksum() -> None:
+def test_flipped_bit_fails_the_crc() -> None:
     batch = bytearray(build_batch(TWO, base_offset=40))
     batch[-1] ^= 1
     header = parse_batch_header(batch)
@@ -129,16 +128,16 @@ def test_a_bit_that_flipped_is_found_by_the_checksum() -> None:
     assert raised.value.offset == 40
 
 
-# ---------------------------------------------------------------- what is no batch
+# ---------------------------------------------------------------- malformed batches
 
 
-def test_too_few_bytes_are_no_header() -> None:
+def test_truncated_header_is_corrupt() -> None:
     with pytest.raises(CorruptRecord, match="a batch header of 60 bytes, fewer than 61"):
         parse_batch_header(build_batch(TWO)[:60])
 
 
 @pytest.mark.parametrize(("at", "patch", "problem"), [(16, b"\x01", "format 1"), (8, b"\xff" * 4, "length of -1")])
-def test_a_header_that_cannot_be_is_refused(at: int, patch: bytes, problem: str) -> None:
+def test_invalid_header_is_corrupt(at: int, patch: bytes, problem: str) -> None:
     batch = bytearray(build_batch(TWO))
     batch[at : at + len(patch)] = patch
     with pytest.raises(CorruptRecord, match=problem):
@@ -147,7 +146,7 @@ def test_a_header_that_cannot_be_is_refused(at: int, patch: bytes, problem: str)
         list(split_batches(batch))
 
 
-def test_a_batch_that_is_not_all_there_is_refused() -> None:
+def test_incomplete_batch_is_corrupt() -> None:
     batch = build_batch(TWO)
     with pytest.raises(CorruptRecord, match="bytes with"):
         check_crc(batch[:-1], 0, parse_batch_header(batch))
@@ -179,7 +178,7 @@ def test_a_batch_that_is_not_all_there_is_refused() -> None:
         ("80 80 80 80 80 80 80", 1, "record 0 of 1 runs past the end"),
     ],
 )
-def test_a_record_that_is_not_what_it_claims_is_refused_with_its_offset(records: str, count: int, problem: str) -> None:
+def test_malformed_record_is_corrupt_with_offset(records: str, count: int, problem: str) -> None:
     batch = with_records(bytes.fromhex(records), count, last_delta=max(count - 1, 0))
     check_crc(batch, 0, parse_batch_header(batch))
     with pytest.raises(CorruptRecord, match=problem) as raised:
@@ -187,17 +186,17 @@ def test_a_record_that_is_not_what_it_claims_is_refused_with_its_offset(records:
     assert raised.value.offset == 7
 
 
-def test_a_batch_that_ends_before_it_begins_is_refused() -> None:
+def test_batch_with_negative_offset_delta_is_corrupt() -> None:
     with pytest.raises(CorruptRecord, match="a last offset delta of -5"):
         read_batch(with_records(b"", 0, last_delta=-5))
 
 
-def test_a_codec_that_does_not_exist_is_refused() -> None:
+def test_unknown_codec_is_corrupt() -> None:
     with pytest.raises(CorruptRecord, match="codec 7 does not exist"):
         read_batch(with_records(b"", 0, last_delta=0, attributes=7))
 
 
-def test_a_batch_that_holds_too_much_is_refused_with_its_offset() -> None:
+def test_too_large_batch_raises_with_offset() -> None:
     bomb = build_batch([NewRecord(None, bytes(1 << 20))], base_offset=3, codec=Codec.ZSTD)
     with pytest.raises(TooLarge) as raised:
         read_batch(bomb, max_bytes=1 << 16)

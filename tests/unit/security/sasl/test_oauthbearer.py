@@ -1,4 +1,4 @@
-"""OAUTHBEARER, both halves: the form of RFC 7628, extensions, and how a refusal is told."""
+"""OAUTHBEARER, client and broker side: the format of RFC 7628, extensions, errors."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ def server(**options):
     return OAuthBearerServer(UnsecuredTokens(**options))
 
 
-def test_the_token_of_the_fact_sheet():
+def test_client_token_has_expected_bytes():
     token = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJjYXJvbCIsImlhdCI6MTcwMDAwMDAwMCwiZXhwIjoxNzAwMDAzNjAwfQ."
     assert unsecured() == token
     client, theirs = OAuthBearerClient(Secret(token)), server()
@@ -41,7 +41,7 @@ def test_the_token_of_the_fact_sheet():
     assert client.is_complete
 
 
-def test_extensions_go_with_it():
+def test_extensions_are_sent_with_the_token():
     client = OAuthBearerClient(Secret(unsecured()), {"logicalCluster": "lkc-1", "note": "two words"})
 
     assert client.first().endswith(b"\x01logicalCluster=lkc-1\x01note=two words\x01\x01")
@@ -49,19 +49,19 @@ def test_extensions_go_with_it():
 
 
 @pytest.mark.parametrize("extension", [{"auth": "x"}, {"AUTH": "x"}, {"a1": "x"}, {"": "x"}, {"a": ""}, {"a": "\x01"}])
-def test_extensions_that_cannot_be_sent_are_refused_at_once(extension):
+def test_invalid_extensions_are_rejected(extension):
     with pytest.raises(AuthenticationFailed, match="extension"):
         OAuthBearerClient(Secret("token"), extension)
 
 
 @pytest.mark.parametrize("token", ["", "two words", "line\n", "\x01"])
-def test_a_token_that_cannot_be_sent_is_refused_at_once(token):
+def test_invalid_token_characters_are_rejected(token):
     with pytest.raises(AuthenticationFailed) as failed:
         OAuthBearerClient(Secret(token))
     assert token not in str(failed.value) or not token
 
 
-def test_a_refused_token_is_told_in_json_then_in_words():
+def test_rejected_token_gets_json_then_error():
     client, theirs = OAuthBearerClient(Secret(unsecured(exp=1_600_000_000))), server()
 
     challenge = theirs.evaluate(client.first(), NOW_MS)
@@ -94,17 +94,17 @@ def test_a_refused_token_is_told_in_json_then_in_words():
         b"n,,\x01auth=Bearer\x01\x01",
     ],
 )
-def test_another_form_is_refused_without_a_hint(token):
+def test_malformed_client_token_gets_generic_error(token):
     with pytest.raises(Refused) as refused:
         server().evaluate(token, NOW_MS)
     assert refused.value.words is None
 
 
-def test_the_scheme_is_written_in_any_case():
+def test_bearer_scheme_is_case_insensitive():
     assert server().evaluate(f"n,,\x01auth=bearer {unsecured()}\x01\x01".encode(), NOW_MS) == b""
 
 
-def test_nobody_logs_in_as_somebody_else():
+def test_other_authorization_id_is_rejected():
     token = f"n,a=dave,\x01auth=Bearer {unsecured()}\x01\x01".encode()
     theirs = server()
 
@@ -127,5 +127,5 @@ def test_nobody_logs_in_as_somebody_else():
         ("[]", "[]"),
     ],
 )
-def test_a_problem_in_words(problem, words):
+def test_json_problem_becomes_status_text(problem, words):
     assert problem_in_words(problem) == words

@@ -1,4 +1,4 @@
-"""PLAIN: what is sent, and the words of each refusal."""
+"""PLAIN: tokens and error messages."""
 
 import pytest
 
@@ -12,7 +12,7 @@ INVALID = "Authentication failed: Invalid username or password"
 
 
 @pytest.mark.parametrize(("name", "password"), [("alice", "alice-secret"), ("zoë", "pässwörd")])
-def test_who_knows_the_password_is_logged_in(name, password):
+def test_correct_password_logs_in(name, password):
     client, server = PlainClient(name, Secret(password)), PlainServer(USERS)
 
     answer = server.evaluate(client.first(), 0)
@@ -23,7 +23,7 @@ def test_who_knows_the_password_is_logged_in(name, password):
     assert client.is_complete
 
 
-def test_the_token_is_the_one_that_kafka_takes():
+def test_plain_token_has_kafka_format():
     assert PlainClient("alice", Secret("alice-secret")).first().hex() == "00616c69636500616c6963652d736563726574"
 
 
@@ -47,7 +47,7 @@ def test_the_token_is_the_one_that_kafka_takes():
         (b"\xff\0a\0b", None),
     ],
 )
-def test_a_refusal_has_the_words_of_kafka(token, words):
+def test_plain_errors_match_kafka(token, words):
     server = PlainServer(USERS)
 
     with pytest.raises(Refused) as refused:
@@ -57,7 +57,7 @@ def test_a_refusal_has_the_words_of_kafka(token, words):
     assert server.user is None
 
 
-def test_a_refusal_says_no_password():
+def test_plain_errors_hide_the_password():
     with pytest.raises(Refused) as refused:
         PlainServer(USERS).evaluate(b"\0alice\0planted", 0)
 
@@ -66,12 +66,12 @@ def test_a_refusal_says_no_password():
 
 
 @pytest.mark.parametrize(("name", "password"), [("", "x"), ("x", ""), ("a\0b", "x"), ("x", "a\0b")])
-def test_what_the_mechanism_cannot_carry_is_refused_at_once(name, password):
+def test_nul_in_credentials_is_rejected(name, password):
     with pytest.raises(AuthenticationFailed):
         PlainClient(name, Secret(password))
 
 
-def test_a_challenge_makes_no_sense():
+def test_challenge_is_rejected_by_plain_client():
     client = PlainClient("alice", Secret("x"))
     client.first()
     with pytest.raises(AuthenticationFailed, match="challenge"):

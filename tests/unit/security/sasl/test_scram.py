@@ -1,4 +1,4 @@
-"""SCRAM, both halves: the vectors of RFC 7677 and of Kafka, and every way to get it wrong."""
+"""SCRAM, client and broker side: vectors of RFC 7677 and Kafka, and malformed exchanges."""
 
 import base64
 import hashlib
@@ -44,7 +44,7 @@ def answered(client, challenge):
     return client.derived(said.derive()) if isinstance(said, Derivation) else said
 
 
-def test_kept_of_a_password_is_what_kafka_keeps():
+def test_credential_matches_kafka():
     salted = Derivation(Secret("alice-secret"), b"saltsaltsalt", 8192, "sha256").derive()
     kept = credential_of("sha256", b"saltsaltsalt", 8192, salted)
 
@@ -54,7 +54,7 @@ def test_kept_of_a_password_is_what_kafka_keeps():
     assert "stored_key" not in repr(kept)
 
 
-def test_a_login_is_the_one_of_kafka_byte_for_byte():
+def test_scram_exchange_matches_kafka_bytes():
     ours, theirs = client(), server()
 
     first = ours.first()
@@ -73,7 +73,7 @@ def test_a_login_is_the_one_of_kafka_byte_for_byte():
     assert ours.is_complete
 
 
-def test_the_vector_of_rfc_7677():
+def test_rfc_7677_test_vector():
     nonce, salt = "rOprNGfwEbeRWgbNEkqO", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     ours = client("pencil", name="user", nonce=nonce)
     theirs = server(
@@ -88,7 +88,7 @@ def test_the_vector_of_rfc_7677():
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
 @pytest.mark.parametrize(("name", "password"), [("alice", "x"), ("a=b,c", "=,=2C"), ("zoë", "pässwörd"), ("n", "\0")])
-def test_any_name_and_password_will_do(mechanism, name, password):
+def test_any_name_and_password_log_in(mechanism, name, password):
     ours = client(password, mechanism, name)
     theirs = server(credential(mechanism, password), mechanism, name=name)
 
@@ -98,7 +98,7 @@ def test_any_name_and_password_will_do(mechanism, name, password):
     assert ours.next(proof) is None
 
 
-def test_a_client_that_says_its_nonce_twice_is_let_in_as_in_kafka():
+def test_repeated_client_nonce_is_accepted_as_in_kafka():
     theirs, salted = server(), Derivation(Secret("alice-secret"), b"saltsaltsalt", 8192, "sha256").derive()
     challenge = theirs.evaluate(b"n,,n=alice,r=mine", 0)
     nonce = b"mine" + challenge.partition(b",")[0].removeprefix(b"r=")
@@ -111,7 +111,7 @@ def test_a_client_that_says_its_nonce_twice_is_let_in_as_in_kafka():
     assert theirs.user == LoggedInAs("alice")
 
 
-def test_a_password_is_derived_once_for_all_connections():
+def test_derived_password_is_cached():
     passwords = DerivedPasswords()
     one, other = client(passwords=passwords), client(passwords=passwords)
     wanted = one.next(server().evaluate(one.first(), 0))
@@ -120,7 +120,7 @@ def test_a_password_is_derived_once_for_all_connections():
     assert isinstance(other.next(server().evaluate(other.first(), 0)), bytes)
 
 
-def test_few_derived_passwords_are_kept():
+def test_derived_password_cache_is_limited():
     passwords = DerivedPasswords()
     derivations = [Derivation(Secret("x"), bytes([i]), 4096, "sha256") for i in range(DERIVED_KEPT + 1)]
     for derivation in derivations:
@@ -147,7 +147,7 @@ def test_few_derived_passwords_are_kept():
         (b"n,a=bob,n=alice,r=x", OTHER_AUTHORIZATION_ID),
     ],
 )
-def test_a_first_token_is_refused_without_a_hint(token, words):
+def test_malformed_first_token_gets_generic_error(token, words):
     theirs = server()
 
     with pytest.raises(Refused) as refused:
@@ -157,7 +157,7 @@ def test_a_first_token_is_refused_without_a_hint(token, words):
     assert theirs.user is None
 
 
-def test_extensions_that_are_not_known_are_signed_and_passed_over():
+def test_unknown_extensions_are_signed_and_ignored():
     assert server().evaluate(b"n,a=alice,n=alice,r=x,foo=bar", 0).startswith(b"r=x1o6")
 
 
@@ -174,7 +174,7 @@ def test_extensions_that_are_not_known_are_signed_and_passed_over():
         lambda final: b"\x00\xff",
     ],
 )
-def test_a_proof_that_was_changed_proves_nothing(change):
+def test_changed_proof_is_rejected(change):
     ours, theirs = client(), server()
     final = answered(ours, theirs.evaluate(ours.first(), 0))
 
@@ -185,7 +185,7 @@ def test_a_proof_that_was_changed_proves_nothing(change):
     assert theirs.user is None
 
 
-def test_a_wrong_password_is_no_proof():
+def test_wrong_password_is_rejected():
     ours, theirs = client("wrong"), server()
     final = answered(ours, theirs.evaluate(ours.first(), 0))
 
@@ -209,7 +209,7 @@ def test_a_wrong_password_is_no_proof():
         (b"\xff", "UTF-8"),
     ],
 )
-def test_a_client_believes_no_odd_challenge(challenge, words):
+def test_client_rejects_malformed_challenge(challenge, words):
     ours = client()
     ours.first()
 
@@ -220,7 +220,7 @@ def test_a_client_believes_no_odd_challenge(challenge, words):
 @pytest.mark.parametrize(
     "proof", [b"v=jm1dNPYcG7vEOK0p0CNjichKO4vcqlzkI89u7D3CUN0=", b"", b"v=", b"v=!!", b"e=other-error"]
 )
-def test_a_client_believes_no_broker_that_does_not_know_the_password(proof):
+def test_client_rejects_wrong_broker_signature(proof):
     ours, theirs = client(), server()
     answered(ours, theirs.evaluate(ours.first(), 0))
 
@@ -230,12 +230,12 @@ def test_a_client_believes_no_broker_that_does_not_know_the_password(proof):
     assert not ours.is_complete
 
 
-def test_a_client_needs_a_name_and_a_password():
+def test_scram_client_needs_name_and_password():
     with pytest.raises(AuthenticationFailed, match="user name"):
         client("")
 
 
-def test_nonces_are_text_that_scram_takes_and_differ():
+def test_nonces_are_valid_and_unique():
     rng = random.Random(7)
     nonces = {new_nonce(rng) for _ in range(100)}
 
@@ -243,7 +243,7 @@ def test_nonces_are_text_that_scram_takes_and_differ():
     assert all(n.isalnum() and n.isascii() for n in nonces)
 
 
-SALT = "c2FsdHNhbHRzYWx0"  # saltsaltsalt
+SALT = "c2FsdHNhbHRzYWx0"  # "saltsaltsalt" in base64
 SALTED = "iBBWCP0a4NFG30qZgxHR2CIKpPyikSVub9/BnHKC74c="
 
 
@@ -265,11 +265,11 @@ def kept(hash_name="sha256", password="alice-secret", salt=b"saltsaltsalt", iter
         f"SCRAM-SHA-256=[name=alice,iterations=8192,salt={SALT},saltedpassword={SALTED}]",
     ],
 )
-def test_the_worked_example(text):
+def test_add_scram_example_is_parsed(text):
     assert users(text) == [("alice", "SCRAM-SHA-256", kept())]
 
 
-def test_several_users_with_salts_of_their_own():
+def test_several_users_have_different_salts():
     found = users('SCRAM-SHA-256=[name=a,password=x]\n\nSCRAM-SHA-512=[name=b,password="y,]z"]\n')
 
     assert found == [
@@ -296,7 +296,7 @@ def test_several_users_with_salts_of_their_own():
         ('SCRAM-SHA-256=[name=a,password="planted]', "expected SCRAM-SHA-256="),
     ],
 )
-def test_a_mistake_is_told_and_no_secret(text, words):
+def test_malformed_users_error_hides_secrets(text, words):
     for read in (users, lambda given: check_users("option", Secret(given))):
         with pytest.raises(ConfigError, match=words) as failed:
             read(text)

@@ -1,4 +1,4 @@
-"""Tokens, judged: unsecured ones, and signed ones with every claim wrong in turn."""
+"""Token validation: unsigned tokens, and signed ones with each claim wrong in turn."""
 
 import base64
 import hmac
@@ -53,7 +53,7 @@ def judged(token, now_ms=NOW_MS, **options):
     ("key", "algorithm"),
     [(RSA, "RS256"), (RSA, "RS512"), (RSA, "PS256"), (EC, "ES256"), (ED, "EdDSA"), (ED, "Ed25519")],
 )
-def test_what_a_known_key_has_signed_is_believed(key, algorithm):
+def test_token_signed_by_known_key_is_accepted(key, algorithm):
     assert judged(signed(key, algorithm)) == VerifiedToken("carol", (NOW_S + 3600) * 1000)
 
 
@@ -68,7 +68,7 @@ def test_what_a_known_key_has_signed_is_believed(key, algorithm):
         {"exp": NOW_S + 0.5},
     ],
 )
-def test_what_kafka_takes_is_taken(claims):
+def test_tokens_accepted_by_kafka_are_accepted(claims):
     assert judged(signed(**claims)).name == "carol"
 
 
@@ -93,26 +93,26 @@ def test_what_kafka_takes_is_taken(claims):
         ({"scope": 7}, "claim scope is neither"),
     ],
 )
-def test_a_wrong_claim_is_told_to_the_log_and_to_nobody_else(claims, words):
+def test_wrong_claim_reason_is_only_logged(claims, words):
     with pytest.raises(TokenRefused) as refused:
         judged(signed(**claims))
     assert words in refused.value.detail
     assert refused.value.answer() == '{"status":"invalid_token"}'
 
 
-def test_an_audience_that_nobody_expects_is_refused():
+def test_unexpected_audience_is_rejected():
     with pytest.raises(TokenRefused, match=r"sasl\.oauthbearer\.expected\.audience is not set"):
         judged(signed(), audience=[])
     assert judged(signed(aud=None), audience=[]).name == "carol"
 
 
 @pytest.mark.parametrize("seconds", [1, 29])
-def test_a_token_past_its_end_but_within_the_skew_has_what_is_left_of_it(seconds):
+def test_expired_token_within_skew_gets_short_session(seconds):
     token = signed(exp=NOW_S - seconds)
     assert judged(token) == VerifiedToken("carol", (NOW_S - seconds + 30) * 1000)
 
 
-def test_other_claims_can_hold_the_name_and_the_scope():
+def test_name_and_scope_claims_are_configurable():
     assert judged(signed(client_id="svc"), sub_claim="client_id").name == "svc"
 
 
@@ -149,14 +149,13 @@ def unsecured_twin(token):
         (lambda: "W10.e30.", "the header is not a JSON object"),
     ],
 )
-def test_what_no_key_has_signed_is_not_believed(token, words):
+def test_unsigned_or_wrongly_signed_token_is_rejected(token, words):
     with pytest.raises(TokenRefused) as refused:
         judged(token())
     assert words in refused.value.detail
 
 
-def test_a_public_key_is_no_secret_to_sign_with():
-    """The old trick: an HMAC with the public key, which everybody has."""
+def test_public_key_as_hmac_secret_is_rejected():
     secret = RSA.as_pem(private=False)
     said = f"{part({'alg': 'HS256', 'kid': 'rsa'})}.{part(CLAIMS)}"
     forged = f"{said}.{part_of(hmac.digest(secret, said.encode(), 'sha256'))}"
@@ -164,7 +163,7 @@ def test_a_public_key_is_no_secret_to_sign_with():
         judged(forged)
 
 
-def test_without_a_kid_every_key_of_the_kind_is_tried():
+def test_missing_kid_tries_every_key_of_the_type():
     token = jws.serialize_compact({"alg": "RS256"}, json.dumps(CLAIMS), RSA, algorithms=["RS256"])
     assert judged(token).name == "carol"
 
@@ -172,7 +171,7 @@ def test_without_a_kid_every_key_of_the_kind_is_tried():
 # ---------------------------------------------------------------- keys
 
 
-def test_tokens_wait_for_the_first_keys_but_not_for_ever():
+def test_tokens_wait_for_first_keys_up_to_10_seconds():
     made = SigningKeys("u", HOUR_MS, NOW_MS)
     validator = SignedTokens(made, ["kafka"])
     assert made.take_fetch(NOW_MS)
@@ -185,14 +184,14 @@ def test_tokens_wait_for_the_first_keys_but_not_for_ever():
         validator.validate(signed(), NOW_MS + 100)
     late_ms = NOW_MS + FIRST_WAIT_MS
     assert made.take_fetch(late_ms)
-    with pytest.raises(KeysMissing):  # an extra fetch for this key
+    with pytest.raises(KeysMissing):  # requests another fetch, for this key
         validator.validate(signed(), late_ms)
     made.failed("nobody answers", late_ms)
     with pytest.raises(TokenRefused, match="nobody answers"):
         validator.validate(signed(), late_ms)
 
 
-def test_failures_are_repeated_ever_later():
+def test_failed_key_fetches_back_off():
     made, now_ms, waits = SigningKeys("u", HOUR_MS, 0), 0, []
     for _ in range(9):
         assert made.take_fetch(now_ms)
@@ -203,7 +202,7 @@ def test_failures_are_repeated_ever_later():
     assert waits == [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
 
 
-def test_keys_are_fetched_again_every_hour_and_stay_where_that_fails():
+def test_keys_are_refreshed_hourly_and_kept_on_failure():
     made = keys()
     assert made.wake_at_ms == NOW_MS + HOUR_MS
     assert made.take_fetch(NOW_MS + HOUR_MS)
@@ -212,13 +211,13 @@ def test_keys_are_fetched_again_every_hour_and_stay_where_that_fails():
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"keys": 7}', b'{"keys": [7]}', b"\xff", b"[" * 99999])
-def test_what_is_no_set_of_keys_is_a_failure(content):
+def test_malformed_jwks_is_a_failure(content):
     made = keys(content)
     assert "not a set of keys" in made.problem
     assert made.wake_at_ms == NOW_MS + 100
 
 
-def test_an_unknown_key_is_looked_for_once_in_a_minute():
+def test_unknown_key_is_fetched_once_per_minute():
     made = keys(json.dumps({"keys": []}).encode())
     validator = SignedTokens(made, ["kafka"])
     soon_ms = NOW_MS + 1_000
@@ -238,7 +237,7 @@ def test_an_unknown_key_is_looked_for_once_in_a_minute():
     assert validator.validate(signed(), soon_ms + MISSING_MS).name == "carol"
 
 
-def test_strangers_who_name_many_keys_make_few_fetches():
+def test_many_unknown_keys_cause_few_fetches():
     made = keys()
     validator = SignedTokens(made, ["kafka"])
     fetches = 0
@@ -253,7 +252,7 @@ def test_strangers_who_name_many_keys_make_few_fetches():
     assert fetches == 4  # in five seconds
 
 
-# ---------------------------------------------------------------- unsecured tokens
+# ---------------------------------------------------------------- unsigned tokens
 
 
 def plain_token(header=None, tail="", **claims):
@@ -273,12 +272,12 @@ def plain_token(header=None, tail="", **claims):
         (plain_token(exp=NOW_S + 5, iat=NOW_S + 6), "iat is 6 s"),
     ],
 )
-def test_an_unsecured_token_is_judged_all_the_same(token, words):
+def test_unsigned_token_claims_are_validated(token, words):
     with pytest.raises(TokenRefused, match=words):
         UnsecuredTokens().validate(token, NOW_MS)
 
 
-def test_the_scope_that_is_required():
+def test_required_scope_is_checked():
     judge = UnsecuredTokens(required_scope=["read"], scope_claim="scp")
 
     assert judge.validate(plain_token(scp="read write"), NOW_MS).name == "carol"

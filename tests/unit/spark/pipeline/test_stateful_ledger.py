@@ -94,9 +94,7 @@ def test_ledger_line_of_a_window_is_balanced(tmp_path: Path) -> None:
     run.windows(0, 10, 104)
     run.runner.complete(progress(0, 115, bad=3, late=2))
 
-    line = (
-        "  sink table: 115 in = 104 in 10 closed windows + 3 dead letters + 2 late + 6 in open windows"
-    )
+    line = "  sink table: 115 in = 104 in 10 closed windows + 3 dead letters + 2 late + 6 in open windows"
     assert line in run.printed()
     assert 104 + 3 + 2 + 6 == 115
 

@@ -1,4 +1,4 @@
-"""Small promises of the log: versions that only grow, epochs, snapshots whose count is wrong, checks that see."""
+"""Details of the log: topics version, epochs, snapshot counts, index checks, counters."""
 
 import random
 import struct
@@ -16,7 +16,7 @@ from support.machines.log_stage import LogStage
 NOW = 1_700_000_000_000
 
 
-def test_whoever_remembers_a_version_of_the_topics_sees_every_change():
+def test_topics_version_changes_with_every_change():
     topics = Topics(MemoryStorage(), BrokerConfig(), random.Random(1), NOW)
     seen = [topics.version]
 
@@ -32,14 +32,14 @@ def test_whoever_remembers_a_version_of_the_topics_sees_every_change():
     assert seen == sorted(set(seen))
 
 
-def test_of_an_empty_log_the_first_epoch_ends_at_its_end_and_no_other_was_reached():
+def test_end_of_epoch_0_of_empty_log_is_its_end():
     log = LogStage().log
     assert log.epochs.latest is None
     assert (log.end_of_epoch(0), log.end_of_epoch(1)) == ((0, 0), (-1, -1))
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_snapshot_that_holds_another_number_than_it_says_is_refused(count):
+def test_snapshot_with_wrong_count_is_rejected(count):
     producers = Producers()
     stage = LogStage()
     stage.append(producer_id=7, producer_epoch=0, base_sequence=0)
@@ -51,7 +51,7 @@ def test_a_snapshot_that_holds_another_number_than_it_says_is_refused(count):
         Producers.parse_snapshot(struct.pack(">hI", 1, crc32c.crc32c(entries)) + entries)
 
 
-def test_an_index_that_points_beside_a_batch_is_noticed():
+def test_index_pointing_beside_a_batch_is_detected():
     stage = LogStage()
     stage.fill(30)
     check_invariants(stage.log)
@@ -63,7 +63,7 @@ def test_an_index_that_points_beside_a_batch_is_noticed():
         check_invariants(stage.log)
 
 
-def test_what_retention_or_a_user_deletes_counts_by_segments_and_bytes():
+def test_deletion_counts_segments_and_bytes():
     stage = LogStage()
     stage.fill(60)
     gone = stage.log.segments[:3]

@@ -1,4 +1,4 @@
-"""What a log asks of its disk and what it answers meanwhile: waits, repeats, stops, swaps, batches prepared before."""
+"""Flushes of a log: waiting responses, repeated batches, stops, segment swaps, prepared batches."""
 
 import pytest
 
@@ -13,8 +13,6 @@ from support.machines.log_stage import LogStage, batch, values_from
 
 
 class SlowFile(MemoryFile):
-    """Is on the disk once the storage says so."""
-
     __slots__ = ("_storage",)
 
     def __init__(self, data, storage):
@@ -34,8 +32,6 @@ class SlowFile(MemoryFile):
 
 
 class SlowStorage(MemoryStorage):
-    """Counts the flushes that are waited for."""
-
     flushes = True
     fails = False
     waited = 0
@@ -47,7 +43,7 @@ class SlowStorage(MemoryStorage):
 OF_PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 
 
-def test_a_repeat_waits_for_the_disk_as_the_first_one_does():
+def test_repeated_batch_waits_for_flush():
     stage = LogStage(SlowStorage(), flush_messages="1")
     stage.storage.flushes = False
 
@@ -61,7 +57,7 @@ def test_a_repeat_waits_for_the_disk_as_the_first_one_does():
     assert after == AppendResult(0, 0, -1, 0, duplicate=True, awaits_flush=False)
 
 
-def test_a_flush_that_failed_is_told_in_the_words_of_the_broker_and_refused_to_who_waits():
+def test_failed_flush_is_reported_and_fails_waiting_requests():
     stage = LogStage(SlowStorage(), flush_messages="1")
     stage.storage.flushes = False
     stage.append("v")
@@ -77,7 +73,7 @@ def test_a_flush_that_failed_is_told_in_the_words_of_the_broker_and_refused_to_w
     assert note.kind == ("orders-0", ("disk", "flush"))
 
 
-def test_a_broker_that_wrote_nothing_waits_for_no_disk_when_it_stops():
+def test_stop_without_writes_does_not_flush():
     stage = LogStage(SlowStorage())
     stage.fill(3)
     stage.restart()
@@ -91,7 +87,7 @@ def test_a_broker_that_wrote_nothing_waits_for_no_disk_when_it_stops():
     assert stage.storage.waited > 0
 
 
-def test_a_batch_that_was_prepared_before_is_stored_and_answered_as_one_that_comes():
+def test_prepared_batch_is_appended_like_any_other():
     stage = LogStage(compression_type="zstd")
     stage.append("first")
 
@@ -102,7 +98,7 @@ def test_a_batch_that_was_prepared_before_is_stored_and_answered_as_one_that_com
     assert values_from(stage.log, 0) == ["first", "second", "third"]
 
 
-def test_what_only_a_broker_may_write_is_refused_before_it_is_opened():
+def test_client_control_batch_is_rejected_before_decompression():
     stage = LogStage(compression_type="zstd")
     marker = build_marker(Marker(7, 0, committed=True, coordinator_epoch=0), stage.now_ms)
 
@@ -113,7 +109,7 @@ def test_what_only_a_broker_may_write_is_refused_before_it_is_opened():
     assert stage.log.append(marker, stage.now_ms, from_client=False).base_offset == 0
 
 
-def test_what_the_broker_itself_writes_into_a_compacted_log_is_not_opened():
+def test_batch_of_broker_in_compacted_log_is_not_decompressed():
     stage = LogStage(cleanup_policy="compact")
     without_key = batch(["v"], at_ms=stage.now_ms)
 
@@ -126,7 +122,6 @@ def test_what_the_broker_itself_writes_into_a_compacted_log_is_not_opened():
 
 
 def and_one_in_place_of_the_first(stage):
-    """The segments of a log, and one that could take the place of its first."""
     stage.fill(60)
     first = stage.log.segments[0]
     made = Segment(stage.storage, "orders-0", first.base_offset, first.limits, stage.now_ms)
@@ -138,7 +133,7 @@ def and_one_in_place_of_the_first(stage):
     return list(stage.log.segments), made
 
 
-def test_a_compacted_segment_takes_the_place_of_no_others_than_those_side_by_side():
+def test_replace_segments_rejects_non_adjacent_segments():
     stage = LogStage()
     segments, made = and_one_in_place_of_the_first(stage)
 
@@ -149,7 +144,7 @@ def test_a_compacted_segment_takes_the_place_of_no_others_than_those_side_by_sid
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_compacted_segment_takes_the_place_of_none_that_retention_took_meanwhile(count):
+def test_replace_segments_rejects_deleted_segments(count):
     stage = LogStage()
     segments, made = and_one_in_place_of_the_first(stage)
     stage.log.delete_records_before(segments[1].base_offset)
@@ -162,7 +157,7 @@ def test_a_compacted_segment_takes_the_place_of_none_that_retention_took_meanwhi
     assert values_from(stage.log, segments[1].base_offset)
 
 
-def test_records_that_cannot_be_opened_are_stored_where_nobody_has_to_open_them():
+def test_undecompressible_batch_is_stored_in_uncompacted_topic():
     stage = LogStage()
     header = parse_batch_header(batch(at_ms=stage.now_ms, codec=Codec.ZSTD))
     spoilt = pack_batch(header, b"no frame of this codec")
@@ -171,7 +166,7 @@ def test_records_that_cannot_be_opened_are_stored_where_nobody_has_to_open_them(
     assert b"".join(bytes(one) for one in stage.log.read(0, 1 << 20)).endswith(b"no frame of this codec")
 
 
-def test_from_the_beginning_of_a_segment_on_all_bytes_of_it_and_of_the_later_ones_are_there():
+def test_bytes_available_counts_all_later_segments():
     stage = LogStage()
     stage.fill(60)
     segments = stage.log.segments
@@ -182,7 +177,7 @@ def test_from_the_beginning_of_a_segment_on_all_bytes_of_it_and_of_the_later_one
 
 
 @pytest.mark.parametrize(("back", "gone"), [(1, 0), (0, 1)])
-def test_a_snapshot_that_was_taken_right_behind_a_marker_that_goes_stays(back, gone):
+def test_snapshot_after_dropped_marker_stays(back, gone):
     stage = LogStage()
     (first, *_), made = and_one_in_place_of_the_first(stage)
     before = stage.files(".snapshot")
@@ -193,7 +188,7 @@ def test_a_snapshot_that_was_taken_right_behind_a_marker_that_goes_stays(back, g
     assert stage.files(".snapshot") == before[gone:]
 
 
-def test_what_is_appended_counts_by_batches_records_and_bytes():
+def test_append_counts_batches_records_and_bytes():
     stage = LogStage()
     counters = stage.topics.counters
 
@@ -203,7 +198,7 @@ def test_what_is_appended_counts_by_batches_records_and_bytes():
     assert (counters.batches, counters.records, counters.bytes) == (2, 4, stage.log.size_bytes)
 
 
-def test_what_was_counted_at_a_time_stays_as_it_was():
+def test_copied_counters_do_not_change():
     stage = LogStage()
     stage.append("a", "b")
     stage.topics.counters.deleted(3, 900)

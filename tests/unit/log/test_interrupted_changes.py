@@ -1,4 +1,4 @@
-"""Interrupted deletions, compactions and growth: nothing is left lying about, and what is said is exact."""
+"""Interrupted deletions, compactions and growth: no files are left, and notes are exact."""
 
 import random
 
@@ -18,8 +18,6 @@ NOW = 1_700_000_000_000
 
 
 class FullStorage(MemoryStorage):
-    """Does not take the catalogue while it is full."""
-
     full = False
 
     def replace(self, name, content, **how):
@@ -32,7 +30,7 @@ def opened(storage: MemoryStorage) -> Topics:
     return Topics(storage, BrokerConfig(), random.Random(1), NOW)
 
 
-def test_folders_of_a_deletion_that_goes_on_are_not_told_as_strangers():
+def test_folders_being_deleted_are_not_reported_as_unknown():
     storage = MemoryStorage()
     topics = opened(storage)
     topics.create("t", 600, {}, NOW)
@@ -44,7 +42,7 @@ def test_folders_of_a_deletion_that_goes_on_are_not_told_as_strangers():
     assert [str(note) for note in again.recovery_notes if "untouched" in str(note)] == []
 
 
-def test_partitions_that_the_disk_refuses_are_not_there_and_the_topic_is_named():
+def test_failed_partitions_error_has_the_topic():
     storage = FullStorage()
     topics = opened(storage)
     topic = topics.create("orders", 1, {}, NOW)
@@ -58,7 +56,7 @@ def test_partitions_that_the_disk_refuses_are_not_there_and_the_topic_is_named()
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_producers_that_are_known_after_a_start_count_in_their_room(how):
+def test_recovered_producers_count_towards_limit(how):
     stage = LogStage()
     for producer_id in (7, 8):
         stage.append(producer_id=producer_id, producer_epoch=0, base_sequence=0)
@@ -68,7 +66,7 @@ def test_producers_that_are_known_after_a_start_count_in_their_room(how):
     assert stage.topics.producer_room.at_most == 2
 
 
-def test_a_producer_that_only_ended_a_transaction_is_in_a_snapshot_as_kafka_has_it():
+def test_producer_with_only_a_marker_is_in_snapshot():
     producers = Producers()
     producers.end(Marker(5, 3, committed=True, coordinator_epoch=2), 40, NOW)
 
@@ -79,7 +77,7 @@ def test_a_producer_that_only_ended_a_transaction_is_in_a_snapshot_as_kafka_has_
     )
 
 
-def test_an_interrupted_compaction_says_how_many_segments_it_replaces():
+def test_interrupted_compaction_note_counts_replaced_segments():
     stage = LogStage()
     stage.fill(60)
     first, second = (f"orders-0/{segment.base_offset:020}" for segment in stage.log.segments[:2])
@@ -96,8 +94,6 @@ def test_an_interrupted_compaction_says_how_many_segments_it_replaces():
 
 
 class CountingStorage(MemoryStorage):
-    """Counts the files that are held open."""
-
     held = 0
 
     def open(self, name):
@@ -116,7 +112,7 @@ class CountedFile(MemoryFile):
         self._storage.held -= 1
 
 
-def test_who_finishes_an_interrupted_compaction_holds_no_file_open():
+def test_finished_swap_closes_its_file():
     stage = LogStage()
     stage.fill(5)
     storage = CountingStorage()
@@ -131,7 +127,6 @@ def test_who_finishes_an_interrupted_compaction_holds_no_file_open():
 
 
 def compacting() -> LogStage:
-    """A log in whose folder a compaction has begun to write."""
     stage = LogStage(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", segment_bytes="10000000")
     for number in range(3_000):
         stage.append(f"{number:060}", key=b"%d" % (number % 2_000))
@@ -147,7 +142,7 @@ def cleaned(stage: LogStage) -> list[str]:
     return [name for name in stage.storage.files("orders-0") if name.endswith(".cleaned")]
 
 
-def test_a_compaction_that_is_left_in_the_middle_leaves_no_file_of_its_own():
+def test_abandoned_compaction_leaves_no_files():
     stage = compacting()
 
     stage.topics.alter_config("orders", {**stage.topics.get("orders").overrides, "cleanup.policy": "delete"})
@@ -158,13 +153,13 @@ def test_a_compaction_that_is_left_in_the_middle_leaves_no_file_of_its_own():
     assert cleaned(stage) == []
 
 
-def test_a_stop_in_the_middle_of_a_compaction_leaves_no_file_of_its_own():
+def test_stop_during_compaction_leaves_no_files():
     stage = compacting()
     assert stage.topics.close() == []
     assert cleaned(stage) == []
 
 
-def test_what_a_compaction_frees_is_counted():
+def test_freed_bytes_of_compaction_are_counted():
     stage = compacting()
     before = stage.log.size_bytes
 
@@ -176,7 +171,7 @@ def test_what_a_compaction_frees_is_counted():
     assert stage.topics.counters.compacted_bytes == before - stage.log.size_bytes > 0
 
 
-def test_records_of_the_year_1970_do_not_make_a_segment_old_by_the_clock():
+def test_timestamps_of_1970_do_not_age_segment_by_clock():
     stage = LogStage(segment_ms="1000", segment_bytes="1000000")
     stage.append("first", at_ms=0)
     stage.clock.advance(60_000)

@@ -1,5 +1,4 @@
-"""Topics made, grown, deleted and made anew while the disk refuses, or while a change is under way: who is told what,
-and what the next start finds."""
+"""Topics created, grown, deleted and recreated with disk errors or concurrent changes: errors and the next start."""
 
 import json
 import random
@@ -19,8 +18,6 @@ NOW = 1_700_000_000_000
 
 
 class RefusingStorage(MemoryStorage):
-    """Refuses whatever has a part of a name in its own."""
-
     refused = "nothing"
 
     def _check(self, name):
@@ -46,7 +43,6 @@ def opened(storage, seed=1):
 
 
 def told(results):
-    """Names of topics, and errors with their words."""
     return [str(result) if isinstance(result, ApiError) else result.name for result in results]
 
 
@@ -54,7 +50,7 @@ def deleted(storage):
     return json.loads(storage.read(CATALOGUE_FILE))["deleted"]
 
 
-def test_where_the_catalogue_cannot_be_written_nothing_is_deleted_and_each_name_has_its_own_error(storage):
+def test_failed_catalogue_write_deletes_no_topic(storage):
     topics = opened(storage)
     for name in ("a", "b"):
         topics.create(name, 1, {}, NOW)
@@ -68,7 +64,7 @@ def test_where_the_catalogue_cannot_be_written_nothing_is_deleted_and_each_name_
     topics.log("a", 0).append(batch(), NOW)
 
 
-def test_topics_whose_checkpoints_cannot_be_written_are_gone_and_it_is_said_of_each(storage):
+def test_failed_checkpoint_write_is_reported_per_deleted_topic(storage):
     topics = opened(storage)
     for name in ("a", "b"):
         topics.create(name, 1, {}, NOW)
@@ -93,7 +89,7 @@ def test_topics_whose_checkpoints_cannot_be_written_are_gone_and_it_is_said_of_e
     assert (len(again), storage.folders()) == (0, [])
 
 
-def test_the_catalogue_names_deleted_topics_until_their_folders_are_given_up(storage):
+def test_catalogue_lists_deleted_topics_until_folders_are_gone(storage):
     topics = opened(storage)
     ids = {name: uuid_to_text(topics.create(name, 1, {}, NOW).topic_id) for name in ("a", "b")}
     storage.refused = "b-0"
@@ -102,11 +98,11 @@ def test_the_catalogue_names_deleted_topics_until_their_folders_are_given_up(sto
     assert told(results) == ["a", "KAFKA_STORAGE_ERROR: topic 'b': no space left for b-0"]
     assert deleted(storage) == [ids["a"], ids["b"]]
 
-    topics.next_producer_id()  # whatever is written next
+    topics.next_producer_id()  # any later write
     assert deleted(storage) == [ids["b"]]
 
 
-def test_of_a_topic_whose_second_partition_the_disk_refused_the_next_start_removes_the_first(storage):
+def test_start_removes_partitions_of_failed_creation(storage):
     topics = opened(storage)
     storage.refused = "t1-1"
 
@@ -116,7 +112,7 @@ def test_of_a_topic_whose_second_partition_the_disk_refused_the_next_start_remov
     assert "t1-0" in storage.folders()
     assert topics._making == {}, "nothing of it is kept in memory"
     storage.refused = "nothing"
-    topics.next_producer_id()  # whatever is written next
+    topics.next_producer_id()  # any later write
     again = opened(storage)
     while again.wake_at_ms <= NOW:
         again.tick(NOW)
@@ -124,7 +120,7 @@ def test_of_a_topic_whose_second_partition_the_disk_refused_the_next_start_remov
     assert storage.folders() == ["t0-0", "t0-1", "t1-1", "t2-0", "t2-1"], "t1-1 bears no id by which it is known"
 
 
-def test_partitions_that_the_disk_refused_can_be_added_later(storage):
+def test_failed_partitions_can_be_added_later(storage):
     topics = opened(storage)
     topics.create("t", 1, {}, NOW)
     storage.refused = CATALOGUE_FILE
@@ -137,7 +133,7 @@ def test_partitions_that_the_disk_refused_can_be_added_later(storage):
 
 
 @pytest.mark.heavy
-def test_a_topic_that_is_made_anew_while_its_old_folders_go_has_them_out_of_its_way_first(storage):
+def test_recreated_topic_renames_old_folders_first(storage):
     topics = opened(storage)
     old = topics.create("t", 600, {}, NOW)
     for log in old.partitions:
@@ -162,7 +158,7 @@ def test_a_topic_that_is_made_anew_while_its_old_folders_go_has_them_out_of_its_
     assert again.log("t", 599).log_end_offset == 1
 
 
-def test_a_topic_that_is_deleted_while_it_is_given_partitions_gets_none_and_leaves_none(storage):
+def test_topic_deleted_while_adding_partitions_leaves_no_folders(storage):
     topics = opened(storage)
     topics.create("t", 1, {}, NOW)
     adding = topics.add_partitions_in_steps("t", 500, NOW)
@@ -177,11 +173,11 @@ def test_a_topic_that_is_deleted_while_it_is_given_partitions_gets_none_and_leav
     while topics.wake_at_ms <= NOW:
         topics.tick(NOW)
     assert storage.folders() == []
-    topics.next_producer_id()  # whatever is written next
+    topics.next_producer_id()  # any later write
     assert len(opened(storage)) == 0
 
 
-def test_who_alters_a_topic_gets_the_topic_with_its_options(storage):
+def test_alter_config_returns_topic_with_new_options(storage):
     topics = opened(storage)
     topic = topics.create("t", 1, {"retention.ms": "5"}, NOW)
 
@@ -189,7 +185,7 @@ def test_who_alters_a_topic_gets_the_topic_with_its_options(storage):
     assert (topic.overrides, topic.config.retention_ms) == ({"retention.ms": "7"}, 7)
 
 
-def test_the_names_of_topics_that_a_start_has_found_are_taken(storage):
+def test_names_of_loaded_topics_are_taken(storage):
     opened(storage).create("a.b", 1, {}, NOW)
 
     results = at_once(opened(storage).create_all([NewTopic(name, 1, {}) for name in ("a.b", "a_b", "c")], NOW))
@@ -198,7 +194,7 @@ def test_the_names_of_topics_that_a_start_has_found_are_taken(storage):
     assert codes == ["TOPIC_ALREADY_EXISTS", "INVALID_TOPIC_EXCEPTION", "c"]
 
 
-def test_a_topic_may_have_ten_thousand_partitions_and_no_more(storage):
+def test_topic_has_at_most_10000_partitions(storage):
     topics = opened(storage)
 
     topics.check_new(NewTopic("t", 10_000, {}))

@@ -1,7 +1,7 @@
-"""Every option of Apache Kafka 4.4's clients and topics is known here, or refused with what is there instead.
+"""Every option of Apache Kafka 4.4's clients and topics is known, or rejected with its replacement.
 
-``kafka_4_4_options.txt`` has their names, who has them, and their defaults, as its jars tell them (ConsumerConfig,
-ProducerConfig, AdminClientConfig, LogConfig).
+``kafka_4_4_options.txt`` has names, owners and defaults from Kafka's jars (ConsumerConfig, ProducerConfig,
+AdminClientConfig, LogConfig).
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ INSTEAD = "docs/guides/coming-from.md"
 
 
 @pytest.mark.parametrize("whose", CLIENTS)
-def test_each_option_of_a_client_is_known_or_refused_with_what_is_there_instead(whose):
+def test_every_kafka_client_option_is_known_or_has_replacement(whose):
     refused = {}
     for kind, name, value in GIVEN:
         if kind != whose or name == "bootstrap.servers":
@@ -39,7 +39,7 @@ def test_each_option_of_a_client_is_known_or_refused_with_what_is_there_instead(
     assert refused == {}
 
 
-def test_each_option_of_a_topic_is_known_and_has_kafkas_default():
+def test_every_kafka_topic_option_is_known():
     ours = {option.name: option for option in options_of(TopicConfig)}
     theirs = {name: value for kind, name, value in GIVEN if kind == "topic"}
 
@@ -49,7 +49,7 @@ def test_each_option_of_a_topic_is_known_and_has_kafkas_default():
 
 
 @pytest.mark.parametrize("name", ["Rebootstrap", "none"])
-def test_the_strategy_of_recovery_may_be_written_as_in_kafka(name):
+def test_metadata_recovery_strategy_is_case_insensitive(name):
     config = client_config(AdminConfig, None, {"bootstrap.servers": "h:1", "metadata.recovery.strategy": name})
 
     assert config.metadata_recovery_strategy == name
@@ -67,7 +67,7 @@ def test_the_strategy_of_recovery_may_be_written_as_in_kafka(name):
         ("metrics.recording.level", "LOUD"),
     ],
 )
-def test_what_does_nothing_here_is_checked_all_the_same(name, value):
+def test_options_without_effect_are_checked(name, value):
     with pytest.raises(ConfigError, match=name):
         client_config(ProducerConfig, None, {"bootstrap.servers": "h:1", name: value})
 
@@ -109,14 +109,14 @@ def parsed(**options: str) -> BrokerConfig:
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused_in_a_sentence(options, sentence):
+def test_group_options_out_of_bounds_are_rejected(options, sentence):
     with pytest.raises(ConfigError) as refused:
         parsed(**options)
 
     assert str(refused.value) == sentence
 
 
-def test_bounds_themselves_are_allowed():
+def test_group_options_at_their_bounds_are_accepted():
     config = parsed(session_timeout_ms="60000", heartbeat_interval_ms="15000", assignment_interval_ms="0")
 
     assert (config.group_consumer_session_timeout_ms, config.group_consumer_assignment_interval_ms) == (60_000, 0)
@@ -132,7 +132,7 @@ def test_bounds_themselves_are_allowed():
         ("uniform,uniform", ["uniform"]),
     ],
 )
-def test_assignors_are_named_by_name_or_by_kafkas_class(text, names):
+def test_assignors_accept_names_and_kafka_classes(text, names):
     config = parsed(assignors=text)
 
     assert config.consumer_assignors == names
@@ -142,6 +142,6 @@ def test_assignors_are_named_by_name_or_by_kafkas_class(text, names):
     "text",
     ["", "Uniform", f"{CLASSES}uniformassignor", f"{CLASSES}UniformAssignor,uniform", "foo", "java.lang.String"],
 )
-def test_others_are_refused_with_what_may_be_named(text):
+def test_unknown_assignors_are_rejected(text):
     with pytest.raises(ConfigError, match=r"expected uniform, range, or both"):
         parsed(assignors=text)

@@ -1,4 +1,4 @@
-"""Who gives way where many producers are remembered, who is refused, and for how long."""
+"""Limit of producers: expiry of idle ones, rejection of new ones."""
 
 import pytest
 
@@ -14,7 +14,6 @@ NOW = 1_700_000_000_000
 
 
 def room_of(most, partitions=1):
-    """What remembers so many producers for a day, and so many partitions."""
     config = BrokerConfig(kohort_producer_max_ids=most, producer_id_expiration_ms=24 * HOUR_MS)
     logs = [Producers() for _ in range(partitions)]
     room = ProducerRoom(config, lambda: logs)
@@ -39,23 +38,23 @@ def ids(producers):
     return [pid for pid, _ in producers]
 
 
-def test_a_new_room_holds_nobody_and_has_refused_nobody():
+def test_new_producer_limit_counts_zero():
     room, _ = room_of(3)
     assert (room.at_most, room.refused, room.is_full) == (0, 0, False)
 
 
-def test_who_wrote_in_the_last_quarter_of_an_hour_does_not_give_way():
+def test_recent_producer_is_not_expired_by_limit():
     _, (producers,) = room_of(1)
     write(producers, 1, NOW)
 
     refused(producers, 2, NOW + QUARTER_MS - 1)
     assert ids(producers) == [1]
-    refused(producers, 2, NOW + QUARTER_MS)  # it was looked less than a second ago
+    refused(producers, 2, NOW + QUARTER_MS)  # the last recount was less than a second ago
     write(producers, 2, NOW + QUARTER_MS + 999)
     assert ids(producers) == [2]
 
 
-def test_who_was_silent_for_a_quarter_of_an_hour_gives_way():
+def test_producer_idle_for_15_minutes_is_expired_by_limit():
     _, (producers,) = room_of(1)
     write(producers, 1, NOW)
 
@@ -65,7 +64,6 @@ def test_who_was_silent_for_a_quarter_of_an_hour_gives_way():
 
 
 def room_that_refused():
-    """There was no room for a second producer, and there is again."""
     room, (producers,) = room_of(1)
     write(producers, 1, NOW)
     refused(producers, 2, NOW)
@@ -74,7 +72,7 @@ def room_that_refused():
     return room, producers
 
 
-def test_in_the_minute_after_a_refusal_none_begins_in_the_middle_of_its_sequence():
+def test_after_rejection_new_producer_must_start_at_sequence_0():
     room, producers = room_that_refused()
 
     said = refused(producers, 2, NOW + 59_999, sequence=1)
@@ -85,7 +83,7 @@ def test_in_the_minute_after_a_refusal_none_begins_in_the_middle_of_its_sequence
     assert ids(producers) == [2]
 
 
-def test_in_the_minute_after_a_refusal_the_first_batch_of_a_producer_is_taken():
+def test_after_rejection_first_batch_is_accepted():
     _, producers = room_that_refused()
 
     write(producers, 2, NOW + 1, sequence=0)
@@ -93,8 +91,7 @@ def test_in_the_minute_after_a_refusal_the_first_batch_of_a_producer_is_taken():
     assert ids(producers) == [2]
 
 
-def test_those_that_were_silent_for_more_than_half_of_the_time_give_way_before_others_of_whatever_partition():
-    """A partition that is looked at first loses nobody who was silent for less than the half of it."""
+def test_limit_expires_longest_idle_over_partitions():
     _, (first, second) = room_of(8, partitions=2)
     for pid in range(4):
         write(second, pid, NOW - 13 * HOUR_MS + pid)
@@ -107,7 +104,7 @@ def test_those_that_were_silent_for_more_than_half_of_the_time_give_way_before_o
     assert ids(second) == [2, 3]
 
 
-def test_room_is_made_for_an_eighth_of_the_limit_at_once():
+def test_limit_frees_an_eighth_at_once():
     room, (producers,) = room_of(16)
     for pid in range(16):
         write(producers, pid, NOW + pid)
@@ -118,7 +115,7 @@ def test_room_is_made_for_an_eighth_of_the_limit_at_once():
     assert room.at_most == 14
 
 
-def test_those_that_expire_leave_their_room():
+def test_expired_producers_lower_the_count():
     room, (producers,) = room_of(16)
     for pid in range(4):
         write(producers, pid, NOW + pid * HOUR_MS)

@@ -1,4 +1,4 @@
-"""The storage in memory lends what is large from memory that is used again, and copies what is small."""
+"""Reads of the memory storage: large ones use reusable buffers, small ones are copied."""
 
 from kohort.log.storage import MemoryFile, MemoryStorage
 
@@ -11,7 +11,7 @@ def with_file(size: int) -> MemoryFile:
     return storage.open("f")
 
 
-def test_pieces_from_128_kilobytes_on_are_lent():
+def test_reads_from_128_kilobytes_use_reusable_buffers():
     file = with_file(MEGABYTE)
 
     small, large = file.lend(3, 128 * 1024 - 1), file.lend(3, 128 * 1024)
@@ -21,7 +21,7 @@ def test_pieces_from_128_kilobytes_on_are_lent():
     assert (small, bytes(large)) == (file.read(3, 128 * 1024 - 1), file.read(3, 128 * 1024))
 
 
-def test_memory_is_lent_again_as_soon_as_nobody_looks_into_it():
+def test_buffer_is_reused_without_views():
     file = with_file(2 * MEGABYTE)
     lent = file.lend(0, MEGABYTE)
     first = lent.obj
@@ -32,7 +32,7 @@ def test_memory_is_lent_again_as_soon_as_nobody_looks_into_it():
     assert bytes(file.lend(5, MEGABYTE)) == file.read(5, MEGABYTE)
 
 
-def test_however_much_is_lent_at_once_32_megabytes_are_kept_to_be_lent_again():
+def test_buffers_keep_at_most_32_megabytes():
     file = with_file(MEGABYTE)
 
     lent = [file.lend(0, MEGABYTE) for _ in range(40)]
@@ -41,14 +41,14 @@ def test_however_much_is_lent_at_once_32_megabytes_are_kept_to_be_lent_again():
     assert all(piece[255:258] == b"\xff\x00\x01" for piece in lent)
 
 
-def test_a_piece_that_runs_past_the_end_is_what_there_is():
+def test_read_past_the_end_is_short():
     file = with_file(MEGABYTE)
 
     assert len(file.lend(MEGABYTE - 10, MEGABYTE)) == 10
     assert len(file.lend(10, 2 * MEGABYTE)) == MEGABYTE - 10
 
 
-def test_what_is_in_memory_is_as_durable_as_it_gets_at_once():
+def test_memory_file_is_always_flushed():
     file = with_file(1024)
     file.append([b"more"])
     file.start_flush()

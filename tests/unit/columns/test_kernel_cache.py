@@ -1,4 +1,4 @@
-"""Kernels are compiled once on a machine; from then on a process loads them without their compiler."""
+"""Disk cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ print(found.column("value").to_pylist())
 
 
 @pytest.mark.heavy
-def test_what_was_compiled_once_needs_no_compiler():
-    for _ in range(2):  # the first may be the first on this machine
+def test_cached_kernel_needs_no_compiler():
+    for _ in range(2):  # the first call may compile
         subprocess.run(
             [sys.executable, "-c", WITHOUT_NUMBA.replace('sys.modules["numba"] = None', "")], check=True, timeout=120
         )
@@ -53,7 +53,7 @@ def test_what_was_compiled_once_needs_no_compiler():
     assert again.stdout == "[b'v']\n"
 
 
-def test_a_kernel_does_what_its_python_says():
+def test_compiled_kernel_equals_python_function():
     batches = b"".join(build_batch([NewRecord(b"k%d" % i, b"v" * i, (), i)], base_offset=i) for i in range(20))
     data = ctypes.create_string_buffer(batches, len(batches))
     tables = [ctypes.create_string_buffer(8 * kernels.SECTION_FIELDS * 20) for _ in range(2)]
@@ -63,7 +63,7 @@ def test_a_kernel_does_what_its_python_says():
     assert tables[0].raw == tables[1].raw
 
 
-def test_partitions_are_chosen_alike_compiled_and_in_python():
+def test_choose_partitions_is_equal_compiled_and_in_python():
     rng = random.Random(7)
     keys = [rng.randbytes(rng.randrange(40)) for _ in range(200)]
     held = [ctypes.create_string_buffer(key, len(key)) for key in keys]
@@ -85,7 +85,7 @@ def one_less(number):
 
 
 @pytest.mark.timeout(600)
-def test_a_compilation_is_told_once_and_what_is_found_is_not(caplog, tmp_path, monkeypatch):
+def test_compilation_is_logged_once_and_cache_hits_are_not(caplog, tmp_path, monkeypatch):
     monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
     machine_code.warn_of_compilation.cache_clear()
     for function in (one_more, one_less, one_more):
@@ -96,7 +96,7 @@ def test_a_compilation_is_told_once_and_what_is_found_is_not(caplog, tmp_path, m
 
 
 @pytest.mark.heavy
-def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
+def test_cache_file_of_other_kernel_is_recompiled(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
     assert address_of_kernel(SCAN.function)
     assert address_of_kernel(CHOOSE.function)
@@ -112,7 +112,7 @@ def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
 
 
 @pytest.mark.heavy
-def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, caplog):
+def test_damaged_cache_file_is_recompiled_and_logged(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
     assert address_of_kernel(SCAN.function)
     (kept,) = tmp_path.glob("*.o")
@@ -128,7 +128,7 @@ def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, ca
     assert stored(kept.name, [tmp_path]) is not None
 
 
-def test_another_constant_is_another_file():
+def test_changed_constant_changes_the_file_name():
     def of(module_constant):
         names = {**SCAN.function.__globals__, "SECTION_FIELDS": module_constant}
         return fingerprint(type(SCAN.function)(SCAN.function.__code__, names, "scan"))
@@ -136,7 +136,7 @@ def test_another_constant_is_another_file():
     assert of(13) == fingerprint(SCAN.function) != of(14)
 
 
-def test_a_damaged_file_counts_as_none(tmp_path):
+def test_damaged_cache_file_is_ignored(tmp_path):
     store("a.o", b"machine code", [tmp_path])
     assert stored("a.o", [tmp_path / "none", tmp_path]) == b"machine code"
     kept = tmp_path / "a.o"
@@ -148,7 +148,7 @@ def test_a_damaged_file_counts_as_none(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners and modes here")
 @pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
-def test_a_file_that_others_may_have_written_is_never_run(tmp_path, caplog, mode):
+def test_file_writable_by_others_is_not_used(tmp_path, caplog, mode):
     store("a.o", b"planted", [tmp_path])
     (tmp_path / "a.o").chmod(mode)
     store("a.o", b"machine code", [tmp_path / "second"])
@@ -159,7 +159,7 @@ def test_a_file_that_others_may_have_written_is_never_run(tmp_path, caplog, mode
 
 
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files away")
-def test_a_file_of_another_user_is_never_run(tmp_path, caplog):
+def test_file_of_other_user_is_not_used(tmp_path, caplog):
     store("a.o", b"planted", [tmp_path])
     os.chown(tmp_path / "a.o", 65534, 65534)
 
@@ -167,19 +167,19 @@ def test_a_file_of_another_user_is_never_run(tmp_path, caplog):
     assert "a.o is not used: user 65534 owns it" in caplog.text
 
 
-def test_where_nothing_can_be_written_nothing_is_kept(tmp_path):
+def test_unwritable_folders_keep_no_files(tmp_path):
     (tmp_path / "file").write_text("in the way")
     store("a.o", b"machine code", [tmp_path / "file"])
     store("b.o", b"machine code", [tmp_path / "file", tmp_path / "new" / "folder"])
     assert [p.name for p in tmp_path.rglob("*.o")] == ["b.o"]
 
 
-def test_who_shares_the_installation_may_read_what_was_compiled(tmp_path):
+def test_cache_files_are_readable_by_all_users(tmp_path):
     store("a.o", b"machine code", [tmp_path])
     assert (tmp_path / "a.o").stat().st_mode & 0o777 == 0o644
 
 
-def test_what_cannot_be_finished_leaves_nothing_behind(tmp_path):
+def test_failed_write_leaves_no_file(tmp_path):
     (tmp_path / "a.o").mkdir()
     store("a.o", b"machine code", [tmp_path])
     assert [p.name for p in tmp_path.iterdir()] == ["a.o"]
@@ -190,7 +190,6 @@ def name_of(kernel, number):
 
 
 def keep(folder, name, age, size=1):
-    """An object file that was written ``age`` seconds before others."""
     (folder / name).write_bytes(bytes(size))
     os.utime(folder / name, (1_000_000 - age, 1_000_000 - age))
     return name
@@ -200,7 +199,7 @@ def left(folder):
     return {path.name for path in folder.iterdir()}
 
 
-def test_of_a_kernel_the_newest_files_stay(tmp_path):
+def test_newest_files_of_a_kernel_stay(tmp_path):
     names = [keep(tmp_path, name_of("kohort.columns.kernels.scan", n), age=n) for n in range(VARIANTS_MOST + 3)]
     other = keep(tmp_path, name_of("kohort.columns.pack.pack", 0), age=99)
 
@@ -209,7 +208,7 @@ def test_of_a_kernel_the_newest_files_stay(tmp_path):
     assert left(tmp_path) == {*names[:VARIANTS_MOST], other}
 
 
-def test_a_new_file_takes_the_place_of_the_oldest(tmp_path):
+def test_new_file_replaces_the_oldest(tmp_path):
     names = [keep(tmp_path, name_of("a.b", n), age=n) for n in range(VARIANTS_MOST)]
 
     store(name_of("a.b", 99), b"machine code", [tmp_path])
@@ -217,7 +216,7 @@ def test_a_new_file_takes_the_place_of_the_oldest(tmp_path):
     assert left(tmp_path) == {name_of("a.b", 99), *names[:-1]}
 
 
-def test_kernels_that_are_no_more_do_not_pile_up(tmp_path):
+def test_files_of_removed_kernels_are_limited(tmp_path):
     names = [keep(tmp_path, name_of(f"kohort.old{n}", n), age=n) for n in range(FILES_MOST + 5)]
 
     remove_old(tmp_path)
@@ -225,7 +224,7 @@ def test_kernels_that_are_no_more_do_not_pile_up(tmp_path):
     assert left(tmp_path) == set(names[:FILES_MOST])
 
 
-def test_a_folder_holds_so_many_bytes_and_no_more(tmp_path):
+def test_cache_folder_is_limited_in_bytes(tmp_path):
     names = [keep(tmp_path, name_of(f"k{n}", n), age=n, size=BYTES_MOST // 2) for n in range(3)]
 
     remove_old(tmp_path)
@@ -233,7 +232,7 @@ def test_a_folder_holds_so_many_bytes_and_no_more(tmp_path):
     assert left(tmp_path) == set(names[:2])
 
 
-def test_what_a_killed_process_left_unfinished_goes_with_time(tmp_path):
+def test_unfinished_files_are_removed(tmp_path):
     begun = keep(tmp_path, f"{name_of('a.b', 0)}.x_1y.unfinished", age=10)
     names = [keep(tmp_path, name_of("a.b", n), age=n) for n in range(1, VARIANTS_MOST + 1)]
 
@@ -243,7 +242,7 @@ def test_what_a_killed_process_left_unfinished_goes_with_time(tmp_path):
     assert left(tmp_path) == set(names)
 
 
-def test_other_files_and_folders_are_let_be(tmp_path):
+def test_other_files_and_folders_stay(tmp_path):
     for name in ("jit.cpython-313.pyc", "notes.o", "a.b-0.o"):
         keep(tmp_path, name, age=1000)
     folder = tmp_path / name_of("a.b", 7)

@@ -1,4 +1,4 @@
-"""Starts after a crash while the disk is full: indexes stay in memory, and nothing that was written is lost."""
+"""Start after a crash on a full disk: indexes stay in memory, and no record is lost."""
 
 import random
 
@@ -15,8 +15,6 @@ STEM = "orders-0/00000000000000000000"
 
 
 class FullFile(MemoryFile):
-    """Takes no more bytes while the disk is full."""
-
     __slots__ = ("_storage",)
 
     def __init__(self, data, storage):
@@ -29,8 +27,6 @@ class FullFile(MemoryFile):
 
 
 class FullStorage(MemoryStorage):
-    """A disk without room for another byte while ``is_full``; files can be read, renamed and deleted."""
-
     is_full = False
 
     def check(self, name):
@@ -55,7 +51,6 @@ def stage():
 
 
 def crash_on_a_full_disk(stage):
-    """Start again after a crash, with a disk that is full; what the start logs."""
     stage.storage.is_full = True
     stage.storage.delete(".kafka_cleanshutdown")
     stage.crash()
@@ -74,7 +69,7 @@ def test_start_on_a_full_disk_keeps_every_record(stage):
     assert any("leader-epoch-checkpoint: No space left on device; the next append writes it" in line for line in told)
 
 
-def test_stale_index_is_deleted_where_the_new_one_has_no_room(stage):
+def test_stale_index_is_deleted_on_full_disk(stage):
     stage.fill(40)
     stage.topics.close()
     assert f"{STEM}.index".partition("/")[2] in stage.storage.files("orders-0")
@@ -85,7 +80,7 @@ def test_stale_index_is_deleted_where_the_new_one_has_no_room(stage):
     assert f"{last}.index" not in stage.storage.files("orders-0")
 
 
-def test_appends_are_refused_on_a_full_disk_and_taken_once_there_is_room(stage):
+def test_appends_fail_on_full_disk_and_succeed_later(stage):
     names = stage.fill(5)
     crash_on_a_full_disk(stage)
     epoch = stage.log.leader_epoch
@@ -102,7 +97,7 @@ def test_appends_are_refused_on_a_full_disk_and_taken_once_there_is_room(stage):
     assert stage.topics.recovery_notes == []
 
 
-def test_folder_that_has_no_room_costs_its_partition_alone():
+def test_full_disk_fails_only_the_missing_partition():
     storage = FullStorage()
     topics = Topics(storage, BrokerConfig(), random.Random(1), NOW)
     topics.create("a", 1, {}, NOW)

@@ -1,4 +1,4 @@
-"""A start that finds less, or other, than was left: what it makes of the folder, of producers, epochs, transactions."""
+"""Start with missing or damaged files: folder, producers, epochs, transactions."""
 
 import pytest
 
@@ -25,7 +25,6 @@ def log_name(base):
 
 
 def damage(stage, base, at=16):
-    """Spoil the format of a batch, in a segment, so that nobody reads from there on; returns how to mend it."""
     data = folder(stage)[log_name(base)]
     data[at] ^= 9
     return lambda: data.__setitem__(at, data[at] ^ 9)
@@ -36,7 +35,6 @@ def bases(stage):
 
 
 def flush(stage):
-    """Have all on the disk, and the recovery points say so."""
     stage.log.flush()
     stage.clock.advance(60_000)
     stage.topics.tick(stage.now_ms)
@@ -59,14 +57,12 @@ def known(stage, pid=7):
 
 
 class Unsorted(MemoryStorage):
-    """Lists files as a file system may: in no order."""
-
     def files(self, folder=""):
         return dict(reversed(super().files(folder).items()))
 
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
-def test_in_whatever_order_a_disk_lists_the_segments_the_log_is_the_same(how):
+def test_segment_list_order_does_not_matter(how):
     stage = LogStage(Unsorted())
     names = stage.fill(40)
     before = bases(stage)
@@ -78,7 +74,7 @@ def test_in_whatever_order_a_disk_lists_the_segments_the_log_is_the_same(how):
     stage.check()
 
 
-def test_an_index_whose_log_is_missing_and_a_leftover_are_gone_after_the_start():
+def test_orphan_indexes_and_unfinished_files_are_deleted():
     stage = LogStage()
     stage.fill(3)
     stage.topics.close()
@@ -95,7 +91,7 @@ def test_an_index_whose_log_is_missing_and_a_leftover_are_gone_after_the_start()
     )
 
 
-def test_a_start_makes_no_file_of_aborted_transactions_where_there_are_none():
+def test_start_creates_no_empty_txnindex():
     stage = LogStage()
     stage.fill(30)
 
@@ -104,7 +100,7 @@ def test_a_start_makes_no_file_of_aborted_transactions_where_there_are_none():
     assert stage.files(".txnindex") == []
 
 
-def test_a_swap_of_which_nothing_can_be_read_replaces_the_segment_of_its_name_with_its_indexes():
+def test_unreadable_swap_replaces_its_segment():
     stage = LogStage()
     stage.fill(60)
     stage.topics.close()
@@ -119,10 +115,10 @@ def test_a_swap_of_which_nothing_can_be_read_replaces_the_segment_of_its_name_wi
     assert f"{second:020d}.index" in stage.files()
 
 
-# ---------------------------------------------------------------- what is told
+# ---------------------------------------------------------------- notes
 
 
-def test_what_made_a_clean_stop_a_lie_is_told_before_what_was_mended():
+def test_clean_stop_contradiction_is_reported_first():
     stage = LogStage()
     stage.fill(3)
     stage.topics.close()
@@ -137,7 +133,7 @@ def test_what_made_a_clean_stop_a_lie_is_told_before_what_was_mended():
     assert fourth.startswith("orders-0: offsets 2 to 2 are missing: ")
 
 
-def test_every_gap_is_told_though_a_segment_before_it_cannot_be_read():
+def test_gaps_after_damaged_segment_are_reported():
     stage = LogStage()
     stage.fill(60)
     stage.topics.close()
@@ -154,7 +150,7 @@ def test_every_gap_is_told_though_a_segment_before_it_cannot_be_read():
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_a_flushed_segment_that_is_damaged_is_told_where_its_producers_are_to_be_read_again(policy):
+def test_damaged_flushed_segment_is_reported_during_replay(policy):
     stage = LogStage(cleanup_policy=policy)
     while len(stage.log.segments) < 4:
         send(stage, 0, "x" * 100, pid=stage.log.log_end_offset, key=b"k")
@@ -173,7 +169,7 @@ def test_a_flushed_segment_that_is_damaged_is_told_where_its_producers_are_to_be
     mend()
 
 
-def test_a_damaged_segment_before_the_snapshot_of_a_compacted_log_is_nobodys_business_at_a_start():
+def test_damaged_segment_before_snapshot_is_not_read():
     stage = LogStage(cleanup_policy="compact")
     stage.fill(30, key=b"k")
     flush(stage)
@@ -184,7 +180,7 @@ def test_a_damaged_segment_before_the_snapshot_of_a_compacted_log_is_nobodys_bus
     assert stage.crash() == [UNCLEAN]
 
 
-def test_a_check_of_a_log_notices_a_batch_whose_bytes_have_changed():
+def test_recovery_detects_changed_bytes():
     stage = LogStage()
     stage.fill(3)
     check_invariants(stage.log)
@@ -194,10 +190,10 @@ def test_a_check_of_a_log_notices_a_batch_whose_bytes_have_changed():
         check_invariants(stage.log)
 
 
-# ---------------------------------------------------------------- what is known of it
+# ---------------------------------------------------------------- missing checkpoints
 
 
-def test_of_a_log_of_which_nothing_is_known_nothing_is_believed_to_be_on_the_disk_or_deleted():
+def test_log_without_checkpoint_has_zero_recovery_point():
     stage = LogStage()
     stage.fill(3)
     stage.topics.close()
@@ -209,7 +205,7 @@ def test_of_a_log_of_which_nothing_is_known_nothing_is_believed_to_be_on_the_dis
     assert LogCheckpoint() == (False, 0, 0)
 
 
-def test_an_empty_folder_of_which_nothing_is_known_begins_at_the_first_offset():
+def test_empty_folder_without_checkpoint_begins_at_0():
     stage = LogStage()
     stage.topics.close()
 
@@ -220,7 +216,7 @@ def test_an_empty_folder_of_which_nothing_is_known_begins_at_the_first_offset():
     assert stage.files(".log") == [log_name(0)]
 
 
-def test_a_log_that_is_recovered_by_itself_has_all_its_offsets_and_is_checked_from_its_beginning():
+def test_log_recovered_alone_is_checked_from_start():
     stage = LogStage()
     names = stage.fill(60)
     gone, after = bases(stage)[1:3]
@@ -235,7 +231,7 @@ def test_a_log_that_is_recovered_by_itself_has_all_its_offsets_and_is_checked_fr
     ]
 
 
-def test_a_folder_without_files_that_is_recovered_by_itself_begins_at_the_first_offset():
+def test_empty_folder_recovered_alone_begins_at_0():
     stage = LogStage()
     storage = MemoryStorage()
     storage.make_folder("orders-0")
@@ -246,7 +242,7 @@ def test_a_folder_without_files_that_is_recovered_by_itself_begins_at_the_first_
     assert (found.start_offset, found.recovery_point, found.next_offset) == (0, 0, 0)
 
 
-def test_a_segment_that_ends_where_the_recovery_point_is_is_believed():
+def test_segment_ending_at_recovery_point_is_not_checked():
     stage = LogStage()
     stage.fill(30)
     stage.log.roll(stage.now_ms)
@@ -260,7 +256,7 @@ def test_a_segment_that_ends_where_the_recovery_point_is_is_believed():
     assert stage.log.log_end_offset == 31
 
 
-def test_behind_several_segments_too_an_empty_one_that_the_log_has_outgrown_goes():
+def test_empty_segment_after_several_is_deleted():
     stage = LogStage()
     names = stage.fill(30)
     before = bases(stage)
@@ -277,7 +273,7 @@ def test_behind_several_segments_too_an_empty_one_that_the_log_has_outgrown_goes
 
 
 @pytest.mark.parametrize("flushed", [False, True])
-def test_where_the_recovery_point_is_lost_the_first_segment_is_checked_whatever_its_offset(flushed):
+def test_lost_recovery_point_checks_first_segment(flushed):
     stage = LogStage()
     stage.fill(60)
     first = bases(stage)[2]
@@ -295,7 +291,7 @@ def test_where_the_recovery_point_is_lost_the_first_segment_is_checked_whatever_
     stage.check()
 
 
-def test_a_batch_that_reaches_into_the_next_segment_is_cut():
+def test_batch_overlapping_next_segment_is_truncated():
     stage = LogStage()
     stage.topics.close()
     five = b"".join(with_offset(batch(["v"] * 5, at_ms=stage.now_ms), 0, 0))
@@ -315,7 +311,7 @@ def test_a_batch_that_reaches_into_the_next_segment_is_cut():
 # ---------------------------------------------------------------- epochs
 
 
-def test_batches_that_bear_no_epoch_begin_none_when_they_are_checked():
+def test_checked_batches_without_epoch_add_no_epoch():
     stage = LogStage()
     stage.topics.close()
     stage.storage.replace(f"orders-0/{log_name(0)}", b"".join(with_offset(batch(), 0, -1)))
@@ -330,7 +326,7 @@ def test_batches_that_bear_no_epoch_begin_none_when_they_are_checked():
 
 
 @pytest.mark.parametrize(("begins", "entries"), [(3, [(0, 0), (1, 3)]), (4, [(0, 0)]), (5, [(0, 0)])])
-def test_an_epoch_that_begins_beyond_the_end_of_the_log_is_forgotten(begins, entries):
+def test_epoch_beyond_log_end_is_dropped(begins, entries):
     stage = LogStage()
     stage.fill(3)
     stage.topics.close()
@@ -344,7 +340,7 @@ def test_an_epoch_that_begins_beyond_the_end_of_the_log_is_forgotten(begins, ent
 # ---------------------------------------------------------------- producers
 
 
-def test_batches_in_flight_are_known_again_though_others_wrote_in_between():
+def test_interleaved_in_flight_batches_are_recalled():
     stage = LogStage(segment_bytes="100000")
     for sequence in range(7):
         stage.append("of nobody")
@@ -356,7 +352,7 @@ def test_batches_in_flight_are_known_again_though_others_wrote_in_between():
     assert known(stage) == [2, 3, 4, 5, 6]
 
 
-def test_producers_of_flushed_segments_are_known_after_a_crash_that_took_the_snapshots():
+def test_producers_survive_crash_without_snapshots():
     stage = LogStage()
     send(stage, 0, pid=1)
     stage.fill(30)
@@ -369,7 +365,7 @@ def test_producers_of_flushed_segments_are_known_after_a_crash_that_took_the_sna
     assert [pid for pid, _ in stage.log.producers] == [1, 2]
 
 
-def test_the_snapshot_of_the_roll_before_what_was_not_flushed_is_kept_after_a_crash():
+def test_snapshot_before_unflushed_part_survives_crash():
     stage = LogStage()
     send(stage, 0)
     stage.fill(30)
@@ -383,7 +379,6 @@ def test_the_snapshot_of_the_roll_before_what_was_not_flushed_is_kept_after_a_cr
 
 
 def of_size(size, **how):
-    """A batch of so many bytes."""
     spare = size - len(batch(["x" * (size - 100)], at_ms=0, **how))
     made = batch(["x" * (size - 100 + spare)], at_ms=0, **how)
     assert len(made) == size
@@ -391,7 +386,7 @@ def of_size(size, **how):
 
 
 @pytest.mark.parametrize(("more", "recalled"), [(0, [0, 1, 2, 3, 4]), (1, [1, 2, 3, 4]), (2, [1, 2, 3, 4])])
-def test_a_quarter_of_a_megabyte_is_looked_through_before_the_last_batch_to_the_byte(more, recalled):
+def test_recall_reads_exactly_256_kilobytes(more, recalled):
     stage = LogStage(segment_bytes="10000000")
     sizes = [RECALLED_BYTES // 4 + more, *[RECALLED_BYTES // 4] * 3, 1_000]
     for sequence, size in enumerate(sizes):
@@ -408,7 +403,7 @@ def test_a_quarter_of_a_megabyte_is_looked_through_before_the_last_batch_to_the_
 # ---------------------------------------------------------------- transactions
 
 
-def test_a_transaction_whose_abort_was_torn_off_is_open_and_can_be_committed():
+def test_transaction_with_torn_abort_marker_is_open():
     stage = LogStage()
     send(stage, 0, is_transactional=True)
     size = stage.log.size_bytes
@@ -425,7 +420,7 @@ def test_a_transaction_whose_abort_was_torn_off_is_open_and_can_be_committed():
     assert stage.log.last_stable_offset == 2
 
 
-def test_what_was_taken_back_in_flushed_segments_is_known_after_a_crash():
+def test_aborted_transactions_of_flushed_segments_survive_crash():
     stage = LogStage()
     send(stage, 0, is_transactional=True)
     stage.log.end_transaction(Marker(7, 0, committed=False, coordinator_epoch=0), stage.now_ms)

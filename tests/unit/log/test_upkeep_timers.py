@@ -1,4 +1,4 @@
-"""What is done for logs as time passes: when each duty comes, what it tells, and what it leaves alone."""
+"""Timers of log upkeep: due times, notes, and unaffected logs."""
 
 import random
 
@@ -18,8 +18,6 @@ COMPACTED = "cleaner-offset-checkpoint"
 
 
 class Writes(MemoryStorage):
-    """Remembers what is replaced."""
-
     def __init__(self):
         super().__init__()
         self.replaced = []
@@ -30,12 +28,11 @@ class Writes(MemoryStorage):
 
 
 def after(stage, ms):
-    """What a tick tells after so many milliseconds."""
     stage.clock.advance(ms)
     return [str(note) for note in stage.topics.tick(stage.now_ms)]
 
 
-def test_files_that_nobody_used_for_half_a_minute_are_given_back_to_the_millisecond():
+def test_unused_files_are_closed_after_30_seconds():
     stage = LogStage()
     stage.append("v")
     segment = stage.log.segments[0]
@@ -48,9 +45,7 @@ def test_files_that_nobody_used_for_half_a_minute_are_given_back_to_the_millisec
 
 
 @pytest.mark.parametrize(("every_ms", "first_ms"), [(300_000, 30_000), (10_000, 10_000), (30_001, 30_000)])
-def test_what_is_too_old_at_a_start_goes_half_a_minute_later_and_sooner_where_it_is_looked_more_often(
-    every_ms, first_ms
-):
+def test_first_retention_runs_30_seconds_after_start(every_ms, first_ms):
     storage = MemoryStorage()
     config = BrokerConfig(log_retention_check_interval_ms=every_ms)
     topics = Topics(storage, config, random.Random(1), NOW)
@@ -70,7 +65,7 @@ def test_what_is_too_old_at_a_start_goes_half_a_minute_later_and_sooner_where_it
     assert log.log_start_offset == 2
 
 
-def test_the_checkpoints_are_written_each_minute_where_they_have_changed():
+def test_changed_checkpoints_are_written_every_minute():
     stage = LogStage(Writes())
     written = []
 
@@ -94,7 +89,7 @@ def test_the_checkpoints_are_written_each_minute_where_they_have_changed():
     assert written == [[], [POINTS, STARTS], [], [], [POINTS, STARTS], []]
 
 
-def test_how_far_a_deleted_topic_was_compacted_is_forgotten_with_the_next_checkpoint():
+def test_deleted_topic_leaves_cleaner_checkpoint():
     stage = LogStage(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     stage.fill(20, key=b"k")
     stage.log.roll(stage.now_ms)
@@ -108,7 +103,7 @@ def test_how_far_a_deleted_topic_was_compacted_is_forgotten_with_the_next_checkp
     assert stage.storage.read(COMPACTED) == b"0\n0\n"
 
 
-def test_nobody_wakes_up_for_the_flush_of_a_topic_that_is_deleted():
+def test_deleted_topic_cancels_its_flush():
     stage = LogStage(flush_ms="500")
     stage.append("v")
     assert stage.topics.wake_at_ms == stage.now_ms + 500
@@ -121,7 +116,7 @@ def test_nobody_wakes_up_for_the_flush_of_a_topic_that_is_deleted():
     assert stage.topics.wake_at_ms > stage.now_ms + 500
 
 
-def test_an_index_that_was_made_anew_meanwhile_is_told():
+def test_rebuilt_index_is_reported():
     stage = LogStage()
     names = stage.fill(40)
     stage.restart()
@@ -137,13 +132,12 @@ def test_an_index_that_was_made_anew_meanwhile_is_told():
 
 
 def log_with(asked, flush_ms):
-    """A log by itself, that tells when it is to be flushed."""
     stage = LogStage(flush_ms=flush_ms) if flush_ms else LogStage()
     listener = LogHooks(on_flush_due=lambda _tp, at_ms: asked.append(at_ms))
     return PartitionLog(stage.log.tp, stage.storage, stage.log.config, 1_000, LogCheckpoint(clean=True), listener)
 
 
-def test_once_a_flush_was_due_the_time_to_the_next_one_begins_with_the_next_batch():
+def test_next_flush_interval_begins_with_next_batch():
     asked = []
     log = log_with(asked, "500")
     log.append(batch(), 1_000)
@@ -156,7 +150,7 @@ def test_once_a_flush_was_due_the_time_to_the_next_one_begins_with_the_next_batc
     assert asked == [1_500, 2_200]
 
 
-def test_where_no_time_is_given_nobody_is_asked_to_flush():
+def test_without_flush_ms_no_flush_is_scheduled():
     asked = []
     log = log_with(asked, "")
 
@@ -165,7 +159,7 @@ def test_where_no_time_is_given_nobody_is_asked_to_flush():
     assert asked == []
 
 
-def test_removed_folders_of_many_partitions_are_one_kind_of_line():
+def test_removed_folders_share_one_note_key():
     stage = LogStage()
     stage.topics.create("wide", 50, {}, stage.now_ms)
 

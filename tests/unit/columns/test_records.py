@@ -1,4 +1,4 @@
-"""Stories of batches that become records, the plain way and the kernels' way, which must not be told apart."""
+"""Record batches to records: the plain reader and the kernels give equal results."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read(request):
     ("name", "text"),
     [(b"\xff\xfe\xfd", "\ufffd" * 3), (b"a\xe2\x82", "a\ufffd"), ("h\u00e9".encode(), "h\u00e9")],
 )
-def test_header_name_that_is_not_utf8_is_read_with_replacement_characters(read, name, text):
+def test_invalid_utf8_header_name_has_replacements_in_record(read, name, text):
     placed = build_batch([NewRecord(b"k", b"v", [("x" * len(name), b"1")], 1)]).replace(b"x" * len(name), name)
 
     (record,) = read(placed, check_crcs=False)
@@ -60,7 +60,7 @@ def test_header_name_that_is_not_utf8_is_read_with_replacement_characters(read, 
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_every_codec_gives_back_keys_values_headers_and_times(read, codec):
+def test_every_codec_returns_keys_values_headers_and_timestamps(read, codec):
     given = build_batch(MIXED, base_offset=40, codec=codec, leader_epoch=7)
 
     found = read(given)
@@ -71,7 +71,7 @@ def test_every_codec_gives_back_keys_values_headers_and_times(read, codec):
     ]
 
 
-def test_consecutive_batches_of_mixed_kinds_are_read_in_order_and_a_partial_last_one_is_left(read):
+def test_mixed_batches_are_read_in_order_without_partial_one(read):
     parts = [build_batch(MIXED, base_offset=4 * i, codec=Codec(i % 5), leader_epoch=i) for i in range(10)]
 
     found = read(b"".join(parts) + parts[0][:70])
@@ -81,7 +81,7 @@ def test_consecutive_batches_of_mixed_kinds_are_read_in_order_and_a_partial_last
     assert [r.key for r in found] == [new.key for new in MIXED] * 10
 
 
-def test_only_the_offsets_asked_for_come_back(read):
+def test_records_outside_span_are_skipped(read):
     given = b"".join(build_batch(MIXED, base_offset=4 * i) for i in range(5))
 
     assert [r.offset for r in read(given, start_offset=6, end_offset=13)] == list(range(6, 13))
@@ -89,19 +89,19 @@ def test_only_the_offsets_asked_for_come_back(read):
     assert read(given, start_offset=3, end_offset=3) == []
 
 
-def test_log_append_time_is_every_records_time(read):
+def test_log_append_time_is_in_every_record(read):
     given = build_batch(MIXED, log_append_time_ms=77_000)
 
     assert {(r.timestamp_ms, r.timestamp_type) for r in read(given)} == {(77_000, 1)}
 
 
-def test_a_batch_without_times_gives_none(read):
+def test_batch_without_timestamps_gives_minus_one(read):
     given = build_batch([NewRecord(b"k", b"v")] * 3)
 
     assert [r.timestamp_ms for r in read(given)] == [-1, -1, -1]
 
 
-def test_control_batches_and_empty_ones_hold_no_records_but_are_stepped_over(read):
+def test_control_and_empty_batches_are_skipped(read):
     marker = build_batch([NewRecord(bytes(4), bytes(6))], base_offset=4, producer_id=1, is_control=True)
     emptied = bytearray(build_batch([], base_offset=5))
     given = build_batch(MIXED) + marker + bytes(emptied)
@@ -111,7 +111,7 @@ def test_control_batches_and_empty_ones_hold_no_records_but_are_stepped_over(rea
     assert next_offset(given, 0, end_offset=3) == 3
 
 
-def test_records_of_aborted_transactions_are_left_out_and_later_ones_of_the_producer_are_not(read):
+def test_aborted_records_are_skipped(read):
     def batch(base_offset, producer_id, control=None):
         record = NewRecord(b"k", b"v") if control is None else NewRecord(struct.pack(">hh", 0, control), bytes(6))
         return build_batch(
@@ -130,7 +130,7 @@ def test_records_of_aborted_transactions_are_left_out_and_later_ones_of_the_prod
     assert [r.offset for r in read(given)] == [0, 1, 2, 4]
 
 
-def test_a_flipped_bit_is_found_by_the_crc_and_named_with_its_place(read):
+def test_flipped_bit_error_has_topic_partition_and_offset(read):
     good, bad = build_batch(MIXED, base_offset=8), bytearray(build_batch(MIXED, base_offset=12))
     bad[100] ^= 1
 
@@ -142,7 +142,6 @@ def test_a_flipped_bit_is_found_by_the_crc_and_named_with_its_place(read):
 
 
 def with_records(body: bytes, count: int, last_delta: int = 10) -> bytes:
-    """A batch around hand-made records."""
     batch = bytearray(build_batch([], base_offset=30)) + body
     batch[8:12] = struct.pack(">i", len(batch) - 12)
     batch[23:27] = struct.pack(">i", last_delta)
@@ -173,7 +172,7 @@ def with_records(body: bytes, count: int, last_delta: int = 10) -> bytes:
         ("22 00 ff ff ff ff ff ff ff ff ff ff 01 00 01 01 00 00", 1, "longer than its type"),
     ],
 )
-def test_each_broken_rule_is_named_with_topic_partition_and_offset(read, body, count, problem):
+def test_malformed_record_error_has_topic_partition_and_offset(read, body, count, problem):
     given = with_records(bytes.fromhex(body), count)
 
     with pytest.raises(CorruptRecord, match=problem) as caught:
@@ -182,7 +181,7 @@ def test_each_broken_rule_is_named_with_topic_partition_and_offset(read, body, c
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 2, 30)
 
 
-def test_a_timestamp_past_64_bits_is_corrupt(read):
+def test_timestamp_beyond_64_bits_is_corrupt(read):
     batch = bytearray(build_batch([NewRecord(b"k", b"v", (), 0), NewRecord(b"k", b"v", (), 5)]))
     batch[27:35] = struct.pack(">q", (1 << 63) - 2)
 
@@ -194,7 +193,7 @@ def test_a_timestamp_past_64_bits_is_corrupt(read):
     ("at", "value"),
     [(0, struct.pack(">q", -5)), (0, struct.pack(">q", (1 << 63) - 1)), (23, struct.pack(">i", -2)), (57, b"\xff" * 4)],
 )
-def test_a_header_with_impossible_offsets_or_count_is_corrupt(read, at, value):
+def test_header_with_invalid_offsets_or_count_is_corrupt(read, at, value):
     batch = bytearray(build_batch(MIXED))
     batch[at : at + len(value)] = value
 
@@ -202,7 +201,7 @@ def test_a_header_with_impossible_offsets_or_count_is_corrupt(read, at, value):
         read(bytes(batch), check_crcs=False)
 
 
-def test_a_batch_whose_offsets_go_back_is_corrupt_where_the_one_before_it_ended(read):
+def test_decreasing_offsets_are_corrupt_at_end_of_previous_batch(read):
     first, second = build_batch(MIXED, base_offset=100), build_batch(MIXED, base_offset=103)
 
     with pytest.raises(CorruptRecord, match="begins at offset 103, after a batch that ends at 103") as caught:
@@ -212,7 +211,7 @@ def test_a_batch_whose_offsets_go_back_is_corrupt_where_the_one_before_it_ended(
     assert [record.offset for record in read(first + second, end_offset=104)] == [100, 101, 102, 103]
 
 
-def test_an_absurd_count_takes_no_memory(read):
+def test_huge_record_count_allocates_nothing(read):
     batch = bytearray(build_batch(MIXED))
     batch[57:61] = struct.pack(">i", 2**31 - 1)
 
@@ -220,7 +219,7 @@ def test_an_absurd_count_takes_no_memory(read):
         read(bytes(batch), check_crcs=False)
 
 
-def test_another_format_and_an_unknown_codec_are_corrupt(read):
+def test_other_format_and_unknown_codec_are_corrupt(read):
     old, unknown = bytearray(build_batch(MIXED)), bytearray(build_batch(MIXED))
     old[16], unknown[22] = 1, 6
 
@@ -231,14 +230,14 @@ def test_another_format_and_an_unknown_codec_are_corrupt(read):
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_a_bomb_is_an_error_that_names_its_place(read, codec):
+def test_decompression_bomb_error_has_place(read, codec):
     bomb = build_batch([NewRecord(None, bytes(8 << 20))], base_offset=3, codec=codec)
 
     with pytest.raises(CorruptRecord, match="t-2 at offset 3"):
         read(bomb, max_batch_bytes=1 << 20)
 
 
-def test_views_and_bytearrays_are_read_like_bytes(read):
+def test_memoryviews_and_bytearrays_are_read_like_bytes(read):
     given = build_batch(MIXED)
     padded = b"xx" + given + b"yy"
 
@@ -247,7 +246,7 @@ def test_views_and_bytearrays_are_read_like_bytes(read):
     assert read(b"") == []
 
 
-def test_few_records_are_read_the_plain_way_and_many_by_the_kernels(monkeypatch):
+def test_kernels_are_used_after_many_records(monkeypatch):
     given = build_batch([NewRecord(None, bytes(1000))] * 4)
     way = KernelReader()
     monkeypatch.setattr(records, "kernel_reader", way)
@@ -262,7 +261,7 @@ def test_few_records_are_read_the_plain_way_and_many_by_the_kernels(monkeypatch)
     assert way.missed == WORTH_LOADING
 
 
-def test_a_machine_without_numba_reads_everything_the_plain_way(monkeypatch):
+def test_without_numba_all_records_are_read_in_python(monkeypatch):
     way = KernelReader()
     monkeypatch.setattr(records, "find_spec", lambda name: None if name == "numba" else object())
     way.missed = WORTH_LOADING
@@ -271,7 +270,7 @@ def test_a_machine_without_numba_reads_everything_the_plain_way(monkeypatch):
     assert way.missed == 0, "it is not looked for at every piece"
 
 
-def test_a_small_piece_is_read_the_plain_way_at_any_time_and_does_not_count(monkeypatch):
+def test_small_buffer_is_always_read_in_python(monkeypatch):
     given = build_batch(MIXED[:3])
     assert len(given) < records.FEW_BYTES
     way = SimpleNamespace(found=lambda: pytest.fail("kernels for three records"), missed=0)
@@ -281,13 +280,13 @@ def test_a_small_piece_is_read_the_plain_way_at_any_time_and_does_not_count(monk
     assert way.missed == 0
 
 
-def test_records_cost_the_cyclic_collector_nothing(read):
+def test_records_are_not_tracked_by_gc(read):
     found = read(build_batch([NewRecord(b"k", b"v")] * 10))
 
     assert not any(map(gc.is_tracked, found))
 
 
-def test_a_record_is_a_value(read):
+def test_record_compares_by_value(read):
     (record,) = read(build_batch([NewRecord(b"k", b"v", (("h", None),), 5)]))
 
     copy = pickle.loads(pickle.dumps(record))
@@ -298,8 +297,7 @@ def test_a_record_is_a_value(read):
 
 
 @pytest.mark.parametrize("room", [1, 64, 1 << 16])
-def test_byte_strings_are_cut_out_whatever_their_length_and_the_room(monkeypatch, room):
-    """255 is the last length of one byte; longer ones than the room come one by one."""
+def test_byte_strings_of_any_length_are_returned(monkeypatch, room):
     monkeypatch.setattr(records_by_kernels, "ROOM", room)
     wanted = [None, b"", b"a", bytes(range(255)), b"x" * 256, None, b"y" * 70_000, b"z"]
     data = b"".join(blob or b"" for blob in wanted)

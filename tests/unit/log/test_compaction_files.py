@@ -1,4 +1,4 @@
-"""What a compaction leaves in its folder and of its log: after it is done, refused, left, or has nothing to do."""
+"""Files and log state after a compaction that succeeded, failed, was abandoned, or had nothing to do."""
 
 import pytest
 
@@ -27,8 +27,6 @@ LAST_POSITION = 2**31 - 1
 
 
 class WatchedFile(MemoryFile):
-    """Tells its storage when it is given back, and what it was asked to flush."""
-
     __slots__ = ("_storage", "name")
 
     def __init__(self, data, name, storage):
@@ -54,8 +52,6 @@ class WatchedFile(MemoryFile):
 
 
 class WatchedStorage(MemoryStorage):
-    """Knows which files are held open; flushes nothing while it is told not to, and may refuse to delete."""
-
     def __init__(self):
         super().__init__()
         self.held = []
@@ -78,7 +74,6 @@ def stage_of(storage=None, **options):
 
 
 def put(stage, *keys, pad=""):
-    """A batch for each key, and then another segment."""
     for key in keys:
         stage.append(f"{key} at {stage.log.log_end_offset}{pad}", key=key.encode())
     stage.log.roll(stage.now_ms)
@@ -89,7 +84,6 @@ def compaction_of(stage, memory_bytes=1 << 20):
 
 
 def done(compaction):
-    """Take all of its steps; what each said."""
     said = [compaction.step()]
     while not said[-1]:
         said.append(compaction.step())
@@ -97,7 +91,6 @@ def done(compaction):
 
 
 def tick(stage, seconds=30):
-    """Let the cleaner do what it wants to; what it told."""
     notes, end_ms = [], stage.now_ms + seconds * 1000
     while stage.topics.wake_at_ms <= end_ms:
         stage.clock.advance(max(stage.topics.wake_at_ms - stage.now_ms, 0))
@@ -109,7 +102,7 @@ def cleaned(stage):
     return [name for name in stage.storage.files("orders-0") if ".cleaned" in name]
 
 
-def test_a_segment_of_which_all_stays_is_left_as_it_is_and_nothing_beside_it():
+def test_segment_without_dropped_records_is_not_rewritten():
     stage = stage_of()
     put(stage, "a", "b", "c")
     before = stage.log.segments[0]
@@ -122,7 +115,7 @@ def test_a_segment_of_which_all_stays_is_left_as_it_is_and_nothing_beside_it():
     assert values_from(stage.log, 0) == ["a at 0", "b at 1", "c at 2"]
 
 
-def test_a_compacted_segment_holds_no_file_open_until_somebody_reads_it():
+def test_compacted_segment_opens_file_at_first_read():
     stage = stage_of()
     put(stage, "a", "a", "b")
 
@@ -135,7 +128,7 @@ def test_a_compacted_segment_holds_no_file_open_until_somebody_reads_it():
     assert made.is_open
 
 
-def test_what_an_attempt_has_left_is_no_part_of_the_next_one():
+def test_leftover_of_failed_attempt_is_deleted():
     stage = stage_of()
     put(stage, "a", "a", "b")
     for ending in ("log", "index", "timeindex"):
@@ -149,8 +142,7 @@ def test_what_an_attempt_has_left_is_no_part_of_the_next_one():
     assert values_from(stage.log, 0) == ["a at 1", "b at 2"]
 
 
-def test_a_disk_that_refuses_the_second_segment_leaves_the_first_to_its_readers():
-    """What was put in its place is a part of the log, and no longer of what is given up."""
+def test_disk_error_in_second_group_keeps_first_segment_readable():
     pad = " " * 6_000
     stage = stage_of(segment_bytes="20000")
     put(stage, "a", "a", pad=pad)
@@ -166,7 +158,7 @@ def test_a_disk_that_refuses_the_second_segment_leaves_the_first_to_its_readers(
     assert (found.offset, found.value.rstrip()) == (1, b"a at 1")
 
 
-def test_while_the_disk_is_busy_with_what_was_made_others_are_served():
+def test_compaction_yields_during_flush():
     stage = stage_of()
     put(stage, "a", "a", "b")
     compaction = compaction_of(stage)
@@ -182,7 +174,7 @@ def test_while_the_disk_is_busy_with_what_was_made_others_are_served():
     assert values_from(stage.log, 0) == ["a at 1", "b at 2"]
 
 
-def test_a_disk_that_never_has_what_was_made_refuses_the_compaction_in_the_end():
+def test_flush_that_never_ends_fails_the_compaction():
     stage = stage_of()
     put(stage, "a", "a", "b")
     compaction = compaction_of(stage)
@@ -197,8 +189,7 @@ def test_a_disk_that_never_has_what_was_made_refuses_the_compaction_in_the_end()
     assert values_from(stage.log, 0) == ["a at 0", "a at 1", "b at 2"]
 
 
-def test_a_step_unpacks_about_sixty_four_kilobytes():
-    """Batches that unpack to 40,000 bytes end a step two by two, in both passes over them."""
+def test_compaction_step_decompresses_64_kilobytes():
     stage = stage_of()
     for number in range(8):
         record = NewRecord(b"%d" % number, bytes(40_000), (), stage.now_ms)
@@ -210,19 +201,18 @@ def test_a_step_unpacks_about_sixty_four_kilobytes():
 
     said = done(compaction)
 
-    each_pass = 4 + 1  # pairs, and the end of what is read at once
+    each_pass = 4 + 1  # pairs, and the end that is read at once
     assert said == [False] * (2 * each_pass) + [True]
     assert str(compaction).endswith(f", 9 records 8, in {2 * each_pass + 1} steps")
 
 
 def of_segments(*base_offsets):
-    """A log with a batch of its own key at each of these offsets, in a segment of its own."""
     stage = stage_of(MemoryStorage())
     stage.begin_segments_at(*base_offsets)
     return stage
 
 
-def test_offsets_that_are_missing_at_the_end_are_compacted_once_and_not_again_and_again():
+def test_missing_offsets_at_end_are_compacted_once():
     stage = of_segments(0, 5, 10)
 
     notes = tick(stage, seconds=120)
@@ -236,7 +226,7 @@ def snapshots(stage):
     return stage.files(".snapshot")
 
 
-def test_where_no_marker_goes_no_snapshot_goes():
+def test_snapshots_stay_without_dropped_markers():
     stage = stage_of()
     write = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     stage.append(key=b"a", base_sequence=0, **write)
@@ -253,7 +243,7 @@ def test_where_no_marker_goes_no_snapshot_goes():
     assert snapshots(stage) == before
 
 
-def test_what_was_taken_back_is_not_counted_among_what_stays():
+def test_aborted_records_are_not_counted_as_kept():
     stage = stage_of()
     stage.append(key=b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     stage.log.end_transaction(Marker(7, 0, committed=False, coordinator_epoch=0), stage.now_ms)
@@ -265,7 +255,7 @@ def test_what_was_taken_back_is_not_counted_among_what_stays():
     assert ", 4 records 2, in " in str(compaction), "the marker, and the last of b"
 
 
-def test_records_of_the_first_millisecond_of_1970_keep_their_times():
+def test_timestamps_zero_survive_compaction():
     stage = stage_of()
     records = [NewRecord(key, b"v", (), at_ms) for key, at_ms in ((b"a", 0), (b"b", 5), (b"c", 9))]
     stage.log.append(build_batch(records), stage.now_ms)
@@ -278,7 +268,7 @@ def test_records_of_the_first_millisecond_of_1970_keep_their_times():
     assert (header.base_timestamp, header.max_timestamp, header.record_count) == (0, 5, 2)
 
 
-def test_what_is_made_reaches_to_the_last_position_that_an_index_can_say_and_no_further():
+def test_compacted_segment_is_limited_to_index_position_range():
     stage = stage_of()
     put(stage, "a", "a")
     compaction = compaction_of(stage)
@@ -296,7 +286,7 @@ def test_what_is_made_reaches_to_the_last_position_that_an_index_can_say_and_no_
         compaction._write(made, header, FilteredBatch(data, -1, 1, 0))
 
 
-def test_a_log_that_the_disk_refused_to_compact_is_tried_again_after_a_minute_to_the_millisecond():
+def test_failed_compaction_is_retried_after_one_minute():
     stage = stage_of()
     put(stage, "a", "a", "b")
     cleaner = Cleaner(stage.storage, BrokerConfig(log_cleaner_backoff_ms=1), lambda: [stage.log], 0, WallTime())
@@ -313,7 +303,7 @@ def test_a_log_that_the_disk_refused_to_compact_is_tried_again_after_a_minute_to
     assert woken_ms == [60_000]
 
 
-def test_of_a_topic_that_is_no_more_at_a_start_its_successor_inherits_nothing():
+def test_recreated_topic_does_not_inherit_progress():
     stage = stage_of(MemoryStorage())
     stage.topics.delete("orders", stage.now_ms)
     stage.topics.close()
@@ -329,8 +319,7 @@ def test_of_a_topic_that_is_no_more_at_a_start_its_successor_inherits_nothing():
 
 
 @pytest.mark.parametrize(("looked_at", "left"), [(4, [5, 6, 7]), (5, [6, 7]), (6, [7]), (7, [])])
-def test_records_without_a_key_go_as_far_as_was_looked_and_no_further(looked_at, left):
-    """A topic that was not compacted before may have such; the last one that was looked at is one of them."""
+def test_records_without_key_are_dropped_within_dirty_part(looked_at, left):
     data = batch(["v"] * 3, base_offset=5)
     nothing = AbortedTransactions(MemoryStorage(), "orders-0")
     record_filter = RecordFilter({}, looked_at, nothing, EndedTransactions(), 1_000, 0)
@@ -342,7 +331,7 @@ def test_records_without_a_key_go_as_far_as_was_looked_and_no_further(looked_at,
 
 
 @pytest.mark.parametrize("dirtier", ["audits", "payments"])
-def test_of_two_logs_the_one_with_the_larger_dirty_part_is_compacted_first(dirtier):
+def test_log_with_larger_dirty_ratio_is_compacted_first(dirtier):
     stage = stage_of(MemoryStorage())
     options = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
     stage.topics.create(dirtier, 1, options, stage.now_ms)
@@ -360,7 +349,7 @@ def test_of_two_logs_the_one_with_the_larger_dirty_part_is_compacted_first(dirti
 
 
 @pytest.mark.parametrize(("memory_bytes", "reached"), [(150, 1), (151, 1), (152, 2), (302, 2), (303, 3)])
-def test_a_key_of_one_letter_takes_151_bytes_of_the_memory_for_keys(memory_bytes, reached):
+def test_key_costs_its_bytes_plus_150(memory_bytes, reached):
     stage = stage_of()
     put(stage, "a", "b", "c", "d")
     compaction = compaction_of(stage, memory_bytes)
@@ -371,13 +360,12 @@ def test_a_key_of_one_letter_takes_151_bytes_of_the_memory_for_keys(memory_bytes
 
 
 def judged(data, now_ms):
-    """What a compaction at this time, which looked at all of the log, leaves of a batch."""
     nothing = AbortedTransactions(MemoryStorage(), "orders-0")
     record_filter = RecordFilter({b"k": 0}, 100, nothing, EndedTransactions(), now_ms, 500)
     return filter_batch(data, parse_batch_header(data), record_filter)
 
 
-def test_a_tombstone_and_a_marker_go_in_the_millisecond_of_their_horizon():
+def test_tombstone_and_marker_are_dropped_at_their_horizon():
     tombstone = build_batch([NewRecord(b"k", None, (), 900)])
     marker = build_marker(Marker(7, 0, committed=True, coordinator_epoch=0), 900)
 
@@ -387,8 +375,7 @@ def test_a_tombstone_and_a_marker_go_in_the_millisecond_of_their_horizon():
         assert kept == [1, 0, 0]
 
 
-def test_the_last_batch_of_the_very_first_producer_stays_for_its_sequence():
-    """The first id that is given is 0."""
+def test_last_batch_of_producer_0_keeps_its_sequence():
     stage = stage_of()
     for sequence in range(2):
         stage.append(key=b"k", producer_id=0, producer_epoch=0, base_sequence=sequence)
@@ -400,7 +387,7 @@ def test_the_last_batch_of_the_very_first_producer_stays_for_its_sequence():
     assert found == [(1, 0), (3, 1)]
 
 
-def test_options_that_change_during_a_compaction_bear_on_what_it_makes():
+def test_options_changed_during_compaction_apply_to_its_result():
     stage = stage_of()
     put(stage, "a", "b", "a")
     compaction = compaction_of(stage)
@@ -414,7 +401,7 @@ def test_options_that_change_during_a_compaction_bear_on_what_it_makes():
     assert {segment.limits.segment_bytes for segment in stage.log.segments} == {2_000}
 
 
-def test_a_topic_that_is_made_anew_is_compacted_from_its_beginning_after_a_crash():
+def test_recreated_topic_is_compacted_from_start_after_crash():
     stage = stage_of(MemoryStorage())
     put(stage, "a", "a", "a")
     assert len(tick(stage)) == 1
