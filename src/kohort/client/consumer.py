@@ -63,7 +63,6 @@ class ConsumerMachine:
         self._open: Fetched | None = None
         self._checked_for: tuple[int, frozenset[str]] | None = None
         self._denied: DeniedTopic | None = None
-        """Last result of ``_denied_topic``, valid for ``_checked_for``."""
         self._resets = Resets(context)
         self.queries = OffsetQueries(config, self.metadata, rng)
         self._fetcher = Fetcher(context, self._resets.out_of_range, prefetch_bytes=prefetch_bytes)
@@ -87,8 +86,6 @@ class ConsumerMachine:
     @property
     def has_group(self) -> bool:
         return self._group is not None
-
-    # Subscription
 
     def subscribe(self, topics: TopicsOrPattern) -> None:
         self.group  # noqa: B018  # subscribing needs one
@@ -136,8 +133,6 @@ class ConsumerMachine:
             raise UsageError("no group to rebalance: subscribe() to topics first")
         full_reason = f"{DEFAULT_REASON}: {reason}" if reason else DEFAULT_REASON
         self.group.membership.enforce_rebalance(full_reason.encode(errors="replace").decode())
-
-    # Polling
 
     def enter_poll(self, now_ms: int) -> None:
         """Begin a poll; records of earlier polls count as processed. Raises UsageError if nothing is assigned."""
@@ -188,7 +183,6 @@ class ConsumerMachine:
             raise error
 
     def _denied_topic(self) -> DeniedTopic | None:
-        """Return a subscribed topic with a permanent error, or None; cached until metadata or topics change."""
         version, topics = self.metadata.version, self.subscription.topics
         if self._checked_for != (version, topics):
             self._checked_for = (version, topics)
@@ -201,8 +195,6 @@ class ConsumerMachine:
         """Return the offset of the next record, None if unknown. Raises UsageError if not assigned."""
         state = self.subscription.state(partition)
         return state.position.offset if state.has_position and state.position is not None else None
-
-    # Records
 
     @property
     def needs_user(self) -> bool:
@@ -370,8 +362,6 @@ class ConsumerMachine:
     def _may_return(self, fetched: Fetched) -> bool:
         return fetched.state.fetchable and not self._is_dropped(fetched)
 
-    # Offsets
-
     def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None,
@@ -395,14 +385,8 @@ class ConsumerMachine:
 
     def lag(self) -> dict[TopicPartition, int]:
         read_committed = self.config.isolation_level == "read_committed"
-        found: dict[TopicPartition, int] = {}
-        for partition, state in self.subscription.assigned.items():
-            end = state.visible_end(read_committed)
-            if state.position is not None and end is not None:
-                found[partition] = max(0, end - state.position.offset)
-        return found
-
-    # Leave
+        lags = {p: state.lag(read_committed=read_committed) for p, state in self.subscription.assigned.items()}
+        return {partition: lag for partition, lag in lags.items() if lag is not None}
 
     def prepare_leave(self) -> CallbackNeeded | None:
         return None if self._group is None else self._group.rebalance.prepare_leave()

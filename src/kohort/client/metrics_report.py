@@ -106,7 +106,6 @@ def put_spread(
 def put_throttle(
     found: MetricsSnapshot, group: str, stem: str, of: ApiMetrics, now_ms: int, tags: dict[str, str] | None = None
 ) -> None:
-    """Add average and maximum of the throttle time of an API."""
     held, answers = of.throttle.summary(now_ms), of.latency.summary(now_ms).values
     found.put(group, f"{stem}-avg", held.sum / answers if answers else math.nan, **tags or {})
     found.put(group, f"{stem}-max", held.most if held.values else 0.0 if answers else math.nan, **tags or {})
@@ -188,11 +187,6 @@ def _with_open(of: SampleSummary, machine: ConsumerMachine, topic: str) -> Sampl
     return of._replace(total=of.total + records) if records and of_topic == topic else of
 
 
-def lag_of(state: PartitionState, *, read_committed: bool) -> int | None:
-    end = state.visible_end(read_committed)
-    return None if state.position is None or end is None else max(0, end - state.position.offset)
-
-
 def lead_of(state: PartitionState) -> int | None:
     if state.position is None or state.log_start_offset is None:
         return None
@@ -206,7 +200,7 @@ def _put_partitions(found: MetricsSnapshot, machine: ConsumerMachine) -> None:
     assigned: Iterable[tuple[TopicPartition, PartitionState]] = list(machine.subscription.assigned.items())
     for (topic, partition), state in assigned:
         tags = {"topic": topic, "partition": str(partition)}
-        lag, lead = lag_of(state, read_committed=read_committed), lead_of(state)
+        lag, lead = state.lag(read_committed=read_committed), lead_of(state)
         if lag is not None:
             lags.append(lag)
             found.put(FETCHES, "records-lag", lag, **tags)
@@ -271,7 +265,6 @@ BLOCKED: Final = {
     "commit_transaction()": "txn-commit-time-ns-total",
     "abort_transaction()": "txn-abort-time-ns-total",
 }
-"""Metric of the wait time of each blocking call."""
 
 
 def producer_metrics(machine: ProducerMachine, now_ms: int) -> MetricsSnapshot:

@@ -31,8 +31,6 @@ Mark = tuple[int, str, int]
 
 @dataclass(slots=True, eq=False)
 class ClaimState:
-    """One partition during one session."""
-
     partition: TopicPartition
     state: PartitionState
     start: Position
@@ -69,8 +67,6 @@ class Claims:
         for partition, state in machine.subscription.assigned.items():
             assert state.position is not None, "a session begins when every position is known"
             self.by_partition[partition] = ClaimState(partition, state, state.position, new_guard())
-
-    # Data
 
     def feed(self, now_ms: int) -> tuple[list[ClaimState], bool]:
         """Move fetched batches into inboxes; return the fed claims, and True if more may be fetched."""
@@ -120,8 +116,6 @@ class Claims:
             claim.inbox.clear()
         return is_asked
 
-    # Marks
-
     def mark_record(self, record: Record, metadata: str) -> None:
         if metadata and not is_text(metadata):
             raise UsageError(f"mark_message: the metadata must be text, not {shown(metadata)}")
@@ -163,8 +157,6 @@ class Claims:
         if claim is None:
             raise UsageError(f"{TopicPartition(*partition)} is not claimed by this session")
         return claim
-
-    # End of the session
 
     def put_back(self) -> None:
         """Move positions back to the marks, where the next session starts."""

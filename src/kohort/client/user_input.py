@@ -23,7 +23,6 @@ def shown(given: object) -> str:
 
 
 def is_text(given: object) -> bool:
-    """True for text that UTF-8 can encode: no lone surrogates."""
     if not isinstance(given, str):
         return False
     try:
@@ -62,7 +61,6 @@ def known_partitions(metadata: Metadata, config: ClientConfig, topic: str) -> in
 
 
 def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:
-    """Check an integer of any type, at most ``high``."""
     try:
         number = operator.index(given)  # type: ignore[arg-type]  # that is the question
     except TypeError:

@@ -103,7 +103,6 @@ _FIELDS: Final[dict[str, type[IntEnum]]] = {
 
 
 def _normalize(acl: AclBinding | AclBindingFilter) -> None:
-    """Convert enum fields to Kafka's names in lower case. Raises UsageError for unknown names."""
     for field, numbered in _FIELDS.items():
         object.__setattr__(acl, field, enum_name(field, getattr(acl, field), numbered))
 

@@ -15,7 +15,6 @@ from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCo
 from kohort.wire.schema import Message
 
 MAX_KEYS_PER_LOOKUP: Final = 1000
-"""Most keys in one FindCoordinator request."""
 
 MAX_TRIES_WITH_RESULTS: Final = 6
 """Most tries of a loading coordinator once other groups have results: about 3 s."""
@@ -26,13 +25,10 @@ WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION
 
 @dataclass(slots=True, frozen=True)
 class BatchedCall:
-    """One request for many groups."""
-
     request: Callable[[Sequence[str]], Message]
     split: Callable[[Any], Mapping[str, Any]]
     """Splits a response into one response per group."""
     max_groups: int
-    """Most groups in one request."""
 
 
 @dataclass(slots=True)
@@ -44,7 +40,6 @@ class CoordinatorCall:
     shape: Callable[[Message, int], Message] | None = None
     max_version: int | None = None
     key_type: int = GROUP_KEY
-    """Key type for FindCoordinator: group or transactional id."""
     batched: BatchedCall | None = None
     fallback: CoordinatorCall | None = None
     """Call for groups that this API does not find or that the broker does not support."""

@@ -23,9 +23,7 @@ from kohort.wire.codec import Buffer
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 BY_NAME: Final = 12
-"""Highest version of Fetch with topic names."""
 MAX_PARTITIONS: Final = 100
-"""Most partitions in one request."""
 PARTITION_BYTES: Final = 32 * 1024
 ROUNDS: Final = 20
 """Most requests for one offset; a longer run of skipped batches is an error."""

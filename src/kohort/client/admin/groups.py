@@ -121,11 +121,9 @@ def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicParti
 
 
 BATCHED_FROM: Final = 3
-"""First version with many members, and with instance ids."""
 REASON: Final = "member was removed by an admin"
 """Reason of Kafka's own client; coordinators recognize an admin by it."""
 MAX_REASON: Final = 255
-"""Most characters of a reason, as in Kafka's client."""
 
 
 def remove_group_members(
@@ -171,7 +169,6 @@ def _shaped(request: Message, version: int) -> Message:
 
 
 BY_NAME: Final = 9
-"""Highest version of OffsetCommit and OffsetFetch with topic names."""
 BATCHED_GROUPS_FROM: Final = 8
 DEAD: Final = "Dead"
 MAX_DESCRIBED: Final = 200

@@ -29,7 +29,6 @@ from kohort.wire.schema import Message
 V = TypeVar("V")
 
 ROUNDS: Final = 10
-"""Most retries of partitions whose leader moves."""
 
 
 def ask_leaders(

@@ -56,7 +56,6 @@ class Results(Mapping[K, V]):
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
-        """Add the value, or the error of ``code``."""
         if code:
             self.errors[item] = ApiError(error_code(code), f"{item}: {message}" if message else str(item))
         else:
@@ -95,8 +94,6 @@ class Ask:
 
 @dataclass(slots=True)
 class Pause:
-    """Pause for the back-off after ``attempt`` failures in a row."""
-
     attempt: int
 
 

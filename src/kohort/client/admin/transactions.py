@@ -36,7 +36,6 @@ from kohort.wire.messages.transactions import (
 FIRST_COORDINATOR_EPOCH: Final = 0
 """Coordinator epoch of the first marker of a producer, as in Kafka's tool."""
 MAXIMA: Final = {"producer_id": (1 << 63) - 1, "producer_epoch": (1 << 15) - 1, "coordinator_epoch": (1 << 31) - 1}
-"""Maximum of each number in a marker."""
 
 
 def describe_producers(

@@ -106,7 +106,6 @@ class _Commit(TimedRequestState):
         self.promise: Promise[Offsets] = Promise()
         self.generation = NO_GENERATION
         self.incarnation: int | None = None
-        """Incarnation of the member at the first attempt."""
         self.before_revocation = before_revocation
         self.unknown_since_ms: int | None = None
         self.missing: KohortError | None = None
@@ -131,8 +130,6 @@ class Commits:
         self._auto_at_ms: int | None = None
         self._auto: Promise[Offsets] | None = None
         self._metrics = context.metrics
-
-    # Calls of the consumer
 
     @property
     def is_waiting(self) -> bool:
@@ -204,8 +201,6 @@ class Commits:
 
     def restart_auto_commit(self, now_ms: int) -> None:
         self._auto_at_ms = now_ms + self._config.auto_commit_interval_ms
-
-    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         if not self._waiting:

@@ -80,8 +80,6 @@ class CommittedOffsets:
             promise.resolve({})
         return promise
 
-    # Request source
-
     def poll(self, now_ms: int) -> Poll:
         self._start_partitions(now_ms)
         if not self._waiting:

@@ -177,7 +177,6 @@ def heartbeat_shape(request: Message, version: int) -> Message:
 
 class HeartbeatAction(Enum):
     RETRY = auto()
-    """Retry after a back-off."""
     FIND_COORDINATOR = auto()
     """Look up the coordinator, then retry."""
     DENIED = auto()

@@ -6,7 +6,7 @@ Rules: protocol/members.md#subscription-and-assignment.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics
 from kohort.client.group.membership import Generation
@@ -152,7 +152,6 @@ class MemberMessages:
         self._subscription = subscription
         self._cooperative = all(a.cooperative for a in assignors)
         self.sent_topics: frozenset[str] = frozenset()
-        """Topics in the last JoinGroup."""
         self.join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def join(self, generation: Generation, last_assignment: LastAssignment, reason: str) -> JoinGroupRequest:
@@ -191,22 +190,18 @@ class MemberMessages:
 
     def sync(self, generation: Generation, assignments: list[SyncGroupRequestAssignment]) -> SyncGroupRequest:
         return SyncGroupRequest(
-            group_id=self._group_id,
-            generation_id=generation.generation_id,
-            member_id=generation.member_id,
-            group_instance_id=self._config.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=generation.protocol_name,
             assignments=assignments,
+            **self._identity(generation),
         )
 
     def heartbeat(self, generation: Generation) -> HeartbeatRequest:
-        return HeartbeatRequest(
-            group_id=self._group_id,
-            generation_id=generation.generation_id,
-            member_id=generation.member_id,
-            group_instance_id=self._config.group_instance_id,
-        )
+        return HeartbeatRequest(**self._identity(generation))
+
+    def _identity(self, generation: Generation) -> dict[str, Any]:
+        names = {"group_id": self._group_id, "group_instance_id": self._config.group_instance_id}
+        return {"generation_id": generation.generation_id, "member_id": generation.member_id, **names}
 
     def leave(self, generation: Generation, reason: str) -> LeaveGroupRequest:
         identity = MemberIdentity(

@@ -7,16 +7,18 @@ consumer groups: ``membership_consumer.py`` and ``reconciliation.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
+from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL
 from kohort.client.requests.request_state import RequestState, retry_backoff
-from kohort.client.requests.source import Promise, RequestSource
+from kohort.client.requests.source import Promise, RequestSource, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.wire.schema import Message
 
 CallbackKind = Literal["revoked", "assigned", "lost"]
 CommitPositions = Callable[[Collection[TopicPartition], int | None], Promise[dict[TopicPartition, OffsetAndMetadata]]]
@@ -67,28 +69,22 @@ class RebalanceListener(Protocol):
 
 
 class Rebalancing(Protocol):
-    """Steps of a rebalance inside ``poll()``, for either group protocol."""
+    """Steps of a rebalance inside ``poll()``, for either group protocol.
+
+    ``callback``: listener callback that is due; the rebalance waits for ``acknowledge``. ``is_due``: ``advance`` has
+    work now. ``advance`` runs until the user or the broker has to act. ``prepare_leave`` returns the last callback
+    before the member leaves.
+    """
 
     @property
-    def callback(self) -> CallbackNeeded | None:
-        """Listener callback that is due; the rebalance waits for ``acknowledge``."""
-
+    def callback(self) -> CallbackNeeded | None: ...
     @property
-    def is_due(self) -> bool:
-        """True if ``advance`` has work now."""
-
+    def is_due(self) -> bool: ...
     @property
-    def is_stable(self) -> bool:
-        """True if the member has the group's assignment, and no change is in flight."""
-
-    def advance(self, now_ms: int) -> None:
-        """Advance until the user or the broker has to act."""
-
-    def acknowledge(self) -> None:
-        """Continue after the listener callback."""
-
-    def prepare_leave(self) -> CallbackNeeded | None:
-        """Return the last callback before the member leaves; drop all that is in flight."""
+    def is_stable(self) -> bool: ...
+    def advance(self, now_ms: int) -> None: ...
+    def acknowledge(self) -> None: ...
+    def prepare_leave(self) -> CallbackNeeded | None: ...
 
 
 COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
@@ -117,46 +113,31 @@ class CommitOutcome(NamedTuple):
 
 
 class Membership(RequestSource, Protocol):
-    @property
-    def generation(self) -> Generation:
-        """Generation of commits."""
+    """Membership in a group: a request source that keeps the member alive between polls.
+
+    ``generation`` is sent with commits, ``fetch_generation`` with offset fetches. ``user_generation`` owns the user's
+    partitions; it outlives the membership, so that late commits fail. ``incarnation`` counts lost memberships.
+    ``commit_refusal`` returns the error that a commit would get now. ``enforce_rebalance`` rejoins (KIP-568), or raises
+    UsageError in a consumer group. ``resume_heartbeats`` ends a pause after an error that the user has seen.
+    """
 
     @property
-    def user_generation(self) -> Generation:
-        """Generation of the user's partitions. It outlives the membership, so that late commits fail."""
-
+    def generation(self) -> Generation: ...
     @property
-    def incarnation(self) -> int:
-        """Number of times that the group dropped this member."""
-
+    def user_generation(self) -> Generation: ...
     @property
-    def fetch_generation(self) -> Generation:
-        """Generation of offset fetches; NO_GENERATION if they need none."""
-
+    def fetch_generation(self) -> Generation: ...
     @property
-    def is_stable(self) -> bool:
-        """True if owned partitions equal the known assignment."""
-
-    def resume_heartbeats(self) -> None:
-        """Resume the heartbeats that an error paused, once the user has seen the error."""
-
-    def enter_poll(self) -> None:
-        """Stop the poll deadline while the user is in poll()."""
-
-    def leave_poll(self, now_ms: int) -> None:
-        """Start the poll deadline when poll() returns."""
-
-    def enforce_rebalance(self, reason: str) -> None:
-        """Rejoin at the next poll (KIP-568). Raises UsageError in a consumer group."""
-
-    def leave(self, reason: str) -> Promise[None]:
-        """Leave the group, if a coordinator is known, and drop the generation."""
-
-    def commit_refusal(self) -> KohortError | None:
-        """Return the error that a commit would get now, or None."""
-
-    def on_commit_error(self, generation: Generation, error: ApiError) -> CommitOutcome:
-        """Return what a commit error, sent under ``generation``, means for the caller."""
+    def incarnation(self) -> int: ...
+    @property
+    def is_stable(self) -> bool: ...
+    def resume_heartbeats(self) -> None: ...
+    def enter_poll(self) -> None: ...
+    def leave_poll(self, now_ms: int) -> None: ...
+    def enforce_rebalance(self, reason: str) -> None: ...
+    def leave(self, reason: str) -> Promise[None]: ...
+    def commit_refusal(self) -> KohortError | None: ...
+    def on_commit_error(self, generation: Generation, error: ApiError) -> CommitOutcome: ...
 
 
 def not_a_member(group_id: str) -> CommitFailed:
@@ -166,9 +147,32 @@ def not_a_member(group_id: str) -> CommitFailed:
     )
 
 
-class PollDeadline:
-    """Deadline of the next poll."""
+class Leave(NamedTuple):
+    """Last request of a member, and the promise of its ``leave()``."""
 
+    request: Message
+    promise: Promise[None]
+    channel: str = COORDINATOR_CHANNEL
+
+
+def leave_requests(
+    leaves: Sequence[Leave],
+    node_id: int | None,
+    timeout_ms: int,
+    shape: Callable[[Message, int], Message] | None = None,
+) -> list[Unsent]:
+    """Return the last requests of members; without a coordinator complete them unsent."""
+    if node_id is None:
+        for leave in leaves:
+            leave.promise.resolve(None)
+        return []
+    return [
+        Unsent(node_id, leave.request, timeout_ms, channel=leave.channel, context=leave.promise, shape=shape)
+        for leave in leaves
+    ]
+
+
+class PollDeadline:
     def __init__(self, interval_ms: int) -> None:
         self.until_ms: int | None = None
         """None during poll(), and before the first one."""

@@ -21,6 +21,8 @@ from kohort.client.group.membership import (
     CommitOutcome,
     Generation,
     HeartbeatClocks,
+    Leave,
+    leave_requests,
     not_a_member,
 )
 from kohort.client.reading.context import ConsumerContext
@@ -64,7 +66,6 @@ class ClassicMembership:
         self.last_assignment: tuple[list[TopicPartition], int] = ([], -1)
         """Last accepted assignment and its generation, for sticky assignors."""
         self.user_generation = NO_GENERATION
-        """Generation of the user's partitions. It outlives the membership, so that late commits fail."""
         self.incarnation = 0
         self.clocks = HeartbeatClocks(config, context.rng)
         self.leader = GroupLeader({a.name: a for a in assignors}, context.metadata, subscription)
@@ -84,9 +85,7 @@ class ClassicMembership:
         self._is_leader = False
         self._heartbeat: Unsent | None = None
         self._heartbeats_paused = False
-        self._leaves: list[tuple[LeaveGroupRequest, str, Promise[None]]] = []
-
-    # Calls of the rebalance
+        self._leaves: list[Leave] = []
 
     def request_rejoin(self, reason: str) -> None:
         if self.rejoin_reason is None:
@@ -121,13 +120,11 @@ class ClassicMembership:
         if known and self.state is not MemberState.UNJOINED and (even_static or not is_static):
             # A broker answers in order: a LeaveGroup behind a waiting JoinGroup would wait, too.
             channel = LEAVE_CHANNEL if self._request.is_in_flight else COORDINATOR_CHANNEL
-            self._leaves.append((self._messages.leave(self.generation, reason), channel, promise))
+            self._leaves.append(Leave(self._messages.leave(self.generation, reason), promise, channel))
         else:
             promise.resolve(None)
         self._lose_generation(reason, keep_member_id=False)
         return promise
-
-    # Calls of the consumer
 
     @property
     def is_stable(self) -> bool:
@@ -164,8 +161,6 @@ class ClassicMembership:
         keep = error.code is ErrorCode.ILLEGAL_GENERATION
         self._lose_membership(f"a commit was answered {error.code.name}", keep_member_id=keep)
         return CommitOutcome(CommitFailed(f"{error}; the group has rebalanced without this member"))
-
-    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         unsent = self._poll_leaves()
@@ -222,14 +217,11 @@ class ClassicMembership:
                     self._fail(error)
 
     def _count(self, code: int, now_ms: int) -> None:
-        """Count a failed join or sync; MEMBER_ID_REQUIRED is part of every first join (KIP-394)."""
         if code and code != ErrorCode.MEMBER_ID_REQUIRED:
             self._rebalances.failed_attempt(now_ms)
 
     def _unsent(self, node_id: int, request: Message, timeout_ms: int) -> Unsent:
         return Unsent(node_id, request, timeout_ms, channel=COORDINATOR_CHANNEL, context=self.generation)
-
-    # Join
 
     def _poll_join(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
         if not self._request.may_send(now_ms):
@@ -308,8 +300,6 @@ class ClassicMembership:
         self._request.succeeded()
         self.clocks.start(now_ms)
 
-    # Sync
-
     def _poll_sync(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
         if self._request.is_in_flight:
             return
@@ -359,8 +349,6 @@ class ClassicMembership:
             return
         self.state = MemberState.STABLE
 
-    # Heartbeat
-
     def _poll_heartbeat(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
         clocks = self.clocks
         if clocks.poll_expired(now_ms):
@@ -407,22 +395,9 @@ class ClassicMembership:
     def resume_heartbeats(self) -> None:
         self._heartbeats_paused = False
 
-    # Leave
-
     def _poll_leaves(self) -> list[Unsent]:
-        if not self._leaves:
-            return []
-        node_id = self._lookup.node_id
         leaves, self._leaves = self._leaves, []
-        if node_id is None:
-            for _, _, promise in leaves:
-                promise.resolve(None)
-            return []
-        timeout_ms = self._config.request_timeout_ms
-        return [
-            Unsent(node_id, request, timeout_ms, channel=channel, context=promise, shape=leave_shape)
-            for request, channel, promise in leaves
-        ]
+        return leave_requests(leaves, self._lookup.node_id, self._config.request_timeout_ms, leave_shape)
 
     def _join_again(self, now_ms: int, *, backoff: bool) -> None:
         self.state = MemberState.PREPARING_REBALANCE

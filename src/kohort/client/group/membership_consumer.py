@@ -23,7 +23,15 @@ from kohort.client.group.consumer_heartbeat import (
     heartbeat_shape,
 )
 from kohort.client.group.member_states import IN_GROUP, PREVIOUS, ConsumerMemberState
-from kohort.client.group.membership import NO_GENERATION, CommitOutcome, Generation, PollDeadline, not_a_member
+from kohort.client.group.membership import (
+    NO_GENERATION,
+    CommitOutcome,
+    Generation,
+    Leave,
+    PollDeadline,
+    leave_requests,
+    not_a_member,
+)
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
 from kohort.client.requests.request_state import RequestState, retry_backoff
@@ -56,9 +64,7 @@ class ConsumerMembership:
         """Created once, and kept for the life of the consumer (KIP-1082)."""
         self.generation = NO_GENERATION
         self.user_generation = NO_GENERATION
-        """Generation of the user's partitions. It outlives the membership, so that late commits fail."""
         self.incarnation = 0
-        """Number of times that the group dropped this member."""
         self.target = NO_ASSIGNMENT
         self.owned = NO_ASSIGNMENT
         self.is_reconciling = False
@@ -82,8 +88,7 @@ class ConsumerMembership:
         self._heartbeat_at_ms = 0
         self._user_incarnation = -1
         self._error_was_raised = True
-        """The user has seen the last error."""
-        self._leaves: list[tuple[ConsumerGroupHeartbeatRequest, Promise[None]]] = []
+        self._leaves: list[Leave] = []
         self._reconcilable_for: tuple[int, int, int] = (-1, -1, -1)
         self._reconcilable_now: Reconcilable | None = None
         self._all_named_at: tuple[int, int] = (-1, -1)
@@ -91,8 +96,6 @@ class ConsumerMembership:
     def _go(self, state: ConsumerMemberState) -> None:
         assert state is self.state or self.state in PREVIOUS[state], f"{self.state.name} to {state.name}"
         self.state = state
-
-    # Calls of the reconciliation
 
     @property
     def may_join(self) -> bool:
@@ -142,8 +145,6 @@ class ConsumerMembership:
             self._go(_S.PREPARE_LEAVING)
         return is_member
 
-    # Calls of the consumer
-
     @property
     def is_stable(self) -> bool:
         return self.state is _S.STABLE and not self._fields.differ(self.owned)
@@ -170,7 +171,7 @@ class ConsumerMembership:
         del reason  # the protocol has no field for it
         promise: Promise[None] = Promise()
         if self.state in IN_GROUP and self._lookup.node_id is not None:
-            self._leaves.append((self._leave_request(), promise))
+            self._leaves.append(Leave(self._leave_request(), promise))
         else:
             promise.resolve(None)
         if self.state in IN_GROUP:
@@ -194,8 +195,6 @@ class ConsumerMembership:
         if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
             return CommitOutcome(CommitFailed(f"{error}; the group has removed this member"))
         return CommitOutcome(error)
-
-    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         if self.state in IN_GROUP and self._clock.expired(now_ms):
@@ -266,8 +265,6 @@ class ConsumerMembership:
         else:
             self._fail(_with_advice(error) if isinstance(error, UnsupportedVersion) else error)
 
-    # Heartbeats
-
     def _on_heartbeat(self, response: ConsumerGroupHeartbeatResponse) -> None:
         if response.heartbeat_interval_ms > 0:
             self._heartbeat_at_ms += response.heartbeat_interval_ms - self._interval_ms
@@ -320,8 +317,6 @@ class ConsumerMembership:
         self._request.succeeded()
         self._lose_membership(_S.FATAL)
 
-    # Topic names
-
     def _keep_names(self) -> None:
         self._names.keep(self.target.topic_ids | self.owned.topic_ids)
         self._subscription.track_ids(self.target.topic_ids | self.owned.topic_ids)
@@ -336,15 +331,13 @@ class ConsumerMembership:
             else:
                 self._all_named_at = versions
 
-    # Leave
-
     def _leave_for_not_polling(self) -> None:
         limit_ms = self._config.max_poll_interval_ms
         self._note(
             f"the member left group {self._group_id!r}: more than max.poll.interval.ms ({limit_ms}) between polls"
         )
         if self._lookup.node_id is not None:
-            self._leaves.append((self._leave_request(), Promise()))
+            self._leaves.append(Leave(self._leave_request(), Promise()))
         self._go(_S.LEAVING)
         self._lose_membership(_S.STALE)
 
@@ -361,19 +354,8 @@ class ConsumerMembership:
         self._fields.forget()
 
     def _poll_leaves(self) -> list[Unsent]:
-        if not self._leaves:
-            return []
-        node_id = self._lookup.node_id
         leaves, self._leaves = self._leaves, []
-        if node_id is None:
-            for _, promise in leaves:
-                promise.resolve(None)
-            return []
-        timeout_ms = self._config.request_timeout_ms
-        return [
-            Unsent(node_id, request, timeout_ms, channel=COORDINATOR_CHANNEL, context=promise)
-            for request, promise in leaves
-        ]
+        return leave_requests(leaves, self._lookup.node_id, self._config.request_timeout_ms)
 
 
 def _with_advice(error: UnsupportedVersion) -> UnsupportedVersion:

@@ -22,7 +22,6 @@ from kohort.wire.messages.offsets import (
 from kohort.wire.schema import Message
 
 BY_NAME_COMMIT: Final = 9
-"""Highest version of OffsetCommit with topic names."""
 BY_NAME_FETCH: Final = 9
 GROUPS_FROM: Final = 8
 REQUIRE_STABLE_FROM: Final = 7

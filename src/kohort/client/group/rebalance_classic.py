@@ -86,8 +86,6 @@ class ClassicRebalance:
         safe = membership.generation.is_member and membership.state is MemberState.STABLE
         return CallbackNeeded("revoked" if safe else "lost", owned)
 
-    # Before the join
-
     def _must_rejoin(self) -> bool:
         membership, subscription = self._membership, self._subscription
         if membership.state not in (MemberState.UNJOINED, MemberState.STABLE):
@@ -144,8 +142,6 @@ class ClassicRebalance:
         self._subscription.assign_from_group(keep)
         self._joined_topics = self._subscription.topics
         self._membership.join()
-
-    # After the sync
 
     def _take_assignment(self, now_ms: int) -> None:
         assigned = self._membership.take_assignment() or []

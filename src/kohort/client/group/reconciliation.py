@@ -33,7 +33,6 @@ class Reconciliation:
         self._commit_positions = commit_positions
         self._next: Callable[[int], None] | None = None
         self._incarnation = 0
-        """Incarnation of the member when the current steps began."""
         self._commit: Promise[dict[TopicPartition, OffsetAndMetadata]] | None = None
         self._commit_until_ms = 0
 
@@ -87,8 +86,6 @@ class Reconciliation:
         is_in_flight = self._next is not None or self._commit is not None
         return is_in_flight and self._incarnation != self._membership.incarnation
 
-    # Join
-
     @property
     def _may_join(self) -> bool:
         subscription = self._subscription
@@ -98,8 +95,6 @@ class Reconciliation:
     def _join(self, _now_ms: int) -> None:
         self._subscription.assign_from_group(())
         self._membership.join()
-
-    # One target assignment
 
     def _start(self, target: Reconcilable, now_ms: int) -> None:
         self._membership.is_reconciling = True

@@ -38,9 +38,7 @@ class SampleSummary(NamedTuple):
     values: int
     sum: float
     most: float
-    """NaN without a value in the last windows."""
     rate: float
-    """Sum per second over the last windows."""
     value_rate: float
     """Number of values per second over the last windows."""
     total_count: int
@@ -176,12 +174,9 @@ class ApiMetrics:
         self.sent = 0
         self.sent_at_ms: int | None = None
         self.latency = Samples(windows)
-        """Milliseconds from sending to response."""
         self.accepted = Samples(windows)
         self.refused = 0
-        """Responses with an error code for the whole request."""
         self.throttle = Samples(windows)
-        """Milliseconds of each throttled response."""
 
 
 class NodeMetrics:
@@ -192,11 +187,8 @@ class NodeMetrics:
         self.opened = Samples(traffic.windows)
         self.closed = Samples(traffic.windows)
         self.sent = Samples(traffic.windows)
-        """Bytes of each request."""
         self.received = Samples(traffic.windows)
-        """Bytes of each response."""
         self.latency = Samples(traffic.windows)
-        """Milliseconds from sending to response."""
 
     def request_sent(self, api: Api, size: int, now_ms: int) -> None:
         self.sent.record(size, now_ms)
@@ -245,9 +237,7 @@ class PollMetrics:
 
     def __init__(self, windows: SampleWindows) -> None:
         self.interval = Samples(windows)
-        """Milliseconds between the starts of two polls."""
         self.idle = Samples(windows)
-        """Milliseconds spent waiting in polls."""
         self.last_ms: int | None = None
         self.at_ms: int = 0
         self.is_inside = False
@@ -277,7 +267,6 @@ class RebalanceMetrics:
 
     def __init__(self, windows: SampleWindows) -> None:
         self.latency = Samples(windows)
-        """Milliseconds of completed rebalances."""
         self.failed = Samples(windows)
         """Joins and syncs that failed, and memberships lost during a rebalance."""
         self.reason = ""
@@ -298,20 +287,16 @@ class RebalanceMetrics:
 
 
 class ReadingMetrics(ErrorCounts):
-    """Metrics of one consumer. Its errors are those of partitions."""
-
     def __init__(self, windows: SampleWindows | None = None) -> None:
         super().__init__()
         windows = windows or SampleWindows()
         self.polls = PollMetrics(windows)
         self.topics: CountsByName[str, ReadTopicMetrics] = CountsByName(lambda: ReadTopicMetrics(windows))
         self.fetched = Samples(windows)
-        """Bytes of each Fetch response with records."""
         self.rebalances = RebalanceMetrics(windows)
         self.listeners: defaultdict[str, Samples] = defaultdict(lambda: Samples(windows))
         """Milliseconds of listener callbacks: revoked, assigned, lost."""
         self.blocked_ms: dict[str, int] = {"commit": 0, "committed": 0}
-        """Milliseconds of blocking calls, by call."""
 
     def data_received(self, topic: str, size: int, now_ms: int) -> None:
         self.topics[topic].bytes.record(size, now_ms)
@@ -330,15 +315,11 @@ class SentTopicMetrics:
 
 
 class SendingMetrics(ErrorCounts):
-    """Metrics of one producer. Its errors are those of partitions."""
-
     def __init__(self, windows: SampleWindows) -> None:
         super().__init__()
         self.topics: CountsByName[str, SentTopicMetrics] = CountsByName(lambda: SentTopicMetrics(windows))
         self.queue_ms = Samples(windows)
-        """Milliseconds from a batch's creation to its first send."""
         self.requests = Samples(windows)
-        """Records of each request."""
         self.splits = Samples(windows)
         self.buffer_full = Samples(windows)
         """Calls that found no free buffer within ``max.block.ms``."""

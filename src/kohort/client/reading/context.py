@@ -23,7 +23,6 @@ class Failures:
         self._errors: deque[tuple[KohortError, TopicPartition | None, PartitionState | None, int]] = deque()
 
     def append(self, error: KohortError) -> None:
-        """Raise ``error`` at the next poll."""
         self._errors.append((error, None, None, 0))
 
     def append_about(self, partition: TopicPartition, state: PartitionState, error: KohortError) -> None:

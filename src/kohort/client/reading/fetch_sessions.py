@@ -20,8 +20,6 @@ EPOCH_MAX: Final = 0x7FFFFFFF
 
 
 class PartitionFetch(NamedTuple):
-    """Fetch parameters of one partition."""
-
     topic_id: bytes
     fetch_offset: int
     leader_epoch: int
@@ -44,7 +42,6 @@ class FetchSession:
 
     @property
     def uses_ids(self) -> bool:
-        """True if all partitions have topic ids, as version 13 requires."""
         return self._uses_ids
 
     @property

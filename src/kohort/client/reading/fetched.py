@@ -77,7 +77,6 @@ class Fetched:
     at: int = 0
     taken_at: Position | None = None
     error: CorruptRecord | None = None
-    """Error behind the last valid record."""
 
     @property
     def size(self) -> int:

@@ -27,10 +27,8 @@ from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionDat
 from kohort.wire.schema import Message
 
 PREFETCH_BYTES: Final = 16 << 20
-"""Default limit of buffered bytes per node."""
 PREFETCH_FETCHES: Final = 4
 BY_NAME: Final = 12
-"""Highest version of Fetch with topic names."""
 CLOSE_TIMEOUT_MS: Final = 1000
 
 REFRESHED: Final = frozenset(
@@ -78,15 +76,12 @@ class Fetcher:
         self._leaders_for: tuple[dict[TopicPartition, PartitionState] | None, int] = (None, -1)
         self._leaders: set[int] = set()
         self._uses_followers = False
-        """True after any partition was fetched from a follower."""
         self._failed: dict[int, RequestState] = {}
         """Back-off of nodes whose last fetch failed."""
         self._buffered: deque[Fetched] = deque()
         self._closing: list[Unsent] = []
         self._closed = False
         self._polled_for: dict[TopicPartition, PartitionState] | None = None
-
-    # Buffered data
 
     @property
     def buffered_bytes(self) -> int:
@@ -106,7 +101,6 @@ class Fetcher:
         return None
 
     def put_back(self, fetched: Fetched) -> None:
-        """Put data back at the head of the buffer."""
         self._buffered.appendleft(fetched)
 
     def _is_dropped(self, fetched: Fetched) -> bool:
@@ -114,8 +108,6 @@ class Fetcher:
 
     def _is_ready(self, fetched: Fetched) -> bool:
         return fetched.state.fetchable and not self._is_dropped(fetched)
-
-    # Request source
 
     @property
     def has_seen_assignment(self) -> bool:
@@ -226,8 +218,6 @@ class Fetcher:
         cap = BY_NAME if by_name else None
         timeout_ms = CLOSE_TIMEOUT_MS if self._closed else config.request_timeout_ms + wait_ms
         return Unsent(node_id, request, timeout_ms, max_version=cap, context=context)
-
-    # Responses
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, FetchResponse)

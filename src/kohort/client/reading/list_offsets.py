@@ -27,7 +27,6 @@ from kohort.wire.schema import Message
 LATEST: Final = -1
 EARLIEST: Final = -2
 CONSUMER: Final = -1
-"""Replica id of clients."""
 ISOLATION_FROM: Final = 2
 ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
 
@@ -43,7 +42,6 @@ REFRESHED: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Errors of a partition that need new metadata and a retry."""
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -107,7 +105,6 @@ def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[
 
 
 def _shape(request: Message, version: int) -> Message:
-    """Drop the isolation level before version 2."""
     assert isinstance(request, ListOffsetsRequest)
     if version >= ISOLATION_FROM:
         return request

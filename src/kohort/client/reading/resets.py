@@ -108,7 +108,6 @@ class LeaderQueries:
 
 NONE: Final = "none"
 MAX_NAMED: Final = 20
-"""Most partitions named in one log line."""
 
 
 class Resets:

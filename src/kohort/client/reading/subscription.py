@@ -65,7 +65,6 @@ class PartitionState:
 
     transitions: TransitionCount = field(default_factory=TransitionCount)
     state: FetchState = FetchState.INITIALIZING
-    """Set through ``_go``, which counts the transition."""
     position: Position | None = None
     topic_id: bytes | None = None
     """Topic id of ``position``; None until the first fetch after a seek, or without ids."""
@@ -76,7 +75,6 @@ class PartitionState:
     reset_to: str = ""
     """Policy of the reset in flight: earliest, latest, or by_duration:..."""
     leader: LeaderAndEpoch | None = None
-    """Leader of the last validation of ``position``."""
     high_watermark: int | None = None
     last_stable_offset: int | None = None
     log_start_offset: int | None = None
@@ -134,8 +132,9 @@ class PartitionState:
             return None
         return OffsetAndMetadata(self.position.offset, "", self.position.offset_epoch)
 
-    def visible_end(self, read_committed: bool) -> int | None:
-        return self.last_stable_offset if read_committed else self.high_watermark
+    def lag(self, *, read_committed: bool) -> int | None:
+        end = self.last_stable_offset if read_committed else self.high_watermark
+        return None if self.position is None or end is None else max(0, end - self.position.offset)
 
     def _go(self, state: FetchState) -> None:
         self.state = state
@@ -182,8 +181,6 @@ class SubscriptionState:
         self._exclude_internal = exclude_internal_topics
         self._matched_version = -1
         self._pattern_version = -1
-
-    # Subscription
 
     def subscribe(self, topics: Iterable[str]) -> None:
         names = frozenset(topics)
@@ -272,8 +269,6 @@ class SubscriptionState:
             raise UsageError(f"subscribed to {self.mode.text}, which excludes {mode.text}: call unsubscribe() first")
         self.mode = mode
 
-    # Assignment
-
     def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
         wanted = dict.fromkeys(partitions)
         self._replace(wanted)
@@ -329,7 +324,6 @@ class SubscriptionState:
         return found
 
     def restart(self, partition: TopicPartition) -> PartitionState:
-        """Replace the state of a partition by a new one without a position."""
         before = self.assigned[partition]
         state = PartitionState(self._transitions, paused=before.paused, pending_revocation=before.pending_revocation)
         self.assigned = {**self.assigned, partition: state}

@@ -58,7 +58,6 @@ class Channel:
 
     @property
     def is_long_polling(self) -> bool:
-        """True while a long-poll request in flight delays later requests."""
         return self.connection is not None and any(
             pending.unsent.request.API_KEY in LONG_POLLS for pending in self.connection.in_flight
         )

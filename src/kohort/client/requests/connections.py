@@ -112,7 +112,6 @@ class FrameBuffers:
 API_VERSIONS: Final = 18
 NO_NODE: Final = -1
 IN_FLIGHT_MAX: Final = 100
-"""Most requests in flight on one connection."""
 _ERROR_CODE_AT: Final = 4
 WANTS_SASL: Final = "does this listener require a login (security.protocol=SASL_PLAINTEXT or SASL_SSL)?"
 WRONG_NODE: Final = "another node has its address, or a proxy renumbers nodes (metadata.cluster.check.enable=false)"
@@ -181,7 +180,6 @@ class Connection:
         self._buffers = FrameBuffers(max_bytes)
         self._frames: list[Buffer] = []
         self._first_bytes = b""
-        """First bytes from the broker, to recognize other protocols."""
         self._correlation_id = 0
         self._handshake_version = APIS[API_VERSIONS].high
         self._handshakes = 0

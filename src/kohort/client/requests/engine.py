@@ -139,8 +139,6 @@ class Engine:
         out, self._out = self._out, []
         return out
 
-    # Events
-
     def _opened(self, connection: ConnectionId, now_ms: int) -> None:
         channel = self._by_connection.get(connection)
         if channel is not None and channel.connection is not None:
@@ -271,8 +269,6 @@ class Engine:
         who = f"node {channel.node_id} at {connection.address}" if channel.node_id >= 0 else connection.address
         self._fail(fixed, kind(f"{who}: {reason}"), now_ms)
 
-    # Timeouts
-
     def _expire(self, now_ms: int) -> None:
         for channel in list(self._channels.values()):
             connection = channel.connection
@@ -313,8 +309,6 @@ class Engine:
         idle_ms = self.config.connections_max_idle_ms
         quiet = connection.state is ConnectionState.READY and not connection.load
         return idle_ms >= 0 and quiet and connection.last_used_ms + idle_ms <= now_ms
-
-    # Requests
 
     def _poll_sources(self, now_ms: int) -> None:
         moved = True

@@ -30,7 +30,6 @@ RENEW_FROM: Final = 0.85
 RENEW_SPREAD: Final = 0.10
 """Shares of the session lifetime: earliest renewal, and random spread after it."""
 RAW_TOKENS: Final = 0
-"""SaslHandshake version after which tokens are frames without a header."""
 
 
 class BuiltRequest(NamedTuple):

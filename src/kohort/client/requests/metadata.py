@@ -29,9 +29,7 @@ PERMANENT: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
 """Errors that no retry resolves."""
 
 IDS_FROM: Final = 12
-"""First version of Metadata with topic ids in the request."""
 MAX_LEARNT_NODES: Final = 1_000
-"""Most nodes known from other responses than Metadata; the oldest is dropped."""
 
 
 class RequestedTopics(NamedTuple):
@@ -70,13 +68,11 @@ class Metadata:
 
     def __init__(self, config: ClientConfig, rng: Rng, *, allow_auto_create: bool = True) -> None:
         self.version = 0
-        """Increases with every response and every leader hint."""
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.allow_auto_create = allow_auto_create
         self.last_failure: KohortError | None = None
         self.features: dict[str, int] = {}
-        """Finalized feature levels of the cluster from the newest connection (KIP-584)."""
         self._config = config
         self._request = RequestState(retry_backoff(config, rng))
         self._nodes: dict[int, Node] = {}
@@ -91,8 +87,6 @@ class Metadata:
         self._refresh_wanted = False
         self.answered_at_ms: int | None = None
         self._must_rebootstrap = False
-
-    # Tracked topics
 
     def track(self, topics: Iterable[str]) -> None:
         """Track exactly these topics; the next poll requests unknown names without a back-off."""
@@ -122,10 +116,7 @@ class Metadata:
 
     @property
     def permanent_error(self) -> KohortError | None:
-        """Error that no retry resolves; None if a retry may succeed."""
         return self.last_failure if isinstance(self.last_failure, PERMANENT) else None
-
-    # Known topics and nodes
 
     @property
     def nodes(self) -> list[Node]:
@@ -211,8 +202,6 @@ class Metadata:
         info.partitions[tp.partition] = PartitionInfo(node_id, epoch, known.replicas, known.isr)
         self.version += 1
         return True
-
-    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         if self._request.is_in_flight:

@@ -46,7 +46,6 @@ REPEAT_MS: Final = 60_000
 TRANSIENT_MS: Final = 1000
 """Longest time that a healthy cluster returns such errors, while topics are created or leaders move."""
 MAX_OUTAGES: Final = 10_000
-"""Most outages in memory; the oldest is dropped, and logged again if it continues."""
 READING: Final = "reading"
 WRITING: Final = "writing"
 NEVER_TRANSIENT: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})

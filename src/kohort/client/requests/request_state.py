@@ -68,7 +68,6 @@ class RequestState:
         return True
 
     def forget_in_flight(self) -> None:
-        """Ignore the response to the request in flight."""
         self._in_flight.clear()
 
     def succeeded(self) -> None:
@@ -126,7 +125,6 @@ class TimedRequests(Generic[R]):
         return late
 
     def due(self, now_ms: int) -> list[R]:
-        """Return requests that may be sent; they stay queued and can expire in flight."""
         return [r for r in self._waiting if r.may_send(now_ms)]
 
     def take_due(self, now_ms: int) -> list[R]:

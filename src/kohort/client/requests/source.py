@@ -76,15 +76,14 @@ class Poll:
 
 
 IDLE: Final = Poll()
-"""No requests and no timer."""
 
 
 class RequestSource(Protocol):
-    """One concern of a client, without I/O."""
+    """One concern of a client, without I/O.
+
+    ``on_failure`` takes the error of a lost connection, a timeout, or an API that the broker does not support.
+    """
 
     def poll(self, now_ms: int) -> Poll: ...
-
     def on_response(self, sent: Unsent, response: Message, now_ms: int, /) -> None: ...
-
-    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int, /) -> None:
-        """Take the error of a lost connection, a timeout, or an API that the broker does not support."""
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int, /) -> None: ...

@@ -20,7 +20,6 @@ from kohort.wire.compression import Codec
 from kohort.wire.record_batch import HEADER_BYTES
 
 REQUEST_OVERHEAD: Final = 512
-"""Bytes of a Produce request around its first batch."""
 
 
 Placement = tuple[ProduceBatch, int, bool]
@@ -50,9 +49,7 @@ class Accumulator:
 
     def __init__(self, config: ProducerConfig) -> None:
         self.buffered_bytes = 0
-        """Bytes of all records that are not completed, sent or unsent."""
         self.waiting: dict[TopicPartition, deque[ProduceBatch]] = {}
-        """Unsent batches; without empty queues."""
         self._open: dict[tuple[str, int], ProduceBatch] = {}
         self._config = config
         self._memory = max(config.buffer_memory, 1)
@@ -64,7 +61,6 @@ class Accumulator:
 
     @property
     def full(self) -> bool:
-        """True if ``buffer.memory`` is exceeded; the last record may exceed it."""
         return self.buffered_bytes >= self._memory
 
     def limit(self, topic: str) -> int:
@@ -227,7 +223,6 @@ class Accumulator:
 
 
 def size_of_headers(headers: Sequence[Header]) -> int:
-    """Return an upper limit of the encoded size in bytes."""
     return sum(2 * RECORD_OVERHEAD + len(name) * 4 + len(text or b"") for name, text in headers)
 
 

@@ -79,7 +79,6 @@ BY_NAME: Final[Mapping[str, Partitioner]] = {
     "fnv1a": _hashed(fnv1a, none_is_empty=True),
     "random": lambda _key, _partitions: None,
 }
-"""Partitioners by the values of librdkafka's option ``partitioner``."""
 
 
 def is_default(config: ProducerConfig) -> bool:

@@ -31,7 +31,6 @@ RECORD_OVERHEAD: Final = 21
 """Bytes counted for each record besides key, value and headers."""
 NO_SEQUENCE: Final = -1
 SEQUENCES: Final = 0x8000_0000
-"""Sequence numbers are modulo 2**31."""
 _head = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _SMALL: Final = tuple(varint_bytes(value) for value in range(0x2000))
@@ -70,7 +69,6 @@ class ProduceBatch:
         self.transactional = False
         self.attempts = 0
         self.failures = 0
-        """Failed attempts; a split is none (KIP-126)."""
         self.unanswered = False
         """An attempt had no response, so the log may contain the batch."""
         self.last_error: KohortError | None = None
@@ -102,7 +100,6 @@ class ProduceBatch:
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
 
     def forget_number(self) -> None:
-        """Drop the sequence number of a batch that no broker has written."""
         self.number(NO_SEQUENCE, NO_SEQUENCE, NO_SEQUENCE)
 
     def buffers(self) -> list[Buffer]:

@@ -29,7 +29,6 @@ class PartitionSequence:
     identity: ProducerIdAndEpoch = NO_PRODUCER_ID_AND_EPOCH
     next_sequence: int = 0
     acked_sequence: int = -1
-    """Sequence number of the last acknowledged record; -1 at the start."""
     accepted: bool = False
     """The partition has accepted a batch of this producer id.
 
@@ -68,16 +67,15 @@ NO_TRANSACTION_MS: Final = 0x7FFFFFFF
 
 
 class Numbering(Protocol):
-    """Source of a sender's producer id and epoch."""
+    """Source of a sender's producer id and epoch.
+
+    ``restart_sequence`` gets another epoch for the next sequence; ``drop_identity`` drops a rejected id and epoch.
+    """
 
     @property
     def identity(self) -> ProducerIdAndEpoch: ...
-
-    def restart_sequence(self, identity: ProducerIdAndEpoch) -> None:
-        """Restart the sequences of ``identity`` in another epoch."""
-
-    def drop_identity(self) -> None:
-        """Drop producer id and epoch, which a broker rejects."""
+    def restart_sequence(self, identity: ProducerIdAndEpoch) -> None: ...
+    def drop_identity(self) -> None: ...
 
 
 class ProducerIds:
@@ -103,8 +101,6 @@ class ProducerIds:
 
     def drop_identity(self) -> None:
         self.identity = NO_PRODUCER_ID_AND_EPOCH
-
-    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         if self.identity != NO_PRODUCER_ID_AND_EPOCH or not self._wanted():

@@ -85,8 +85,6 @@ class Sender:
     def idle(self) -> bool:
         return not self._accumulator.waiting and not any(self._in_flight.values())
 
-    # Request source
-
     def poll(self, now_ms: int) -> Poll:
         self._polled_at_ms = now_ms
         self._expire(now_ms)
@@ -214,8 +212,6 @@ class Sender:
             sequence.must_restart = False
         batch.number(*sequence.identity, sequence.next_sequence)
         sequence.next_sequence = (sequence.next_sequence + batch.count) % SEQUENCES
-
-    # Responses
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, ProduceResponse)
@@ -372,7 +368,6 @@ class Sender:
             self._numbering.restart_sequence(sequence.identity)
 
     def on_producer_id_failed(self, error: KohortError) -> None:
-        """Fail waiting batches if ``error`` is permanent."""
         if not error.retriable:
             self._drop_waiting(error)
         for batch in self._accumulator.batches():
@@ -393,8 +388,6 @@ class Sender:
     def _finished(self, batch: ProduceBatch) -> None:
         self._accumulator.release(batch)
         self.completed.append(batch)
-
-    # Timeouts
 
     def _expire(self, now_ms: int) -> None:
         if now_ms < self._next_expiry_ms:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from kohort.errors import ErrorCode, error_code
 from kohort.model import (
@@ -38,7 +38,6 @@ from kohort.wire.schema import Message
 
 FEATURE: Final = "transaction.version"
 SECOND_PROTOCOL: Final = 2
-"""First feature level with the second protocol."""
 MAX_VERSION: Final = {
     InitProducerIdRequest.API_KEY: 5,
     AddPartitionsToTxnRequest.API_KEY: 3,
@@ -49,7 +48,6 @@ MAX_VERSION: Final = {
 """Highest version by API key in the first protocol. AddPartitionsToTxn 4 is for brokers only."""
 MAX_VERSION_OF_SECOND: Final = MAX_VERSION | {EndTxnRequest.API_KEY: 5, TxnOffsetCommitRequest.API_KEY: 5}
 BY_TOPIC_ID: Final = 6
-"""Version of TxnOffsetCommit with topic ids (KIP-1319)."""
 PRODUCE_MAX_VERSION: Final = 11
 """Highest version of Produce in the first protocol; Produce 12 begins a transaction."""
 
@@ -61,36 +59,25 @@ class TransactionalProducer:
     transactional_id: str
     id_and_epoch: ProducerIdAndEpoch = NO_PRODUCER_ID_AND_EPOCH
 
+    def fields(self, prefix: str = "") -> dict[str, Any]:
+        """Return the fields that name the producer in a request."""
+        values = (self.transactional_id, self.id_and_epoch.producer_id, self.id_and_epoch.epoch)
+        names = ("transactional_id", "producer_id", "producer_epoch")
+        return {prefix + name: value for name, value in zip(names, values, strict=True)}
+
 
 def init_request(producer: TransactionalProducer, timeout_ms: int) -> InitProducerIdRequest:
     """Request a producer id, or the next epoch of one; the coordinator aborts an open transaction."""
-    return InitProducerIdRequest(
-        transactional_id=producer.transactional_id,
-        transaction_timeout_ms=timeout_ms,
-        producer_id=producer.id_and_epoch.producer_id,
-        producer_epoch=producer.id_and_epoch.epoch,
-    )
+    return InitProducerIdRequest(transaction_timeout_ms=timeout_ms, **producer.fields())
 
 
 def add_partitions(producer: TransactionalProducer, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
-    return AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=producer.transactional_id,
-        v3_and_below_producer_id=producer.id_and_epoch.producer_id,
-        v3_and_below_producer_epoch=producer.id_and_epoch.epoch,
-        v3_and_below_topics=[
-            AddPartitionsToTxnTopic(name=topic, partitions=numbers)
-            for topic, numbers in by_topic(sorted(partitions)).items()
-        ],
-    )
+    topics = [AddPartitionsToTxnTopic(name=t, partitions=ns) for t, ns in by_topic(sorted(partitions)).items()]
+    return AddPartitionsToTxnRequest(v3_and_below_topics=topics, **producer.fields("v3_and_below_"))
 
 
 def add_group(producer: TransactionalProducer, group_id: str) -> AddOffsetsToTxnRequest:
-    return AddOffsetsToTxnRequest(
-        transactional_id=producer.transactional_id,
-        producer_id=producer.id_and_epoch.producer_id,
-        producer_epoch=producer.id_and_epoch.epoch,
-        group_id=group_id,
-    )
+    return AddOffsetsToTxnRequest(group_id=group_id, **producer.fields())
 
 
 def commit_offsets(
@@ -113,24 +100,17 @@ def commit_offsets(
             )
         )
     return TxnOffsetCommitRequest(
-        transactional_id=producer.transactional_id,
         group_id=group.group_id,
-        producer_id=producer.id_and_epoch.producer_id,
-        producer_epoch=producer.id_and_epoch.epoch,
         generation_id=group.generation_id,
         member_id=group.member_id,
         group_instance_id=group.group_instance_id,
         topics=list(topics.values()),
+        **producer.fields(),
     )
 
 
 def end(producer: TransactionalProducer, *, commit: bool) -> EndTxnRequest:
-    return EndTxnRequest(
-        transactional_id=producer.transactional_id,
-        producer_id=producer.id_and_epoch.producer_id,
-        producer_epoch=producer.id_and_epoch.epoch,
-        committed=commit,
-    )
+    return EndTxnRequest(committed=commit, **producer.fields())
 
 
 def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:

@@ -91,8 +91,6 @@ class Phase(Enum):
 
 @dataclass(slots=True, eq=False)
 class _Offsets:
-    """Offsets that the transaction commits for a group."""
-
     group: GroupMetadata
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     promise: Promise[None]
@@ -133,8 +131,6 @@ class Transactions:
         """The next transaction needs a new epoch: a sequence is broken, or an unconfirmed request may be pending."""
         self._outcome_unknown = False
         self._is_second_protocol = False
-
-    # Calls of the producer
 
     def init(self) -> Promise[None]:
         """Request the producer id; the coordinator aborts and fences an earlier producer of the transactional id."""
@@ -199,8 +195,6 @@ class Transactions:
         self.phase = phase
         self._promise = Promise()
 
-    # Calls of the sender
-
     @property
     def refusal(self) -> KohortError | None:
         if self._fatal_error is not None or self._abortable_error is not None:
@@ -218,7 +212,6 @@ class Transactions:
 
     @property
     def produce_max_version(self) -> int | None:
-        """Highest version of Produce in the protocol; None without a limit."""
         return None if self._is_second_protocol else PRODUCE_MAX_VERSION
 
     def on_batch_failed(self, error: KohortError) -> None:
@@ -239,8 +232,6 @@ class Transactions:
 
     def drop_identity(self) -> None:
         """Do nothing: the failed batches report the error."""
-
-    # Request source
 
     def poll(self, now_ms: int) -> Poll:
         unsent: list[Unsent] = []
@@ -339,8 +330,6 @@ class Transactions:
         sent.context.mark_unknown()
         self._outcome_unknown = True
         self._request.failed(now_ms)
-
-    # Results
 
     def _on_success(self, request: Message, response: Message) -> None:
         self._outcome_unknown = False
