@@ -15,17 +15,7 @@ from kohort.client.admin.operations import Operation, Results, ask
 from kohort.errors import ApiError, UsageError, error_code
 from kohort.nearest import did_you_mean
 from kohort.security import acls as numbers
-from kohort.wire.messages.acls import (
-    AclCreation,
-    AclFilter,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResponse,
-)
+from kohort.wire.messages import acls as wire
 
 ANY: Final = "any"
 _ONLY_IN_FILTERS: Final = ("unknown", ANY, "match")
@@ -144,7 +134,7 @@ def _fields(wanted: AclBindingFilter) -> dict[str, Any]:
 
 
 def describe_acls(wanted: AclBindingFilter) -> Operation[list[AclBinding]]:
-    response: DescribeAclsResponse = yield from ask(DescribeAclsRequest(**_fields(wanted)))
+    response: wire.DescribeAclsResponse = yield from ask(wire.DescribeAclsRequest(**_fields(wanted)))
     if response.error_code:
         raise ApiError(error_code(response.error_code), response.error_message or "DescribeAcls")
     found = [
@@ -170,7 +160,7 @@ def _order(acl: AclBinding) -> tuple[str, ...]:
 
 def create_acls(bindings: Sequence[AclBinding]) -> Operation[Results[AclBinding, None]]:
     creations = [
-        AclCreation(
+        wire.AclCreation(
             resource_type=_number(numbers.ResourceType, acl.resource_type),
             resource_name=acl.resource_name,
             resource_pattern_type=_number(numbers.PatternType, acl.pattern_type),
@@ -181,7 +171,7 @@ def create_acls(bindings: Sequence[AclBinding]) -> Operation[Results[AclBinding,
         )
         for acl in bindings
     ]
-    response: CreateAclsResponse = yield from ask(CreateAclsRequest(creations=creations))
+    response: wire.CreateAclsResponse = yield from ask(wire.CreateAclsRequest(creations=creations))
     results: Results[AclBinding, None] = Results()
     for acl, result in zip(bindings, response.results, strict=False):
         results.add_or_refuse(acl, None, result.error_code, result.error_message)
@@ -189,8 +179,8 @@ def create_acls(bindings: Sequence[AclBinding]) -> Operation[Results[AclBinding,
 
 
 def delete_acls(filters: Sequence[AclBindingFilter]) -> Operation[Results[AclBindingFilter, tuple[AclBinding, ...]]]:
-    request = DeleteAclsRequest(filters=[AclFilter(**_fields(wanted)) for wanted in filters])
-    response: DeleteAclsResponse = yield from ask(request)
+    request = wire.DeleteAclsRequest(filters=[wire.AclFilter(**_fields(wanted)) for wanted in filters])
+    response: wire.DeleteAclsResponse = yield from ask(request)
     results: Results[AclBindingFilter, tuple[AclBinding, ...]] = Results()
     for wanted, result in zip(filters, response.filter_results, strict=False):
         failed = next((m for m in result.matching_acls if m.error_code), result)
@@ -199,7 +189,7 @@ def delete_acls(filters: Sequence[AclBindingFilter]) -> Operation[Results[AclBin
     return results
 
 
-def _deleted_acl(match: DeleteAclsMatchingAcl) -> AclBinding:
+def _deleted_acl(match: wire.DeleteAclsMatchingAcl) -> AclBinding:
     return AclBinding(
         _word(numbers.ResourceType, match.resource_type),
         match.resource_name,

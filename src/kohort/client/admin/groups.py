@@ -14,38 +14,9 @@ from kohort.client.requests.metadata import Metadata
 from kohort.errors import ErrorCode, ProtocolError, UnsupportedVersion, UsageError
 from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition, by_topic
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics
-from kohort.wire.messages.group_admin import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    ListGroupsRequest,
-)
+from kohort.wire.messages import group_admin, group_consumer
+from kohort.wire.messages import offsets as wire
 from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from kohort.wire.messages.group_consumer import (
-    ConsumerGroupDescribeAssignment,
-    ConsumerGroupDescribeGroup,
-    ConsumerGroupDescribeMember,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from kohort.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
 from kohort.wire.schema import Message
 
 CLASSIC: Final = "classic"
@@ -54,14 +25,14 @@ MEMBER_TYPES: Final = MappingProxyType({0: CLASSIC, 1: CONSUMER})
 """Member types in ConsumerGroupDescribe; version 0, before Kafka 4.0, returns -1."""
 
 
-def described_classic_group(group: DescribedGroup, node_id: int) -> GroupDescription:
+def described_classic_group(group: group_admin.DescribedGroup, node_id: int) -> GroupDescription:
     members = tuple(_classic_member(member, group.protocol_type) for member in group.members)
     return GroupDescription(
         group.group_id, group.group_state, group.protocol_type, group.protocol_data, node_id, members, CLASSIC
     )
 
 
-def _classic_member(member: DescribedGroupMember, protocol_type: str) -> MemberDescription:
+def _classic_member(member: group_admin.DescribedGroupMember, protocol_type: str) -> MemberDescription:
     """Describe a member; subscription and assignment only if it uses the consumer protocol."""
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
@@ -84,7 +55,7 @@ def _classic_member(member: DescribedGroupMember, protocol_type: str) -> MemberD
     )
 
 
-def described_consumer_group(group: ConsumerGroupDescribeGroup, node_id: int) -> GroupDescription:
+def described_consumer_group(group: group_consumer.ConsumerGroupDescribeGroup, node_id: int) -> GroupDescription:
     return GroupDescription(
         group.group_id,
         group.group_state,
@@ -98,7 +69,7 @@ def described_consumer_group(group: ConsumerGroupDescribeGroup, node_id: int) ->
     )
 
 
-def _consumer_member(member: ConsumerGroupDescribeMember) -> MemberDescription:
+def _consumer_member(member: group_consumer.ConsumerGroupDescribeMember) -> MemberDescription:
     return MemberDescription(
         member.member_id,
         member.instance_id,
@@ -116,7 +87,7 @@ def _consumer_member(member: ConsumerGroupDescribeMember) -> MemberDescription:
     )
 
 
-def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
+def _partitions(assignment: group_consumer.ConsumerGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(t.topic_name, number) for t in assignment.topic_partitions for number in t.partitions)
 
 
@@ -186,7 +157,7 @@ def list_groups(metadata: Metadata, *, states: Sequence[str], types: Sequence[st
 def list_groups_by_broker(
     metadata: Metadata, *, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> Operation[Results[int, list[GroupListing]]]:
-    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    request = group_admin.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     answers = yield from ask_every_broker(metadata, request)
     found: Results[int, list[GroupListing]] = Results()
     for node_id in answers:
@@ -206,38 +177,54 @@ def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Resu
     Each group is requested as a consumer group (KIP-848) first, then as a classic one, as in Java's client.
     """
 
-    def read(answer: ConsumerGroupDescribeResponse, group: str, node_id: int) -> tuple[int, str | None, Any]:
+    def read(
+        answer: group_consumer.ConsumerGroupDescribeResponse, group: str, node_id: int
+    ) -> tuple[int, str | None, Any]:
         described = next(g for g in answer.groups if g.group_id == group)
         code = described.error_code
         return code, described.error_message, None if code else described_consumer_group(described, node_id)
 
-    def read_classic(answer: DescribeGroupsResponse, group: str, node_id: int) -> tuple[int, str | None, Any]:
+    def read_classic(
+        answer: group_admin.DescribeGroupsResponse, group: str, node_id: int
+    ) -> tuple[int, str | None, Any]:
         described = next(g for g in answer.groups if g.group_id == group)
         code = described.error_code
         if not code and described.group_state == DEAD:
             code = ErrorCode.GROUP_ID_NOT_FOUND
         return code, described.error_message, None if code else described_classic_group(described, node_id)
 
-    def split(answer: ConsumerGroupDescribeResponse) -> dict[str, ConsumerGroupDescribeResponse]:
-        return {g.group_id: ConsumerGroupDescribeResponse(groups=[g]) for g in answer.groups}
+    def split(
+        answer: group_consumer.ConsumerGroupDescribeResponse,
+    ) -> dict[str, group_consumer.ConsumerGroupDescribeResponse]:
+        return {g.group_id: group_consumer.ConsumerGroupDescribeResponse(groups=[g]) for g in answer.groups}
 
-    def split_classic(answer: DescribeGroupsResponse) -> dict[str, DescribeGroupsResponse]:
-        return {g.group_id: DescribeGroupsResponse(groups=[g]) for g in answer.groups}
+    def split_classic(answer: group_admin.DescribeGroupsResponse) -> dict[str, group_admin.DescribeGroupsResponse]:
+        return {g.group_id: group_admin.DescribeGroupsResponse(groups=[g]) for g in answer.groups}
 
-    many = BatchedCall(lambda names: ConsumerGroupDescribeRequest(group_ids=list(names)), split, MAX_DESCRIBED)
-    many_classic = BatchedCall(lambda names: DescribeGroupsRequest(groups=list(names)), split_classic, MAX_DESCRIBED)
-    classic = CoordinatorCall(lambda g: DescribeGroupsRequest(groups=[g]), read_classic, batched=many_classic)
-    call = CoordinatorCall(lambda g: ConsumerGroupDescribeRequest(group_ids=[g]), read, batched=many, fallback=classic)
+    many = BatchedCall(
+        lambda names: group_consumer.ConsumerGroupDescribeRequest(group_ids=list(names)), split, MAX_DESCRIBED
+    )
+    many_classic = BatchedCall(
+        lambda names: group_admin.DescribeGroupsRequest(groups=list(names)), split_classic, MAX_DESCRIBED
+    )
+    classic = CoordinatorCall(
+        lambda g: group_admin.DescribeGroupsRequest(groups=[g]), read_classic, batched=many_classic
+    )
+    call = CoordinatorCall(
+        lambda g: group_consumer.ConsumerGroupDescribeRequest(group_ids=[g]), read, batched=many, fallback=classic
+    )
     return ask_coordinators(metadata, groups, call)
 
 
 def delete_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, None]]:
 
-    def read(answer: DeleteGroupsResponse, group: str, _node_id: int) -> tuple[int, str | None, Any]:
+    def read(answer: group_admin.DeleteGroupsResponse, group: str, _node_id: int) -> tuple[int, str | None, Any]:
         result = next(r for r in answer.results if r.group_id == group)
         return result.error_code, result.error_message, None
 
-    return ask_coordinators(metadata, groups, CoordinatorCall(lambda g: DeleteGroupsRequest(groups_names=[g]), read))
+    return ask_coordinators(
+        metadata, groups, CoordinatorCall(lambda g: group_admin.DeleteGroupsRequest(groups_names=[g]), read)
+    )
 
 
 def list_group_offsets(
@@ -247,7 +234,7 @@ def list_group_offsets(
     topics = None
     if partitions is not None:
         topics = [
-            OffsetFetchRequestTopics(name=topic, partition_indexes=numbers)
+            wire.OffsetFetchRequestTopics(name=topic, partition_indexes=numbers)
             for topic, numbers in by_topic(partitions).items()
         ]
 
@@ -260,18 +247,18 @@ def list_offsets_of_groups(metadata: Metadata, groups: Iterable[str]) -> Operati
     return ask_coordinators(metadata, groups, _fetch_call(None))
 
 
-def _fetch_call(topics: list[OffsetFetchRequestTopics] | None) -> CoordinatorCall:
+def _fetch_call(topics: list[wire.OffsetFetchRequestTopics] | None) -> CoordinatorCall:
 
-    def request(group_id: str) -> OffsetFetchRequest:
+    def request(group_id: str) -> wire.OffsetFetchRequest:
         return many([group_id])
 
-    def many(groups: Sequence[str]) -> OffsetFetchRequest:
-        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=g, topics=topics) for g in groups])
+    def many(groups: Sequence[str]) -> wire.OffsetFetchRequest:
+        return wire.OffsetFetchRequest(groups=[wire.OffsetFetchRequestGroup(group_id=g, topics=topics) for g in groups])
 
-    def split(answer: OffsetFetchResponse) -> dict[str, OffsetFetchResponse]:
-        return {g.group_id: OffsetFetchResponse(groups=[g]) for g in answer.groups}
+    def split(answer: wire.OffsetFetchResponse) -> dict[str, wire.OffsetFetchResponse]:
+        return {g.group_id: wire.OffsetFetchResponse(groups=[g]) for g in answer.groups}
 
-    def read(answer: OffsetFetchResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
+    def read(answer: wire.OffsetFetchResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
         return answer.groups[0].error_code if answer.groups else answer.error_code, None, _committed(answer)
 
     return CoordinatorCall(request, read, _one_group, BY_NAME, batched=BatchedCall(many, split, MAX_FETCHED))
@@ -281,20 +268,20 @@ def alter_group_offsets(
     metadata: Metadata, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> Operation[Results[TopicPartition, None]]:
     topics = [
-        OffsetCommitRequestTopic(
+        wire.OffsetCommitRequestTopic(
             name=topic, partitions=[_to_commit(n, offsets[TopicPartition(topic, n)]) for n in numbers]
         )
         for topic, numbers in by_topic(offsets).items()
     ]
 
-    def read(answer: OffsetCommitResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
+    def read(answer: wire.OffsetCommitResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
         results: Results[TopicPartition, None] = Results()
         for topic in answer.topics:
             for p in topic.partitions:
                 results.add_or_refuse(TopicPartition(topic.name, p.partition_index), None, p.error_code)
         return _common_code(p.error_code for t in answer.topics for p in t.partitions), None, results
 
-    call = CoordinatorCall(lambda g: OffsetCommitRequest(group_id=g, topics=topics), read, max_version=BY_NAME)
+    call = CoordinatorCall(lambda g: wire.OffsetCommitRequest(group_id=g, topics=topics), read, max_version=BY_NAME)
     by_group = yield from ask_coordinators(metadata, [group], call)
     altered: Results[TopicPartition, None] = by_group[group]
     return altered
@@ -304,20 +291,20 @@ def delete_group_offsets(
     metadata: Metadata, group: str, partitions: Iterable[TopicPartition]
 ) -> Operation[Results[TopicPartition, None]]:
     topics = [
-        OffsetDeleteRequestTopic(
-            name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=n) for n in numbers]
+        wire.OffsetDeleteRequestTopic(
+            name=topic, partitions=[wire.OffsetDeleteRequestPartition(partition_index=n) for n in numbers]
         )
         for topic, numbers in by_topic(partitions).items()
     ]
 
-    def read(answer: OffsetDeleteResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
+    def read(answer: wire.OffsetDeleteResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
         results: Results[TopicPartition, None] = Results()
         for topic in answer.topics:
             for p in topic.partitions:
                 results.add_or_refuse(TopicPartition(topic.name, p.partition_index), None, p.error_code)
         return answer.error_code, None, results
 
-    call = CoordinatorCall(lambda g: OffsetDeleteRequest(group_id=g, topics=topics), read)
+    call = CoordinatorCall(lambda g: wire.OffsetDeleteRequest(group_id=g, topics=topics), read)
     by_group = yield from ask_coordinators(metadata, [group], call)
     deleted: Results[TopicPartition, None] = by_group[group]
     return deleted
@@ -325,7 +312,7 @@ def delete_group_offsets(
 
 def _one_group(request: Message, version: int) -> Message:
     """Request one group without a list before version 8 (KIP-709). Raises UnsupportedVersion for more."""
-    assert isinstance(request, OffsetFetchRequest)
+    assert isinstance(request, wire.OffsetFetchRequest)
     if version >= BATCHED_GROUPS_FROM:
         return request
     if len(request.groups) > 1:
@@ -333,11 +320,13 @@ def _one_group(request: Message, version: int) -> Message:
     group = request.groups[0]
     topics = None
     if group.topics is not None:
-        topics = [OffsetFetchRequestTopic(name=t.name, partition_indexes=t.partition_indexes) for t in group.topics]
-    return OffsetFetchRequest(group_id=group.group_id, topics=topics)
+        topics = [
+            wire.OffsetFetchRequestTopic(name=t.name, partition_indexes=t.partition_indexes) for t in group.topics
+        ]
+    return wire.OffsetFetchRequest(group_id=group.group_id, topics=topics)
 
 
-def _committed(answer: OffsetFetchResponse) -> OffsetsOfGroup:
+def _committed(answer: wire.OffsetFetchResponse) -> OffsetsOfGroup:
     results: OffsetsOfGroup = Results()
     topics: Iterable[Any] = answer.groups[0].topics if answer.groups else answer.topics
     for topic in topics:
@@ -348,8 +337,8 @@ def _committed(answer: OffsetFetchResponse) -> OffsetsOfGroup:
     return results
 
 
-def _to_commit(partition: int, offset: OffsetAndMetadata) -> OffsetCommitRequestPartition:
-    return OffsetCommitRequestPartition(
+def _to_commit(partition: int, offset: OffsetAndMetadata) -> wire.OffsetCommitRequestPartition:
+    return wire.OffsetCommitRequestPartition(
         partition_index=partition,
         committed_offset=offset.offset,
         committed_leader_epoch=offset.leader_epoch,

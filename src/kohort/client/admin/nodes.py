@@ -11,17 +11,7 @@ from kohort.client.admin.topics import to_controller
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, error_code
 from kohort.model import TopicPartition
-from kohort.wire.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    ElectLeadersTopic,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
+from kohort.wire.messages import reassignments as wire
 from kohort.wire.schema import Message
 
 PREFERRED = 0
@@ -34,13 +24,13 @@ def elect_leaders(
     topics = None
     if partitions is not None:
         topics = [
-            ElectLeadersTopic(topic=topic, partitions=[tp.partition for tp in of])
+            wire.ElectLeadersTopic(topic=topic, partitions=[tp.partition for tp in of])
             for topic, of in groupby(sorted(set(partitions)), key=lambda tp: tp.topic)
         ]
-    request = ElectLeadersRequest(
+    request = wire.ElectLeadersRequest(
         election_type=UNCLEAN if unclean else PREFERRED, topic_partitions=topics, timeout_ms=timeout_ms
     )
-    response: ElectLeadersResponse = yield from to_controller(
+    response: wire.ElectLeadersResponse = yield from to_controller(
         metadata, request, lambda r: [r.error_code], _as_preferred
     )
     _check(response.error_code, "the election")
@@ -56,17 +46,17 @@ def reassign_partitions(
     metadata: Metadata, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: int
 ) -> Operation[Results[TopicPartition, None]]:
     topics = [
-        ReassignableTopic(
+        wire.ReassignableTopic(
             name=topic,
             partitions=[
-                ReassignablePartition(partition_index=tp.partition, replicas=None if to is None else list(to))
+                wire.ReassignablePartition(partition_index=tp.partition, replicas=None if to is None else list(to))
                 for tp, to in of
             ],
         )
         for topic, of in groupby(sorted(targets.items(), key=lambda item: item[0]), key=lambda item: item[0].topic)
     ]
-    request = AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
-    response: AlterPartitionReassignmentsResponse = yield from to_controller(
+    request = wire.AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
+    response: wire.AlterPartitionReassignmentsResponse = yield from to_controller(
         metadata, request, lambda r: [r.error_code]
     )
     _check(response.error_code, response.error_message or "the reassignment")
@@ -79,8 +69,10 @@ def reassign_partitions(
 
 
 def list_reassignments(metadata: Metadata, *, timeout_ms: int) -> Operation[dict[TopicPartition, Reassignment]]:
-    request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=timeout_ms)
-    response: ListPartitionReassignmentsResponse = yield from to_controller(metadata, request, lambda r: [r.error_code])
+    request = wire.ListPartitionReassignmentsRequest(topics=None, timeout_ms=timeout_ms)
+    response: wire.ListPartitionReassignmentsResponse = yield from to_controller(
+        metadata, request, lambda r: [r.error_code]
+    )
     _check(response.error_code, response.error_message or "the list of reassignments")
     return {
         TopicPartition(topic.name, p.partition_index): Reassignment(
@@ -98,7 +90,7 @@ def _check(code: int, what: str) -> None:
 
 def _as_preferred(request: Message, version: int) -> Message:
     """Drop the election type before version 1, which has preferred elections only."""
-    assert isinstance(request, ElectLeadersRequest)
+    assert isinstance(request, wire.ElectLeadersRequest)
     if version >= 1 or request.election_type == PREFERRED:
         return request
     raise ApiError(error_code(35), "unclean elections need ElectLeaders version 1 (Kafka 2.4)")

@@ -11,19 +11,9 @@ from kohort.client.admin.topics import cluster
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
 from kohort.model import TopicPartition
-from kohort.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from kohort.wire.messages import list_offsets as list_offset_messages
+from kohort.wire.messages import topics as topic_messages
 from kohort.wire.messages.metadata import MetadataResponse
-from kohort.wire.messages.topics import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
 from kohort.wire.schema import Message
 
 V = TypeVar("V")
@@ -97,15 +87,19 @@ def list_offsets(
     """
     times = {tp: timestamp_of(tp, place) for tp, place in wanted.items()}
 
-    def request(partitions: Iterable[TopicPartition]) -> ListOffsetsRequest:
-        topics: dict[str, ListOffsetsTopic] = {}
+    def request(partitions: Iterable[TopicPartition]) -> list_offset_messages.ListOffsetsRequest:
+        topics: dict[str, list_offset_messages.ListOffsetsTopic] = {}
         for tp in partitions:
-            topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic))
-            topic.partitions.append(ListOffsetsPartition(partition_index=tp.partition, timestamp=times[tp]))
+            topic = topics.setdefault(tp.topic, list_offset_messages.ListOffsetsTopic(name=tp.topic))
+            topic.partitions.append(
+                list_offset_messages.ListOffsetsPartition(partition_index=tp.partition, timestamp=times[tp])
+            )
         level = ISOLATION[isolation_level]
-        return ListOffsetsRequest(replica_id=-1, isolation_level=level, topics=list(topics.values()))
+        return list_offset_messages.ListOffsetsRequest(
+            replica_id=-1, isolation_level=level, topics=list(topics.values())
+        )
 
-    def found(answer: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, ListedOffset, int]]:
+    def found(answer: list_offset_messages.ListOffsetsResponse) -> Iterator[tuple[TopicPartition, ListedOffset, int]]:
         for topic in answer.topics:
             for p in topic.partitions:
                 listed = ListedOffset(p.offset, p.timestamp, p.leader_epoch)
@@ -138,14 +132,16 @@ def delete_records(
 ) -> Operation[Results[TopicPartition, int]]:
     offsets = {tp: _offset_of(tp, place) for tp, place in before.items()}
 
-    def request(partitions: Iterable[TopicPartition]) -> DeleteRecordsRequest:
-        topics: dict[str, DeleteRecordsTopic] = {}
+    def request(partitions: Iterable[TopicPartition]) -> topic_messages.DeleteRecordsRequest:
+        topics: dict[str, topic_messages.DeleteRecordsTopic] = {}
         for tp in partitions:
-            topic = topics.setdefault(tp.topic, DeleteRecordsTopic(name=tp.topic))
-            topic.partitions.append(DeleteRecordsPartition(partition_index=tp.partition, offset=offsets[tp]))
-        return DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=timeout_ms)
+            topic = topics.setdefault(tp.topic, topic_messages.DeleteRecordsTopic(name=tp.topic))
+            topic.partitions.append(
+                topic_messages.DeleteRecordsPartition(partition_index=tp.partition, offset=offsets[tp])
+            )
+        return topic_messages.DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=timeout_ms)
 
-    def found(answer: DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int, int]]:
+    def found(answer: topic_messages.DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int, int]]:
         for topic in answer.topics:
             for p in topic.partitions:
                 yield TopicPartition(topic.name, p.partition_index), p.low_watermark, p.error_code

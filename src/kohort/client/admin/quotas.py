@@ -11,16 +11,7 @@ from kohort.client.admin.operations import Operation, Results, ask
 from kohort.client.admin.topics import to_controller
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, UsageError, error_code
-from kohort.wire.messages.quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    QuotaAlteration,
-    QuotaEntityPart,
-    QuotaFilterComponent,
-    QuotaOperation,
-)
+from kohort.wire.messages import quotas as wire
 
 
 class QuotaMatch(IntEnum):
@@ -67,13 +58,13 @@ def describe_client_quotas(
     wanted: ClientQuotaEntity, *, strict: bool
 ) -> Operation[dict[ClientQuotaEntity, dict[str, float]]]:
     components = [
-        QuotaFilterComponent(entity_type=kind, match_type=int(name), match=None)
+        wire.QuotaFilterComponent(entity_type=kind, match_type=int(name), match=None)
         if isinstance(name, QuotaMatch)
-        else QuotaFilterComponent(entity_type=kind, match_type=EXACT, match=name)
+        else wire.QuotaFilterComponent(entity_type=kind, match_type=EXACT, match=name)
         for kind, name in _parts(wanted)
     ]
-    request = DescribeClientQuotasRequest(components=components, strict=strict)
-    response: DescribeClientQuotasResponse = yield from ask(request)
+    request = wire.DescribeClientQuotasRequest(components=components, strict=strict)
+    response: wire.DescribeClientQuotasResponse = yield from ask(request)
     if response.error_code:
         raise ApiError(error_code(response.error_code), response.error_message or "DescribeClientQuotas")
     found = {
@@ -91,12 +82,14 @@ def alter_client_quotas(
             raise UsageError(
                 f"{entity}: QuotaMatch.ANY is allowed in filters only; a quota needs a name or QuotaMatch.DEFAULT"
             )
-    request = AlterClientQuotasRequest(
+    request = wire.AlterClientQuotasRequest(
         entries=[
-            QuotaAlteration(
-                entity=[QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in _named_parts(entity)],
+            wire.QuotaAlteration(
+                entity=[
+                    wire.QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in _named_parts(entity)
+                ],
                 ops=[
-                    QuotaOperation(key=key, value=0.0 if value is None else float(value), remove=value is None)
+                    wire.QuotaOperation(key=key, value=0.0 if value is None else float(value), remove=value is None)
                     for key, value in quotas.items()
                 ],
             )
@@ -104,7 +97,7 @@ def alter_client_quotas(
         ],
         validate_only=validate_only,
     )
-    response: AlterClientQuotasResponse = yield from to_controller(
+    response: wire.AlterClientQuotasResponse = yield from to_controller(
         metadata, request, lambda r: [entry.error_code for entry in r.entries]
     )
     results: Results[ClientQuotaEntity, None] = Results()
@@ -113,7 +106,7 @@ def alter_client_quotas(
     return results
 
 
-def _entity(parts: list[QuotaEntityPart]) -> ClientQuotaEntity:
+def _entity(parts: list[wire.QuotaEntityPart]) -> ClientQuotaEntity:
     names: dict[str, str | QuotaMatch] = {
         _TYPES[part.entity_type]: QuotaMatch.DEFAULT if part.entity_name is None else part.entity_name
         for part in parts

@@ -13,15 +13,7 @@ from kohort.client.requests.metadata import Metadata
 from kohort.clock import Rng
 from kohort.errors import ApiError, UsageError, error_code
 from kohort.secret import Secret
-from kohort.wire.messages.sasl import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-    UserName,
-)
+from kohort.wire.messages import sasl as wire
 
 MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -95,11 +87,13 @@ def hashed(password: Secret, mechanism: str, salt: bytes, iterations: int) -> by
 def describe_user_scram_credentials(
     users: Sequence[str] | None,
 ) -> Operation[Results[str, tuple[ScramCredentialInfo, ...]]]:
-    wanted = None if users is None else [UserName(name=name) for name in users]
+    wanted = None if users is None else [wire.UserName(name=name) for name in users]
     results: Results[str, tuple[ScramCredentialInfo, ...]] = Results()
     if wanted == []:  # an empty list would mean all users
         return results
-    response: DescribeUserScramCredentialsResponse = yield from ask(DescribeUserScramCredentialsRequest(users=wanted))
+    response: wire.DescribeUserScramCredentialsResponse = yield from ask(
+        wire.DescribeUserScramCredentialsRequest(users=wanted)
+    )
     if response.error_code:
         words = response.error_message or "DescribeUserScramCredentials"
         raise ApiError(error_code(response.error_code), words)
@@ -118,10 +112,10 @@ def alter_user_scram_credentials(
     deletions: Sequence[UserScramCredentialDeletion],
     upsertions: Sequence[tuple[UserScramCredentialUpsertion, SaltedPassword]],
 ) -> Operation[Results[str, None]]:
-    request = AlterUserScramCredentialsRequest(
-        deletions=[ScramCredentialDeletion(name=d.user, mechanism=MECHANISMS[d.mechanism]) for d in deletions],
+    request = wire.AlterUserScramCredentialsRequest(
+        deletions=[wire.ScramCredentialDeletion(name=d.user, mechanism=MECHANISMS[d.mechanism]) for d in deletions],
         upsertions=[
-            ScramCredentialUpsertion(
+            wire.ScramCredentialUpsertion(
                 name=u.user,
                 mechanism=MECHANISMS[u.mechanism],
                 iterations=u.iterations,
@@ -131,7 +125,7 @@ def alter_user_scram_credentials(
             for u, made in upsertions
         ],
     )
-    response: AlterUserScramCredentialsResponse = yield from to_controller(
+    response: wire.AlterUserScramCredentialsResponse = yield from to_controller(
         metadata, request, lambda r: [result.error_code for result in r.results]
     )
     results: Results[str, None] = Results()

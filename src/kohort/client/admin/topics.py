@@ -20,36 +20,12 @@ from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import ANY_NODE
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
 from kohort.model import Node
-from kohort.wire.messages.configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    ConfigResourceType,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
+from kohort.wire.messages import configs
+from kohort.wire.messages import topics as wire
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
-from kohort.wire.messages.topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicResult,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
 from kohort.wire.schema import Message
 
-RESOURCE_KINDS: Final = {kind.name.lower(): kind.value for kind in ConfigResourceType}
+RESOURCE_KINDS: Final = {kind.name.lower(): kind.value for kind in configs.ConfigResourceType}
 CONFIG_SOURCES: Final = {
     1: "topic",
     2: "broker",
@@ -109,16 +85,16 @@ def create_topics(
     metadata: Metadata, topics: Sequence[NewTopic], *, validate_only: bool, timeout_ms: int
 ) -> Operation[Results[str, CreatedTopic]]:
     wanted = [
-        CreatableTopic(
+        wire.CreatableTopic(
             name=topic.name,
             num_partitions=topic.partitions,
             replication_factor=topic.replication_factor,
-            configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+            configs=[wire.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
         )
         for topic in topics
     ]
-    request = CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=validate_only)
-    response: CreateTopicsResponse = yield from to_controller(
+    request = wire.CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=validate_only)
+    response: wire.CreateTopicsResponse = yield from to_controller(
         metadata, request, lambda r: [topic.error_code for topic in r.topics]
     )
     results: Results[str, CreatedTopic] = Results()
@@ -128,10 +104,10 @@ def create_topics(
 
 
 def delete_topics(metadata: Metadata, names: Sequence[str], *, timeout_ms: int) -> Operation[Results[str, None]]:
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in names], topic_names=list(names), timeout_ms=timeout_ms
+    request = wire.DeleteTopicsRequest(
+        topics=[wire.DeleteTopicState(name=name) for name in names], topic_names=list(names), timeout_ms=timeout_ms
     )
-    response: DeleteTopicsResponse = yield from to_controller(
+    response: wire.DeleteTopicsResponse = yield from to_controller(
         metadata, request, lambda r: [topic.error_code for topic in r.responses], _delete_by_name
     )
     results: Results[str, None] = Results()
@@ -143,12 +119,12 @@ def delete_topics(metadata: Metadata, names: Sequence[str], *, timeout_ms: int) 
 def create_partitions(
     metadata: Metadata, totals: Mapping[str, int], *, validate_only: bool, timeout_ms: int
 ) -> Operation[Results[str, None]]:
-    request = CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in totals.items()],
+    request = wire.CreatePartitionsRequest(
+        topics=[wire.CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in totals.items()],
         timeout_ms=timeout_ms,
         validate_only=validate_only,
     )
-    response: CreatePartitionsResponse = yield from to_controller(
+    response: wire.CreatePartitionsResponse = yield from to_controller(
         metadata, request, lambda r: [topic.error_code for topic in r.results]
     )
     results: Results[str, None] = Results()
@@ -189,16 +165,18 @@ def describe_configs(
     keys = None if names is None else list(names)
     for resource in resources:
         code = _kind(resource)
-        wanted = DescribeConfigsResource(resource_type=code, resource_name=resource.name, configuration_keys=keys)
+        wanted = configs.DescribeConfigsResource(
+            resource_type=code, resource_name=resource.name, configuration_keys=keys
+        )
         node_id = int(resource.name) if resource.kind == "broker" and resource.name.isdigit() else ANY_NODE
-        asks.append(Ask(DescribeConfigsRequest(resources=[wanted]), node_id))
+        asks.append(Ask(configs.DescribeConfigsRequest(resources=[wanted]), node_id))
     answers = yield asks
     results: Results[ConfigResource, dict[str, ConfigEntry]] = Results()
     for resource, answer in zip(resources, answers, strict=True):
         if isinstance(answer, KohortError):
             results.refuse(resource, answer)
             continue
-        assert isinstance(answer, DescribeConfigsResponse)
+        assert isinstance(answer, configs.DescribeConfigsResponse)
         for result in answer.results:
             entries = {config.name: _entry(config) for config in result.configs}
             results.add_or_refuse(resource, entries, result.error_code, result.error_message)
@@ -210,18 +188,20 @@ def alter_configs(
 ) -> Operation[Results[ConfigResource, None]]:
     yield from cluster(metadata)
     resources = [
-        AlterConfigsResource(
+        configs.AlterConfigsResource(
             resource_type=_kind(resource),
             resource_name=resource.name,
             configs=[
-                AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
+                configs.AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
                 for name, value in options.items()
             ],
         )
         for resource, options in changes.items()
     ]
-    response: IncrementalAlterConfigsResponse = yield from to_controller(
-        metadata, IncrementalAlterConfigsRequest(resources=resources), lambda r: [x.error_code for x in r.responses]
+    response: configs.IncrementalAlterConfigsResponse = yield from to_controller(
+        metadata,
+        configs.IncrementalAlterConfigsRequest(resources=resources),
+        lambda r: [x.error_code for x in r.responses],
     )
     kinds = {code: kind for kind, code in RESOURCE_KINDS.items()}
     results: Results[ConfigResource, None] = Results()
@@ -262,13 +242,13 @@ def _without_flag(request: Message, version: int) -> Message:
 
 
 def _delete_by_name(request: Message, version: int) -> Message:
-    assert isinstance(request, DeleteTopicsRequest)
+    assert isinstance(request, wire.DeleteTopicsRequest)
     if version >= DELETE_BY_STATE_FROM:
         return request
-    return DeleteTopicsRequest(topic_names=request.topic_names, timeout_ms=request.timeout_ms)
+    return wire.DeleteTopicsRequest(topic_names=request.topic_names, timeout_ms=request.timeout_ms)
 
 
-def _created(topic: CreatableTopicResult) -> CreatedTopic:
+def _created(topic: wire.CreatableTopicResult) -> CreatedTopic:
     return CreatedTopic(topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor)
 
 
@@ -280,7 +260,7 @@ def _described(topic: MetadataResponseTopic) -> TopicDescription:
     return TopicDescription(topic.name or "", topic.topic_id, topic.is_internal, partitions)
 
 
-def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
+def _entry(config: configs.DescribeConfigsResourceResult) -> ConfigEntry:
     return ConfigEntry(
         config.name,
         config.value,
@@ -306,8 +286,10 @@ def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource
         if kind not in RESOURCE_KINDS:
             raise UsageError(f"{kind!r} has no configuration; expected one of {', '.join(RESOURCE_KINDS)}")
         codes.append(RESOURCE_KINDS[kind])
-    request = ListConfigResourcesRequest(resource_types=codes)
-    response: ListConfigResourcesResponse = yield from ask(request, codes=lambda r: [r.error_code], shape=_of_its_time)
+    request = configs.ListConfigResourcesRequest(resource_types=codes)
+    response: configs.ListConfigResourcesResponse = yield from ask(
+        request, codes=lambda r: [r.error_code], shape=_of_its_time
+    )
     names = {code: kind for kind, code in RESOURCE_KINDS.items()}
     return sorted(
         ConfigResource(names.get(listed.resource_type, str(listed.resource_type)), listed.resource_name)
@@ -317,9 +299,9 @@ def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource
 
 def _of_its_time(request: Message, version: int) -> Message:
     """Drop the types in version 0, which lists client metrics only."""
-    assert isinstance(request, ListConfigResourcesRequest)
+    assert isinstance(request, configs.ListConfigResourcesRequest)
     if version >= WITH_TYPES_FROM:
         return request
     if request.resource_types != [CLIENT_METRICS]:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "Kafka before 4.1 lists client metrics only")
-    return ListConfigResourcesRequest()
+    return configs.ListConfigResourcesRequest()

@@ -15,23 +15,8 @@ from kohort.client.requests.metadata import Metadata
 from kohort.client.writing.transaction_messages import MAX_VERSION
 from kohort.errors import UsageError
 from kohort.model import TopicPartition, by_topic
-from kohort.wire.messages.producer_ids import (
-    ActiveProducer,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    DescribeProducersTopic,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from kohort.wire.messages.transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListTransactionsRequest,
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
+from kohort.wire.messages import producer_ids
+from kohort.wire.messages import transactions as wire
 
 FIRST_COORDINATOR_EPOCH: Final = 0
 """Coordinator epoch of the first marker of a producer, as in Kafka's tool."""
@@ -42,11 +27,16 @@ def describe_producers(
     metadata: Metadata, partitions: Iterable[TopicPartition]
 ) -> Operation[Results[TopicPartition, list[ProducerState]]]:
 
-    def request(wanted: Iterable[TopicPartition]) -> DescribeProducersRequest:
-        topics = [DescribeProducersTopic(name=name, partition_indexes=ids) for name, ids in by_topic(wanted).items()]
-        return DescribeProducersRequest(topics=topics)
+    def request(wanted: Iterable[TopicPartition]) -> producer_ids.DescribeProducersRequest:
+        topics = [
+            producer_ids.DescribeProducersTopic(name=name, partition_indexes=ids)
+            for name, ids in by_topic(wanted).items()
+        ]
+        return producer_ids.DescribeProducersRequest(topics=topics)
 
-    def found(answer: DescribeProducersResponse) -> Iterator[tuple[TopicPartition, list[ProducerState], int]]:
+    def found(
+        answer: producer_ids.DescribeProducersResponse,
+    ) -> Iterator[tuple[TopicPartition, list[ProducerState], int]]:
         for topic in answer.topics:
             for p in topic.partitions:
                 known = sorted((_state(producer) for producer in p.active_producers), key=lambda s: s.producer_id)
@@ -73,20 +63,22 @@ def abort_transaction(
     for name, number in numbers.items():
         if not 0 <= number <= MAXIMA[name]:
             raise UsageError(f"{name} must be a number from 0 to {MAXIMA[name]}, not {number}")
-    topic = WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])
-    marker = WritableTxnMarker(transaction_result=False, topics=[topic], **numbers)
+    topic = wire.WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])
+    marker = wire.WritableTxnMarker(transaction_result=False, topics=[topic], **numbers)
 
-    def found(answer: WriteTxnMarkersResponse) -> Iterator[tuple[TopicPartition, None, int]]:
+    def found(answer: wire.WriteTxnMarkersResponse) -> Iterator[tuple[TopicPartition, None, int]]:
         for written in answer.markers:
             for topic in written.topics:
                 for p in topic.partitions:
                     yield TopicPartition(topic.name, p.partition_index), None, p.error_code
 
-    results = yield from ask_leaders(metadata, [partition], lambda _: WriteTxnMarkersRequest(markers=[marker]), found)
+    results = yield from ask_leaders(
+        metadata, [partition], lambda _: wire.WriteTxnMarkersRequest(markers=[marker]), found
+    )
     return results[partition]
 
 
-def _state(producer: ActiveProducer) -> ProducerState:
+def _state(producer: producer_ids.ActiveProducer) -> ProducerState:
     return ProducerState(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
@@ -110,7 +102,7 @@ FENCING_TIMEOUT_MS: Final = 1
 def list_transactions(
     metadata: Metadata, *, states: Sequence[str], producer_ids: Sequence[int]
 ) -> Operation[list[TransactionListing]]:
-    request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
+    request = wire.ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
     answers = (yield from ask_every_broker(metadata, request)).check()
     found = [
         TransactionListing(t.transactional_id, t.producer_id, t.transaction_state, node_id)
@@ -124,7 +116,7 @@ def describe_transactions(
     metadata: Metadata, transactional_ids: Iterable[str]
 ) -> Operation[Results[str, TransactionDescription]]:
 
-    def read(answer: DescribeTransactionsResponse, name: str, node_id: int) -> tuple[int, str | None, Any]:
+    def read(answer: wire.DescribeTransactionsResponse, name: str, node_id: int) -> tuple[int, str | None, Any]:
         (found,) = answer.transaction_states
         partitions = tuple(TopicPartition(t.topic, p) for t in found.topics for p in t.partitions)
         is_open = found.transaction_state in OPEN and found.transaction_start_time_ms >= 0
@@ -143,18 +135,20 @@ def describe_transactions(
         )
         return found.error_code, None, described
 
-    call = CoordinatorCall(lambda t: DescribeTransactionsRequest(transactional_ids=[t]), read, key_type=TRANSACTION_KEY)
+    call = CoordinatorCall(
+        lambda t: wire.DescribeTransactionsRequest(transactional_ids=[t]), read, key_type=TRANSACTION_KEY
+    )
     return ask_coordinators(metadata, transactional_ids, call)
 
 
 def fence_producers(metadata: Metadata, transactional_ids: Iterable[str]) -> Operation[Results[str, None]]:
 
-    def request(name: str) -> InitProducerIdRequest:
-        return InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=FENCING_TIMEOUT_MS)
+    def request(name: str) -> producer_ids.InitProducerIdRequest:
+        return producer_ids.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=FENCING_TIMEOUT_MS)
 
-    def read(answer: InitProducerIdResponse, _name: str, _node_id: int) -> tuple[int, str | None, Any]:
+    def read(answer: producer_ids.InitProducerIdResponse, _name: str, _node_id: int) -> tuple[int, str | None, Any]:
         return answer.error_code, None, None
 
-    most = MAX_VERSION[InitProducerIdRequest.API_KEY]
+    most = MAX_VERSION[producer_ids.InitProducerIdRequest.API_KEY]
     call = CoordinatorCall(request, read, max_version=most, key_type=TRANSACTION_KEY)
     return ask_coordinators(metadata, transactional_ids, call)

@@ -17,12 +17,7 @@ from kohort.client.requests.metadata import Metadata
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, UnsupportedVersion
 from kohort.model import TopicPartition
-from kohort.wire.messages.group_consumer import (
-    JOINING_EPOCH,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatRequestTopicPartitions,
-    ConsumerGroupHeartbeatResponseAssignment,
-)
+from kohort.wire.messages import group_consumer as wire
 from kohort.wire.schema import Message
 
 TopicIdPartition = tuple[bytes, int]
@@ -78,19 +73,19 @@ class TopicNames:
         return Reconcilable(LocalAssignment(target.number, partitions), named)
 
 
-def assigned_partitions(assignment: ConsumerGroupHeartbeatResponseAssignment) -> frozenset[TopicIdPartition]:
+def assigned_partitions(assignment: wire.ConsumerGroupHeartbeatResponseAssignment) -> frozenset[TopicIdPartition]:
     return frozenset((topic.topic_id, number) for topic in assignment.topic_partitions for number in topic.partitions)
 
 
-def by_topic_id(partitions: Iterable[TopicIdPartition]) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
+def by_topic_id(partitions: Iterable[TopicIdPartition]) -> list[wire.ConsumerGroupHeartbeatRequestTopicPartitions]:
     topics: dict[bytes, list[int]] = {}
     for topic_id, number in sorted(partitions):
         topics.setdefault(topic_id, []).append(number)
-    return [ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=t, partitions=ns) for t, ns in topics.items()]
+    return [wire.ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=t, partitions=ns) for t, ns in topics.items()]
 
 
 REGEX_FROM: Final = 1
-HEARTBEAT_FIELDS: Final = tuple(spec.name for spec in ConsumerGroupHeartbeatRequest.FIELDS)
+HEARTBEAT_FIELDS: Final = tuple(spec.name for spec in wire.ConsumerGroupHeartbeatRequest.FIELDS)
 
 
 class _SentFields(NamedTuple):
@@ -118,18 +113,18 @@ class HeartbeatFields:
 
     def build(
         self, generation: Generation, owned: LocalAssignment, reconciling: LocalAssignment = NO_ASSIGNMENT
-    ) -> ConsumerGroupHeartbeatRequest:
+    ) -> wire.ConsumerGroupHeartbeatRequest:
         """Build the next heartbeat.
 
         ``owned``: reconciled partitions. ``reconciling``: partitions whose callback is running.
         """
         sent, now = self._sent, self._current_fields(owned)
         self._sent = now
-        joins = generation.generation_id == JOINING_EPOCH
+        joins = generation.generation_id == wire.JOINING_EPOCH
         full = joins or sent is None
         config = self._config
         same_pattern = now.pattern == (sent.pattern if sent is not None else "")
-        return ConsumerGroupHeartbeatRequest(
+        return wire.ConsumerGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=generation.member_id,
             member_epoch=generation.generation_id,
@@ -146,8 +141,8 @@ class HeartbeatFields:
             ),
         )
 
-    def leave(self, generation: Generation, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        return ConsumerGroupHeartbeatRequest(
+    def leave(self, generation: Generation, epoch: int) -> wire.ConsumerGroupHeartbeatRequest:
+        return wire.ConsumerGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=generation.member_id,
             member_epoch=epoch,
@@ -164,7 +159,7 @@ class HeartbeatFields:
 
 def heartbeat_shape(request: Message, version: int) -> Message:
     """Drop the cleared pattern before version 1. Raises UnsupportedVersion for a pattern there."""
-    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    assert isinstance(request, wire.ConsumerGroupHeartbeatRequest)
     if version >= REGEX_FROM or request.subscribed_topic_regex is None:
         return request
     if request.subscribed_topic_regex:
@@ -172,7 +167,7 @@ def heartbeat_shape(request: Message, version: int) -> Message:
             "the cluster does not support SubscriptionPattern (Apache Kafka 4.0 does): subscribe with re.compile()"
         )
     fields = {name: getattr(request, name) for name in HEARTBEAT_FIELDS if name != "subscribed_topic_regex"}
-    return ConsumerGroupHeartbeatRequest(**fields)
+    return wire.ConsumerGroupHeartbeatRequest(**fields)
 
 
 class HeartbeatAction(Enum):

@@ -23,16 +23,7 @@ from kohort.wire.consumer_protocol import (
     build_subscription,
     parse_subscription,
 )
-from kohort.wire.messages.group_classic import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponseMember,
-    LeaveGroupRequest,
-    MemberIdentity,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
+from kohort.wire.messages import group_classic as wire
 from kohort.wire.schema import Message
 
 METADATA_WAIT_MS: Final = 10_000
@@ -56,7 +47,7 @@ class GroupLeader:
         self._seen_version = -1
 
     def elect(
-        self, protocol_name: str, members: Sequence[JoinGroupResponseMember], *, skip_assignment: bool, now_ms: int
+        self, protocol_name: str, members: Sequence[wire.JoinGroupResponseMember], *, skip_assignment: bool, now_ms: int
     ) -> None:
         assignor = self._assignors.get(protocol_name)
         if assignor is None:
@@ -74,7 +65,7 @@ class GroupLeader:
         if self._subscription.group_topics:
             self._subscription.set_group_topics(())
 
-    def assignments(self, now_ms: int) -> list[SyncGroupRequestAssignment] | None:
+    def assignments(self, now_ms: int) -> list[wire.SyncGroupRequestAssignment] | None:
         """Return the assignments for SyncGroup; None until metadata arrive, [] if the coordinator skips them."""
         if self._lacks_metadata() and now_ms < self._deadline_ms:
             return None
@@ -83,7 +74,7 @@ class GroupLeader:
             return []
         assignment = self._assignor.assign(self._seen, self._members)
         return [
-            SyncGroupRequestAssignment(member_id=member_id, assignment=build_assignment(Assignment(partitions)))
+            wire.SyncGroupRequestAssignment(member_id=member_id, assignment=build_assignment(Assignment(partitions)))
             for member_id, partitions in assignment.items()
         ]
 
@@ -120,7 +111,7 @@ class GroupLeader:
         return racks
 
 
-def _member(member: JoinGroupResponseMember) -> MemberSubscription:
+def _member(member: wire.JoinGroupResponseMember) -> MemberSubscription:
     subscription = parse_subscription(member.metadata)
     return MemberSubscription(
         member_id=member.member_id,
@@ -154,11 +145,11 @@ class MemberMessages:
         self.sent_topics: frozenset[str] = frozenset()
         self.join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
-    def join(self, generation: Generation, last_assignment: LastAssignment, reason: str) -> JoinGroupRequest:
+    def join(self, generation: Generation, last_assignment: LastAssignment, reason: str) -> wire.JoinGroupRequest:
         """Build a JoinGroup. ``reason``: text for the broker's log (KIP-800)."""
         config = self._config
         self.sent_topics = self._subscription.topics
-        return JoinGroupRequest(
+        return wire.JoinGroupRequest(
             group_id=self._group_id,
             session_timeout_ms=config.session_timeout_ms,
             rebalance_timeout_ms=config.max_poll_interval_ms,
@@ -166,7 +157,7 @@ class MemberMessages:
             group_instance_id=config.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocols=[
-                JoinGroupRequestProtocol(
+                wire.JoinGroupRequestProtocol(
                     name=assignor.name,
                     metadata=build_subscription(self._subscription_metadata(assignor, generation, last_assignment)),
                 )
@@ -188,31 +179,31 @@ class MemberMessages:
             rack_id=self._config.client_rack or None,
         )
 
-    def sync(self, generation: Generation, assignments: list[SyncGroupRequestAssignment]) -> SyncGroupRequest:
-        return SyncGroupRequest(
+    def sync(self, generation: Generation, assignments: list[wire.SyncGroupRequestAssignment]) -> wire.SyncGroupRequest:
+        return wire.SyncGroupRequest(
             protocol_type=PROTOCOL_TYPE,
             protocol_name=generation.protocol_name,
             assignments=assignments,
             **self._identity(generation),
         )
 
-    def heartbeat(self, generation: Generation) -> HeartbeatRequest:
-        return HeartbeatRequest(**self._identity(generation))
+    def heartbeat(self, generation: Generation) -> wire.HeartbeatRequest:
+        return wire.HeartbeatRequest(**self._identity(generation))
 
     def _identity(self, generation: Generation) -> dict[str, Any]:
         names = {"group_id": self._group_id, "group_instance_id": self._config.group_instance_id}
         return {"generation_id": generation.generation_id, "member_id": generation.member_id, **names}
 
-    def leave(self, generation: Generation, reason: str) -> LeaveGroupRequest:
-        identity = MemberIdentity(
+    def leave(self, generation: Generation, reason: str) -> wire.LeaveGroupRequest:
+        identity = wire.MemberIdentity(
             member_id=generation.member_id, group_instance_id=self._config.group_instance_id, reason=reason[:REASON_MAX]
         )
-        return LeaveGroupRequest(group_id=self._group_id, members=[identity])
+        return wire.LeaveGroupRequest(group_id=self._group_id, members=[identity])
 
 
 def leave_shape(request: Message, version: int) -> Message:
     """Name one member before version 3, without a list (KIP-345)."""
-    assert isinstance(request, LeaveGroupRequest)
+    assert isinstance(request, wire.LeaveGroupRequest)
     if version >= LEAVE_BY_LIST_FROM:
         return request
-    return LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)
+    return wire.LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)

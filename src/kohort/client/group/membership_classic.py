@@ -33,15 +33,8 @@ from kohort.client.requests.source import Poll, Promise, Unsent
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, ProtocolError, UsageError, error_code
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment
+from kohort.wire.messages import group_classic as wire
 from kohort.wire.messages.group_admin import DescribeGroupsRequest, DescribeGroupsResponse
-from kohort.wire.messages.group_classic import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupResponse,
-)
 from kohort.wire.schema import Message
 
 LEAVE_CHANNEL: Final = "leave"
@@ -178,28 +171,28 @@ class ClassicMembership:
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         match response:
-            case JoinGroupResponse():
+            case wire.JoinGroupResponse():
                 self._count(response.error_code, now_ms)
                 if self._request.ended(sent) and self.state is MemberState.PREPARING_REBALANCE:
                     self._on_join(sent.context, response, now_ms)
-            case SyncGroupResponse():
+            case wire.SyncGroupResponse():
                 self._count(response.error_code, now_ms)
                 if self._request.ended(sent) and self.state is MemberState.COMPLETING_REBALANCE:
                     self._on_sync(sent.context, response, now_ms)
             case DescribeGroupsResponse():
                 if self._request.ended(sent) and self.state is MemberState.PREPARING_REBALANCE:
                     self._fail(self._incompatible(response))
-            case HeartbeatResponse():
+            case wire.HeartbeatResponse():
                 self._heartbeat = None
                 self._on_heartbeat(sent.context, response, now_ms)
-            case LeaveGroupResponse():
+            case wire.LeaveGroupResponse():
                 sent.context.resolve(None)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         match sent.request:
-            case LeaveGroupRequest():
+            case wire.LeaveGroupRequest():
                 sent.context.resolve(None)
-            case HeartbeatRequest():
+            case wire.HeartbeatRequest():
                 self._heartbeat = None
                 self._lookup.mark_unknown()
                 self.clocks.failed(now_ms)
@@ -240,7 +233,7 @@ class ClassicMembership:
         request = self._messages.join(self.generation, self.last_assignment, self._join_reason)
         unsent.append(self._request.sent(self._unsent(node_id, request, self._messages.join_timeout_ms)))
 
-    def _on_join(self, sent_as: Generation, response: JoinGroupResponse, now_ms: int) -> None:
+    def _on_join(self, sent_as: Generation, response: wire.JoinGroupResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
         if code is ErrorCode.NONE:
             self._outages.recovered(JOINING_GROUP, f"group {self._group_id!r} is joined", now_ms)
@@ -280,7 +273,7 @@ class ClassicMembership:
         )
         return ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
 
-    def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
+    def _joined(self, response: wire.JoinGroupResponse, now_ms: int) -> None:
         if response.protocol_type not in (None, PROTOCOL_TYPE):
             text = f"group {self._group_id!r} has protocol type {response.protocol_type!r}"
             self._fail(ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text))
@@ -318,7 +311,7 @@ class ClassicMembership:
         request = self._messages.sync(self.generation, assignments)
         unsent.append(self._request.sent(self._unsent(node_id, request, self._config.request_timeout_ms)))
 
-    def _on_sync(self, sent_as: Generation, response: SyncGroupResponse, now_ms: int) -> None:
+    def _on_sync(self, sent_as: Generation, response: wire.SyncGroupResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
         if code is ErrorCode.NONE:
             self._synced(sent_as, response)
@@ -336,7 +329,7 @@ class ClassicMembership:
         else:
             self._fail(answer_error(self._config, code, f"syncing with group {self._group_id!r}"))
 
-    def _synced(self, sent_as: Generation, response: SyncGroupResponse) -> None:
+    def _synced(self, sent_as: Generation, response: wire.SyncGroupResponse) -> None:
         type_fits = response.protocol_type in (None, PROTOCOL_TYPE)
         if not type_fits or response.protocol_name not in (None, sent_as.protocol_name):
             text = f"SyncGroup names {response.protocol_type!r} and {response.protocol_name!r}"
@@ -371,7 +364,7 @@ class ClassicMembership:
             may_heartbeat = False
         wakes.append(clocks.wake_at_ms(may_heartbeat=may_heartbeat))
 
-    def _on_heartbeat(self, sent_as: Generation, response: HeartbeatResponse, now_ms: int) -> None:
+    def _on_heartbeat(self, sent_as: Generation, response: wire.HeartbeatResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
         current = self.generation == sent_as and self.state in (MemberState.STABLE, MemberState.COMPLETING_REBALANCE)
         if code is ErrorCode.NONE:

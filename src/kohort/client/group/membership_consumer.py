@@ -11,17 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.client.group.consumer_heartbeat import (
-    NO_ASSIGNMENT,
-    HeartbeatAction,
-    HeartbeatFields,
-    Reconcilable,
-    TopicNames,
-    action_for,
-    assigned_partitions,
-    heartbeat_error,
-    heartbeat_shape,
-)
+from kohort.client.group import consumer_heartbeat
 from kohort.client.group.member_states import IN_GROUP, PREVIOUS, ConsumerMemberState
 from kohort.client.group.membership import (
     NO_GENERATION,
@@ -39,13 +29,7 @@ from kohort.client.requests.source import Poll, Promise, Unsent
 from kohort.clock import earliest
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, UnsupportedVersion, UsageError, error_code
 from kohort.model import uuid_to_text
-from kohort.wire.messages.group_consumer import (
-    JOINING_EPOCH,
-    LEAVING_EPOCH,
-    LEAVING_FOR_A_WHILE_EPOCH,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from kohort.wire.messages import group_consumer as wire
 from kohort.wire.schema import Message
 
 HEARTBEAT: Final = "heartbeat"
@@ -65,8 +49,8 @@ class ConsumerMembership:
         self.generation = NO_GENERATION
         self.user_generation = NO_GENERATION
         self.incarnation = 0
-        self.target = NO_ASSIGNMENT
-        self.owned = NO_ASSIGNMENT
+        self.target = consumer_heartbeat.NO_ASSIGNMENT
+        self.owned = consumer_heartbeat.NO_ASSIGNMENT
         self.is_reconciling = False
         """True while callbacks of a target assignment run; a newer target waits."""
         self._owned_is_in_flight = False
@@ -80,8 +64,8 @@ class ConsumerMembership:
         self._outages = context.outages
         self._rebalances = context.metrics.rebalances
         self._lookup = lookup
-        self._fields = HeartbeatFields(config, context.subscription)
-        self._names = TopicNames(context.metadata)
+        self._fields = consumer_heartbeat.HeartbeatFields(config, context.subscription)
+        self._names = consumer_heartbeat.TopicNames(context.metadata)
         self._clock = PollDeadline(config.max_poll_interval_ms)
         self._request = RequestState(retry_backoff(config, context.rng))
         self._interval_ms = DEFAULT_INTERVAL_MS
@@ -90,7 +74,7 @@ class ConsumerMembership:
         self._error_was_raised = True
         self._leaves: list[Leave] = []
         self._reconcilable_for: tuple[int, int, int] = (-1, -1, -1)
-        self._reconcilable_now: Reconcilable | None = None
+        self._reconcilable_now: consumer_heartbeat.Reconcilable | None = None
         self._all_named_at: tuple[int, int] = (-1, -1)
 
     def _go(self, state: ConsumerMemberState) -> None:
@@ -105,15 +89,15 @@ class ConsumerMembership:
 
     def join(self) -> None:
         self._go(_S.JOINING)
-        self.generation = Generation(JOINING_EPOCH, self.member_id)
-        self.target = self.owned = NO_ASSIGNMENT
+        self.generation = Generation(wire.JOINING_EPOCH, self.member_id)
+        self.target = self.owned = consumer_heartbeat.NO_ASSIGNMENT
         self.is_reconciling = self._owned_is_in_flight = False
         # The numbers of target assignments start again.
         self._reconcilable_for, self._reconcilable_now, self._all_named_at = (-1, -1, -1), None, (-1, -1)
         self._fields.forget()
         self._request.forget_in_flight()
 
-    def reconcilable(self) -> Reconcilable | None:
+    def reconcilable(self) -> consumer_heartbeat.Reconcilable | None:
         if self.state is not _S.RECONCILING or self.is_reconciling or self._owned_is_in_flight:
             return None
         versions = (self.target.number, self.owned.number, self._metadata.version)
@@ -121,14 +105,14 @@ class ConsumerMembership:
             self._reconcilable_for, self._reconcilable_now = versions, self._reconcilable()
         return self._reconcilable_now
 
-    def _reconcilable(self) -> Reconcilable | None:
+    def _reconcilable(self) -> consumer_heartbeat.Reconcilable | None:
         found = self._names.reconcilable(self.target)
         if found.local == self.owned:
             return None
-        unknown_alone = self.target.partitions and not found.names and self.owned == NO_ASSIGNMENT
+        unknown_alone = self.target.partitions and not found.names and self.owned == consumer_heartbeat.NO_ASSIGNMENT
         return None if unknown_alone else found
 
-    def acknowledge(self, reconciled: Reconcilable, now_ms: int) -> None:
+    def acknowledge(self, reconciled: consumer_heartbeat.Reconcilable, now_ms: int) -> None:
         self._rebalances.ended(now_ms)
         self.is_reconciling = False
         self.owned = reconciled.local
@@ -140,7 +124,7 @@ class ConsumerMembership:
 
     def prepare_leave(self) -> bool:
         """Stay a member while the revoked callback runs; return True if this is a member."""
-        is_member = self.state in IN_GROUP and self.generation.generation_id > JOINING_EPOCH
+        is_member = self.state in IN_GROUP and self.generation.generation_id > wire.JOINING_EPOCH
         if self.state in IN_GROUP:
             self._go(_S.PREPARE_LEAVING)
         return is_member
@@ -151,7 +135,7 @@ class ConsumerMembership:
 
     @property
     def fetch_generation(self) -> Generation:
-        return self.generation if self.generation.generation_id > JOINING_EPOCH else NO_GENERATION
+        return self.generation if self.generation.generation_id > wire.JOINING_EPOCH else NO_GENERATION
 
     def enter_poll(self) -> None:
         self._clock.enter()
@@ -182,7 +166,7 @@ class ConsumerMembership:
     def commit_refusal(self) -> KohortError | None:
         if self.state not in IN_GROUP:
             return not_a_member(self._group_id)
-        if self.generation.generation_id <= JOINING_EPOCH:
+        if self.generation.generation_id <= wire.JOINING_EPOCH:
             return ApiError(ErrorCode.REBALANCE_IN_PROGRESS, "poll() until the group is joined, then commit again")
         return None
 
@@ -221,7 +205,7 @@ class ConsumerMembership:
         reconciling = (
             self._reconcilable_now.local
             if self.is_reconciling and self._reconcilable_now is not None
-            else NO_ASSIGNMENT
+            else consumer_heartbeat.NO_ASSIGNMENT
         )
         request = self._fields.build(self.generation, self.owned, reconciling)
         self._owned_is_in_flight |= request.topic_partitions is not None
@@ -229,11 +213,13 @@ class ConsumerMembership:
         if self.state is _S.ACKNOWLEDGING:
             self._go(_S.STABLE if self.owned == self.target else _S.RECONCILING)
         timeout_ms = self._config.request_timeout_ms
-        unsent = Unsent(node_id, request, timeout_ms, channel=COORDINATOR_CHANNEL, shape=heartbeat_shape)
+        unsent = Unsent(
+            node_id, request, timeout_ms, channel=COORDINATOR_CHANNEL, shape=consumer_heartbeat.heartbeat_shape
+        )
         return self._request.sent(unsent)
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
-        assert isinstance(response, ConsumerGroupHeartbeatResponse)
+        assert isinstance(response, wire.ConsumerGroupHeartbeatResponse)
         if sent.context is not None:
             sent.context.resolve(None)  # last heartbeat: any response ends the membership
             return
@@ -265,7 +251,7 @@ class ConsumerMembership:
         else:
             self._fail(_with_advice(error) if isinstance(error, UnsupportedVersion) else error)
 
-    def _on_heartbeat(self, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _on_heartbeat(self, response: wire.ConsumerGroupHeartbeatResponse) -> None:
         if response.heartbeat_interval_ms > 0:
             self._heartbeat_at_ms += response.heartbeat_interval_ms - self._interval_ms
             self._interval_ms = response.heartbeat_interval_ms
@@ -275,7 +261,7 @@ class ConsumerMembership:
         if self.state is _S.PREPARE_LEAVING:
             return
         if response.assignment is not None:
-            self._retarget(assigned_partitions(response.assignment))
+            self._retarget(consumer_heartbeat.assigned_partitions(response.assignment))
         elif self.state is _S.JOINING:
             self._go(_S.STABLE)
 
@@ -287,19 +273,21 @@ class ConsumerMembership:
 
     def _on_error(self, code: ErrorCode, message: str | None, now_ms: int) -> None:
         self._fields.forget()
-        match action_for(code, is_joining=self.state is _S.JOINING):
-            case HeartbeatAction.RETRY | HeartbeatAction.FIND_COORDINATOR as action:
+        match consumer_heartbeat.action_for(code, is_joining=self.state is _S.JOINING):
+            case (
+                consumer_heartbeat.HeartbeatAction.RETRY | consumer_heartbeat.HeartbeatAction.FIND_COORDINATOR as action
+            ):
                 self._outages.report_code(HEARTBEAT, code, f"a heartbeat to group {self._group_id!r}", now_ms)
-                if action is HeartbeatAction.FIND_COORDINATOR:
+                if action is consumer_heartbeat.HeartbeatAction.FIND_COORDINATOR:
                     self._lookup.mark_unknown()
                 self._request.failed(now_ms)
-            case HeartbeatAction.DENIED:
+            case consumer_heartbeat.HeartbeatAction.DENIED:
                 if self._error_was_raised:
                     self._error_was_raised = False
-                    self._failures.append(heartbeat_error(self._config, code, message))
+                    self._failures.append(consumer_heartbeat.heartbeat_error(self._config, code, message))
                 self._request.failed(now_ms)
                 self._request.wait_until(max(self._request.retry_at_ms, self._heartbeat_at_ms))
-            case HeartbeatAction.FENCED:
+            case consumer_heartbeat.HeartbeatAction.FENCED:
                 self._note(
                     f"the coordinator of group {self._group_id!r} fenced member {self.member_id!r} "
                     f"(epoch {self.generation.generation_id}, {code.name}); it joins again"
@@ -308,8 +296,8 @@ class ConsumerMembership:
                 if self.state is _S.RECONCILING:
                     self._rebalances.failed_attempt(now_ms)
                 self._lose_membership(_S.FENCED)
-            case HeartbeatAction.FATAL:
-                self._fail(heartbeat_error(self._config, code, message))
+            case consumer_heartbeat.HeartbeatAction.FATAL:
+                self._fail(consumer_heartbeat.heartbeat_error(self._config, code, message))
 
     def _fail(self, error: KohortError) -> None:
         self._error_was_raised = False
@@ -341,9 +329,9 @@ class ConsumerMembership:
         self._go(_S.LEAVING)
         self._lose_membership(_S.STALE)
 
-    def _leave_request(self) -> ConsumerGroupHeartbeatRequest:
+    def _leave_request(self) -> wire.ConsumerGroupHeartbeatRequest:
         is_static = self._config.group_instance_id is not None
-        return self._fields.leave(self.generation, LEAVING_FOR_A_WHILE_EPOCH if is_static else LEAVING_EPOCH)
+        return self._fields.leave(self.generation, wire.LEAVING_FOR_A_WHILE_EPOCH if is_static else wire.LEAVING_EPOCH)
 
     def _lose_membership(self, state: ConsumerMemberState) -> None:
         self._go(state)

@@ -8,17 +8,7 @@ from typing import Final, NamedTuple
 from kohort.client.group.membership import Generation
 from kohort.errors import ErrorCode, error_code
 from kohort.model import NO_EPOCH, NO_UUID, OffsetAndMetadata, TopicPartition, by_topic
-from kohort.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
+from kohort.wire.messages import offsets as wire
 from kohort.wire.schema import Message
 
 BY_NAME_COMMIT: Final = 9
@@ -40,16 +30,16 @@ def build_commit(
     group_instance_id: str | None,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ids: TopicIds,
-) -> OffsetCommitRequest:
+) -> wire.OffsetCommitRequest:
     topics = [
-        OffsetCommitRequestTopic(
+        wire.OffsetCommitRequestTopic(
             name=topic,
             topic_id=ids.get(topic) or NO_UUID,
             partitions=[_commit_partition(number, offsets[TopicPartition(topic, number)]) for number in numbers],
         )
         for topic, numbers in by_topic(offsets).items()
     ]
-    return OffsetCommitRequest(
+    return wire.OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=generation.generation_id,
         member_id=generation.member_id,
@@ -58,8 +48,8 @@ def build_commit(
     )
 
 
-def _commit_partition(number: int, offset: OffsetAndMetadata) -> OffsetCommitRequestPartition:
-    return OffsetCommitRequestPartition(
+def _commit_partition(number: int, offset: OffsetAndMetadata) -> wire.OffsetCommitRequestPartition:
+    return wire.OffsetCommitRequestPartition(
         partition_index=number,
         committed_offset=offset.offset,
         committed_leader_epoch=offset.leader_epoch,
@@ -67,7 +57,9 @@ def _commit_partition(number: int, offset: OffsetAndMetadata) -> OffsetCommitReq
     )
 
 
-def commit_errors(request: OffsetCommitRequest, response: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode]:
+def commit_errors(
+    request: wire.OffsetCommitRequest, response: wire.OffsetCommitResponse
+) -> dict[TopicPartition, ErrorCode]:
     """Return the error codes of failed partitions, with names by the ids of the request."""
     names = {topic.topic_id: topic.name for topic in request.topics}
     found: dict[TopicPartition, ErrorCode] = {}
@@ -81,34 +73,34 @@ def commit_errors(request: OffsetCommitRequest, response: OffsetCommitResponse) 
 
 def build_fetch(
     group_id: str, generation: Generation, partitions: Iterable[TopicPartition], ids: TopicIds
-) -> OffsetFetchRequest:
+) -> wire.OffsetFetchRequest:
     topics = [
-        OffsetFetchRequestTopics(name=topic, topic_id=ids.get(topic) or NO_UUID, partition_indexes=numbers)
+        wire.OffsetFetchRequestTopics(name=topic, topic_id=ids.get(topic) or NO_UUID, partition_indexes=numbers)
         for topic, numbers in by_topic(partitions).items()
     ]
-    group = OffsetFetchRequestGroup(
+    group = wire.OffsetFetchRequestGroup(
         group_id=group_id, member_id=generation.member_id or None, member_epoch=generation.generation_id, topics=topics
     )
-    return OffsetFetchRequest(groups=[group], require_stable=True)
+    return wire.OffsetFetchRequest(groups=[group], require_stable=True)
 
 
 def shape_fetch(request: Message, version: int) -> Message:
     """Send one group without a list before version 8, and without ``require_stable`` before version 7."""
-    assert isinstance(request, OffsetFetchRequest)
+    assert isinstance(request, wire.OffsetFetchRequest)
     if version >= GROUPS_FROM:
         return request
     group = request.groups[0]
-    return OffsetFetchRequest(
+    return wire.OffsetFetchRequest(
         group_id=group.group_id,
         topics=[
-            OffsetFetchRequestTopic(name=t.name, partition_indexes=t.partition_indexes) for t in group.topics or []
+            wire.OffsetFetchRequestTopic(name=t.name, partition_indexes=t.partition_indexes) for t in group.topics or []
         ],
         require_stable=request.require_stable and version >= REQUIRE_STABLE_FROM,
     )
 
 
 def fetched_offsets(
-    request: OffsetFetchRequest, response: OffsetFetchResponse
+    request: wire.OffsetFetchRequest, response: wire.OffsetFetchResponse
 ) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
     """Return the error code of the response, and the offset of each partition, with names by the ids of the request.
 

@@ -16,12 +16,7 @@ from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiTimeout, ErrorCode, KohortError, error_code
 from kohort.model import NO_EPOCH, TopicPartition, by_topic
-from kohort.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from kohort.wire.messages import list_offsets as wire
 from kohort.wire.schema import Message
 
 LATEST: Final = -1
@@ -76,14 +71,14 @@ def build_list_offsets(
         for number in numbers:
             leader = metadata.leader(TopicPartition(topic, number))
             partitions.append(
-                ListOffsetsPartition(
+                wire.ListOffsetsPartition(
                     partition_index=number,
                     current_leader_epoch=NO_EPOCH if leader is None else leader.epoch,
                     timestamp=targets[TopicPartition(topic, number)],
                 )
             )
-        topics.append(ListOffsetsTopic(name=topic, partitions=partitions))
-    request = ListOffsetsRequest(
+        topics.append(wire.ListOffsetsTopic(name=topic, partitions=partitions))
+    request = wire.ListOffsetsRequest(
         replica_id=CONSUMER,
         isolation_level=ISOLATION_LEVELS[config.isolation_level],
         topics=topics,
@@ -92,7 +87,7 @@ def build_list_offsets(
     return Unsent(node_id, request, config.request_timeout_ms, context=targets, shape=_shape)
 
 
-def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[ErrorCode, OffsetAndTimestamp]]:
+def listed_offsets(response: wire.ListOffsetsResponse) -> dict[TopicPartition, tuple[ErrorCode, OffsetAndTimestamp]]:
     """Return error code and offset of each partition; offset -1 means no record."""
     return {
         TopicPartition(topic.name, p.partition_index): (
@@ -105,10 +100,10 @@ def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[
 
 
 def _shape(request: Message, version: int) -> Message:
-    assert isinstance(request, ListOffsetsRequest)
+    assert isinstance(request, wire.ListOffsetsRequest)
     if version >= ISOLATION_FROM:
         return request
-    return ListOffsetsRequest(replica_id=request.replica_id, topics=request.topics)
+    return wire.ListOffsetsRequest(replica_id=request.replica_id, topics=request.topics)
 
 
 Listed = dict[TopicPartition, OffsetAndTimestamp | None]
@@ -163,7 +158,7 @@ class OffsetQueries:
         return Poll(unsent, self._queries.wake_at_ms(now_ms))
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
-        assert isinstance(response, ListOffsetsResponse)
+        assert isinstance(response, wire.ListOffsetsResponse)
         query: _Query = sent.context
         query.ended(sent)
         is_refused = False

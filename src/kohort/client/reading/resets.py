@@ -32,13 +32,7 @@ from kohort.errors import (
     error_code,
 )
 from kohort.model import TopicPartition
-from kohort.wire.messages.list_offsets import (
-    ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
+from kohort.wire.messages import list_offsets as wire
 from kohort.wire.schema import Message
 
 
@@ -188,7 +182,7 @@ class Resets:
         return unsent
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
-        assert isinstance(response, ListOffsetsResponse)
+        assert isinstance(response, wire.ListOffsetsResponse)
         listed = listed_offsets(response)
         found_at: list[str] = []
         for partition, state, _, _ in self._queries.ended(sent):
@@ -257,7 +251,7 @@ class Validation:
         return self._queries.poll(now_ms, self._build_request) if self._subscription.not_fetching else IDLE
 
     def _build_request(self, node_id: int, queries: list[LeaderQuery]) -> Unsent | None:
-        topics: dict[str, OffsetForLeaderTopic] = {}
+        topics: dict[str, wire.OffsetForLeaderTopic] = {}
         compared: list[LeaderQuery] = []
         for query in queries:
             (topic, number), state, _, leader = query
@@ -266,19 +260,19 @@ class Validation:
                 continue
             assert state.position is not None
             compared.append(query)
-            of_topic = topics.setdefault(topic, OffsetForLeaderTopic(topic=topic, partitions=[]))
+            of_topic = topics.setdefault(topic, wire.OffsetForLeaderTopic(topic=topic, partitions=[]))
             of_topic.partitions.append(
-                OffsetForLeaderPartition(
+                wire.OffsetForLeaderPartition(
                     partition=number, current_leader_epoch=leader.epoch, leader_epoch=state.position.offset_epoch
                 )
             )
         if not compared:
             return None
-        request = OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=list(topics.values()))
+        request = wire.OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=list(topics.values()))
         return Unsent(node_id, request, self._config.request_timeout_ms, context=compared)
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
-        assert isinstance(response, OffsetForLeaderEpochResponse)
+        assert isinstance(response, wire.OffsetForLeaderEpochResponse)
         answers = {TopicPartition(t.topic, p.partition): p for t in response.topics for p in t.partitions}
         for partition, state, _, leader in self._queries.ended(sent):
             answer = answers.get(partition)

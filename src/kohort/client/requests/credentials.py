@@ -17,25 +17,17 @@ from kohort.config.client_security import JWT_BEARER
 from kohort.config.listener_security import SecurityProtocol
 from kohort.errors import ConfigError
 from kohort.secret import Secret
-from kohort.security.jaas import (
-    KERBEROS_MODULE,
-    MSK_MODULE,
-    OAUTH_MODULE,
-    PLAIN_MODULE,
-    SCRAM_MODULE,
-    JaasEntry,
-    parse_jaas,
-)
+from kohort.security import jaas
 from kohort.security.sasl.exchange import ClientExchange
 from kohort.security.sasl.plain import PlainClient
 from kohort.security.sasl.scram import DerivedPasswords, ScramClient, new_nonce
 
 MECHANISMS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    PLAIN_MODULE: ("PLAIN",),
-    SCRAM_MODULE: ("SCRAM-SHA-256", "SCRAM-SHA-512"),
-    OAUTH_MODULE: ("OAUTHBEARER",),
-    KERBEROS_MODULE: ("GSSAPI",),
-    MSK_MODULE: ("AWS_MSK_IAM",),
+    jaas.PLAIN_MODULE: ("PLAIN",),
+    jaas.SCRAM_MODULE: ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    jaas.OAUTH_MODULE: ("OAUTHBEARER",),
+    jaas.KERBEROS_MODULE: ("GSSAPI",),
+    jaas.MSK_MODULE: ("AWS_MSK_IAM",),
 }
 """SASL mechanisms by the login module of ``sasl.jaas.config``."""
 BY_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -82,7 +74,7 @@ class Credentials:
 def credentials_of(config: ClientConfig) -> Credentials | None:
     if not SecurityProtocol(config.security_protocol).uses_sasl:
         return None
-    entry = None if config.sasl_jaas_config is None else parse_jaas(config.sasl_jaas_config)
+    entry = None if config.sasl_jaas_config is None else jaas.parse_jaas(config.sasl_jaas_config)
     mechanism = config.sasl_mechanism
     if entry is not None:
         _check_class(entry, mechanism)
@@ -93,7 +85,7 @@ def credentials_of(config: ClientConfig) -> Credentials | None:
     return _by_token(config, mechanism, entry)
 
 
-def _check_class(entry: JaasEntry, mechanism: str) -> None:
+def _check_class(entry: jaas.JaasEntry, mechanism: str) -> None:
     mechanisms = MECHANISMS_OF.get(entry.module)
     if mechanisms is None:
         known = ", ".join(MECHANISMS_OF)
@@ -105,7 +97,7 @@ def _check_class(entry: JaasEntry, mechanism: str) -> None:
         )
 
 
-def _by_password(config: ClientConfig, mechanism: str, entry: JaasEntry | None) -> Credentials:
+def _by_password(config: ClientConfig, mechanism: str, entry: jaas.JaasEntry | None) -> Credentials:
     username, password = config.sasl_username, config.sasl_password
     if entry is not None:
         if username is not None:
@@ -120,7 +112,7 @@ def _by_password(config: ClientConfig, mechanism: str, entry: JaasEntry | None) 
     return Credentials(mechanism, username, password)
 
 
-def _kerberos(config: ClientConfig, entry: JaasEntry | None) -> Credentials:
+def _kerberos(config: ClientConfig, entry: jaas.JaasEntry | None) -> Credentials:
     if config.sasl_username is not None:
         raise ConfigError(
             "sasl.mechanism is GSSAPI, its default, which takes no sasl.username: "
@@ -135,7 +127,7 @@ def _kerberos(config: ClientConfig, entry: JaasEntry | None) -> Credentials:
     )
 
 
-def _by_token(config: ClientConfig, mechanism: str, entry: JaasEntry | None) -> Credentials:
+def _by_token(config: ClientConfig, mechanism: str, entry: jaas.JaasEntry | None) -> Credentials:
     if config.sasl_username is not None:
         raise ConfigError(
             f"sasl.mechanism={mechanism} takes no sasl.username: the token names the principal; "

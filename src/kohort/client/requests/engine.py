@@ -10,6 +10,7 @@ from collections.abc import Collection, MutableSequence, Sequence
 from typing import Final
 
 from kohort.client.metrics.counts import SampleWindows, TrafficMetrics
+from kohort.client.requests import io
 from kohort.client.requests.channels import (
     Addresses,
     Channel,
@@ -21,20 +22,6 @@ from kohort.client.requests.channels import (
 )
 from kohort.client.requests.connections import ClientResponse, Connection, ConnectionState, PendingRequest
 from kohort.client.requests.credentials import credentials_of
-from kohort.client.requests.io import (
-    Close,
-    Closed,
-    ConnectionId,
-    FramesArrived,
-    Input,
-    Open,
-    Opened,
-    Output,
-    Received,
-    RequestToken,
-    Send,
-    TokenReady,
-)
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.outages import Notes, Outages
 from kohort.client.requests.request_state import Backoff
@@ -77,7 +64,7 @@ class Engine:
         self._backoff = Backoff(config.reconnect_backoff_ms, longest_ms, rng)
         self._login_backoff = Backoff(longest_ms, LOGIN_BACKOFF_FACTOR * longest_ms, rng)
         self._channels: dict[tuple[int, str], Channel] = {}
-        self._by_connection: dict[ConnectionId, Channel] = {}
+        self._by_connection: dict[io.ConnectionId, Channel] = {}
         self._to_any_node: list[PendingRequest] = []
         self._losses: dict[int, ConnectionLoss] = {}
         self._outages = Outages(Notes()) if outages is None else outages
@@ -88,7 +75,7 @@ class Engine:
         """Next deadline of a request, a connection or a login; None if nothing waits."""
         self._sources_changed = False
         """A source got a response or an error after its last poll, so it may have new requests."""
-        self._out: list[Output] = []
+        self._out: list[io.Output] = []
 
     @property
     def idle(self) -> bool:
@@ -105,17 +92,17 @@ class Engine:
     def connections(self) -> list[Connection]:
         return [channel.connection for channel in list(self._channels.values()) if channel.connection is not None]
 
-    def handle(self, event: Input, now_ms: int) -> Sequence[Output]:
+    def handle(self, event: io.Input, now_ms: int) -> Sequence[io.Output]:
         match event:
-            case Opened(connection):
+            case io.Opened(connection):
                 self._opened(connection, now_ms)
-            case Received(connection, data):
+            case io.Received(connection, data):
                 self._received(connection, data, now_ms)
-            case FramesArrived(connection):
+            case io.FramesArrived(connection):
                 self._received(connection, None, now_ms)
-            case Closed():
+            case io.Closed():
                 self._closed(event, now_ms)
-            case TokenReady():
+            case io.TokenReady():
                 self._log_in(event, now_ms)
         if self._expires_at_ms is not None and now_ms >= self._expires_at_ms:
             self._expire(now_ms)
@@ -124,7 +111,7 @@ class Engine:
         out, self._out = self._out, []
         return out
 
-    def close(self, now_ms: int) -> Sequence[Output]:
+    def close(self, now_ms: int) -> Sequence[io.Output]:
         error = ConnectionFailed("the client was closed")
         for channel in list(self._channels.values()):
             orphans = channel.waiting
@@ -139,13 +126,13 @@ class Engine:
         out, self._out = self._out, []
         return out
 
-    def _opened(self, connection: ConnectionId, now_ms: int) -> None:
+    def _opened(self, connection: io.ConnectionId, now_ms: int) -> None:
         channel = self._by_connection.get(connection)
         if channel is not None and channel.connection is not None:
             self.metrics.nodes[channel.node_id].opened.record(1, now_ms)
             self._write(channel.connection, channel.connection.opened(now_ms))
 
-    def _closed(self, closed: Closed, now_ms: int) -> None:
+    def _closed(self, closed: io.Closed, now_ms: int) -> None:
         channel = self._by_connection.get(closed.connection)
         ended = None if channel is None else channel.connection
         if channel is None or ended is None:
@@ -156,21 +143,21 @@ class Engine:
             unneeded = ended.state is ConnectionState.READY and not ended.load
             self._lost(channel, ended.ended(closed.reason), now_ms, quietly=unneeded)
 
-    def room(self, connection_id: ConnectionId) -> memoryview:
+    def room(self, connection_id: io.ConnectionId) -> memoryview:
         """Return the buffer for the next bytes of a socket that reads in place."""
         connection = self._connection(connection_id)
         return memoryview(bytearray(DISCARD_BYTES)) if connection is None else connection.room()
 
-    def arrived(self, connection_id: ConnectionId, count: int) -> bool:
+    def arrived(self, connection_id: io.ConnectionId, count: int) -> bool:
         """Take ``count`` bytes written to ``room()``; return True if ``FramesArrived`` should follow."""
         connection = self._connection(connection_id)
         return connection is not None and connection.arrived(count)
 
-    def _connection(self, connection_id: ConnectionId) -> Connection | None:
+    def _connection(self, connection_id: io.ConnectionId) -> Connection | None:
         channel = self._by_connection.get(connection_id)
         return None if channel is None else channel.connection
 
-    def _received(self, connection_id: ConnectionId, data: bytes | None, now_ms: int) -> None:
+    def _received(self, connection_id: io.ConnectionId, data: bytes | None, now_ms: int) -> None:
         channel = self._by_connection.get(connection_id)
         connection = channel.connection if channel is not None else None
         if channel is None or connection is None:
@@ -180,7 +167,7 @@ class Engine:
         self._write(connection, out)
         challenge = connection.take_challenge()
         if challenge is not None:
-            self._out.append(RequestToken(connection.id, connection.host, challenge.challenge))
+            self._out.append(io.RequestToken(connection.id, connection.host, challenge.challenge))
         if connection.state is ConnectionState.READY:
             self._on_ready(channel, connection, was, now_ms)
         self._deliver(answers, now_ms)
@@ -189,7 +176,7 @@ class Engine:
         if self.metadata.take_rebootstrap() and self.config.metadata_recovery_strategy.lower() != "none":
             self._rebootstrap(now_ms)
 
-    def _log_in(self, event: TokenReady, now_ms: int) -> None:
+    def _log_in(self, event: io.TokenReady, now_ms: int) -> None:
         channel = self._by_connection.get(event.connection)
         connection = channel.connection if channel is not None else None
         if channel is None or connection is None:
@@ -431,11 +418,11 @@ class Engine:
             channel.connection.require_login(self.credentials.mechanism, self.credentials.identity, self._rng)
         self._next_id += 1
         self._by_connection[channel.connection.id] = channel
-        self._out.append(Open(channel.connection.id, *address))
+        self._out.append(io.Open(channel.connection.id, *address))
 
     def _end(self, channel: Channel, now_ms: int, *, keep: bool = False) -> None:
         assert channel.connection is not None
-        self._out.append(Close(channel.connection.id))
+        self._out.append(io.Close(channel.connection.id))
         self._forget(channel.connection, now_ms)
         if not keep:
             channel.connection = None
@@ -447,7 +434,7 @@ class Engine:
 
     def _write(self, connection: Connection, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
         if buffers:
-            self._out.append(Send(connection.id, buffers))
+            self._out.append(io.Send(connection.id, buffers))
 
     def _deliver(self, answers: Sequence[ClientResponse], now_ms: int) -> None:
         for answer in answers:

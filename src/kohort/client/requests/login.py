@@ -18,12 +18,7 @@ from kohort.security.sasl.oauthbearer import problem_in_words
 from kohort.wire.apis import api_of
 from kohort.wire.codec import Buffer
 from kohort.wire.headers import parse_response
-from kohort.wire.messages.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from kohort.wire.messages import sasl as wire
 from kohort.wire.schema import Message
 
 RENEW_FROM: Final = 0.85
@@ -84,7 +79,7 @@ class ClientLogin:
         self._renew_at_ms = None
         self._lifetime_ms = 0
         self._stage = _Stage.HANDSHAKE
-        out, self._version, self._correlation_id = self._build(SaslHandshakeRequest(mechanism=self.mechanism))
+        out, self._version, self._correlation_id = self._build(wire.SaslHandshakeRequest(mechanism=self.mechanism))
         self._raw = self._version == RAW_TOKENS
         return out
 
@@ -102,7 +97,7 @@ class ClientLogin:
         self._stage = _Stage.ANSWER
         if self._raw:
             return [len(token).to_bytes(4, "big"), token]
-        out, self._version, self._correlation_id = self._build(SaslAuthenticateRequest(auth_bytes=token))
+        out, self._version, self._correlation_id = self._build(wire.SaslAuthenticateRequest(auth_bytes=token))
         return out
 
     def failed(self, why: KohortError) -> KohortError:
@@ -117,13 +112,13 @@ class ClientLogin:
             self._request_token(frame)
             return
         if self._stage is _Stage.HANDSHAKE:
-            response = self._parse(frame, SaslHandshakeRequest)
-            assert isinstance(response, SaslHandshakeResponse)
+            response = self._parse(frame, wire.SaslHandshakeRequest)
+            assert isinstance(response, wire.SaslHandshakeResponse)
             self._check_handshake(response)
             self._request_token(None)
         elif self._stage is _Stage.ANSWER:
-            response = self._parse(frame, SaslAuthenticateRequest)
-            assert isinstance(response, SaslAuthenticateResponse)
+            response = self._parse(frame, wire.SaslAuthenticateRequest)
+            assert isinstance(response, wire.SaslAuthenticateResponse)
             self._check(response)
             self._lifetime_ms, self._answered_at_ms = response.session_lifetime_ms, now_ms
             self._request_token(response.auth_bytes)
@@ -161,7 +156,7 @@ class ClientLogin:
             raise ProtocolError(f"response {correlation_id} to request {self._correlation_id}", api.name)
         return response
 
-    def _check_handshake(self, response: SaslHandshakeResponse) -> None:
+    def _check_handshake(self, response: wire.SaslHandshakeResponse) -> None:
         code = error_code(response.error_code)
         if code is ErrorCode.NONE:
             return
@@ -174,7 +169,7 @@ class ClientLogin:
             )
         raise self._error(f"SaslHandshake failed with {code.name}")
 
-    def _check(self, response: SaslAuthenticateResponse) -> None:
+    def _check(self, response: wire.SaslAuthenticateResponse) -> None:
         code = error_code(response.error_code)
         if code is ErrorCode.NONE:
             return

@@ -16,13 +16,7 @@ from kohort.clock import Rng
 from kohort.config.client import ClientConfig
 from kohort.errors import AuthenticationFailed, ErrorCode, KohortError, NotKafka, UnsupportedVersion, error_code
 from kohort.model import NO_EPOCH, NO_UUID, Node, TopicPartition
-from kohort.wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from kohort.wire.messages import metadata as wire
 from kohort.wire.schema import Message
 
 PERMANENT: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
@@ -211,16 +205,18 @@ class Metadata:
             return Poll(wake_at_ms=due)
         self._refresh_wanted = False
         topics_to_request = self._tracked_topics()
-        topics = [MetadataRequestTopic(name=name) for name in sorted(topics_to_request.names)]
-        topics += [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(topics_to_request.ids)]
-        request = MetadataRequest(
+        topics = [wire.MetadataRequestTopic(name=name) for name in sorted(topics_to_request.names)]
+        topics += [
+            wire.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(topics_to_request.ids)
+        ]
+        request = wire.MetadataRequest(
             topics=None if topics_to_request.all else topics, allow_auto_topic_creation=self.allow_auto_create
         )
         unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape, context=topics_to_request)
         return Poll([self._request.sent(unsent)])
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
-        assert isinstance(response, MetadataResponse)
+        assert isinstance(response, wire.MetadataResponse)
         if not self._request.ended(sent) or response.error_code:
             self._must_rebootstrap |= response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
             self._try_again(now_ms)
@@ -265,7 +261,7 @@ class Metadata:
     def _has_leaderless(self) -> bool:
         return any(p.leader_id < 0 for info in self._topics.values() for p in info.partitions.values())
 
-    def _take(self, response: MetadataResponse) -> bool:
+    def _take(self, response: wire.MetadataResponse) -> bool:
         before = (self._nodes, self._topics, self._errors)
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
@@ -287,7 +283,7 @@ class Metadata:
         self._names = {info.topic_id: name for name, info in topics.items() if info.topic_id != NO_UUID}
         return before != (self._nodes, self._topics, self._errors)
 
-    def _merge(self, topic: MetadataResponseTopic) -> TopicInfo:
+    def _merge(self, topic: wire.MetadataResponseTopic) -> TopicInfo:
         known = self._topics.get(topic.name or "")
         same_topic = known is not None and known.topic_id == topic.topic_id
         partitions = {}
@@ -298,7 +294,7 @@ class Metadata:
         return TopicInfo(topic.topic_id, topic.is_internal, dict(sorted(partitions.items())))
 
 
-def _partition(p: MetadataResponsePartition) -> PartitionInfo:
+def _partition(p: wire.MetadataResponsePartition) -> PartitionInfo:
     code = error_code(p.error_code)
     leaderless = p.error_code != 0 and code is not ErrorCode.REPLICA_NOT_AVAILABLE
     leader = -1 if leaderless else p.leader_id
@@ -307,7 +303,7 @@ def _partition(p: MetadataResponsePartition) -> PartitionInfo:
 
 def _shape(request: Message, version: int) -> Message:
     """Drop the field that is new in v4. Raises UnsupportedVersion for topic ids before v12."""
-    assert isinstance(request, MetadataRequest)
+    assert isinstance(request, wire.MetadataRequest)
     if version < IDS_FROM and request.topics and request.topics[0].name is None:
         raise UnsupportedVersion(f"the broker serves Metadata version {version}; topic ids need version 12 (Kafka 3.1)")
-    return request if version >= 4 else MetadataRequest(topics=request.topics)
+    return request if version >= 4 else wire.MetadataRequest(topics=request.topics)

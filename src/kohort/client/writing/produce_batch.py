@@ -13,18 +13,9 @@ import crc32c
 
 from kohort.errors import CorruptRecord, KohortError
 from kohort.model import Header
+from kohort.wire import record_batch
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec, compress
-from kohort.wire.record_batch import (
-    HEADER_BYTES,
-    MAGIC,
-    SMALLEST_LENGTH,
-    TRANSACTIONAL_BIT,
-    ReadRecord,
-    check_crc,
-    parse_batch_header,
-    read_batch,
-)
 from kohort.wire.varints import varint_bytes
 
 RECORD_OVERHEAD: Final = 21
@@ -61,7 +52,7 @@ class ProduceBatch:
         self.values: list[bytes | None] = []
         self.timestamps: list[int] = []
         self.headers: dict[int, Sequence[Header]] = {}
-        self.size = HEADER_BYTES
+        self.size = record_batch.HEADER_BYTES
         self.count = 0
         self.first_ms = self.last_ms = -1
         self.payload: bytes | None = None
@@ -105,7 +96,7 @@ class ProduceBatch:
     def buffers(self) -> list[Buffer]:
         assert self.payload is not None, "a batch is sealed before it is sent"
         summed = _after_crc.pack(
-            self.codec | TRANSACTIONAL_BIT if self.transactional else self.codec,
+            self.codec | record_batch.TRANSACTIONAL_BIT if self.transactional else self.codec,
             self.count - 1,
             self.first_ms,
             self.last_ms,
@@ -115,7 +106,10 @@ class ProduceBatch:
             self.count,
         )
         crc = crc32c.crc32c(self.payload, crc32c.crc32c(summed))
-        return [_head.pack(0, SMALLEST_LENGTH + len(self.payload), -1, MAGIC, crc) + summed, self.payload]
+        return [
+            _head.pack(0, record_batch.SMALLEST_LENGTH + len(self.payload), -1, record_batch.MAGIC, crc) + summed,
+            self.payload,
+        ]
 
     def succeed(self, base_offset: int, append_time_ms: int) -> None:
         self.base_offset, self.append_time_ms = base_offset, append_time_ms
@@ -134,7 +128,7 @@ class ProduceBatch:
         self.payload = b""
 
     def split(self) -> tuple[ProduceBatch, ProduceBatch]:
-        records = read_batch(b"".join(bytes(b) for b in self.buffers()))
+        records = record_batch.read_batch(b"".join(bytes(b) for b in self.buffers()))
         middle = len(records) // 2
         left, right = self._part(records[:middle]), self._part(records[middle:])
         if self.base_sequence != NO_SEQUENCE:
@@ -144,14 +138,14 @@ class ProduceBatch:
         self._finish()
         return self.halves
 
-    def _part(self, records: Sequence[ReadRecord]) -> ProduceBatch:
+    def _part(self, records: Sequence[record_batch.ReadRecord]) -> ProduceBatch:
         part = ProduceBatch(self.topic, self.partition, self.codec, ready_at_ms=0, deadline_ms=self.deadline_ms)
         part.keys = [r.key for r in records]
         part.values = [r.value for r in records]
         part.timestamps = [r.timestamp_ms for r in records]
         part.headers = {i: r.headers for i, r in enumerate(records) if r.headers}
         part.seal()
-        part.size = HEADER_BYTES + len(part.payload or b"")
+        part.size = record_batch.HEADER_BYTES + len(part.payload or b"")
         part.attempts, part.failures = self.attempts, self.failures
         return part
 
@@ -161,14 +155,14 @@ def prebuilt(topic: str, partition: int, batch: bytes, *, deadline_ms: int) -> P
 
     Raises CorruptRecord if ``batch`` is not exactly one whole batch of at least one record.
     """
-    header = parse_batch_header(batch)
-    check_crc(batch, 0, header)
+    header = record_batch.parse_batch_header(batch)
+    record_batch.check_crc(batch, 0, header)
     if header.size != len(batch):
         raise CorruptRecord(f"{len(batch) - header.size} bytes follow the batch; pass one batch at a time")
     if header.record_count < 1:
         raise CorruptRecord(f"a batch has {header.record_count} records, not at least 1")
     made = ProduceBatch(topic, partition, header.codec, ready_at_ms=0, deadline_ms=deadline_ms)
-    made.payload = bytes(memoryview(batch)[HEADER_BYTES : header.size])
+    made.payload = bytes(memoryview(batch)[record_batch.HEADER_BYTES : header.size])
     made.count = header.record_count
     made.first_ms, made.last_ms = header.base_timestamp, header.max_timestamp
     made.timestamps = []

@@ -29,13 +29,7 @@ from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import NO_PRODUCER_ID_AND_EPOCH, NO_UUID, Node, ProducerIdAndEpoch, TopicPartition
 from kohort.wire.compression import Codec
-from kohort.wire.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from kohort.wire.messages import produce as wire
 from kohort.wire.schema import Message
 
 LAST_VERSION_WITH_NAMES: Final = 12
@@ -136,7 +130,7 @@ class Sender:
     def _request(self, node_id: int, tps: Iterable[TopicPartition], now_ms: int) -> Unsent:
         room = self._config.max_request_size - REQUEST_OVERHEAD
         batches: list[ProduceBatch] = []
-        topics: dict[str, TopicProduceData] = {}
+        topics: dict[str, wire.TopicProduceData] = {}
         named_only = False
         for tp in tps:
             if batches and self._accumulator.waiting[tp][0].size > room:
@@ -151,9 +145,9 @@ class Sender:
             named_only = named_only or topic_id is None
             topic = topics.get(tp.topic)
             if topic is None:
-                topic = topics[tp.topic] = TopicProduceData(name=tp.topic, topic_id=topic_id or NO_UUID)
-            topic.partition_data.append(PartitionProduceData(index=tp.partition, records=batch.buffers()))
-        request = ProduceRequest(
+                topic = topics[tp.topic] = wire.TopicProduceData(name=tp.topic, topic_id=topic_id or NO_UUID)
+            topic.partition_data.append(wire.PartitionProduceData(index=tp.partition, records=batch.buffers()))
+        request = wire.ProduceRequest(
             transactional_id=self._config.transactional_id,
             acks=self._config.acks_on_the_wire,
             timeout_ms=self._config.request_timeout_ms,
@@ -214,7 +208,7 @@ class Sender:
         sequence.next_sequence = (sequence.next_sequence + batch.count) % SEQUENCES
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
-        assert isinstance(response, ProduceResponse)
+        assert isinstance(response, wire.ProduceResponse)
         self._in_flight[sent.node_id] -= 1
         results = self._results(sent, response)
         nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
@@ -243,8 +237,10 @@ class Sender:
             else:
                 self._fail(batch, error)
 
-    def _results(self, sent: Unsent, response: ProduceResponse) -> dict[tuple[str, int], PartitionProduceResponse]:
-        assert isinstance(sent.request, ProduceRequest)
+    def _results(
+        self, sent: Unsent, response: wire.ProduceResponse
+    ) -> dict[tuple[str, int], wire.PartitionProduceResponse]:
+        assert isinstance(sent.request, wire.ProduceRequest)
         names = {t.topic_id: t.name for t in sent.request.topic_data}
         by_id = sent.version > LAST_VERSION_WITH_NAMES
         return {
@@ -254,10 +250,10 @@ class Sender:
         }
 
     def _refused(
-        self, batch: ProduceBatch, result: PartitionProduceResponse, nodes: Iterable[Node], now_ms: int
+        self, batch: ProduceBatch, result: wire.PartitionProduceResponse, nodes: Iterable[Node], now_ms: int
     ) -> None:
         code = error_code(result.error_code)
-        self.metrics.refused(ProduceRequest, code)
+        self.metrics.refused(wire.ProduceRequest, code)
         tp = TopicPartition(batch.topic, batch.partition)
         text = f"{tp}: {result.error_message}" if result.error_message else str(tp)
         error = answer_error(self._config, code, text, name=_denied_topic(code, tp))
@@ -425,7 +421,7 @@ def _denied_topic(code: ErrorCode, tp: TopicPartition) -> str:
 
 
 def _errors_of_records(
-    tp: TopicPartition, code: ErrorCode, result: PartitionProduceResponse
+    tp: TopicPartition, code: ErrorCode, result: wire.PartitionProduceResponse
 ) -> tuple[KohortError, dict[int, KohortError]]:
     """Return the error of a rejected batch, and the errors of records that the broker names (KIP-467)."""
     why = result.error_message or "the broker gives no reason"

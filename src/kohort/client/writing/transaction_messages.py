@@ -20,33 +20,21 @@ from kohort.model import (
     TopicPartition,
     by_topic,
 )
+from kohort.wire.messages import transactions as wire
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
-from kohort.wire.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-    EndTxnRequest,
-    EndTxnResponse,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
 from kohort.wire.schema import Message
 
 FEATURE: Final = "transaction.version"
 SECOND_PROTOCOL: Final = 2
 MAX_VERSION: Final = {
     InitProducerIdRequest.API_KEY: 5,
-    AddPartitionsToTxnRequest.API_KEY: 3,
-    AddOffsetsToTxnRequest.API_KEY: 4,
-    EndTxnRequest.API_KEY: 4,
-    TxnOffsetCommitRequest.API_KEY: 4,
+    wire.AddPartitionsToTxnRequest.API_KEY: 3,
+    wire.AddOffsetsToTxnRequest.API_KEY: 4,
+    wire.EndTxnRequest.API_KEY: 4,
+    wire.TxnOffsetCommitRequest.API_KEY: 4,
 }
 """Highest version by API key in the first protocol. AddPartitionsToTxn 4 is for brokers only."""
-MAX_VERSION_OF_SECOND: Final = MAX_VERSION | {EndTxnRequest.API_KEY: 5, TxnOffsetCommitRequest.API_KEY: 5}
+MAX_VERSION_OF_SECOND: Final = MAX_VERSION | {wire.EndTxnRequest.API_KEY: 5, wire.TxnOffsetCommitRequest.API_KEY: 5}
 BY_TOPIC_ID: Final = 6
 PRODUCE_MAX_VERSION: Final = 11
 """Highest version of Produce in the first protocol; Produce 12 begins a transaction."""
@@ -71,13 +59,15 @@ def init_request(producer: TransactionalProducer, timeout_ms: int) -> InitProduc
     return InitProducerIdRequest(transaction_timeout_ms=timeout_ms, **producer.fields())
 
 
-def add_partitions(producer: TransactionalProducer, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
-    topics = [AddPartitionsToTxnTopic(name=t, partitions=ns) for t, ns in by_topic(sorted(partitions)).items()]
-    return AddPartitionsToTxnRequest(v3_and_below_topics=topics, **producer.fields("v3_and_below_"))
+def add_partitions(
+    producer: TransactionalProducer, partitions: Iterable[TopicPartition]
+) -> wire.AddPartitionsToTxnRequest:
+    topics = [wire.AddPartitionsToTxnTopic(name=t, partitions=ns) for t, ns in by_topic(sorted(partitions)).items()]
+    return wire.AddPartitionsToTxnRequest(v3_and_below_topics=topics, **producer.fields("v3_and_below_"))
 
 
-def add_group(producer: TransactionalProducer, group_id: str) -> AddOffsetsToTxnRequest:
-    return AddOffsetsToTxnRequest(group_id=group_id, **producer.fields())
+def add_group(producer: TransactionalProducer, group_id: str) -> wire.AddOffsetsToTxnRequest:
+    return wire.AddOffsetsToTxnRequest(group_id=group_id, **producer.fields())
 
 
 def commit_offsets(
@@ -85,21 +75,21 @@ def commit_offsets(
     group: GroupMetadata,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ids: Mapping[str, bytes | None],
-) -> TxnOffsetCommitRequest:
-    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+) -> wire.TxnOffsetCommitRequest:
+    topics: dict[str, wire.TxnOffsetCommitRequestTopic] = {}
     for partition, offset in offsets.items():
         name = partition.topic
         if name not in topics:
-            topics[name] = TxnOffsetCommitRequestTopic(name=name, topic_id=ids.get(name) or NO_UUID, partitions=[])
+            topics[name] = wire.TxnOffsetCommitRequestTopic(name=name, topic_id=ids.get(name) or NO_UUID, partitions=[])
         topics[name].partitions.append(
-            TxnOffsetCommitRequestPartition(
+            wire.TxnOffsetCommitRequestPartition(
                 partition_index=partition.partition,
                 committed_offset=offset.offset,
                 committed_leader_epoch=offset.leader_epoch,
                 committed_metadata=offset.metadata,
             )
         )
-    return TxnOffsetCommitRequest(
+    return wire.TxnOffsetCommitRequest(
         group_id=group.group_id,
         generation_id=group.generation_id,
         member_id=group.member_id,
@@ -109,24 +99,24 @@ def commit_offsets(
     )
 
 
-def end(producer: TransactionalProducer, *, commit: bool) -> EndTxnRequest:
-    return EndTxnRequest(committed=commit, **producer.fields())
+def end(producer: TransactionalProducer, *, commit: bool) -> wire.EndTxnRequest:
+    return wire.EndTxnRequest(committed=commit, **producer.fields())
 
 
 def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:
     """Return the error code of a response and its partition; NONE without an error."""
     where = ""
     match response:
-        case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():
+        case InitProducerIdResponse() | wire.AddOffsetsToTxnResponse() | wire.EndTxnResponse():
             return error_code(response.error_code), where
-        case AddPartitionsToTxnResponse():
+        case wire.AddPartitionsToTxnResponse():
             found = [
                 (error_code(p.partition_error_code), f"{t.name}-{p.partition_index}")
                 for t in response.results_by_topic_v3_and_below
                 for p in t.results_by_partition
             ]
-        case TxnOffsetCommitResponse():
-            assert isinstance(request, TxnOffsetCommitRequest)
+        case wire.TxnOffsetCommitResponse():
+            assert isinstance(request, wire.TxnOffsetCommitRequest)
             names = {topic.topic_id: topic.name for topic in request.topics}
             found = [
                 (error_code(p.error_code), f"{t.name or names.get(t.topic_id, '')}-{p.partition_index}")

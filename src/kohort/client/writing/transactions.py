@@ -24,34 +24,14 @@ from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.outages import Outages
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Promise, Unsent
-from kohort.client.writing.transaction_messages import (
-    BY_TOPIC_ID,
-    FEATURE,
-    MAX_VERSION,
-    MAX_VERSION_OF_SECOND,
-    PRODUCE_MAX_VERSION,
-    SECOND_PROTOCOL,
-    TransactionalProducer,
-    add_group,
-    add_partitions,
-    commit_offsets,
-    end,
-    first_error,
-    init_request,
-)
+from kohort.client.writing import transaction_messages
 from kohort.clock import Rng, earliest
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, ProducerFenced, TransactionFailed, UsageError
 from kohort.model import NO_PRODUCER_ID_AND_EPOCH, GroupMetadata, OffsetAndMetadata, ProducerIdAndEpoch, TopicPartition
+from kohort.wire.messages import transactions as wire
 from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
 from kohort.wire.messages.producer_ids import InitProducerIdResponse
-from kohort.wire.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    EndTxnResponse,
-    TxnOffsetCommitRequest,
-)
 from kohort.wire.schema import Message
 
 MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
@@ -71,7 +51,7 @@ ABORTABLE: Final = frozenset(
         ErrorCode.OPERATION_NOT_ATTEMPTED,
     }
 )
-ADDING: Final = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest)
+ADDING: Final = (wire.AddPartitionsToTxnRequest, wire.AddOffsetsToTxnRequest, wire.TxnOffsetCommitRequest)
 TRANSACTION: Final = "transaction"
 CONCURRENT_MS: Final = 20
 """Retry delay while the coordinator writes the markers of the previous transaction."""
@@ -106,7 +86,7 @@ class Transactions:
         self, config: ProducerConfig, metadata: Metadata, rng: Rng, delivered: Callable[[], bool], outages: Outages
     ) -> None:
         assert config.transactional_id is not None
-        self.producer = TransactionalProducer(config.transactional_id)
+        self.producer = transaction_messages.TransactionalProducer(config.transactional_id)
         self.phase = Phase.NEW
         self.use_second_protocol = True
         """Use the second protocol if the cluster supports it; simulations run both."""
@@ -142,7 +122,8 @@ class Transactions:
     def begin(self) -> None:
         self._check(Phase.READY)
         self._is_second_protocol = (
-            self.use_second_protocol and self._metadata.features.get(FEATURE, 0) >= SECOND_PROTOCOL
+            self.use_second_protocol
+            and self._metadata.features.get(transaction_messages.FEATURE, 0) >= transaction_messages.SECOND_PROTOCOL
         )
         self.phase = Phase.OPEN
 
@@ -212,7 +193,7 @@ class Transactions:
 
     @property
     def produce_max_version(self) -> int | None:
-        return None if self._is_second_protocol else PRODUCE_MAX_VERSION
+        return None if self._is_second_protocol else transaction_messages.PRODUCE_MAX_VERSION
 
     def on_batch_failed(self, error: KohortError) -> None:
         if isinstance(error, ApiError) and error.code in (
@@ -248,19 +229,25 @@ class Transactions:
 
     def _next(self) -> Unsent | None:
         if self.phase is Phase.STARTING:
-            return self._to_coordinator(init_request(self.producer, self._config.transaction_timeout_ms))
+            return self._to_coordinator(
+                transaction_messages.init_request(self.producer, self._config.transaction_timeout_ms)
+            )
         if self.phase in (Phase.OPEN, Phase.COMMITTING) and self._abortable_error is None:
             if self._partitions_to_add:
-                return self._to_coordinator(add_partitions(self.producer, self._partitions_to_add))
+                return self._to_coordinator(transaction_messages.add_partitions(self.producer, self._partitions_to_add))
             if self._offsets:
                 return self._offset_request(self._offsets[0])
         if self.is_ending and self._delivered():
             if self._outcome_unknown and self.phase is Phase.ABORTING:
                 self._needs_epoch = True  # a new epoch aborts any open transaction
             if self._partitions or self._groups:
-                return self._to_coordinator(end(self.producer, commit=self.phase is Phase.COMMITTING))
+                return self._to_coordinator(
+                    transaction_messages.end(self.producer, commit=self.phase is Phase.COMMITTING)
+                )
             if self._needs_epoch:
-                return self._to_coordinator(init_request(self.producer, self._config.transaction_timeout_ms))
+                return self._to_coordinator(
+                    transaction_messages.init_request(self.producer, self._config.transaction_timeout_ms)
+                )
             self._finish()
         return None
 
@@ -269,7 +256,7 @@ class Transactions:
         if self._is_second_protocol:
             self._groups.add(group_id)  # the offset commit adds it
         if group_id not in self._groups:
-            return self._to_coordinator(add_group(self.producer, group_id))
+            return self._to_coordinator(transaction_messages.add_group(self.producer, group_id))
         lookup = self._group_lookups.get(group_id)
         if lookup is None:
             key, config, metadata = CoordinatorKey(group_id), self._config, self._metadata
@@ -278,8 +265,10 @@ class Transactions:
         ids = self._topic_ids({partition.topic for partition in pending.offsets}) if self._is_second_protocol else {}
         if ids is None:
             return None
-        request = commit_offsets(self.producer, pending.group, pending.offsets, ids)
-        return self._to_coordinator(request, lookup, BY_TOPIC_ID if ids and all(ids.values()) else None)
+        request = transaction_messages.commit_offsets(self.producer, pending.group, pending.offsets, ids)
+        return self._to_coordinator(
+            request, lookup, transaction_messages.BY_TOPIC_ID if ids and all(ids.values()) else None
+        )
 
     def _topic_ids(self, topics: set[str]) -> Mapping[str, bytes | None] | None:
         """Return the topic ids (KIP-1319), None while metadata are in flight. Without metadata names are used."""
@@ -301,7 +290,11 @@ class Transactions:
             self._config.request_timeout_ms,
             channel=COORDINATOR_CHANNEL,
             max_version=max_version
-            or (MAX_VERSION_OF_SECOND if self._is_second_protocol else MAX_VERSION)[request.API_KEY],
+            or (
+                transaction_messages.MAX_VERSION_OF_SECOND
+                if self._is_second_protocol
+                else transaction_messages.MAX_VERSION
+            )[request.API_KEY],
             context=lookup,
         )
 
@@ -310,7 +303,7 @@ class Transactions:
             sent.context.on_response(sent, response, now_ms)
             return
         self._request.ended(sent)
-        code, where = first_error(sent.request, response)
+        code, where = transaction_messages.first_error(sent.request, response)
         if code is ErrorCode.NONE:
             self._request.succeeded()
             self._outages.recovered(TRANSACTION, f"{self._name} works again", now_ms)
@@ -320,7 +313,7 @@ class Transactions:
             self._on_error(sent, answer_error(self._config, code, where or self._name, name=topic), now_ms)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
-        if sent.request.API_KEY not in MAX_VERSION:
+        if sent.request.API_KEY not in transaction_messages.MAX_VERSION:
             sent.context.on_failure(sent, error, now_ms)
             return
         self._request.ended(sent)
@@ -337,14 +330,14 @@ class Transactions:
             self.producer.id_and_epoch = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
             self._needs_epoch = False
             self._finish()
-        elif isinstance(request, AddPartitionsToTxnRequest):
+        elif isinstance(request, wire.AddPartitionsToTxnRequest):
             added = {TopicPartition(t.name, p) for t in request.v3_and_below_topics for p in t.partitions}
             self._partitions |= added
             self._partitions_to_add -= added
-        elif isinstance(request, AddOffsetsToTxnRequest):
+        elif isinstance(request, wire.AddOffsetsToTxnRequest):
             self._groups.add(request.group_id)
-        elif isinstance(request, EndTxnRequest):
-            assert isinstance(response, EndTxnResponse)
+        elif isinstance(request, wire.EndTxnRequest):
+            assert isinstance(response, wire.EndTxnResponse)
             self._partitions.clear()
             self._groups.clear()
             if response.producer_id >= 0:
