@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
-from kohort.client.admin.operations import Operation, Results, ask
+from kohort.client.admin.operations import Operation, Results, ask, results_of
 from kohort.errors import ApiError, UsageError, error_code
 from kohort.nearest import did_you_mean
 from kohort.security import acls as numbers
@@ -138,17 +138,7 @@ def describe_acls(wanted: AclBindingFilter) -> Operation[list[AclBinding]]:
     if response.error_code:
         raise ApiError(error_code(response.error_code), response.error_message or "DescribeAcls")
     found = [
-        AclBinding(
-            _word(numbers.ResourceType, resource.resource_type),
-            resource.resource_name,
-            acl.principal,
-            _word(numbers.Operation, acl.operation),
-            _word(numbers.Permission, acl.permission_type),
-            acl.host,
-            _word(numbers.PatternType, resource.pattern_type),
-        )
-        for resource in response.resources
-        for acl in resource.acls
+        _binding(resource.resource_name, resource, acl) for resource in response.resources for acl in resource.acls
     ]
     return sorted(found, key=_order)
 
@@ -172,10 +162,8 @@ def create_acls(bindings: Sequence[AclBinding]) -> Operation[Results[AclBinding,
         for acl in bindings
     ]
     response: wire.CreateAclsResponse = yield from ask(wire.CreateAclsRequest(creations=creations))
-    results: Results[AclBinding, None] = Results()
-    for acl, result in zip(bindings, response.results, strict=False):
-        results.add_or_refuse(acl, None, result.error_code, result.error_message)
-    return results
+    answered = zip(bindings, response.results, strict=False)
+    return results_of((acl, None, result.error_code, result.error_message) for acl, result in answered)
 
 
 def delete_acls(filters: Sequence[AclBindingFilter]) -> Operation[Results[AclBindingFilter, tuple[AclBinding, ...]]]:
@@ -184,18 +172,20 @@ def delete_acls(filters: Sequence[AclBindingFilter]) -> Operation[Results[AclBin
     results: Results[AclBindingFilter, tuple[AclBinding, ...]] = Results()
     for wanted, result in zip(filters, response.filter_results, strict=False):
         failed = next((m for m in result.matching_acls if m.error_code), result)
-        deleted = tuple(sorted((_deleted_acl(m) for m in result.matching_acls if not m.error_code), key=_order))
+        deleted = tuple(
+            sorted((_binding(m.resource_name, m, m) for m in result.matching_acls if not m.error_code), key=_order)
+        )
         results.add_or_refuse(wanted, deleted, failed.error_code, failed.error_message)
     return results
 
 
-def _deleted_acl(match: wire.DeleteAclsMatchingAcl) -> AclBinding:
+def _binding(name: str, resource: Any, acl: Any) -> AclBinding:
     return AclBinding(
-        _word(numbers.ResourceType, match.resource_type),
-        match.resource_name,
-        match.principal,
-        _word(numbers.Operation, match.operation),
-        _word(numbers.Permission, match.permission_type),
-        match.host,
-        _word(numbers.PatternType, match.pattern_type),
+        _word(numbers.ResourceType, resource.resource_type),
+        name,
+        acl.principal,
+        _word(numbers.Operation, acl.operation),
+        _word(numbers.Permission, acl.permission_type),
+        acl.host,
+        _word(numbers.PatternType, resource.pattern_type),
     )

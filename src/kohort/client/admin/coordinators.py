@@ -80,6 +80,12 @@ def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: Coordinato
     return results
 
 
+def ask_coordinator(metadata: Metadata, group: str, call: CoordinatorCall) -> Operation[Any]:
+    """Return the value of one group; raise its error."""
+    results = yield from ask_coordinators(metadata, [group], call)
+    return results[group]
+
+
 def unavailable(key_type: int, group: str) -> ApiError:
     return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of {KEY_NAMES[key_type]} {group!r}")
 

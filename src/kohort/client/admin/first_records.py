@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort.client.admin.model import FirstRecord, PartitionOffset
-from kohort.client.admin.offsets import ISOLATION, by_leader_of
+from kohort.client.admin.offsets import by_leader_of
 from kohort.client.admin.operations import Ask, Operation, Pause, Results, is_transient
 from kohort.client.admin.topics import cluster
+from kohort.client.reading.list_offsets import ISOLATION_LEVELS
 from kohort.client.requests.metadata import Metadata
 from kohort.columns.batches import OffsetRange, ReadOptions, next_offset, sections
 from kohort.columns.plain import read_section
@@ -47,7 +48,7 @@ def first_records(
     """
     results: Results[PartitionOffset, FirstRecord | None] = Results()
     pending = {place: _Search(place.offset) for place in places}
-    level = ISOLATION[isolation_level]
+    level = ISOLATION_LEVELS[isolation_level]
     for attempt in range(1, ROUNDS + 1):
         if not pending:
             return results

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from kohort.client.admin.coordinators import BatchedCall, CoordinatorCall, ask_coordinators
+from kohort.client.admin.coordinators import BatchedCall, CoordinatorCall, ask_coordinator, ask_coordinators
 from kohort.client.admin.model import GroupDescription, GroupListing, MemberDescription
-from kohort.client.admin.operations import Operation, Results, is_transient
+from kohort.client.admin.operations import Operation, Results, is_transient, results_of
 from kohort.client.admin.topics import ask_every_broker
+from kohort.client.group.offset_messages import commit_partition
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ErrorCode, ProtocolError, UnsupportedVersion, UsageError
 from kohort.model import NO_EPOCH, OffsetAndMetadata, TopicPartition, by_topic
@@ -123,9 +124,7 @@ def remove_group_members(
         return answer.error_code, None, results
 
     call = CoordinatorCall(lambda g: LeaveGroupRequest(group_id=g, members=leaving), read, _shaped)
-    by_group = yield from ask_coordinators(metadata, [group], call)
-    removed: Results[str, None] = by_group[group]
-    return removed
+    return ask_coordinator(metadata, group, call)
 
 
 def _shaped(request: Message, version: int) -> Message:
@@ -238,9 +237,7 @@ def list_group_offsets(
             for topic, numbers in by_topic(partitions).items()
         ]
 
-    by_group = yield from ask_coordinators(metadata, [group], _fetch_call(topics))
-    found: OffsetsOfGroup = by_group[group]
-    return found
+    return ask_coordinator(metadata, group, _fetch_call(topics))
 
 
 def list_offsets_of_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, OffsetsOfGroup]]:
@@ -269,22 +266,21 @@ def alter_group_offsets(
 ) -> Operation[Results[TopicPartition, None]]:
     topics = [
         wire.OffsetCommitRequestTopic(
-            name=topic, partitions=[_to_commit(n, offsets[TopicPartition(topic, n)]) for n in numbers]
+            name=topic, partitions=[commit_partition(n, offsets[TopicPartition(topic, n)]) for n in numbers]
         )
         for topic, numbers in by_topic(offsets).items()
     ]
 
     def read(answer: wire.OffsetCommitResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
-        results: Results[TopicPartition, None] = Results()
-        for topic in answer.topics:
-            for p in topic.partitions:
-                results.add_or_refuse(TopicPartition(topic.name, p.partition_index), None, p.error_code)
+        results = results_of(
+            (TopicPartition(topic.name, p.partition_index), None, p.error_code, None)
+            for topic in answer.topics
+            for p in topic.partitions
+        )
         return _common_code(p.error_code for t in answer.topics for p in t.partitions), None, results
 
     call = CoordinatorCall(lambda g: wire.OffsetCommitRequest(group_id=g, topics=topics), read, max_version=BY_NAME)
-    by_group = yield from ask_coordinators(metadata, [group], call)
-    altered: Results[TopicPartition, None] = by_group[group]
-    return altered
+    return ask_coordinator(metadata, group, call)
 
 
 def delete_group_offsets(
@@ -298,16 +294,15 @@ def delete_group_offsets(
     ]
 
     def read(answer: wire.OffsetDeleteResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
-        results: Results[TopicPartition, None] = Results()
-        for topic in answer.topics:
-            for p in topic.partitions:
-                results.add_or_refuse(TopicPartition(topic.name, p.partition_index), None, p.error_code)
+        results = results_of(
+            (TopicPartition(topic.name, p.partition_index), None, p.error_code, None)
+            for topic in answer.topics
+            for p in topic.partitions
+        )
         return answer.error_code, None, results
 
     call = CoordinatorCall(lambda g: wire.OffsetDeleteRequest(group_id=g, topics=topics), read)
-    by_group = yield from ask_coordinators(metadata, [group], call)
-    deleted: Results[TopicPartition, None] = by_group[group]
-    return deleted
+    return ask_coordinator(metadata, group, call)
 
 
 def _one_group(request: Message, version: int) -> Message:
@@ -335,15 +330,6 @@ def _committed(answer: wire.OffsetFetchResponse) -> OffsetsOfGroup:
             offset = OffsetAndMetadata(p.committed_offset, p.metadata or "", epoch) if p.committed_offset >= 0 else None
             results.add_or_refuse(TopicPartition(topic.name, p.partition_index), offset, p.error_code)
     return results
-
-
-def _to_commit(partition: int, offset: OffsetAndMetadata) -> wire.OffsetCommitRequestPartition:
-    return wire.OffsetCommitRequestPartition(
-        partition_index=partition,
-        committed_offset=offset.offset,
-        committed_leader_epoch=offset.leader_epoch,
-        committed_metadata=offset.metadata,
-    )
 
 
 def _common_code(codes: Iterable[int]) -> int:

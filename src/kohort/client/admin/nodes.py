@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from kohort.client.admin.model import Reassignment
-from kohort.client.admin.operations import Operation, Results
+from kohort.client.admin.operations import Operation, Results, results_of
 from kohort.client.admin.topics import to_controller
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, error_code
@@ -34,12 +34,11 @@ def elect_leaders(
         metadata, request, lambda r: [r.error_code], _as_preferred
     )
     _check(response.error_code, "the election")
-    results: Results[TopicPartition, None] = Results()
-    for topic in response.replica_election_results:
-        for result in topic.partition_result:
-            tp = TopicPartition(topic.topic, result.partition_id)
-            results.add_or_refuse(tp, None, result.error_code, result.error_message)
-    return results
+    return results_of(
+        (TopicPartition(topic.topic, p.partition_id), None, p.error_code, p.error_message)
+        for topic in response.replica_election_results
+        for p in topic.partition_result
+    )
 
 
 def reassign_partitions(
@@ -60,12 +59,11 @@ def reassign_partitions(
         metadata, request, lambda r: [r.error_code]
     )
     _check(response.error_code, response.error_message or "the reassignment")
-    results: Results[TopicPartition, None] = Results()
-    for answered in response.responses:
-        for result in answered.partitions:
-            tp = TopicPartition(answered.name, result.partition_index)
-            results.add_or_refuse(tp, None, result.error_code, result.error_message)
-    return results
+    return results_of(
+        (TopicPartition(topic.name, p.partition_index), None, p.error_code, p.error_message)
+        for topic in response.responses
+        for p in topic.partitions
+    )
 
 
 def list_reassignments(metadata: Metadata, *, timeout_ms: int) -> Operation[dict[TopicPartition, Reassignment]]:

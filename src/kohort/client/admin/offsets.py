@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from kohort.client.admin.model import ListedOffset, LogEnds
 from kohort.client.admin.operations import Ask, Operation, Pause, Results, is_transient, run_together
 from kohort.client.admin.topics import cluster
+from kohort.client.reading.list_offsets import ISOLATION_LEVELS
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
 from kohort.model import TopicPartition
@@ -74,7 +75,6 @@ def by_leader_of(
 
 NAMED_OFFSETS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
 """Named offsets and their request codes; ``max_timestamp`` needs ListOffsets 7 (Kafka 3.0)."""
-ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 HIGH_WATERMARK: Final = -1
 
 
@@ -94,7 +94,7 @@ def list_offsets(
             topic.partitions.append(
                 list_offset_messages.ListOffsetsPartition(partition_index=tp.partition, timestamp=times[tp])
             )
-        level = ISOLATION[isolation_level]
+        level = ISOLATION_LEVELS[isolation_level]
         return list_offset_messages.ListOffsetsRequest(
             replica_id=-1, isolation_level=level, topics=list(topics.values())
         )

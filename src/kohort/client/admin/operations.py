@@ -56,6 +56,7 @@ class Results(Mapping[K, V]):
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
+        """Add the value, or the error of ``code``."""
         if code:
             self.errors[item] = ApiError(error_code(code), f"{item}: {message}" if message else str(item))
         else:
@@ -82,6 +83,14 @@ class Results(Mapping[K, V]):
     def __repr__(self) -> str:
         failed = {item: str(error) for item, error in self.errors.items()}
         return f"Results({self._values!r}, errors={failed!r})" if failed else f"Results({self._values!r})"
+
+
+def results_of(items: Iterable[tuple[K, V, int, str | None]]) -> Results[K, V]:
+    """Return results from items with their value, error code and message."""
+    results: Results[K, V] = Results()
+    for item, value, code, message in items:
+        results.add_or_refuse(item, value, code, message)
+    return results
 
 
 @dataclass(slots=True)

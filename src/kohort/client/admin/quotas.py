@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from kohort.client.admin.operations import Operation, Results, ask
+from kohort.client.admin.operations import Operation, Results, ask, results_of
 from kohort.client.admin.topics import to_controller
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, UsageError, error_code
@@ -100,10 +100,7 @@ def alter_client_quotas(
     response: wire.AlterClientQuotasResponse = yield from to_controller(
         metadata, request, lambda r: [entry.error_code for entry in r.entries]
     )
-    results: Results[ClientQuotaEntity, None] = Results()
-    for entry in response.entries:
-        results.add_or_refuse(_entity(entry.entity), None, entry.error_code, entry.error_message)
-    return results
+    return results_of((_entity(e.entity), None, e.error_code, e.error_message) for e in response.entries)
 
 
 def _entity(parts: list[wire.QuotaEntityPart]) -> ClientQuotaEntity:

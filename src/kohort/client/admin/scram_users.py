@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import pbkdf2_hmac
 from typing import Final
 
-from kohort.client.admin.operations import Operation, Results, ask
+from kohort.client.admin.operations import Operation, Results, ask, results_of
 from kohort.client.admin.topics import to_controller
 from kohort.client.requests.metadata import Metadata
 from kohort.clock import Rng
@@ -128,7 +128,4 @@ def alter_user_scram_credentials(
     response: wire.AlterUserScramCredentialsResponse = yield from to_controller(
         metadata, request, lambda r: [result.error_code for result in r.results]
     )
-    results: Results[str, None] = Results()
-    for result in response.results:
-        results.add_or_refuse(result.user, None, result.error_code, result.error_message)
-    return results
+    return results_of((result.user, None, result.error_code, result.error_message) for result in response.results)

@@ -15,7 +15,7 @@ from kohort.client.admin.model import (
     TopicDescription,
     TopicListing,
 )
-from kohort.client.admin.operations import Ask, Operation, Pause, Results, ask
+from kohort.client.admin.operations import Ask, Operation, Pause, Results, ask, results_of
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import ANY_NODE
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
@@ -97,10 +97,7 @@ def create_topics(
     response: wire.CreateTopicsResponse = yield from to_controller(
         metadata, request, lambda r: [topic.error_code for topic in r.topics]
     )
-    results: Results[str, CreatedTopic] = Results()
-    for topic in response.topics:
-        results.add_or_refuse(topic.name, _created(topic), topic.error_code, topic.error_message)
-    return results
+    return results_of((t.name, _created(t), t.error_code, t.error_message) for t in response.topics)
 
 
 def delete_topics(metadata: Metadata, names: Sequence[str], *, timeout_ms: int) -> Operation[Results[str, None]]:
@@ -110,10 +107,7 @@ def delete_topics(metadata: Metadata, names: Sequence[str], *, timeout_ms: int) 
     response: wire.DeleteTopicsResponse = yield from to_controller(
         metadata, request, lambda r: [topic.error_code for topic in r.responses], _delete_by_name
     )
-    results: Results[str, None] = Results()
-    for topic in response.responses:
-        results.add_or_refuse(topic.name or "", None, topic.error_code, topic.error_message)
-    return results
+    return results_of((t.name or "", None, t.error_code, t.error_message) for t in response.responses)
 
 
 def create_partitions(
@@ -127,10 +121,7 @@ def create_partitions(
     response: wire.CreatePartitionsResponse = yield from to_controller(
         metadata, request, lambda r: [topic.error_code for topic in r.results]
     )
-    results: Results[str, None] = Results()
-    for topic in response.results:
-        results.add_or_refuse(topic.name, None, topic.error_code, topic.error_message)
-    return results
+    return results_of((t.name, None, t.error_code, t.error_message) for t in response.results)
 
 
 def list_topics(metadata: Metadata, *, internal: bool) -> Operation[list[TopicListing]]:
@@ -145,10 +136,7 @@ def list_topics(metadata: Metadata, *, internal: bool) -> Operation[list[TopicLi
 
 def describe_topics(metadata: Metadata, names: Sequence[str]) -> Operation[Results[str, TopicDescription]]:
     response = yield from cluster(metadata, names)
-    results: Results[str, TopicDescription] = Results()
-    for topic in response.topics:
-        results.add_or_refuse(topic.name or "", _described(topic), topic.error_code)
-    return results
+    return results_of((t.name or "", _described(t), t.error_code, None) for t in response.topics)
 
 
 def describe_cluster(metadata: Metadata) -> Operation[ClusterDescription]:
@@ -164,7 +152,7 @@ def describe_configs(
     asks = []
     keys = None if names is None else list(names)
     for resource in resources:
-        code = _kind(resource)
+        code = _kind(resource.kind)
         wanted = configs.DescribeConfigsResource(
             resource_type=code, resource_name=resource.name, configuration_keys=keys
         )
@@ -189,7 +177,7 @@ def alter_configs(
     yield from cluster(metadata)
     resources = [
         configs.AlterConfigsResource(
-            resource_type=_kind(resource),
+            resource_type=_kind(resource.kind),
             resource_name=resource.name,
             configs=[
                 configs.AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
@@ -203,12 +191,7 @@ def alter_configs(
         configs.IncrementalAlterConfigsRequest(resources=resources),
         lambda r: [x.error_code for x in r.responses],
     )
-    kinds = {code: kind for kind, code in RESOURCE_KINDS.items()}
-    results: Results[ConfigResource, None] = Results()
-    for item in response.responses:
-        resource = ConfigResource(kinds.get(item.resource_type, str(item.resource_type)), item.resource_name)
-        results.add_or_refuse(resource, None, item.error_code, item.error_message)
-    return results
+    return results_of((_resource(r), None, r.error_code, r.error_message) for r in response.responses)
 
 
 def to_controller(
@@ -229,10 +212,15 @@ def to_controller(
         yield Pause(attempt)
 
 
-def _kind(resource: ConfigResource) -> int:
-    if resource.kind not in RESOURCE_KINDS:
-        raise UsageError(f"{resource.kind!r} has no configuration; expected one of {', '.join(RESOURCE_KINDS)}")
-    return RESOURCE_KINDS[resource.kind]
+def _kind(kind: str) -> int:
+    if kind not in RESOURCE_KINDS:
+        raise UsageError(f"{kind!r} has no configuration; expected one of {', '.join(RESOURCE_KINDS)}")
+    return RESOURCE_KINDS[kind]
+
+
+def _resource(item: Any) -> ConfigResource:
+    kinds = {code: kind for kind, code in RESOURCE_KINDS.items()}
+    return ConfigResource(kinds.get(item.resource_type, str(item.resource_type)), item.resource_name)
 
 
 def _without_flag(request: Message, version: int) -> Message:
@@ -281,20 +269,12 @@ def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource
     Raises UsageError for an unknown kind, and ApiError UNSUPPORTED_VERSION if an older broker lists client metrics
     only.
     """
-    codes = []
-    for kind in kinds:
-        if kind not in RESOURCE_KINDS:
-            raise UsageError(f"{kind!r} has no configuration; expected one of {', '.join(RESOURCE_KINDS)}")
-        codes.append(RESOURCE_KINDS[kind])
+    codes = [_kind(kind) for kind in kinds]
     request = configs.ListConfigResourcesRequest(resource_types=codes)
     response: configs.ListConfigResourcesResponse = yield from ask(
         request, codes=lambda r: [r.error_code], shape=_of_its_time
     )
-    names = {code: kind for kind, code in RESOURCE_KINDS.items()}
-    return sorted(
-        ConfigResource(names.get(listed.resource_type, str(listed.resource_type)), listed.resource_name)
-        for listed in response.config_resources
-    )
+    return sorted(_resource(listed) for listed in response.config_resources)
 
 
 def _of_its_time(request: Message, version: int) -> Message:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, Membership, not_a_member
 from kohort.client.group.offset_messages import BY_NAME_COMMIT, TopicIds, build_commit, commit_errors
-from kohort.client.reading.context import ConsumerContext
+from kohort.client.reading.context import ConsumerContext, ConsumerSource
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
 from kohort.client.requests.request_state import Backoff, TimedRequests, TimedRequestState, retry_backoff
@@ -111,25 +111,17 @@ class _Commit(TimedRequestState):
         self.missing: KohortError | None = None
 
 
-class Commits:
+class Commits(ConsumerSource):
     def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup, membership: Membership) -> None:
-        config = context.config
-        assert config.group_id is not None
-        self._group_id: str = config.group_id
-        self._config = config
+        super().__init__(context)
         self._lookup = lookup
-        self._note = context.notes.warn
-        self._outages = context.outages
         self._membership = membership
-        self._subscription = context.subscription
-        self._metadata = context.metadata
-        self._backoff = retry_backoff(config, context.rng)
+        self._backoff = retry_backoff(self._config, context.rng)
         self._waiting: TimedRequests[_Commit] = TimedRequests()
         self._in_flight: list[_Commit] = []
         self._order = CommitOrder()
         self._auto_at_ms: int | None = None
         self._auto: Promise[Offsets] | None = None
-        self._metrics = context.metrics
 
     @property
     def is_waiting(self) -> bool:
@@ -323,7 +315,7 @@ class Commits:
     def _fail(self, commit: _Commit, error: KohortError) -> None:
         commit.promise.fail(error)
         if commit.before_revocation and self._config.enable_auto_commit:
-            self._note(f"positions in group {self._group_id!r} were not committed before the revocation: {error}")
+            self._notes.warn(f"positions in group {self._group_id!r} were not committed before the revocation: {error}")
 
     def _mark_outcome_unknown(self, commit: _Commit) -> None:
         self._lookup.mark_unknown()

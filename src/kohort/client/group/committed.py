@@ -17,7 +17,7 @@ from kohort.client.group.offset_messages import (
     fetched_offsets,
     shape_fetch,
 )
-from kohort.client.reading.context import ConsumerContext
+from kohort.client.reading.context import ConsumerContext, ConsumerSource
 from kohort.client.reading.subscription import FetchState, PartitionState, Position
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
@@ -48,7 +48,7 @@ class _Query(TimedRequestState):
         self.topic_ids: TopicIds = {}
 
 
-class CommittedOffsets:
+class CommittedOffsets(ConsumerSource):
     def __init__(
         self,
         context: ConsumerContext,
@@ -56,18 +56,11 @@ class CommittedOffsets:
         membership: Membership,
         no_offset: Callable[[TopicPartition, PartitionState], None],
     ) -> None:
-        config = context.config
-        assert config.group_id is not None
-        self._group_id: str = config.group_id
-        self._config = config
+        super().__init__(context)
         self._lookup = lookup
         self._membership = membership
-        self._subscription = context.subscription
-        self._metadata = context.metadata
-        self._backoff = retry_backoff(config, context.rng)
-        self._raise_later = context.failures.append
+        self._backoff = retry_backoff(self._config, context.rng)
         self._no_offset = no_offset
-        self._outages = context.outages
         self._waiting: TimedRequests[_Query] = TimedRequests()
 
     def committed(self, partitions: Collection[TopicPartition], deadline_ms: int) -> Promise[Committed]:
@@ -176,7 +169,7 @@ class CommittedOffsets:
                 if state.run == run:
                     state.looking_up = False
                     state.retry_at_ms = query.retry_at_ms
-            self._raise_later(error)
+            self._failures.append(error)
 
     def _found(self, query: _Query, found: Mapping[TopicPartition, FetchedOffset]) -> None:
         if query.promise is not None:

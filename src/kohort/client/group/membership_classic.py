@@ -25,7 +25,7 @@ from kohort.client.group.membership import (
     leave_requests,
     not_a_member,
 )
-from kohort.client.reading.context import ConsumerContext
+from kohort.client.reading.context import ConsumerContext, ConsumerSource
 from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
 from kohort.client.requests.request_state import RequestState, retry_backoff
@@ -48,10 +48,10 @@ class MemberState(Enum):
     STABLE = auto()
 
 
-class ClassicMembership:
+class ClassicMembership(ConsumerSource):
     def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup, assignors: Sequence[Assignor]) -> None:
+        super().__init__(context)
         config, subscription = context.config, context.subscription
-        assert config.group_id is not None
         self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
         self.rejoin_reason: str | None = None
@@ -62,15 +62,9 @@ class ClassicMembership:
         self.incarnation = 0
         self.clocks = HeartbeatClocks(config, context.rng)
         self.leader = GroupLeader({a.name: a for a in assignors}, context.metadata, subscription)
-        self._config = config
-        self._group_id: str = config.group_id
-        self._subscription = subscription
         self._messages = MemberMessages(config, assignors, subscription)
         self._lookup = lookup
         self._request = RequestState(retry_backoff(config, context.rng))
-        self._raise_later = context.failures.append
-        self._note = context.notes.warn
-        self._outages = context.outages
         self._rebalances = context.metrics.rebalances
         self._join_reason = ""
         self._is_incompatible = False
@@ -347,7 +341,7 @@ class ClassicMembership:
         if clocks.poll_expired(now_ms):
             limit = self._config.max_poll_interval_ms
             reason = f"consumer poll timeout has expired: more than max.poll.interval.ms ({limit}) between polls"
-            self._note(f"the member left group {self._group_id!r}: {reason}")
+            self._notes.warn(f"the member left group {self._group_id!r}: {reason}")
             self.leave(reason)
             return
         if clocks.session_expired(now_ms):
@@ -383,7 +377,7 @@ class ClassicMembership:
             self._lose_membership(f"a heartbeat was answered {code.name}", keep_member_id=keep)
         else:
             self._heartbeats_paused = True
-            self._raise_later(answer_error(self._config, code, f"a heartbeat to group {self._group_id!r}"))
+            self._failures.append(answer_error(self._config, code, f"a heartbeat to group {self._group_id!r}"))
 
     def resume_heartbeats(self) -> None:
         self._heartbeats_paused = False
@@ -399,7 +393,7 @@ class ClassicMembership:
 
     def _lose_membership(self, reason: str, *, keep_member_id: bool) -> None:
         generation = self.generation
-        self._note(
+        self._notes.warn(
             f"member {generation.member_id!r} lost generation {generation.generation_id} of group {self._group_id!r}: "
             f"{reason}; it joins again"
         )
@@ -419,7 +413,7 @@ class ClassicMembership:
         self.state = MemberState.UNJOINED
         self.leader.resign()
         self.request_rejoin(self._join_reason or "the last join failed")
-        self._raise_later(error)
+        self._failures.append(error)
 
 
 REBALANCING: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)

@@ -22,7 +22,7 @@ from kohort.client.group.membership import (
     leave_requests,
     not_a_member,
 )
-from kohort.client.reading.context import ConsumerContext
+from kohort.client.reading.context import ConsumerContext, ConsumerSource
 from kohort.client.requests.find_coordinator import COORDINATOR_CHANNEL, CoordinatorLookup
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Promise, Unsent
@@ -39,10 +39,10 @@ DEFAULT_INTERVAL_MS: Final = 5_000
 _S: Final = ConsumerMemberState
 
 
-class ConsumerMembership:
+class ConsumerMembership(ConsumerSource):
     def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup) -> None:
+        super().__init__(context)
         config = context.config
-        assert config.group_id is not None
         self.state = ConsumerMemberState.UNSUBSCRIBED
         self.member_id = uuid_to_text(context.rng.getrandbits(128).to_bytes(16, "big"))
         """Created once, and kept for the life of the consumer (KIP-1082)."""
@@ -55,13 +55,6 @@ class ConsumerMembership:
         """True while callbacks of a target assignment run; a newer target waits."""
         self._owned_is_in_flight = False
         """A heartbeat with the owned partitions is in flight: partitions outside may have another owner."""
-        self._config = config
-        self._group_id: str = config.group_id
-        self._subscription = context.subscription
-        self._metadata = context.metadata
-        self._failures = context.failures
-        self._note = context.notes.warn
-        self._outages = context.outages
         self._rebalances = context.metrics.rebalances
         self._lookup = lookup
         self._fields = consumer_heartbeat.HeartbeatFields(config, context.subscription)
@@ -288,7 +281,7 @@ class ConsumerMembership:
                 self._request.failed(now_ms)
                 self._request.wait_until(max(self._request.retry_at_ms, self._heartbeat_at_ms))
             case consumer_heartbeat.HeartbeatAction.FENCED:
-                self._note(
+                self._notes.warn(
                     f"the coordinator of group {self._group_id!r} fenced member {self.member_id!r} "
                     f"(epoch {self.generation.generation_id}, {code.name}); it joins again"
                 )
@@ -321,7 +314,7 @@ class ConsumerMembership:
 
     def _leave_for_not_polling(self) -> None:
         limit_ms = self._config.max_poll_interval_ms
-        self._note(
+        self._notes.warn(
             f"the member left group {self._group_id!r}: more than max.poll.interval.ms ({limit_ms}) between polls"
         )
         if self._lookup.node_id is not None:

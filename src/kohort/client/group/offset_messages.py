@@ -35,7 +35,7 @@ def build_commit(
         wire.OffsetCommitRequestTopic(
             name=topic,
             topic_id=ids.get(topic) or NO_UUID,
-            partitions=[_commit_partition(number, offsets[TopicPartition(topic, number)]) for number in numbers],
+            partitions=[commit_partition(number, offsets[TopicPartition(topic, number)]) for number in numbers],
         )
         for topic, numbers in by_topic(offsets).items()
     ]
@@ -48,7 +48,7 @@ def build_commit(
     )
 
 
-def _commit_partition(number: int, offset: OffsetAndMetadata) -> wire.OffsetCommitRequestPartition:
+def commit_partition(number: int, offset: OffsetAndMetadata) -> wire.OffsetCommitRequestPartition:
     return wire.OffsetCommitRequestPartition(
         partition_index=number,
         committed_offset=offset.offset,

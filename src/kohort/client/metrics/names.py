@@ -63,5 +63,6 @@ class MetricsSnapshot(Mapping[MetricName, MetricValue]):
         return self._values[found[0]]
 
     def put(self, group: str, name: str, value: MetricValue, **tags: str) -> None:
+        """Add a value with tags written with underscores."""
         pairs = (("client-id", self.client_id), *((key.replace("_", "-"), text) for key, text in tags.items()))
         self._values[MetricName(name, group, pairs)] = value if isinstance(value, str) else float(value)

@@ -55,3 +55,17 @@ class ConsumerContext:
     outages: Outages
     rng: Rng
     metrics: ReadingMetrics = field(default_factory=ReadingMetrics)
+
+
+class ConsumerSource:
+    """Base of a consumer's request sources: their shared parts as attributes."""
+
+    def __init__(self, context: ConsumerContext) -> None:
+        self._config = context.config
+        self._group_id = context.config.group_id or ""
+        self._subscription = context.subscription
+        self._metadata = context.metadata
+        self._failures = context.failures
+        self._notes = context.notes
+        self._outages = context.outages
+        self._metrics = context.metrics

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kohort.client.reading.context import ConsumerContext
+from kohort.client.reading.context import ConsumerContext, ConsumerSource
 from kohort.client.reading.fetch_sessions import FetchSession, PartitionFetch, SessionRequest, nodes_with_sessions
 from kohort.client.reading.fetched import Fetched, span_of
 from kohort.client.reading.list_offsets import ISOLATION_LEVELS
@@ -54,7 +54,7 @@ def any_partition(_partition: TopicPartition) -> bool:
     return True
 
 
-class Fetcher:
+class Fetcher(ConsumerSource):
     def __init__(
         self,
         context: ConsumerContext,
@@ -62,14 +62,10 @@ class Fetcher:
         *,
         prefetch_bytes: int = PREFETCH_BYTES,
     ) -> None:
-        self._config = config = context.config
-        self._subscription = context.subscription
-        self._metadata = context.metadata
+        super().__init__(context)
+        config = context.config
         self._backoff = retry_backoff(config, context.rng)
-        self._raise_later = context.failures.append
         self._out_of_range = out_of_range
-        self._outages = context.outages
-        self._metrics = context.metrics
         self._limit = min(prefetch_bytes, max(config.fetch_max_bytes, 1))
         self._sessions: dict[int, FetchSession] = {}
         self._in_flight: dict[int, Unsent] = {}
@@ -268,7 +264,7 @@ class Fetcher:
         # Invalid bytes may have been damaged in transit the first time; the lost connection is logged.
         is_first = self._failed[sent.node_id].failures == 1 and type(error) is ProtocolError
         if not error.retriable and not is_first:
-            self._raise_later(error)
+            self._failures.append(error)
 
     def _back_off_node(self, node_id: int, now_ms: int) -> None:
         if node_id not in self._failed:
@@ -348,5 +344,5 @@ class Fetcher:
                 return True
             return False  # records before the offset are buffered, and come first
         if code not in RETRIED:
-            self._raise_later(answer_error(self._config, code, what, name=partition.topic))
+            self._failures.append(answer_error(self._config, code, what, name=partition.topic))
         return False

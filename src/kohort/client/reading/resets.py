@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from kohort.client.reading.context import ConsumerContext
+from kohort.client.reading.context import ConsumerContext, ConsumerSource
 from kohort.client.reading.list_offsets import (
     CONSUMER,
     EARLIEST,
@@ -104,17 +104,12 @@ NONE: Final = "none"
 MAX_NAMED: Final = 20
 
 
-class Resets:
+class Resets(ConsumerSource):
     """Source that resets positions by ``auto.offset.reset``."""
 
     def __init__(self, context: ConsumerContext) -> None:
-        self._config = context.config
-        self._subscription = context.subscription
-        self._metadata = context.metadata
+        super().__init__(context)
         self._queries = LeaderQueries(FetchState.AWAIT_RESET, context)
-        self._failures = context.failures
-        self._outages = context.outages
-        self._notes = context.notes
 
     @property
     def has_policy(self) -> bool:
@@ -224,7 +219,7 @@ class Resets:
         return True
 
 
-class Validation:
+class Validation(ConsumerSource):
     """Source that validates positions after a leader change (KIP-320, protocol/fetching.md#validation).
 
     The leader returns the end offset of the epoch of the last record read. An end before the position means a truncated
@@ -232,14 +227,9 @@ class Validation:
     """
 
     def __init__(self, context: ConsumerContext, resets: Resets) -> None:
-        self._config = context.config
-        self._subscription = context.subscription
-        self._metadata = context.metadata
+        super().__init__(context)
         self._resets = resets
         self._queries = LeaderQueries(FetchState.AWAIT_VALIDATION, context)
-        self._failures = context.failures
-        self._outages = context.outages
-        self._note = context.notes.warn
         self._seen_version = -1
 
     def poll(self, now_ms: int) -> Poll:
@@ -308,7 +298,9 @@ class Validation:
             if undefined:
                 self._resets.truncated(partition, state)
             else:
-                self._note(f"{partition}: the log was truncated at {end.offset}, before position {position.offset}")
+                self._notes.warn(
+                    f"{partition}: the log was truncated at {end.offset}, before position {position.offset}"
+                )
                 state.seek(end)
                 state.validated(leader)
         else:
