@@ -351,7 +351,7 @@ class ConsumerMachine:
         start = fetched.taken_at or state.position
         assert start is not None
         offset = start.offset if fetched.taken_at is None else max(error.offset, fetched.start_offset)
-        state.fetch_again(Position(offset, start.offset_epoch))
+        state.seek(Position(offset, start.offset_epoch), state.leader, trusted=True)
         self.count_records(fetched, fetched.at)
         self._open = None
         return True

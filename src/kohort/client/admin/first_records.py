@@ -1,8 +1,4 @@
-"""First record at or after an offset, read from the log (Fetch), to learn when records were appended.
-
-Control batches, aborted transactions and compacted offsets are skipped. One request fetches a few bytes of many
-partitions; a larger batch arrives if it is requested alone (KIP-74).
-"""
+"""First record at or after an offset, read with Fetch; skips control batches, aborted and compacted records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Offset commits to the group: by the user, by auto-commit, and before a revocation.
-
-Rules: protocol/offsets.md#what-a-client-commits.
-"""
+"""Offset commits: by the user, by auto-commit, before a revocation (protocol/offsets.md#what-a-client-commits)."""
 
 from __future__ import annotations
 
@@ -64,8 +61,8 @@ class CommitOrder:
             if self._written.get(partition, 0) < number
         }
 
-    def note_written(self, pending: PendingOffsets) -> None:
-        for partition, offset in pending.items():
+    def note_written(self, written: PendingOffsets) -> None:
+        for partition, offset in written.items():
             self._written[partition] = max(offset.number, self._written.get(partition, 0))
 
     def note_outcome_unknown(self, pending: PendingOffsets) -> None:

@@ -1,7 +1,4 @@
-"""Committed offsets of the group: for the user, and as start of assigned partitions.
-
-Rules: protocol/offsets.md#where-a-partition-starts.
-"""
+"""Committed offsets for the user and for assigned partitions (protocol/offsets.md#where-a-partition-starts)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Heartbeats of a consumer group (KIP-848): request fields, assignment in a response, reaction to error codes.
-
-Rules: protocol/consumer-members.md#what-a-heartbeat-says,
-protocol/consumer-members.md#what-errors-mean-to-a-member.
-"""
+"""Heartbeats of a consumer group (protocol/consumer-members.md#what-a-heartbeat-says, KIP-848)."""
 
 from __future__ import annotations
 

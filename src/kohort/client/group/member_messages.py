@@ -1,7 +1,4 @@
-"""Requests of a classic member: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
-
-Rules: protocol/members.md#subscription-and-assignment.
-"""
+"""Requests of a classic group member (protocol/members.md#subscription-and-assignment)."""
 
 from __future__ import annotations
 

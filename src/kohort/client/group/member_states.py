@@ -1,7 +1,4 @@
-"""States of a member of a consumer group (KIP-848), and the allowed transitions.
-
-Names as in Kafka's consumer.
-"""
+"""States of a consumer group member, as in Kafka's consumer, and the allowed transitions (KIP-848)."""
 
 from __future__ import annotations
 

@@ -183,15 +183,13 @@ class ConsumerMembership(ConsumerSource):
         wake_at_ms = self._clock.until_ms
         node_id = self._lookup.require()
         if node_id is not None and not self._request.is_in_flight:
-            due_ms = max(self._request.retry_at_ms, 0 if self._must_send_heartbeat() else self._heartbeat_at_ms)
+            must_send = self.state in (_S.JOINING, _S.ACKNOWLEDGING) or self._fields.differ(self.owned)
+            due_ms = max(self._request.retry_at_ms, 0 if must_send else self._heartbeat_at_ms)
             if due_ms <= now_ms:
                 unsent.append(self._send_heartbeat(node_id, now_ms))
             else:
                 wake_at_ms = earliest(wake_at_ms, due_ms)
         return Poll(unsent, wake_at_ms)
-
-    def _must_send_heartbeat(self) -> bool:
-        return self.state in (_S.JOINING, _S.ACKNOWLEDGING) or self._fields.differ(self.owned)
 
     def _send_heartbeat(self, node_id: int, now_ms: int) -> Unsent:
         # Partitions with a running callback count as owned, or the coordinator could assign them to others.

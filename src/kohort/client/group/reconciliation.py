@@ -1,7 +1,6 @@
-"""Reconciliation of owned partitions with the target assignment inside ``poll()`` (KIP-848).
+"""Reconcile owned partitions with the target assignment inside ``poll()``: commit, revoke, assign, acknowledge.
 
-Commit, revoke, assign, acknowledge. Rules: protocol/consumer-members.md#reconciliation. ``ConsumerMembership`` speaks
-the protocol. A newer target waits until this one is acknowledged.
+Rules: protocol/consumer-members.md#reconciliation. A newer target waits until this one is acknowledged (KIP-848).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Counters of one client: connections and requests, a consumer's polls and rebalances, a producer's batches.
-
-A client counts requests, batches and polls, never single records. Values such as lag are computed for the report.
-"""
+"""Counters of one client: requests, batches, polls and rebalances, never single records."""
 
 from __future__ import annotations
 
@@ -334,9 +331,3 @@ class SendingMetrics(ErrorCounts):
 
     def compressed(self, topic: str, ratio: float, now_ms: int) -> None:
         self.topics[topic].compression.record(ratio, now_ms)
-
-    def records_retried(self, topic: str, records: int, now_ms: int) -> None:
-        self.topics[topic].retried.record(records, now_ms)
-
-    def records_failed(self, topic: str, records: int, now_ms: int) -> None:
-        self.topics[topic].lost.record(records, now_ms)

@@ -1,7 +1,6 @@
-"""Client side of fetch sessions, one per node (KIP-227): after a full fetch, only changes are sent.
+"""Client side of fetch sessions, one per node (KIP-227, protocol/fetching.md#fetch-sessions).
 
-Rules: protocol/fetching.md#fetch-sessions. A request has either all partitions (epoch 0) or the difference to the
-previous request; the response to a difference has only changed partitions. Any error ends in a full fetch.
+A request has either all partitions (epoch 0) or the difference to the previous request. Any error ends in a full fetch.
 """
 
 from __future__ import annotations

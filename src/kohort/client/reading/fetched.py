@@ -1,7 +1,4 @@
-"""Batches from one Fetch, decoded to records or Arrow batches in the thread that takes them.
-
-The batch headers alone give the next offset, so that the next fetch starts before records are decoded.
-"""
+"""Batches from one Fetch, decoded to records or Arrow batches in the thread that takes them."""
 
 from __future__ import annotations
 

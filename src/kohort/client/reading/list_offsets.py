@@ -1,7 +1,4 @@
-"""ListOffsets of a consumer: start and end of logs, and offsets by time.
-
-Rules: protocol/fetching.md#offsets-by-time. Targets are grouped by leader, and retried after a leader change.
-"""
+"""ListOffsets of a consumer: start and end of logs, offsets by time (protocol/fetching.md#offsets-by-time)."""
 
 from __future__ import annotations
 

@@ -104,9 +104,6 @@ class PartitionState:
         needs_validation = position.offset_epoch != NO_EPOCH and not trusted
         self._go(FetchState.AWAIT_VALIDATION if needs_validation else FetchState.FETCHING)
 
-    def fetch_again(self, position: Position) -> None:
-        self.seek(position, self.leader, trusted=True)
-
     def await_reset(self, policy: str) -> None:
         self._start_run()
         self.position = None

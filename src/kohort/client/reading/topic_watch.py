@@ -1,7 +1,4 @@
-"""Log topics and partitions of a client that do not exist or have no leader, and patterns without a match.
-
-They are no request failures: the client requests their metadata again until they appear.
-"""
+"""Log missing topics, missing or leaderless partitions, and patterns without a match, until they appear."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Credentials of a client: from ``sasl.jaas.config``, as in Java's clients, or from single options.
-
-Contradicting options fail when the client is created, not at the broker.
-"""
+"""Credentials of a client, from ``sasl.jaas.config`` or from single options; contradictions fail early."""
 
 from __future__ import annotations
 

@@ -226,8 +226,9 @@ class Metadata:
         self._covered = sent.context
         self.answered_at_ms = now_ms
         self.version += 1
-        lacking = any(code.retriable for code in self._errors.values()) or self._has_leaderless()
+        lacking = any(code.retriable for code in self._errors.values())
         lacking = lacking or not self._covered.ids <= self._names.keys()
+        lacking = lacking or any(p.leader_id < 0 for t in self._topics.values() for p in t.partitions.values())
         if changed:
             self._request.succeeded()
         if lacking:
@@ -257,9 +258,6 @@ class Metadata:
         if self._tracked_ids and not self._tracked:
             return RequestedTopics(ids=self._tracked_ids)
         return RequestedTopics(self._tracks_all, frozenset(self._tracked))
-
-    def _has_leaderless(self) -> bool:
-        return any(p.leader_id < 0 for info in self._topics.values() for p in info.partitions.values())
 
     def _take(self, response: wire.MetadataResponse) -> bool:
         before = (self._nodes, self._topics, self._errors)

@@ -1,7 +1,4 @@
-"""State of a request that is retried after a back-off, with or without a deadline.
-
-Names as in Kafka's consumer: ``RequestState`` and ``TimedRequestState``.
-"""
+"""State of a retried request, with or without a deadline; names as in Kafka's consumer."""
 
 from __future__ import annotations
 

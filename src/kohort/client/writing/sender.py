@@ -85,7 +85,7 @@ class Sender:
         if self._accumulator.waiting and self._transactions is not None and self._transactions.refusal is not None:
             self._drop_waiting(self._transactions.refusal)
         if not self._accumulator.waiting:
-            return Poll(wake_at_ms=self._wake_in_flight())
+            return Poll(wake_at_ms=self._next_expiry_ms if any(self._in_flight.values()) else None)
         if self._numbering is not None and self._numbering.identity == NO_PRODUCER_ID_AND_EPOCH:
             return Poll(wake_at_ms=self._next_expiry_ms)
         wakes = [self._next_expiry_ms]
@@ -332,7 +332,7 @@ class Sender:
             return
         if not at_once:
             sequence.not_before_ms = now_ms + self._backoff.delay_ms(batch.failures)
-        self.metrics.records_retried(batch.topic, batch.count, now_ms)
+        self.metrics.topics[batch.topic].retried.record(batch.count, now_ms)
         batch.ready_at_ms = 0
         self._accumulator.put_back(batch)
 
@@ -350,7 +350,7 @@ class Sender:
         if batch.base_sequence >= 0:
             self._restart_sequence(self._sequences[TopicPartition(batch.topic, batch.partition)])
         if not batch.done:
-            self.metrics.records_failed(batch.topic, batch.count or len(batch.values), self._polled_at_ms)
+            self.metrics.topics[batch.topic].lost.record(batch.count or len(batch.values), self._polled_at_ms)
             batch.fail(error, refused)
             self._finished(batch)
             if self._transactions is not None:
@@ -401,9 +401,6 @@ class Sender:
     def _deadlines(self) -> list[int]:
         waiting = [b.deadline_ms for b in self._accumulator.batches()]
         return waiting + [b.deadline_ms for x in self._sequences.values() for b in x.in_flight if not b.done]
-
-    def _wake_in_flight(self) -> int | None:
-        return self._next_expiry_ms if any(self._in_flight.values()) else None
 
     def _timeout_error(self, batch: ProduceBatch) -> ApiTimeout:
         tp = TopicPartition(batch.topic, batch.partition)
