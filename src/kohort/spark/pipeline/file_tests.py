@@ -55,9 +55,7 @@ def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -
         hint = f"; nearest: {shown(near, row)}" if near is not None else ""
         problems.append(f"{what}: missing {shown(row)}{hint}")
     named = sorted({column for row in expected for column in row})
-    too_much = left if not missing else []
-    problems += [f"{what}: not expected {shown(row, named or None)}" for row in too_much]
-    return problems
+    return problems or [f"{what}: not expected {shown(row, named or None)}" for row in left]
 
 
 def shown(row: Cells, only: Any = None) -> str:

@@ -48,12 +48,9 @@ def parse_schema(text: str) -> list[str]:
     for name in columns:
         other = first.get(name.lower())
         if other is not None:
-            one = (
-                f"two columns have the name {name!r}"
-                if name == other
-                else f"SQL ignores case: {other!r} and {name!r} are one column"
-            )
-            raise SchemaProblem(one)
+            if name == other:
+                raise SchemaProblem(f"two columns have the name {name!r}")
+            raise SchemaProblem(f"SQL ignores case: {other!r} and {name!r} are one column")
         first[name.lower()] = name
     return columns
 
@@ -239,21 +236,14 @@ def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -
     except ConfigError:
         raise section.error(f"brokers: {brokers!r}: expected HOST:PORT, or several separated by commas", line) from None
     settings = _settings(section, config)
-    same = not default.brokers or brokers == default.brokers
-    inherited = default.kafka if same else ()
-    return KafkaCluster(brokers, _merged(inherited, settings))
+    inherited = default.kafka if brokers == default.brokers or not default.brokers else ()
+    own = translated(dict(settings)) if inherited else {}
+    return KafkaCluster(brokers, (*((name, value) for name, value in inherited if name not in own), *settings))
 
 
 def connection_of(source: Source) -> ClientSettings:
     """Return a source's connection options, for sinks of a file without brokers at its top."""
     return tuple(connecting(translated(dict(source.kafka))).items())
-
-
-def _merged(below: ClientSettings, above: ClientSettings) -> ClientSettings:
-    if not below:
-        return above
-    names = translated(dict(above))
-    return (*((name, value) for name, value in below if name not in names), *above)
 
 
 def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
@@ -270,20 +260,16 @@ def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
             raise kafka.error(f"{name}: expected text, a number, true or false", line)
         found[name], lines[name] = _hidden(name, value), line
     try:
-        _check(config, found)
+        if config is ConsumerConfig:
+            given = as_spark_options(found.items())
+            parse_source_options({f"kafka.{SERVERS}": PLACEHOLDER_BROKERS, "subscribe": "any", **given}, streaming=True)
+        else:
+            client_options(config, {**found, SERVERS: PLACEHOLDER_BROKERS})
     except ConfigError as error:
         problem = str(error)
         first = min((name for name in lines if name in problem), key=problem.index, default="")
         raise kafka.error(problem, lines.get(first, kafka.line)) from None
     return tuple(found.items())
-
-
-def _check(config: type[Any], found: dict[str, Any]) -> None:
-    if config is ConsumerConfig:
-        given = as_spark_options(found.items())
-        parse_source_options({f"kafka.{SERVERS}": PLACEHOLDER_BROKERS, "subscribe": "any", **given}, streaming=True)
-    else:
-        client_options(config, {**found, SERVERS: PLACEHOLDER_BROKERS})
 
 
 def _hidden(name: str, value: Any) -> Any:

@@ -53,8 +53,7 @@ def read_ranges(
     for wanted in ranges:
         for batch in _read_range(cluster, wanted, builder.client_columns, fail_on_data_loss=fail_on_data_loss):
             if builder.marks_redelivered:
-                redelivered = pc.less(batch.column("offset"), wanted.redelivered_below)
-                batch = batch.append_column(REDELIVERED, redelivered)
+                batch = batch.append_column(REDELIVERED, pc.less(batch.column("offset"), wanted.redelivered_below))
             yield builder.build(batch)
 
 
@@ -84,23 +83,8 @@ def _read_range(
 
 def rows_between(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
     """Return the rows with offsets in [start, end); offsets ascend within a batch and may have gaps."""
-    offsets = batch.column("offset")
-    if not len(offsets):
-        return batch
-    low = 0 if offsets[0].as_py() >= start else _first_at_least(offsets, start)
-    high = len(offsets) if offsets[-1].as_py() < end else _first_at_least(offsets, end)
-    return batch.slice(low, max(0, high - low))
-
-
-def _first_at_least(offsets: pa.Array, bound: int) -> int:
-    low, high = 0, len(offsets)
-    while low < high:
-        middle = (low + high) // 2
-        if offsets[middle].as_py() < bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    low, high = batch.column("offset").to_numpy().searchsorted([start, end])
+    return batch if high - low == batch.num_rows else batch.slice(low, high - low)
 
 
 def _after_loss(cluster: SourceCluster, wanted: Range, deleted: RangeGone, *, fail_on_data_loss: bool) -> int:
@@ -126,8 +110,7 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
     def partitions(self) -> list[ReadTask]:
         options, cluster = self._options, self._connect(self._options)
         partitions = selected_partitions(cluster, options)
-        by_group = "group" in (options.batch_start, options.batch_end)
-        committed = cluster.committed(partitions) if by_group else {}
+        committed = cluster.committed(partitions) if "group" in (options.batch_start, options.batch_end) else {}
         start = resolve_start(cluster, partitions, options.batch_start, committed, options.group_fallback)
         end = resolve_end(cluster, partitions, options.batch_end, committed)
         self._check_ends(cluster, end)

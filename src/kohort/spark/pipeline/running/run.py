@@ -192,8 +192,7 @@ class PipelineRun:
         with source_cluster(source) as (cluster, partitions):
             upto = as_json(cluster.latest(partitions))
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}
-        reader = self._spark.read.format("kohort").options(**given)
-        decoded = load_decoded(reader, self._spark, source.decode)
+        decoded = load_decoded(self._spark.read.format("kohort").options(**given), self._spark, source.decode)
         frame, rows, undecoded, sent = keep_table(decoded, self._pipeline)
         self._tables[source.name] = TableRead(rows.rows, undecoded.rows, sent, upto)
         return frame

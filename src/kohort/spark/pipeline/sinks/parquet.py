@@ -117,8 +117,7 @@ def widens(narrow: Any, wide: Any) -> bool:
     from pyspark.sql.types import DecimalType
 
     if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType):
-        before = wide.precision - wide.scale >= narrow.precision - narrow.scale
-        return bool(before and wide.scale >= narrow.scale)
+        return bool(wide.precision - wide.scale >= narrow.precision - narrow.scale and wide.scale >= narrow.scale)
     names = narrow.simpleString(), wide.simpleString()
     return any(set(names) <= set(kinds) and kinds.index(names[0]) <= kinds.index(names[1]) for kinds in _WIDER)
 
