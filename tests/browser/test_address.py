@@ -17,7 +17,7 @@ def names(page):
     return page.locator("tbody th").all_inner_texts()
 
 
-def test_filter_and_order_come_back_by_the_address(open_page):
+def test_address_restores_filter_and_order(open_page):
     page = open_page("/groups")
     page.get_by_role("searchbox").fill("/^(pay|bill)/")
     page.get_by_role("button", name="Lag", exact=True).click()
@@ -31,7 +31,7 @@ def test_filter_and_order_come_back_by_the_address(open_page):
     assert len(shown) == 2
 
 
-def test_a_pressed_count_filters_by_health_and_stands_in_the_address(open_page):
+def test_health_count_filters_groups_and_is_in_address(open_page):
     page = open_page("/groups")
 
     page.get_by_role("button", name="STOP 1").click()
@@ -40,7 +40,7 @@ def test_a_pressed_count_filters_by_health_and_stands_in_the_address(open_page):
     assert len(names(page)) == 1
 
 
-def test_state_and_topic_are_filters_in_the_address(open_page):
+def test_address_has_filters_of_state_and_topic(open_page):
     page = open_page("/groups?state=Stable")
     page.get_by_role("heading", name="Groups").wait_for()
     assert len(names(page)) < 5
@@ -52,7 +52,7 @@ def test_state_and_topic_are_filters_in_the_address(open_page):
     assert query(page) == {"state": "Stable", "cause": "SESSION_TIMEOUT.process_died", "topic": "orders"}
 
 
-def test_the_chosen_time_goes_along_from_view_to_view_and_other_choices_do_not(open_page):
+def test_chosen_time_is_kept_between_views(open_page):
     page = open_page("/groups/checkout/rebalances?at=1700000150000&filter=poll")
 
     page.get_by_role("link", name="Members", exact=True).click()
@@ -61,7 +61,7 @@ def test_the_chosen_time_goes_along_from_view_to_view_and_other_choices_do_not(o
     assert query(page) == {"at": "1700000150000"}
 
 
-def test_back_goes_to_the_view_before(open_page):
+def test_back_button_opens_previous_view(open_page):
     page = open_page("/groups")
     page.get_by_role("link", name="checkout", exact=True).click()
     page.get_by_role("heading", name="checkout").wait_for()
@@ -72,7 +72,7 @@ def test_back_goes_to_the_view_before(open_page):
 
 
 @pytest.mark.parametrize("name", ["a/b", "50%", "a b?c#d", "%2F", "日本", "..."])
-def test_a_group_may_be_called_anything(canned, open_page, name):
+def test_any_group_name_is_valid_in_address(canned, open_page, name):
     from urllib.parse import quote
 
     from browser.lively import rows, serve_groups, status_of
@@ -98,7 +98,7 @@ def _of_checkout(what, params):
     return answer("GET", f"groups/checkout/{what}", params).body
 
 
-def test_keys_alone_lead_from_the_list_to_what_to_do(open_page):
+def test_keyboard_leads_from_list_to_advice(open_page):
     page = open_page("/groups")
     page.get_by_role("searchbox").wait_for()
 
@@ -120,7 +120,7 @@ def test_keys_alone_lead_from_the_list_to_what_to_do(open_page):
     assert "/rebalances/" in page.url
 
 
-def test_the_keys_are_told_on_demand(open_page):
+def test_keyboard_help_opens_on_demand(open_page):
     page = open_page("/groups")
     page.get_by_role("heading", name="Groups").wait_for()
 
@@ -136,7 +136,7 @@ def test_the_keys_are_told_on_demand(open_page):
     page.get_by_role("heading", name="Groups").wait_for()
 
 
-def test_keys_are_left_alone_while_one_types(open_page):
+def test_shortcuts_are_off_in_text_fields(open_page):
     page = open_page("/groups")
     search = page.get_by_role("searchbox")
 
@@ -146,7 +146,7 @@ def test_keys_are_left_alone_while_one_types(open_page):
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
-def test_the_chosen_colours_stay(open_page):
+def test_chosen_theme_is_kept(open_page):
     page = open_page("/groups", color_scheme="light")
 
     page.get_by_label("Colours").select_option("dark")
@@ -161,7 +161,7 @@ def test_the_chosen_colours_stay(open_page):
     assert page.evaluate(of_canvas) == ["#1a1f26", "rgb(213 94 0 / 14%)"]
 
 
-def test_a_page_that_is_one_file_keeps_its_state_after_the_hash(canned, open_page):
+def test_exported_page_keeps_state_in_hash(canned, open_page):
     import json
 
     from browser.answers import answer

@@ -35,7 +35,7 @@ def held(told):
         jsonschema.validate(told, json.loads(file.read_text()))
 
 
-def test_every_answer_is_what_its_schema_says():
+def test_every_canned_answer_matches_its_schema():
     for path in paths():
         at, _, query = path.partition("?")
         found = answer("GET", at, dict(parse_qsl(query)))
@@ -43,7 +43,7 @@ def test_every_answer_is_what_its_schema_says():
         held(json.loads(json.dumps(found.body)))
 
 
-def test_what_if_is_predicted_by_the_real_functions():
+def test_canned_what_if_uses_real_prediction():
     predicted = answer("POST", "groups/checkout/what-if", {}, {"add": 2, "compare": True})
     held(json.loads(json.dumps(predicted.body)))
 
@@ -51,7 +51,7 @@ def test_what_if_is_predicted_by_the_real_functions():
     assert {row["assignor"] for row in predicted.body["compare"]} >= {"range", "cooperative-sticky", "uniform"}
 
 
-def test_the_past_is_told_as_it_was_known_then():
+def test_canned_past_state_is_from_that_time():
     late = answer("GET", "groups/checkout/rebalances", {}).body["rebalances"]
     early = answer("GET", "groups/checkout/rebalances", {"at": str(late[3]["opened_at_ms"])}).body["rebalances"]
 
@@ -60,7 +60,7 @@ def test_the_past_is_told_as_it_was_known_then():
 
 
 @pytest.mark.parametrize(("path", "status"), [("groups/nobody", 404), ("nowhere", 404), ("groups/checkout/what", 404)])
-def test_what_is_not_there_is_an_error_with_what_to_do(path, status):
+def test_canned_missing_group_is_error_with_advice(path, status):
     found = answer("GET", path, {})
 
     assert (found.status, found.body["schema"], bool(found.body["what_to_do"])) == (
@@ -68,7 +68,7 @@ def test_what_is_not_there_is_an_error_with_what_to_do(path, status):
     )
 
 
-def test_pages_have_the_policy_with_the_hash_of_their_import_map():
+def test_page_policy_has_hash_of_import_map():
     with canned_console() as console:
         console.pages["/p"] = f"<!doctype html>{import_map()}"
         with urllib.request.urlopen(f"{console.address}/p") as got:
@@ -77,7 +77,7 @@ def test_pages_have_the_policy_with_the_hash_of_their_import_map():
     assert policy.startswith(POLICY.partition("{")[0] + " 'sha256-")
 
 
-def test_the_stream_tells_what_is_pushed_and_resumes_its_numbers():
+def test_canned_stream_sends_events_and_resumes_ids():
     with canned_console() as console:
         request = urllib.request.Request(f"{console.address}/api/v1/stream", headers={"Last-Event-ID": "41"})
         with urllib.request.urlopen(request) as stream:

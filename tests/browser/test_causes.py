@@ -7,7 +7,7 @@ import csv
 from browser.expecting import expect
 
 
-def test_causes_over_time_are_counts_in_a_table_shaded_by_how_many(open_page):
+def test_causes_table_is_shaded_by_counts(open_page):
     page = open_page("/groups/billing/causes")
     heat = page.get_by_role("table", name="Causes over time")
     heat.wait_for()
@@ -19,7 +19,7 @@ def test_causes_over_time_are_counts_in_a_table_shaded_by_how_many(open_page):
     assert heat.locator("td.shade").count() == sum(bool(cell) for *cells, _ in rows for cell in cells)
 
 
-def test_bars_are_a_choice_that_stands_in_the_address(open_page):
+def test_bar_view_of_causes_is_in_address(open_page):
     page = open_page("/causes")
 
     page.get_by_role("button", name="bars").click()
@@ -28,7 +28,7 @@ def test_bars_are_a_choice_that_stands_in_the_address(open_page):
     assert page.evaluate("location.search") == "?as=bars"
 
 
-def test_causes_of_a_group_are_what_the_server_says(canned, open_page):
+def test_causes_of_group_equal_server_answer(canned, open_page):
     page = open_page("/groups/checkout/causes")
     page.get_by_role("table", name="Causes over time").wait_for()
 
@@ -36,7 +36,7 @@ def test_causes_of_a_group_are_what_the_server_says(canned, open_page):
     expect(page.get_by_role("heading", name="Who is behind it")).to_be_visible()
 
 
-def test_the_software_behind_rebalances_is_told_with_its_version_or_why_it_is_not(open_page):
+def test_causes_view_shows_client_software_or_reason(open_page):
     page = open_page("/groups/checkout/causes")
     table = page.get_by_role("table", name="Software of the members that rebalances began with")
 
@@ -46,7 +46,7 @@ def test_the_software_behind_rebalances_is_told_with_its_version_or_why_it_is_no
     expect(table.get_by_role("row").filter(has_text=unknown)).to_have_count(1)
 
 
-def test_causes_are_saved_as_lines_for_a_spreadsheet(open_page):
+def test_causes_are_saved_as_csv(open_page):
     page = open_page("/groups/checkout/causes")
 
     with page.expect_download() as saved:
@@ -59,7 +59,7 @@ def test_causes_are_saved_as_lines_for_a_spreadsheet(open_page):
     assert "GROUP_FORMING" in {line[2] for line in lines}
 
 
-def test_a_name_that_is_a_formula_is_none_in_a_spreadsheet(open_page):
+def test_formula_in_name_is_escaped_in_csv(open_page):
     page = open_page("/groups")
     made = "c => import('/static/parts/csv.js').then(m => m.csv(c))"
 

@@ -17,7 +17,7 @@ def plan(**more):
     return told("group.reset-offsets", executed=False, partitions=partitions, refused=[], **more)
 
 
-def test_a_console_that_only_reads_shows_the_command_instead(canned, open_page):
+def test_read_only_console_shows_command(canned, open_page):
     make_live(canned)
     page = open_page("/groups/checkout/offsets")
 
@@ -29,7 +29,7 @@ def test_a_console_that_only_reads_shows_the_command_instead(canned, open_page):
     expect(page.get_by_role("button", name="Show what it would do")).to_be_disabled()
 
 
-def test_nothing_is_changed_in_the_past(canned, open_page):
+def test_past_view_allows_no_change(canned, open_page):
     make_live(canned, allow_changes=True)
     page = open_page("/groups/checkout/offsets?at=1700000200000")
 
@@ -37,7 +37,7 @@ def test_nothing_is_changed_in_the_past(canned, open_page):
     expect(page.get_by_role("button", name="Show what it would do")).to_be_disabled()
 
 
-def test_offsets_are_moved_after_the_plan_was_seen_and_the_name_typed(canned, open_page):
+def test_reset_is_executed_after_typed_confirmation(canned, open_page):
     make_live(canned, allow_changes=True)
     command = "kohort group reset-offsets checkout --to-earliest --execute"
     canned.answers[f"{PATH}:plan"] = lambda _: plan(confirm="bound-to-it", command=command)
@@ -61,7 +61,7 @@ def test_offsets_are_moved_after_the_plan_was_seen_and_the_name_typed(canned, op
     assert {one.headers["x-kohort-token"] for one in posts} == {TOKEN}
 
 
-def test_a_plan_no_longer_counts_once_something_else_is_asked_for(canned, open_page):
+def test_changed_form_discards_plan(canned, open_page):
     make_live(canned, allow_changes=True)
     canned.answers[f"{PATH}:plan"] = lambda _: plan(confirm="c", command="kohort")
     page = open_page("/groups/checkout/offsets")
@@ -74,7 +74,7 @@ def test_a_plan_no_longer_counts_once_something_else_is_asked_for(canned, open_p
     expect(page.get_by_role("button", name="Move the offsets")).to_have_count(0)
 
 
-def test_a_refusal_is_told_with_what_to_do(canned, open_page, problems):
+def test_rejected_change_shows_advice(canned, open_page, problems):
     make_live(canned, allow_changes=True)
     canned.answers[f"{PATH}:plan"] = lambda _: refuse("the group has members: checkout-1", "stop them first")
     page = open_page("/groups/checkout/offsets")
@@ -87,7 +87,7 @@ def test_a_refusal_is_told_with_what_to_do(canned, open_page, problems):
     problems.clear()
 
 
-def test_members_are_removed_with_a_reason(canned, open_page):
+def test_member_removal_sends_reason(canned, open_page):
     make_live(canned, allow_changes=True)
     page = open_page("/groups/checkout/offsets?way=members")
     show = page.get_by_role("button", name="Show what it would do")
@@ -100,7 +100,7 @@ def test_members_are_removed_with_a_reason(canned, open_page):
     assert "--reason 'host is gone'" in page.locator(".command").inner_text()
 
 
-def test_what_is_to_be_reset_stands_in_the_address(canned, open_page):
+def test_address_has_reset_form(canned, open_page):
     make_live(canned, allow_changes=True)
     page = open_page("/groups/checkout/offsets")
     page.get_by_role("combobox", name="To", exact=True).select_option("shift")
@@ -114,7 +114,7 @@ def test_what_is_to_be_reset_stands_in_the_address(canned, open_page):
     expect(again.get_by_text(command)).to_be_visible()
 
 
-def test_offsets_are_taken_from_a_file(canned, open_page, finds_nothing, tmp_path):
+def test_reset_reads_offsets_from_file(canned, open_page, finds_nothing, tmp_path):
     make_live(canned, allow_changes=True)
     canned.answers[f"{PATH}:plan"] = lambda _: plan(confirm="c", command="kohort")
     file = tmp_path / "offsets.csv"
@@ -134,7 +134,7 @@ def test_offsets_are_taken_from_a_file(canned, open_page, finds_nothing, tmp_pat
     finds_nothing(page)
 
 
-def test_a_file_that_is_too_large_is_refused_with_what_to_do(canned, open_page, tmp_path):
+def test_large_offsets_file_is_rejected_with_advice(canned, open_page, tmp_path):
     make_live(canned, allow_changes=True)
     file = tmp_path / "<b>big.csv"
     file.write_text("orders,0,0\n" * 20_000)
@@ -147,7 +147,7 @@ def test_a_file_that_is_too_large_is_refused_with_what_to_do(canned, open_page, 
     expect(page.get_by_role("button", name="Show what it would do")).to_be_disabled()
 
 
-def test_offsets_are_taken_from_another_group(canned, open_page):
+def test_reset_copies_offsets_of_another_group(canned, open_page):
     make_live(canned, allow_changes=True)
     page = open_page("/groups/checkout/offsets?to=group")
 
@@ -157,7 +157,7 @@ def test_offsets_are_taken_from_another_group(canned, open_page):
     expect(page.get_by_role("button", name="Show what it would do")).to_be_enabled()
 
 
-def test_where_it_is_now_is_saved_as_a_file_to_reset_from(canned, open_page):
+def test_present_offsets_are_saved_as_csv_for_reset(canned, open_page):
     make_live(canned, allow_changes=True)
     canned.answers[f"{PATH}:plan"] = lambda _: plan(confirm="c", command="kohort")
     page = open_page("/groups/checkout/offsets")

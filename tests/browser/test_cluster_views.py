@@ -11,7 +11,7 @@ def query(page):
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
-def test_how_late_a_node_is_and_how_long_it_read_groups_is_told_or_why_not(open_page):
+def test_brokers_view_shows_load_time_and_delay_or_reason(open_page):
     page = open_page("/brokers")
     nodes = page.get_by_role("table", name="Nodes")
 
@@ -24,7 +24,7 @@ def test_how_late_a_node_is_and_how_long_it_read_groups_is_told_or_why_not(open_
     expect(stopped.get_by_role("img", name="unknown: it is stopped")).to_have_count(2)
 
 
-def test_records_of_a_topic_are_the_last_or_from_an_offset_on_as_the_address_says(open_page):
+def test_topic_view_shows_records_of_offset_in_address(open_page):
     page = open_page("/topics/orders")
     page.get_by_role("button", name="peek at the records of partition 0").click()
     records = page.get_by_role("table", name="Records")
@@ -41,7 +41,7 @@ def test_records_of_a_topic_are_the_last_or_from_an_offset_on_as_the_address_say
     expect(page.get_by_role("button", name="later")).to_be_disabled()
 
 
-def test_a_pipeline_shows_its_ledger_and_one_that_cannot_be_read_says_why(open_page):
+def test_pipelines_view_shows_ledger_or_error(open_page):
     page = open_page("/pipelines")
 
     page.get_by_role("heading", name="Ledger of the last run every row is accounted for").wait_for()
@@ -50,7 +50,7 @@ def test_a_pipeline_shows_its_ledger_and_one_that_cannot_be_read_says_why(open_p
     expect(page.get_by_text("broken.yaml: line 3: <b>sinks</b> is missing")).to_be_visible()
 
 
-def test_without_a_pipeline_it_is_said_how_one_is_shown(canned, open_page):
+def test_pipelines_view_without_pipeline_shows_option(canned, open_page):
     canned.answers["/api/v1/pipelines"] = lambda _: {"schema": "kohort/v1/console.pipelines", "pipelines": []}
     page = open_page("/pipelines")
 

@@ -18,26 +18,26 @@ def opened(canned, open_page, problems, html):
     return page, found
 
 
-def test_a_script_on_the_page_is_forbidden_and_seen(canned, open_page, problems):
+def test_inline_script_is_blocked_and_reported(canned, open_page, problems):
     _, found = opened(canned, open_page, problems, HEAD + "</head><body><script>window.evil = 1</script>")
 
     assert any("CSP: script-src" in problem for problem in found)
 
 
-def test_a_request_to_elsewhere_is_forbidden_and_seen(canned, open_page, problems):
+def test_foreign_request_is_blocked_and_reported(canned, open_page, problems):
     _, found = opened(canned, open_page, problems, HEAD + '</head><body><img src="http://127.0.0.1:9/x.png" alt="">')
 
     assert any("CSP: img-src" in problem or "foreign request" in problem for problem in found)
 
 
-def test_a_script_that_is_missing_is_seen(canned, open_page, problems):
+def test_missing_script_is_reported(canned, open_page, problems):
     html = HEAD + '</head><body><script type="module" src="/static/nowhere.js"></script>'
     _, found = opened(canned, open_page, problems, html)
 
     assert any("404" in problem for problem in found)
 
 
-def test_axe_looks_at_the_page(canned, open_page, problems, finds_nothing):
+def test_axe_checks_page(canned, open_page, problems, finds_nothing):
     page, found = opened(canned, open_page, problems, HEAD + "</head><body><main><h1>All</h1></main>")
     assert found == []
     finds_nothing(page)

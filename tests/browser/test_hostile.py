@@ -13,7 +13,7 @@ VIEWS = ("overview", "timeline", "rebalances", "members", "partitions", "fenced"
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_name_that_is_markup_appears_as_text(open_page, view):
+def test_markup_in_name_is_shown_as_text(open_page, view):
     from urllib.parse import quote
 
     page = open_page(f"/groups/{quote(EVIL, safe='')}/{view}")
@@ -24,7 +24,7 @@ def test_a_name_that_is_markup_appears_as_text(open_page, view):
     assert "\u202e" not in page.locator("body").inner_text()
 
 
-def test_what_clients_say_of_themselves_appears_as_text_and_long_ones_on_demand(canned, open_page):
+def test_client_texts_are_shown_as_text_and_cut(canned, open_page):
     status = status_of("checkout")
     member = status["members"][0]
     who = {"member_id": f"\x1b[31m<b>{LONG}", "client_id": "<script>alert(1)</script>", "host": "\u2066/10.0.0.1"}
@@ -41,7 +41,7 @@ def test_what_clients_say_of_themselves_appears_as_text_and_long_ones_on_demand(
     assert len(page.get_by_role("group", name="the whole text").inner_text()) == 65_543
 
 
-def test_a_record_appears_as_text_and_bytes_as_base64(canned, open_page):
+def test_record_is_shown_as_text_and_bytes_as_base64(canned, open_page):
     page = open_page("/groups/checkout/partitions?peek=orders-0")
 
     records = page.get_by_role("table", name="Records")
@@ -51,7 +51,7 @@ def test_a_record_appears_as_text_and_bytes_as_base64(canned, open_page):
     assert records.locator("td b:has-text('no markup')").count() == 0
 
 
-def test_a_command_to_copy_quotes_what_a_shell_would_take_for_more(open_page):
+def test_copied_command_is_quoted_for_shell(open_page):
     page = open_page("/groups")
     quoted = {
         "orders-1": "orders-1",
@@ -78,7 +78,7 @@ def test_invisible_characters_are_shown_as_their_codes(open_page):
     assert page.evaluate("import('/static/parts/words.js').then(w => w.visible('\\ud800x'))") == "⟨U+D800⟩x"
 
 
-def test_markdown_keeps_the_table_whole(open_page):
+def test_names_in_markdown_cannot_break_table(open_page):
     page = open_page("/groups")
 
     table = page.evaluate("import('/static/parts/words.js').then(w => w.markdownTable(['A'], [['x|y\\n`z`'], [null]]))")

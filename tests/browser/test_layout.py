@@ -11,7 +11,7 @@ import pytest
 LAYOUT = Path(__file__).parent / "layout"
 
 
-def test_the_layout_does_what_its_tests_say():
+def test_layout_unit_tests_pass():
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node is not here, which runs the tests of the console's modules")

@@ -40,7 +40,7 @@ def happened(page, cause, name):
 
 
 @pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.campaign), "consumer"])
-def test_who_comes_leaves_and_dies_is_shown_as_it_happens(cluster, opened, finds_nothing, protocol):
+def test_live_joins_leaves_and_crashes_are_shown(cluster, opened, finds_nothing, protocol):
     group, crew = cluster.group(protocol), cluster.crew
     guest, doomed = f"{group}-guest", f"{group}-doomed"
     page = opened(f"/groups/{group}/members")
@@ -72,7 +72,7 @@ def test_who_comes_leaves_and_dies_is_shown_as_it_happens(cluster, opened, finds
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_who_is_held_up_by_what_it_handles_is_named(cluster, opened, protocol):
+def test_live_slow_member_is_named(cluster, opened, protocol):
     group, crew = cluster.group(protocol), cluster.crew
     slow = f"{group}-slow"
     page = opened(f"/groups/{group}/rebalances")
@@ -94,7 +94,7 @@ def test_who_is_held_up_by_what_it_handles_is_named(cluster, opened, protocol):
         crew.has(f"{group}-{number}", PARTITIONS // 2)
 
 
-def test_records_that_wait_are_counted_as_they_come(cluster, opened):
+def test_live_lag_is_updated(cluster, opened):
     page = opened("/groups")
     lag = cell(row_of(page, "Groups", cluster.idle), 4)
     soon(lag).to_contain_text(re.compile(r"^\d+"))
@@ -111,7 +111,7 @@ def test_records_that_wait_are_counted_as_they_come(cluster, opened):
     assert before >= WAITING
 
 
-def test_what_is_paused_stays_and_an_address_shows_it_again(cluster, opened, open_page):
+def test_paused_view_is_restored_by_address(cluster, opened, open_page):
     group, crew = cluster.classic, cluster.crew
     late = f"{group}-late"
     page = opened(f"/groups/{group}/members")
@@ -138,7 +138,7 @@ def test_what_is_paused_stays_and_an_address_shows_it_again(cluster, opened, ope
 
 
 @pytest.mark.campaign
-def test_what_is_past_is_played_and_shown_again_by_its_address(cluster, opened, open_page):
+def test_replayed_moment_is_restored_by_address(cluster, opened, open_page):
     group, guest = cluster.modern, f"{cluster.modern}-visitor"
     page = opened(f"/groups/{group}/rebalances")
     table = page.get_by_role("table", name="Rebalances")

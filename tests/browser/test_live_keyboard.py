@@ -52,7 +52,7 @@ def held_up(cluster, refunds):
     return refunds
 
 
-def test_a_whole_incident_with_the_keyboard_alone(cluster, open_page, finds_nothing, held_up):
+def test_incident_is_handled_by_keyboard_alone(cluster, open_page, finds_nothing, held_up):
     page = open_page("/groups", at=cluster.console)
     page.locator("[data-mode=live][data-stream=open]").wait_for()
     keyboard = Keyboard(page)

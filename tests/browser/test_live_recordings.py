@@ -43,7 +43,7 @@ def recording(request, cluster, tmp_path):
 
 
 @pytest.mark.parametrize("cluster", ["ours"], indirect=True, scope="module")
-def test_a_recorded_incident_is_walked_through(cluster, open_page, finds_nothing, recording):
+def test_recorded_incident_is_shown_in_all_views(cluster, open_page, finds_nothing, recording):
     group = cluster.modern
     why = json.loads(told("group", "why", group, "--last", "0", "--bootstrap", cluster.bootstrap, "--output", "json"))
     with console_process("console", "--recording", str(recording), "--listen", "127.0.0.1:0") as console:

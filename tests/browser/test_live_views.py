@@ -18,7 +18,7 @@ CLUSTERS = ["ours", pytest.param("apache", marks=KAFKA)]
 
 
 @pytest.mark.parametrize(("cluster", "protocol"), GROUPS, indirect=["cluster"], scope="module")
-def test_each_view_of_a_group_shows_what_its_members_do(cluster, open_page, finds_nothing, protocol):
+def test_group_views_show_state_of_members(cluster, open_page, finds_nothing, protocol):
     page = open_page("/", at=cluster.console)
     page.locator("[data-mode=live][data-stream=open]").wait_for()
 
@@ -27,7 +27,7 @@ def test_each_view_of_a_group_shows_what_its_members_do(cluster, open_page, find
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS, indirect=True, scope="module")
-def test_each_view_of_the_cluster_shows_what_is_there(cluster, open_page, finds_nothing):
+def test_cluster_views_show_their_data(cluster, open_page, finds_nothing):
     page = open_page("/doctor", at=cluster.console)
 
     walk.the_cluster(page, cluster, finds_nothing)

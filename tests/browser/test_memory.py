@@ -30,7 +30,7 @@ def grew(before, after):
     return {name: after[name] - before[name] for name in before}
 
 
-def test_going_from_view_to_view_leaves_no_nodes_and_no_listeners(canned, open_page):
+def test_changing_views_leaks_no_nodes_or_listeners(canned, open_page):
     from soak.tabs import Tab
 
     make_live(canned)
@@ -54,7 +54,7 @@ def test_going_from_view_to_view_leaves_no_nodes_and_no_listeners(canned, open_p
     assert more["listeners"] <= 4 * len(ROUND) * LISTENERS_OF_VIEW
 
 
-def test_news_of_groups_that_come_and_go_leave_nothing(canned, open_page):
+def test_events_of_created_and_deleted_groups_leak_nothing(canned, open_page):
     from soak.tabs import Tab
 
     make_live(canned)
@@ -82,7 +82,7 @@ def test_news_of_groups_that_come_and_go_leave_nothing(canned, open_page):
     assert more["heap"] < 2 * MIB  # their names are 4 MiB
 
 
-def test_news_of_a_wide_group_leave_nothing(canned, open_page):
+def test_events_of_wide_group_leak_nothing(canned, open_page):
     from soak.tabs import Tab
 
     make_live(canned)

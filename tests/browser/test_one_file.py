@@ -29,7 +29,7 @@ def open_file(open_page, tmp_path):
     return open_it
 
 
-def test_it_opens_with_the_timeline_and_shows_what_happened(open_file):
+def test_exported_page_opens_with_timeline(open_file):
     page = open_file(read_recording(RECORDING), "slow-handler")
 
     expect(page.get_by_role("heading", name="slow-handler")).to_be_visible()
@@ -41,7 +41,7 @@ def test_it_opens_with_the_timeline_and_shows_what_happened(open_file):
     assert page.locator("header img").evaluate("image => image.naturalWidth") > 0
 
 
-def test_every_view_of_a_group_says_what_it_has_or_why_not(open_file):
+def test_exported_page_shows_data_or_reason_in_every_view(open_file):
     page = open_file(read_recording(RECORDING), "not-revoked")
     tabs = page.get_by_role("navigation").filter(has_text="Timeline").get_by_role("link")
     expect(tabs.first).to_be_visible()
@@ -54,7 +54,7 @@ def test_every_view_of_a_group_says_what_it_has_or_why_not(open_file):
     expect(page.get_by_role("slider")).to_have_count(0)  # of other moments it knows nothing
 
 
-def test_hostile_names_in_it_are_text(open_file):
+def test_exported_page_shows_hostile_names_as_text(open_file):
     played = strangers()
     page = open_file(RecordedSource(played.entries, "hostile"), HOSTILE[0])
 

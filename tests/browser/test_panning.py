@@ -15,7 +15,7 @@ LEAST = 4
 @pytest.mark.parametrize(
     ("members", "partitions", "generations", "drawn"), [(200, 1000, 520, "canvas"), (4, 20, 30, "svg")]
 )
-def test_panning_is_fluent(canned, open_page, members, partitions, generations, drawn):
+def test_timeline_pans_smoothly(canned, open_page, members, partitions, generations, drawn):
     page = open_page(set_large(canned, members, partitions, generations), reduced_motion="reduce")
 
     found = pan(page, 1500)
@@ -26,7 +26,7 @@ def test_panning_is_fluent(canned, open_page, members, partitions, generations, 
     assert found.frames_per_s > LEAST
 
 
-def test_two_hundred_members_scroll_and_are_all_in_the_table(canned, open_page):
+def test_timeline_of_200_members_scrolls(canned, open_page):
     page = staged(open_page(set_large(canned, 200, 1000, 6), reduced_motion="reduce"))
 
     assert page.locator(".timeline-label").count() < 60

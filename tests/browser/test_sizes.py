@@ -21,7 +21,7 @@ def within(promised_ms):
     return promised_ms * (1 if os.environ.get("KOHORT_MEASURE") else PATIENCE)
 
 
-def test_500_groups_are_there_within_a_second(canned, open_page):
+def test_list_of_500_groups_opens_within_a_second(canned, open_page):
     make_live(canned)
     serve_groups(canned, many_groups(500))
     page = open_page("/groups")
@@ -33,7 +33,7 @@ def test_500_groups_are_there_within_a_second(canned, open_page):
     assert drawn_ms < within(FIRST_VIEW_MS)
 
 
-def test_the_first_view_asks_for_everything_once_and_names_its_modules_at_once(canned, open_page):
+def test_first_view_requests_each_answer_and_module_once(canned, open_page):
     make_live(canned)
     serve_groups(canned, many_groups(500))
     page = open_page("/groups")
@@ -48,7 +48,7 @@ def test_the_first_view_asks_for_everything_once_and_names_its_modules_at_once(c
     assert modules == set(named)
 
 
-def test_groups_that_were_looked_at_again_before_the_page_listened_are_asked_for_anew(canned, open_page):
+def test_groups_sampled_before_stream_opened_are_requested_again(canned, open_page):
     make_live(canned)
     serve_groups(canned, many_groups(20))
     page = open_page("/groups")
@@ -63,7 +63,7 @@ def test_groups_that_were_looked_at_again_before_the_page_listened_are_asked_for
     assert canned.asked.count("/api/v1/groups") == 2
 
 
-def test_of_5000_groups_only_those_in_sight_are_drawn(canned, open_page):
+def test_list_of_5000_groups_draws_only_visible_rows(canned, open_page):
     make_live(canned)
     serve_groups(canned, many_groups(5000))
     page = open_page("/groups")
@@ -78,7 +78,7 @@ def test_of_5000_groups_only_those_in_sight_are_drawn(canned, open_page):
     assert page.locator("tbody tr").count() < DRAWN_MOST
 
 
-def test_arrow_keys_reach_rows_that_were_not_drawn(canned, open_page):
+def test_arrow_keys_reach_undrawn_rows(canned, open_page):
     make_live(canned)
     serve_groups(canned, many_groups(1000))
     page = open_page("/groups")
@@ -91,7 +91,7 @@ def test_arrow_keys_reach_rows_that_were_not_drawn(canned, open_page):
     expect(page.get_by_role("link", name="group-00059", exact=True)).to_be_focused()
 
 
-def test_1000_partitions_of_200_members_scroll_fluently(canned, open_page):
+def test_table_of_1000_partitions_scrolls_smoothly(canned, open_page):
     make_live(canned)
     status = wide_status(200, 1000)
     canned.answers["/api/v1/groups/checkout"] = lambda _: {"schema": "kohort/v1/group.status", "status": status}
@@ -111,7 +111,7 @@ NODES_MOST = 1800
 
 
 @pytest.mark.parametrize("view", WIDE_VIEWS)
-def test_news_of_a_wide_group_ask_for_little_and_draw_what_is_in_sight(canned, open_page, view):
+def test_events_of_wide_group_redraw_only_visible_rows(canned, open_page, view):
     make_live(canned)
     serve_groups(canned, many_groups(80))
     status = wide_status(200, 1000)

@@ -28,7 +28,7 @@ def changed(lag):
     }
 
 
-def test_news_of_groups_are_shown_as_they_come_the_worst_first(canned, open_page):
+def test_group_events_update_list_in_order_of_health(canned, open_page):
     page = opened_live(canned, open_page)
 
     canned.push("groups", {"groups": [changed(4321)]})
@@ -39,7 +39,7 @@ def test_news_of_groups_are_shown_as_they_come_the_worst_first(canned, open_page
     expect(page.get_by_text("2 groups of 5 need attention.")).to_be_visible()
 
 
-def test_a_group_that_is_gone_goes_from_the_list(canned, open_page):
+def test_deleted_group_is_removed_from_list(canned, open_page):
     page = opened_live(canned, open_page)
 
     canned.push("groups", {"groups": [], "gone": ["billing"]})
@@ -47,7 +47,7 @@ def test_a_group_that_is_gone_goes_from_the_list(canned, open_page):
     expect(page.get_by_role("row").filter(has_text="billing")).to_have_count(0)
 
 
-def test_news_of_the_group_are_shown_in_its_views(canned, open_page):
+def test_group_events_update_its_views(canned, open_page):
     page = opened_live(canned, open_page, "/groups/checkout/members")
     page.get_by_role("heading", name="Members").wait_for()
 
@@ -57,7 +57,7 @@ def test_news_of_the_group_are_shown_in_its_views(canned, open_page):
     assert "/api/v1/stream?group=checkout" in canned.asked
 
 
-def test_what_is_paused_stays_until_one_goes_back_to_now(canned, open_page):
+def test_paused_view_stays_until_back_to_now(canned, open_page):
     page = opened_live(canned, open_page)
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("[data-mode=paused]")).to_be_visible()
@@ -74,7 +74,7 @@ def test_what_is_paused_stays_until_one_goes_back_to_now(canned, open_page):
     assert "at" not in parse_qs(urlsplit(page.url).query)
 
 
-def test_a_moment_of_the_past_is_asked_for_and_stands_in_the_address(canned, open_page):
+def test_past_moment_is_requested_and_in_address(canned, open_page):
     page = opened_live(canned, open_page, "/groups/checkout/rebalances?span=86400000")
     page.goto(page.url.split("?")[0] + f"?at={AT}&span=86400000")
     expect(page.locator("[data-mode=replay]")).to_be_visible()
@@ -87,7 +87,7 @@ def test_a_moment_of_the_past_is_asked_for_and_stands_in_the_address(canned, ope
     assert any(f"at={AT}" in one for one in canned.asked)
 
 
-def test_the_past_is_played(canned, open_page):
+def test_past_is_replayed(canned, open_page):
     page = open_page(f"/groups?at={AT}")
     expect(page.locator("[data-mode=replay]")).to_be_visible()
 
@@ -97,7 +97,7 @@ def test_the_past_is_played(canned, open_page):
     page.get_by_role("button", name="Stop", exact=True).click()
 
 
-def test_a_server_that_goes_away_is_told_and_heard_again(canned, open_page):
+def test_lost_stream_is_shown_and_reconnected(canned, open_page):
     page = opened_live(canned, open_page)
     asked = len([one for one in canned.asked if one == "/api/v1/groups"])
 
@@ -111,7 +111,7 @@ def test_a_server_that_goes_away_is_told_and_heard_again(canned, open_page):
     assert asked >= 1
 
 
-def test_console_without_answers_makes_the_values_of_the_page_unknown(canned, open_page, problems):
+def test_unreachable_console_makes_values_unknown(canned, open_page, problems):
     page = opened_live(canned, open_page)
     whole = canned.answers["/api/v1/cluster"]
     canned.answers["/api/v1/cluster"] = lambda _: refuse("the console ends", "start it again", 500)
@@ -128,7 +128,7 @@ def test_console_without_answers_makes_the_values_of_the_page_unknown(canned, op
     problems[:] = [one for one in problems if "Failed to load resource" not in one]
 
 
-def test_past_moment_without_offsets_has_no_healthy_group_in_its_sentence(canned, open_page):
+def test_past_moment_without_offsets_reports_no_healthy_group(canned, open_page):
     serve_groups(canned, [{**row, "health": None, "lag": None} for row in rows()])
     canned.answers["/api/v1/doctor"] = lambda _: told("doctor", examined=5, findings=[], unknown=5)
     page = open_page(f"/groups?at={AT}")
@@ -139,7 +139,7 @@ def test_past_moment_without_offsets_has_no_healthy_group_in_its_sentence(canned
     expect(page.get_by_text("No rule found anything.")).to_be_visible()
 
 
-def test_a_recording_is_shown_whole_and_has_no_stream(canned, open_page):
+def test_recording_is_shown_without_stream(canned, open_page):
     page = open_page("/groups/checkout/rebalances")
 
     expect(page.locator("[data-mode=recorded]")).to_be_visible()
@@ -147,7 +147,7 @@ def test_a_recording_is_shown_whole_and_has_no_stream(canned, open_page):
     assert not any("/stream" in one for one in canned.asked)
 
 
-def test_a_journal_that_is_found_later_is_told_without_loading_the_page(canned, open_page):
+def test_journal_found_later_is_shown_without_reload(canned, open_page):
     told = cluster()
     nobody = {"kind": None, "since_ms": None, "until_ms": None, "stale": False, "why_not": "not read yet"}
     canned.answers["/api/v1/cluster"] = lambda _: {**told, "journal": nobody}
@@ -160,7 +160,7 @@ def test_a_journal_that_is_found_later_is_told_without_loading_the_page(canned, 
     expect(page.get_by_role("slider", name="moment that is shown")).to_be_visible()
 
 
-def test_views_of_the_whole_cluster_ask_again_when_groups_have_changed(canned, open_page):
+def test_cluster_views_reload_after_changes_of_groups(canned, open_page):
     for view in ("causes", "topics"):
         page = opened_live(canned, open_page, f"/{view}")
 
@@ -168,7 +168,7 @@ def test_views_of_the_whole_cluster_ask_again_when_groups_have_changed(canned, o
             canned.push("groups", {"groups": [changed(4321)]})
 
 
-def test_the_past_is_played_to_its_very_end(canned, open_page):
+def test_replay_reaches_end_of_past(canned, open_page):
     page = open_page("/groups")
     slider = page.get_by_role("slider", name="moment that is shown")
     end = int(slider.get_attribute("max"))
@@ -180,7 +180,7 @@ def test_the_past_is_played_to_its_very_end(canned, open_page):
     expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
-def test_one_may_step_on_from_the_past_to_what_came_after_the_page_was_loaded(canned, open_page):
+def test_steps_from_past_reach_events_after_page_load(canned, open_page):
     told = {**cluster(), "now_ms": AT}
     canned.answers["/api/v1/cluster"] = lambda _: told
     page = open_page(f"/groups?at={AT - 1_000}")

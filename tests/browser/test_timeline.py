@@ -34,7 +34,7 @@ def press(page, *keys):
         page.keyboard.press(key)
 
 
-def test_the_arrows_go_through_the_rebalances_and_enter_opens_one(timeline):
+def test_arrow_keys_select_rebalance_and_enter_opens_it(timeline):
     page = timeline("checkout")
     told = rebalances("checkout")
 
@@ -47,7 +47,7 @@ def test_the_arrows_go_through_the_rebalances_and_enter_opens_one(timeline):
     expect(page.locator(".timeline-read")).to_have_attribute("data-round", told[0]["id"])
 
 
-def test_up_and_down_go_through_the_members_and_say_what_each_has(timeline):
+def test_up_and_down_keys_select_member_and_read_assignment(timeline):
     page = timeline("checkout")
 
     press(page, "End", "ArrowDown", "ArrowDown", "ArrowDown")
@@ -55,14 +55,14 @@ def test_up_and_down_go_through_the_members_and_say_what_each_has(timeline):
     expect(page.locator("section.timeline [role=status]")).to_contain_text("orders-4")
 
 
-def test_a_rebalance_that_is_selected_is_where_the_cursor_is(timeline):
+def test_cursor_is_at_selected_rebalance(timeline):
     page = timeline("checkout", selected="checkout/6")
 
     expect(page.locator(".timeline-read")).to_contain_text("max.poll.interval")
     expect(page.locator(".timeline-cause[aria-current=true]")).to_have_text("max poll exceeded")
 
 
-def test_the_lanes_tell_the_incident_at_a_glance(timeline):
+def test_lanes_show_incident(timeline):
     page = timeline("checkout")
 
     expect(page.locator(".timeline-label")).to_have_count(4)
@@ -77,7 +77,7 @@ def test_the_lanes_tell_the_incident_at_a_glance(timeline):
     ]
 
 
-def test_what_a_dead_member_had_is_hatched_from_its_last_sign_of_life_on(timeline):
+def test_lane_of_dead_member_is_hatched_after_last_sign_of_life(timeline):
     page = timeline("checkout")
     silent = page.locator(".timeline-drawing .tl-silent")
 
@@ -97,7 +97,7 @@ def test_partitions_of_a_silent_member_are_not_drawn_as_owned(timeline):
     expect(page.locator(".timeline-drawing .tl-silent")).to_have_count(3)
 
 
-def test_members_and_rows_are_counted_as_they_are_drawn(timeline):
+def test_counts_equal_drawn_members_and_rows(timeline):
     page = timeline("checkout")
     told = answer("GET", "groups/checkout/timeline", {}).body["timeline"]
 
@@ -108,20 +108,20 @@ def test_members_and_rows_are_counted_as_they_are_drawn(timeline):
     expect(page.locator(".timeline-chart")).to_have_attribute("aria-label", re.compile(f"members in {rows} rows"))
 
 
-def test_who_held_up_the_others_has_a_bracket(timeline):
+def test_member_that_delayed_rebalance_has_bracket(timeline):
     page = timeline("billing")
 
     expect(page.locator(".tl-blocker-text")).to_have_text(["11.0 s"])
 
 
-def test_partitions_show_when_nobody_had_them(timeline):
+def test_partition_lanes_show_unowned_time(timeline):
     page = timeline("payments", mode="partitions")
 
     expect(page.locator(".timeline-label")).to_have_count(9)
     assert page.locator(".tl-drawing .tl-nobody, .timeline-drawing .tl-nobody").count() >= 8
 
 
-def test_the_wheel_zooms_where_the_pointer_is_and_dragging_pans(timeline):
+def test_wheel_zooms_at_pointer_and_drag_pans(timeline):
     page = timeline("checkout")
     first = page.locator(".tl-gen-text").first
     expect(first).to_have_text("gen 1")
@@ -141,7 +141,7 @@ def test_the_wheel_zooms_where_the_pointer_is_and_dragging_pans(timeline):
     expect(first).to_have_text("gen 1")
 
 
-def test_a_click_chooses_the_rebalance_and_the_member_there(timeline):
+def test_click_selects_rebalance_and_member(timeline):
     page = timeline("checkout")
     box = page.locator(".timeline-drawing").bounding_box()
 
@@ -151,7 +151,7 @@ def test_a_click_chooses_the_rebalance_and_the_member_there(timeline):
     expect(page.locator(".timeline-read")).to_have_attribute("data-round", "checkout/9")
 
 
-def test_the_pointer_is_told_what_lies_under_it(timeline):
+def test_tooltip_describes_position_of_pointer(timeline):
     page = timeline("checkout")
     moved = page.locator(".tl-moved").first.bounding_box()
 
@@ -160,7 +160,7 @@ def test_the_pointer_is_told_what_lies_under_it(timeline):
     expect(page.locator(".timeline-tip")).to_contain_text("moved in")
 
 
-def test_the_table_has_the_same(timeline):
+def test_timeline_table_equals_drawing(timeline):
     page = timeline("billing")
     page.get_by_role("button", name="Table").click()
 
@@ -172,7 +172,7 @@ def test_the_table_has_the_same(timeline):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", ["members", "partitions", "table", "board"])
-def test_axe_finds_nothing(timeline, finds_nothing, scheme, view):
+def test_timeline_passes_axe(timeline, finds_nothing, scheme, view):
     if view == "board":
         page = timeline("billing", what_if=json.dumps({"add": 2}), context={"color_scheme": scheme})
     else:
@@ -182,7 +182,7 @@ def test_axe_finds_nothing(timeline, finds_nothing, scheme, view):
     finds_nothing(page)
 
 
-def test_hostile_names_are_text(timeline):
+def test_timeline_shows_hostile_names_as_text(timeline):
     page = timeline(HOSTILE[0])
 
     expect(page.locator(".timeline-label b").first).to_contain_text("<script>alert(2)</script>⟨U+001B⟩[2J⟨U+202E⟩")
@@ -190,7 +190,7 @@ def test_hostile_names_are_text(timeline):
     expect(page.get_by_role("table")).to_contain_text("⟨U+202E⟩")
 
 
-def test_the_board_shows_what_moves(timeline):
+def test_board_shows_moved_partitions(timeline):
     page = timeline("billing", what_if=json.dumps({"add": 2}))
 
     expect(page.locator(".board tbody tr.new")).to_have_count(2)
@@ -203,7 +203,7 @@ def test_the_board_shows_what_moves(timeline):
     expect(page.locator(".board-banner")).to_contain_text("Nothing was executed")
 
 
-def test_a_group_without_members_says_so(canned, open_page):
+def test_timeline_reports_group_without_members(canned, open_page):
     set_stage(canned)
     told = answer("GET", "groups/reports/timeline", {}).body
     told["timeline"] |= {"lanes": [], "columns": []}

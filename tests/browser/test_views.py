@@ -32,14 +32,14 @@ VIEWS = {
 }
 
 
-def test_the_address_of_the_console_is_its_list_of_groups(open_page):
+def test_root_address_opens_list_of_groups(open_page):
     page = open_page("/")
 
     page.get_by_role("heading", name="Groups", exact=True).wait_for()
 
 
 @pytest.mark.parametrize(("path", "heading"), VIEWS.items())
-def test_a_view_is_drawn_in_light_and_dark_and_axe_finds_nothing(open_page, finds_nothing, path, heading):
+def test_every_view_passes_axe_in_light_and_dark(open_page, finds_nothing, path, heading):
     page = open_page(path, color_scheme="light")
     page.get_by_role("heading", name=heading).first.wait_for()
     page.wait_for_load_state("networkidle")
@@ -50,7 +50,7 @@ def test_a_view_is_drawn_in_light_and_dark_and_axe_finds_nothing(open_page, find
 
 
 @pytest.mark.parametrize("path", ["/groups", "/groups/checkout/overview", "/groups/checkout/offsets"])
-def test_a_live_console_is_drawn_and_axe_finds_nothing(canned, open_page, finds_nothing, path):
+def test_live_console_passes_axe(canned, open_page, finds_nothing, path):
     make_live(canned, allow_changes=True)
     page = open_page(path)
     page.locator("[data-mode=live]").wait_for()
@@ -61,7 +61,7 @@ def test_a_live_console_is_drawn_and_axe_finds_nothing(canned, open_page, finds_
     finds_nothing(page)
 
 
-def test_a_view_fits_into_800_pixels(open_page):
+def test_every_view_fits_800_pixels(open_page):
     for path in ("/groups", "/groups/checkout/overview", "/groups/checkout/rebalances/9", "/groups/checkout/what-if"):
         page = open_page(path, viewport={"width": 800, "height": 700})
         page.get_by_role("heading").first.wait_for()
@@ -70,7 +70,7 @@ def test_a_view_fits_into_800_pixels(open_page):
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
-def test_the_worst_group_is_named_first_with_the_reason(open_page):
+def test_worst_group_is_first_with_reason(open_page):
     page = open_page("/groups")
 
     page.get_by_text("1 group of 5 needs attention.").wait_for()
@@ -79,7 +79,7 @@ def test_the_worst_group_is_named_first_with_the_reason(open_page):
     assert "no member reads it" in first.inner_text()
 
 
-def test_a_rebalance_tells_why_on_what_evidence_and_what_to_do(open_page):
+def test_rebalance_view_shows_cause_evidence_and_advice(open_page):
     page = open_page("/groups/checkout/rebalances/9")
 
     page.get_by_text("was silent and expired").first.wait_for()
@@ -90,21 +90,21 @@ def test_a_rebalance_tells_why_on_what_evidence_and_what_to_do(open_page):
     page.get_by_text("What looks the same").wait_for()
 
 
-def test_a_rebalance_outside_of_the_span_is_shown_by_its_address(canned, open_page):
+def test_rebalance_outside_time_span_opens_by_address(canned, open_page):
     page = open_page("/groups/checkout/rebalances/2?from=1700000200000&until=1700000250000")
 
     page.get_by_role("heading", name="What moved").wait_for()
     assert any("rebalances" in asked and "from" not in asked for asked in canned.asked)
 
 
-def test_what_if_asks_for_what_stands_in_the_address(open_page):
+def test_what_if_form_is_filled_from_address(open_page):
     page = open_page("/groups/checkout/what-if?add=2")
 
     page.get_by_role("table", name="Assignors compared").wait_for()
     assert page.locator("[data-moves]").get_attribute("data-moves") != "0"
 
 
-def test_a_prediction_asks_for_what_the_form_says_and_no_more(open_page):
+def test_what_if_request_has_only_form_values(open_page):
     page = open_page("/groups/checkout/what-if", permissions=["clipboard-read", "clipboard-write"])
     page.get_by_role("combobox", name="Kill").select_option(index=1)
     page.get_by_role("combobox", name="How it ends").select_option("it stops polling")
@@ -120,7 +120,7 @@ def test_a_prediction_asks_for_what_the_form_says_and_no_more(open_page):
     assert page.evaluate("navigator.clipboard.readText()").startswith("### What if: ")
 
 
-def test_who_has_not_given_up_what_is_told_of_a_live_modern_group(canned, open_page):
+def test_members_view_shows_partitions_to_revoke_of_consumer_group(canned, open_page):
     make_live(canned)
     page = open_page("/groups/payments/members")
 
@@ -132,7 +132,7 @@ def test_who_has_not_given_up_what_is_told_of_a_live_modern_group(canned, open_p
     expect(members.get_by_role("img", name="unknown: it joined long ago").first).to_be_visible()
 
 
-def test_unknown_is_a_dash_with_its_reason_for_mouse_and_keyboard(open_page):
+def test_unknown_value_is_dash_with_reason(open_page):
     page = open_page("/groups/checkout/partitions")
     unknown = page.get_by_role("img", name="unknown: one look tells no rates").first
 
@@ -142,7 +142,7 @@ def test_unknown_is_a_dash_with_its_reason_for_mouse_and_keyboard(open_page):
     assert page.locator(".tip").inner_text() == "unknown: one look tells no rates"
 
 
-def test_a_view_is_copied_as_command_and_as_markdown(open_page):
+def test_view_is_copied_as_command_and_markdown(open_page):
     page = open_page("/groups/checkout/rebalances/9", permissions=["clipboard-read", "clipboard-write"])
 
     page.get_by_role("button", name="Copy as command").click()
@@ -155,7 +155,7 @@ def test_a_view_is_copied_as_command_and_as_markdown(open_page):
     assert "Evidence:" in text
 
 
-def test_what_could_not_be_had_is_told_with_what_to_do(canned, open_page, problems):
+def test_failed_request_is_shown_with_advice(canned, open_page, problems):
     page = open_page("/groups/nobody/overview")
 
     page.get_by_role("alert").first.wait_for()
@@ -165,7 +165,7 @@ def test_what_could_not_be_had_is_told_with_what_to_do(canned, open_page, proble
     problems.clear()
 
 
-def test_who_joined_how_is_told_of_a_rebalance(open_page):
+def test_rebalance_view_shows_joins(open_page):
     page = open_page("/groups/checkout/rebalances/9")
 
     joins = page.get_by_role("table", name="Joins of this rebalance")

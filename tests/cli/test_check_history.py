@@ -24,7 +24,7 @@ def lost(tmp_path):
     return history.written(tmp_path)
 
 
-def test_an_anomaly_is_told_with_its_lines_and_ends_with_1(lost, runner):
+def test_check_history_prints_anomaly_and_exits_with_1(lost, runner):
     done = runner.invoke(main, ["check-history", str(lost)])
     assert done.exit_code == 7
     first, *evidence = done.stdout.splitlines()[:3]
@@ -34,7 +34,7 @@ def test_an_anomaly_is_told_with_its_lines_and_ends_with_1(lost, runner):
     assert done.stdout.splitlines()[-1] == "5 operations of 2 clients, 2 values, 0 transactions: 1 anomalies"
 
 
-def test_json_has_the_same(lost, runner):
+def test_check_history_prints_anomaly_as_json(lost, runner):
     done = runner.invoke(main, ["check-history", str(lost), "--output", "json"])
     told = json.loads(done.stdout)
     assert done.exit_code == 7
@@ -43,7 +43,7 @@ def test_json_has_the_same(lost, runner):
     assert [proof["place"] for proof in told["anomalies"][0]["evidence"]] == [f"{lost}:4", f"{lost}:5"]
 
 
-def test_nothing_wrong_ends_with_0(tmp_path, runner):
+def test_check_history_of_valid_history_exits_with_0(tmp_path, runner):
     history = WrittenHistory()
     history.client("p").sends("p:0", 0)
     done = runner.invoke(main, ["check-history", str(history.written(tmp_path))])
@@ -53,7 +53,7 @@ def test_nothing_wrong_ends_with_0(tmp_path, runner):
     )
 
 
-def test_what_is_no_history_is_wrong_usage(tmp_path, runner):
+def test_check_history_rejects_file_without_history(tmp_path, runner):
     path = tmp_path / "notes.txt"
     path.write_text("hello\n")
     done = runner.invoke(main, ["check-history", str(path)])
@@ -63,7 +63,7 @@ def test_what_is_no_history_is_wrong_usage(tmp_path, runner):
     assert runner.invoke(main, ["check-history", str(tmp_path / "nowhere")]).exit_code == 2
 
 
-def test_the_checks_are_listed(runner):
+def test_check_history_lists_its_checks(runner):
     done = runner.invoke(main, ["check-history", "--list"])
     assert done.exit_code == 0
     assert "lost-record" in done.stdout

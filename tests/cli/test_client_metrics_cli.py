@@ -43,14 +43,14 @@ def pushed(broker):
         yield given
 
 
-def test_without_pushes_there_is_nothing_to_show(run):
+def test_client_metrics_show_without_pushes_reports_not_found(run):
     with kohort.Broker() as other:
         said = run("client-metrics", "show", "--bootstrap", other.bootstrap, code=3)
 
     assert "no client pushed" in said.stderr
 
 
-def test_a_line_for_each_client_with_what_tells_of_its_health(run, pushed):
+def test_client_metrics_show_prints_vitals_of_each_client(run, pushed):
     heading, line = run("client-metrics", "show", "--group", "crew").stdout.splitlines()
 
     assert heading.split()[:5] == ["CLIENT-ID", "HOST", "SOFTWARE", "GROUP", "PUSHED-S-AGO"]
@@ -58,7 +58,7 @@ def test_a_line_for_each_client_with_what_tells_of_its_health(run, pushed):
     assert line.split()[6:] == ["0.251", "3", "-", "-", "-"]
 
 
-def test_all_that_one_client_said(run, pushed):
+def test_client_metrics_show_prints_all_values_of_one_client(run, pushed):
     lines = run("client-metrics", "show", "worker").stdout.splitlines()
 
     assert [line.split()[1:] for line in lines[1:]] == [
@@ -69,7 +69,7 @@ def test_all_that_one_client_said(run, pushed):
     ]
 
 
-def test_as_json_with_who_it_is(ask, pushed):
+def test_client_metrics_show_json_identifies_client(ask, pushed):
     (client,) = ask("client-metrics", "show", "worker", "--metric", f"{CONSUMER}poll.")["clients"]
 
     assert (client["group"], client["member_id"], client["software"]) == ("crew", "m-1", "franz-go 1.22.2")
@@ -81,7 +81,7 @@ def test_as_json_with_who_it_is(ask, pushed):
     ("chosen", "words"),
     [(("nobody",), "no client 'nobody' has pushed"), (("--group", "other"), "no member of 'other' has pushed")],
 )
-def test_who_has_not_pushed_is_not_found(run, pushed, chosen, words):
+def test_client_metrics_show_reports_unknown_client_as_not_found(run, pushed, chosen, words):
     assert words in run("client-metrics", "show", *chosen, code=3).stderr
 
 
@@ -96,7 +96,7 @@ def push(bootstrap, client_id, **says):
         assert client.ask(asked, 0).error_code == 0
 
 
-def test_show_lists_the_metrics_of_members_of_one_group(run, broker):
+def test_client_metrics_show_lists_members_of_one_group(run, broker):
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="pair", client_id="one") as consumer:
         consumer.subscribe(["read"])
         eventually(lambda: consumer.poll(100) or consumer.assignment())
@@ -110,7 +110,7 @@ def test_show_lists_the_metrics_of_members_of_one_group(run, broker):
     assert line.split()[-5:] == ["0.5", "-", "-", "-", "-"]
 
 
-def test_a_subscription_is_made_changed_listed_and_removed(run, ask):
+def test_client_metrics_subscription_is_created_changed_listed_and_removed(run, ask):
     assert ask("client-metrics", "list")["subscriptions"] == []
 
     run("client-metrics", "set", "java", "--metric", "a.", "--metric", "b.", "--match", "client_id=w.*")
@@ -133,7 +133,7 @@ def test_a_subscription_is_made_changed_listed_and_removed(run, ask):
         (("--interval", "soon"), "'soon' is no duration"),
     ],
 )
-def test_a_subscription_that_says_nothing_is_wrong_usage(run, given, words):
+def test_client_metrics_set_without_options_is_usage_error(run, given, words):
     assert words in run("client-metrics", "set", "s", *given, code=2).stderr
 
 
@@ -145,13 +145,13 @@ def test_a_subscription_that_says_nothing_is_wrong_usage(run, given, words):
         (("--match", "name=x"), "Illegal client matching pattern: name=x"),
     ],
 )
-def test_what_kafka_would_refuse_is_refused_in_its_words(run, given, words):
+def test_client_metrics_set_reports_error_of_broker(run, given, words):
     said = run("client-metrics", "set", "s", *given, code=1).stderr
 
     assert words in said
 
 
-def test_lines_of_json_are_one_a_client(run, pushed):
+def test_client_metrics_ndjson_has_one_line_per_client(run, pushed):
     (line,) = run("client-metrics", "show", "worker", "--output", "ndjson").stdout.splitlines()
 
     assert json.loads(line)["schema"] == "kohort/v1/client-metrics.show.line"

@@ -66,7 +66,7 @@ ALL = list(commands(main, click.Context(main, info_name="kohort", terminal_width
 
 
 @pytest.mark.parametrize(("path", "command", "ctx"), ALL, ids=[path for path, _, _ in ALL])
-def test_the_help_of_a_command_fits_a_terminal_of_80_columns(path, command, ctx):
+def test_help_of_commands_fits_80_columns(path, command, ctx):
     wide = [line for line in command.get_help(ctx).splitlines() if len(line) > WIDTH]
 
     assert wide == []
@@ -99,7 +99,7 @@ def on_a_terminal(bootstrap: str, words: tuple[str, ...]) -> dict[str, list[str]
 
 
 @pytest.mark.timeout(180)
-def test_what_commands_print_fits_a_terminal_of_80_columns(broker):
+def test_tables_of_commands_fit_80_columns(broker):
     with rebalanced_group(broker.bootstrap):
         found = on_a_terminal(broker.bootstrap, SHOWN)
 

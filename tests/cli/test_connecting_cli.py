@@ -36,7 +36,7 @@ def call(files):
     return run
 
 
-def test_a_config_file_and_a_profile_name_the_cluster(call, files):
+def test_config_file_or_profile_selects_cluster(call, files):
     call("topics", "create", "by-file", "--command-config", files["CONFIG"])
 
     for way in (("--config", files["CONFIG"]), ("--command-config", files["CONFIG"]), ("--profile", "here")):
@@ -45,7 +45,7 @@ def test_a_config_file_and_a_profile_name_the_cluster(call, files):
     assert "by-file" in call("topics", "list", KOHORT_PROFILE="here").stdout
 
 
-def test_every_kind_of_client_is_made_of_the_file(call, files):
+def test_config_file_configures_admin_consumer_and_producer(call, files):
     for way in (("--config", files["CONFIG"]), ("--profile", "here")):
         call("produce", "lines", *way, stdin="hello\n")
         read = call("consume", "lines", "--from-beginning", "--until-end", *way)
@@ -61,7 +61,7 @@ def test_every_kind_of_client_is_made_of_the_file(call, files):
     assert "not-for-commands" not in call("groups", "--profile", "here").stdout
 
 
-def test_the_command_line_wins_over_the_environment_and_an_address_over_a_file(call, files, broker):
+def test_command_line_wins_over_environment_and_bootstrap_over_file(call, files, broker):
     assert call("topics", "list", "--profile", "here", KOHORT_PROFILE="gone").exit_code == 0
     assert call("topics", "list", "--profile", "here", KOHORT_BOOTSTRAP=NOBODY).exit_code == 0
     assert call("topics", "list", "--profile", "gone", "--bootstrap", broker.bootstrap).exit_code == 0
@@ -69,18 +69,18 @@ def test_the_command_line_wins_over_the_environment_and_an_address_over_a_file(c
     assert call("topics", "list", "--profile", "gone", "--set", f"bootstrap.servers={broker.bootstrap}").exit_code == 0
 
 
-def test_a_profile_of_the_environment_does_not_go_to_another_address(call, files, broker, tmp_path):
+def test_profile_from_environment_is_ignored_with_bootstrap_option(call, files, broker, tmp_path):
     (tmp_path / "clusters.toml").write_text('[prod]\nsecurity.protocol = "SASL_PLAINTEXT"\nsasl.password = "${NO}"\n')
     assert call("topics", "list", "--bootstrap", broker.bootstrap, KOHORT_PROFILE="prod").exit_code == 0
     assert "${NO}: the environment variable is not set" in call("topics", "list", KOHORT_PROFILE="prod", code=2).stderr
 
 
-def test_two_files_are_one_too_many(call, files):
+def test_config_and_profile_exclude_each_other(call, files):
     refused = call("topics", "list", "--config", files["CONFIG"], "--profile", "here", code=2)
     assert "--config and --profile exclude each other" in refused.stderr
 
 
-def test_what_a_file_says_wrongly_is_told_with_its_name(call, files, tmp_path):
+def test_errors_in_client_file_name_the_file(call, files, tmp_path):
     bad = tmp_path / "bad.properties"
     bad.write_text("bootstrap.servers=localhost\nwhatever=1\n")
     refused = call("topics", "list", "--config", str(bad), code=2)
@@ -91,12 +91,12 @@ def test_what_a_file_says_wrongly_is_told_with_its_name(call, files, tmp_path):
     assert "did you mean here?" in call("groups", "--profile", "her", code=2).stderr
 
 
-def test_an_option_of_another_client_is_refused_by_set_alone(call, files):
+def test_set_rejects_option_of_another_client_but_file_may_have_it(call, files):
     refused = call("produce", "lines", "--profile", "here", "--set", "group.id=g", stdin="x\n", code=2)
     assert "group.id is an option of a consumer, not of this client" in refused.stderr
 
 
-def test_every_command_that_connects_can_be_told_how():
+def test_every_connecting_command_has_connection_options():
     def commands(group, name):
         for each in group.list_commands(None):
             command = group.get_command(None, each)
@@ -115,7 +115,7 @@ def test_every_command_that_connects_can_be_told_how():
     assert {name.split()[0] for name in found} == set(COMMANDS) | {"sim", "check-history"}
 
 
-def test_the_shell_completes_profiles_and_names_of_the_cluster_that_is_meant(files, monkeypatch):
+def test_shell_completes_profiles_and_names_of_selected_cluster(files, monkeypatch):
     for name, value in files.items():
         monkeypatch.setenv(name, value)
     assert complete_profiles(None, None, "h") == ["here"]

@@ -18,7 +18,7 @@ def interrupt():
 
 
 @pytest.mark.parametrize("comes_in", ["write", "flush"])
-def test_an_interrupt_while_records_are_written_is_raised_when_they_are_counted(comes_in):
+def test_interrupt_during_write_is_raised_after_records_are_counted(comes_in):
     written = []
 
     def write(records):
@@ -41,7 +41,7 @@ def test_an_interrupt_while_records_are_written_is_raised_when_they_are_counted(
     assert printing.count == len(written) == 3
 
 
-def test_a_second_interrupt_does_not_wait():
+def test_second_interrupt_is_raised_at_once():
     reached = []
 
     def write():
@@ -58,7 +58,7 @@ def test_a_second_interrupt_does_not_wait():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_an_interrupt_that_is_ignored_stays_ignored():
+def test_ignored_interrupt_stays_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with interrupts_wait():
@@ -68,7 +68,7 @@ def test_an_interrupt_that_is_ignored_stays_ignored():
         signal.signal(signal.SIGINT, before)
 
 
-def test_sigterm_interrupts_as_ctrl_c_does_and_waits_as_it_does():
+def test_sigterm_is_delayed_like_ctrl_c():
     reached = []
 
     def write():
@@ -86,7 +86,7 @@ def test_sigterm_interrupts_as_ctrl_c_does_and_waits_as_it_does():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_sigterm_interrupts_where_ctrl_c_is_ignored_too_and_waits_for_a_write():
+def test_sigterm_interrupts_process_that_ignores_ctrl_c():
     reached = []
 
     def write():
@@ -105,7 +105,7 @@ def test_sigterm_interrupts_where_ctrl_c_is_ignored_too_and_waits_for_a_write():
     assert reached == ["written"]
 
 
-def test_a_consumer_that_is_terminated_leaves_its_group_and_keeps_its_place():
+def test_terminated_consume_leaves_group_and_commits():
     with kohort.Broker() as broker:
         with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
             for i in range(3):

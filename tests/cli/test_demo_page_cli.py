@@ -66,7 +66,7 @@ def carried(html: str) -> dict:
     return json.loads(re.search(r'id="kohort-data">(.*?)</script>', html).group(1))
 
 
-def test_the_group_is_written_as_one_file_with_its_timeline(broker: kohort.Broker, tmp_path: Path) -> None:
+def test_demo_writes_page_with_timeline_of_group(broker: kohort.Broker, tmp_path: Path) -> None:
     said: list[str] = []
     page = tmp_path / "build" / "demo.html"
     played(broker, DemoConsole(GROUP, said.append, page=page))
@@ -86,7 +86,7 @@ def test_the_group_is_written_as_one_file_with_its_timeline(broker: kohort.Broke
     assert said == [f"page of the group {GROUP}: {page}"]
 
 
-def test_its_console_is_there_until_it_was_looked_at(broker: kohort.Broker) -> None:
+def test_demo_console_runs_until_enter(broker: kohort.Broker) -> None:
     said: list[str] = []
     answers = []
 
@@ -103,14 +103,14 @@ def test_its_console_is_there_until_it_was_looked_at(broker: kohort.Broker) -> N
     assert not [t for t in threading.enumerate() if t.name.startswith("kohort-console")], "nothing goes on"
 
 
-def test_ctrl_c_at_the_end_ends_the_console_and_not_the_verdict(broker: kohort.Broker) -> None:
+def test_ctrl_c_ends_demo_console_but_keeps_result(broker: kohort.Broker) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
     played(broker, DemoConsole(GROUP, lambda _: None, console=True, stay=interrupted))
 
 
-def test_enter_at_the_terminal_ends_it_and_so_does_its_end() -> None:
+def test_demo_wait_ends_with_enter_or_end_of_input() -> None:
     ours, theirs = os.openpty()
     os.write(ours, b"\n")
     wait_for_enter(theirs, at_most_s=60)
@@ -119,7 +119,7 @@ def test_enter_at_the_terminal_ends_it_and_so_does_its_end() -> None:
     os.close(theirs)
 
 
-def test_without_the_extra_it_says_so_once_and_the_page_is_written_all_the_same(
+def test_demo_without_console_extra_still_writes_page(
     broker: kohort.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] in ("starlette", "uvicorn")]:
@@ -136,7 +136,7 @@ def test_without_the_extra_it_says_so_once_and_the_page_is_written_all_the_same(
     assert "GROUP_FORMING" in page.read_text()
 
 
-def test_a_page_that_cannot_be_written_is_said_and_the_demo_goes_on(
+def test_demo_continues_if_page_cannot_be_written(
     broker: kohort.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()

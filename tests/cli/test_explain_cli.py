@@ -13,7 +13,7 @@ def explain(*words):
     return CliRunner().invoke(main, ["explain", *words])
 
 
-def test_a_cause_is_explained_with_proof_look_alikes_and_advice():
+def test_explain_prints_proof_similar_causes_and_advice():
     told = explain("max-poll-exceeded").stdout
 
     assert told.startswith("MAX_POLL_EXCEEDED: A member left because its application did not poll")
@@ -23,18 +23,18 @@ def test_a_cause_is_explained_with_proof_look_alikes_and_advice():
 
 
 @pytest.mark.parametrize("word", ["22", "ILLEGAL_GENERATION", "IllegalGenerationException"])
-def test_an_error_of_kafkas_is_explained_by_name_and_number(word):
+def test_explain_finds_error_code_by_name_and_number(word):
     told = explain(word).stdout
 
     assert told.startswith("ILLEGAL_GENERATION (22): The request has another generation")
     assert "SEE       ZOMBIE_COMMIT" in told
 
 
-def test_an_error_that_says_nothing_of_groups_says_so():
+def test_explain_reports_error_code_unrelated_to_groups():
     assert "It says nothing about the group" in explain("TOPIC_ALREADY_EXISTS").stdout
 
 
-def test_an_unknown_word_gets_the_nearest_and_no_traceback():
+def test_explain_suggests_nearest_name_for_unknown_word():
     result = explain("MAX_POL_EXCEDED")
 
     assert result.exit_code == 3
@@ -43,7 +43,7 @@ def test_an_unknown_word_gets_the_nearest_and_no_traceback():
 
 
 @pytest.mark.parametrize("word", ["\x1b[2J", "x" * 100_000, "", "-99", "\u202e"])
-def test_hostile_words_are_answered_in_one_harmless_line(word):
+def test_explain_escapes_control_characters_of_unknown_word(word):
     result = explain("--", word)
 
     assert result.exit_code == 3
@@ -52,7 +52,7 @@ def test_hostile_words_are_answered_in_one_harmless_line(word):
     assert len(result.stderr) < 300
 
 
-def test_without_a_word_all_causes_are_listed_and_json_has_them_whole():
+def test_explain_without_word_lists_all_causes():
     listed = explain().stdout
     assert all(code in listed for code in CAUSES)
     told = json.loads(explain("--output", "json").stdout)
@@ -62,7 +62,7 @@ def test_without_a_word_all_causes_are_listed_and_json_has_them_whole():
     assert {"cause", "difference"} == set(one["look_alikes"][0])
 
 
-def test_why_since_takes_durations_and_nothing_else(run):
+def test_why_since_accepts_only_durations(run):
     for bad in ("soon", "1", "-5m", "1h30", "0s", "9" * 30 + "d"):
         result = run("group", "why", "g", "--since", bad, code=2)
         assert "is not a duration: expected a number with s, m, h or d (30m)" in result.stderr

@@ -50,7 +50,7 @@ def member(broker, group, **options):
     raise AssertionError("it was given nothing")
 
 
-def test_a_static_member_that_is_gone_is_taken_out_with_the_reason(run, ask, broker, orders):
+def test_remove_member_removes_stopped_static_member_with_reason(run, ask, broker, orders):
     member(broker, "g", group_instance_id="billing-3", client_id="billing").close()
     assert [m["group_instance_id"] for m in ask("group", "describe", "g")["members"]] == ["billing-3"]
     wrong = run("group", "remove-member", "g", "billing-4", "--yes", code=3)
@@ -68,7 +68,7 @@ def test_a_static_member_that_is_gone_is_taken_out_with_the_reason(run, ask, bro
     assert "has no members" in run("group", "remove-member", "g", "--all", "--yes", code=3).stderr
 
 
-def test_a_member_without_an_instance_id_is_taken_out_by_its_id(run, ask, broker, orders):
+def test_remove_member_removes_classic_member_by_member_id(run, ask, broker, orders):
     with member(broker, "g", client_id="reader"):
         (about,) = ask("group", "describe", "g")["members"]
         complete = ShellComplete(main, {}, "kohort", "_KOHORT_COMPLETE")
@@ -82,19 +82,19 @@ def test_a_member_without_an_instance_id_is_taken_out_by_its_id(run, ask, broker
         ]
 
 
-def test_a_modern_member_without_an_instance_id_is_taken_out(run, ask, broker, orders):
+def test_remove_member_removes_consumer_protocol_member(run, ask, broker, orders):
     with member(broker, "m", group_protocol="consumer", client_id="reader"):
         assert run("group", "remove-member", "m", "--all", "--yes").stdout.endswith(" of reader at /127.0.0.1\n")
         assert ask("group", "describe", "m")["members"] == []
 
 
-def test_a_modern_static_member_is_taken_out(run, ask, broker, orders):
+def test_remove_member_removes_static_consumer_protocol_member(run, ask, broker, orders):
     with member(broker, "m", group_protocol="consumer", group_instance_id="one"):
         assert run("group", "remove-member", "m", "one", "--yes").stdout.startswith("removed one of ")
         assert ask("group", "describe", "m")["members"] == []
 
 
-def test_offsets_of_a_topic_are_forgotten_but_not_while_the_group_reads_it(run, ask, broker, orders):
+def test_delete_offsets_is_refused_for_subscribed_topic(run, ask, broker, orders):
     run("consume", "orders", "--group", "g", "--from-beginning", "--max", "3")
     with member(broker, "g"):
         refused = run("group", "delete-offsets", "g", "--topic", "orders", "--yes", code=5)
@@ -109,7 +109,7 @@ def test_offsets_of_a_topic_are_forgotten_but_not_while_the_group_reads_it(run, 
     assert "does not exist" in run("group", "delete-offsets", "nobody", "--topic", "orders", "--yes", code=3).stderr
 
 
-def test_a_group_is_cloned(run, ask, broker, orders):
+def test_clone_copies_committed_offsets(run, ask, broker, orders):
     run("consume", "orders", "--group", "g", "--from-beginning", "--max", "2")
     shown = run("group", "clone", "g", "h")
     assert "group 'h' does not exist; --execute creates it" in shown.stderr
@@ -140,7 +140,7 @@ def half_denied(run):
 
 
 @pytest.mark.parametrize("words", [("reset-offsets", "g", "--to-latest"), ("clone", "g", "h")])
-def test_what_cannot_be_moved_is_told_beside_what_was(run, half_denied, words):
+def test_reset_offsets_reports_unauthorised_partitions(run, half_denied, words):
     done = run("group", *words, "--execute", *half_denied, code=6)
 
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["TOPIC", "mine"]
@@ -160,7 +160,7 @@ def three(run, broker, orders):
 
 
 @pytest.mark.usefixtures("three")
-def test_several_groups_are_described_and_what_is_not_there_is_told_after_them(run, ask):
+def test_describe_prints_groups_and_reports_missing_ones(run, ask):
     shown = run("group", "describe", "--all-groups")
     rows = [line.split()[0] for line in shown.stdout.splitlines() if line]
     assert rows == [*("GROUP", "g"), *("GROUP", "h", "h"), *("GROUP", "m")]
@@ -181,7 +181,7 @@ def test_several_groups_are_described_and_what_is_not_there_is_told_after_them(r
 
 
 @pytest.mark.usefixtures("three")
-def test_of_all_groups_those_with_members_are_not_deleted(run, ask):
+def test_delete_all_groups_skips_groups_with_members(run, ask):
     assert "while it has members" in run("group", "delete", "g", "h", "--yes", code=5).stderr
 
     done = run("group", "delete", "--all-groups", "--yes", code=5)
@@ -191,7 +191,7 @@ def test_of_all_groups_those_with_members_are_not_deleted(run, ask):
     assert "while it has members" in run("group", "delete", "--all-groups", "--yes", code=5).stderr
 
 
-def test_line_ends_in_a_group_id_do_not_reach_the_terminal(run, orders, broker):
+def test_group_id_with_line_end_is_escaped(run, orders, broker):
     name = "g\r\nkohort: all is well\x1b[2J"
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id=name) as consumer:
         consumer.commit({kohort.TopicPartition(orders, 0): 1})

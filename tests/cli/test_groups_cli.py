@@ -33,7 +33,7 @@ def member(broker, orders):
         yield consumer
 
 
-def test_groups_are_listed_with_state_and_lag(run, ask, orders):
+def test_groups_lists_state_and_lag(run, ask, orders):
     (about,) = [g for g in ask("groups")["groups"] if g["group"] == "g"]
 
     assert (about["state"], about["members"], about["lag"]) == ("Empty", 0, 15)
@@ -42,7 +42,7 @@ def test_groups_are_listed_with_state_and_lag(run, ask, orders):
     assert [g["group"] for g in ask("groups", "--state", "stable")["groups"]] == []
 
 
-def test_a_group_is_described_as_kafkas_own_tool_does(run, ask, orders):
+def test_describe_has_columns_of_kafkas_tool(run, ask, orders):
     result = run("group", "describe", "g")
 
     assert result.stderr.startswith("g is Empty, no members, 15 records behind")
@@ -54,7 +54,7 @@ def test_a_group_is_described_as_kafkas_own_tool_does(run, ask, orders):
     assert (about["lag"], about["members"]) == (15, [])
 
 
-def test_members_are_shown_with_what_they_read(run, ask, member):
+def test_describe_members_shows_assignments(run, ask, member):
     about = ask("group", "describe", "g")
     assert [(m["client_id"], m["assignment"]) for m in about["members"]] == [("reader", ["orders-0", "orders-1"])]
     (member_about,) = about["members"]
@@ -69,13 +69,13 @@ def _rest(about):
     return [f"({about['coordinator_id']})", about["assignor"], about["state"], "1"]
 
 
-def test_a_group_that_is_not_there_is_told_with_what_may_be_meant(run, broker, orders):
+def test_missing_group_is_reported_with_nearest_name(run, broker, orders):
     missing = run("group", "describe", "gg", code=3)
 
     assert missing.stderr == f"kohort group: group 'gg' does not exist on {broker.bootstrap}; did you mean g?\n"
 
 
-def test_a_reset_shows_what_it_would_do_and_does_it_when_told(run, ask, orders):
+def test_reset_offsets_shows_plan_and_executes_it_with_execute(run, ask, orders):
     shown = run("group", "reset-offsets", "g", "--to-earliest")
     assert shown.stderr == "0 offsets skipped, 5 to be read again\nno offset is changed yet: add --execute\n"
     assert [line.split()[1:] for line in shown.stdout.splitlines()] == [
@@ -101,26 +101,26 @@ def test_a_reset_shows_what_it_would_do_and_does_it_when_told(run, ask, orders):
         (["--to-datetime", "2999-01-01T00:00:00+02:00"], 20),
     ],
 )
-def test_every_way_to_say_where_to(run, ask, orders, where, expected):
+def test_reset_offsets_computes_offset_of_each_target(run, ask, orders, where, expected):
     found = ask("group", "reset-offsets", "g", "--topic", "orders:0", *where)
 
     assert [(p["partition"], p["new_offset"]) for p in found["partitions"]] == [(0, expected)]
 
 
-def test_a_group_with_members_is_neither_reset_nor_deleted(run, member):
+def test_reset_and_delete_are_refused_for_group_with_members(run, member):
     for args in (("reset-offsets", "g", "--to-latest", "--execute"), ("delete", "g", "--yes")):
         refused = run("group", *args, code=5)
         assert "while it has members: reader at" in refused.stderr
 
 
-def test_a_plan_is_shown_while_the_group_works_and_says_who_is_to_be_stopped(run, member):
+def test_reset_plan_of_active_group_names_members_to_stop(run, member):
     shown = run("group", "reset-offsets", "g", "--to-earliest")
 
     assert shown.stdout.splitlines()[0].split()[:4] == ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]
     assert "no offset is changed yet: stop the members (reader at /127.0.0.1), " in shown.stderr
 
 
-def test_where_to_must_be_said_once(run, orders):
+def test_reset_offsets_needs_exactly_one_target(run, orders):
     assert "expected exactly one of --to-earliest" in run("group", "reset-offsets", "g", code=2).stderr
     assert (
         "expected exactly one of --to-earliest"
@@ -130,7 +130,7 @@ def test_where_to_must_be_said_once(run, orders):
     assert "expected TOPIC" in run("group", "reset-offsets", "g", "--to-latest", "--topic", "orders:x", code=2).stderr
 
 
-def test_why_tells_what_the_last_rebalance_was_about(run, ask, orders):
+def test_why_explains_last_rebalance_of_classic_group(run, ask, orders):
     told = run("group", "why", "g")
 
     assert "of g in the journal" in told.stderr
@@ -146,7 +146,7 @@ def test_why_tells_what_the_last_rebalance_was_about(run, ask, orders):
     assert sorted((m["topic"], m["partition"]) for m in formed["moves"]) == [("orders", 0), ("orders", 1)]
 
 
-def test_why_tells_of_a_group_whose_coordinator_assigns(run, ask, broker, orders):
+def test_why_explains_rebalance_of_consumer_group(run, ask, broker, orders):
     options = {"bootstrap_servers": broker.bootstrap, "group_id": "modern", "group_protocol": "consumer"}
     with (
         kohort.Consumer(**options, client_id="first") as first,
@@ -178,13 +178,13 @@ def test_why_tells_of_a_group_whose_coordinator_assigns(run, ask, broker, orders
         admin.delete_groups(["modern"])
 
 
-def test_why_of_a_group_that_never_rebalanced_says_so(run, broker, orders):
+def test_why_reports_group_without_rebalance(run, broker, orders):
     nothing = run("group", "why", "quiet", code=3)
 
     assert nothing.stderr == (f"kohort group: the journal of {broker.bootstrap} has no rebalance of group 'quiet'\n")
 
 
-def test_why_where_no_journal_is_kept_says_what_it_takes(run, monkeypatch, orders, tmp_path):
+def test_why_without_journal_suggests_kohort_watch(run, monkeypatch, orders, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     looked_for = JournalAccess.__init__
     monkeypatch.setattr(looked_for, "__defaults__", (*looked_for.__defaults__[:-1], "__no_journal"))
@@ -195,7 +195,7 @@ def test_why_where_no_journal_is_kept_says_what_it_takes(run, monkeypatch, order
     assert 'has no rebalance of group "nobody' in told
 
 
-def test_names_are_completed_from_the_cluster(run, broker, orders):
+def test_shell_completes_topics_groups_and_members(run, broker, orders):
     from click.shell_completion import ShellComplete
 
     from kohort.cli.main import main
@@ -211,7 +211,7 @@ def test_names_are_completed_from_the_cluster(run, broker, orders):
     assert words([], "to") == ["topics"]
 
 
-def test_partitions_that_no_member_of_a_stable_group_has_are_named(run, ask, broker, orders):
+def test_describe_names_unowned_partitions_of_stable_group(run, ask, broker, orders):
     @kohort.assignor("first-only")
     def first_only(_topics, members):
         return {members[0].member_id: [kohort.TopicPartition("orders", 0)]}
@@ -228,7 +228,7 @@ def test_partitions_that_no_member_of_a_stable_group_has_are_named(run, ask, bro
     assert ask("group", "describe", "g")["unowned"] == [], "it has no members"
 
 
-def test_a_plan_of_several_groups_goes_to_a_file_and_back(run, ask, orders, tmp_path, broker):
+def test_exported_plan_of_several_groups_is_read_from_file(run, ask, orders, tmp_path, broker):
     run("consume", "orders", "--group", "h", "--from-beginning", "--max", "3")
     plan = run("group", "reset-offsets", "g", "h", "--to-current", "--export").stdout
     assert {"g,orders,0,5", "h,orders,0,3"} <= set(plan.splitlines())
@@ -256,7 +256,7 @@ def test_a_plan_of_several_groups_goes_to_a_file_and_back(run, ask, orders, tmp_
         '"' + "x" * 200_000 + '",0,1',
     ],
 )
-def test_a_file_that_is_no_plan_is_named_by_its_line(run, orders, tmp_path, text):
+def test_invalid_plan_file_is_reported_with_line(run, orders, tmp_path, text):
     file = tmp_path / "plan.csv"
     file.write_text(text)
 
@@ -266,7 +266,7 @@ def test_a_file_that_is_no_plan_is_named_by_its_line(run, orders, tmp_path, text
     assert len(told) < 500
 
 
-def test_all_groups_are_reset_but_those_that_work(run, ask, member, broker):
+def test_reset_all_groups_skips_groups_with_members(run, ask, member, broker):
     run("consume", "orders", "--group", "idle", "--from-beginning", "--max", "3")
 
     refused = run(
@@ -278,7 +278,7 @@ def test_all_groups_are_reset_but_those_that_work(run, ask, member, broker):
     run("group", "delete", "idle", "--yes")
 
 
-def test_what_a_group_has_committed_for_a_topic_that_is_gone_stays(run, ask, orders):
+def test_reset_keeps_committed_offset_of_deleted_topic(run, ask, orders):
     run("topics", "create", "gone", "--partitions", "1")
     run("produce", "gone", stdin="x\n")
     run("consume", "gone", "--group", "g", "--from-beginning", "--max", "1")
@@ -303,15 +303,15 @@ def test_what_a_group_has_committed_for_a_topic_that_is_gone_stays(run, ask, ord
         ("p1dt2h3m4.5s", 93_784_500),
     ],
 )
-def test_durations(text, ms):
+def test_duration_option_parses_units_and_iso_8601(text, ms):
     assert DURATION.convert(text, None, None) == ms
 
 
 @pytest.mark.parametrize("text", ["P", "PT", "2", "h", "P1Y", "-1h", "PT-1H", "", "1e9s", "1hh", "PT0S", "P200000D"])
-def test_what_is_no_duration_is_refused(text):
+def test_invalid_duration_is_rejected(text):
     with pytest.raises(click.BadParameter, match="is not a duration"):
         DURATION.convert(text, None, None)
 
 
-def test_only_where_it_makes_sense_a_duration_may_be_nothing():
+def test_zero_duration_is_accepted_only_where_allowed():
     assert Duration(least_ms=0).convert("PT0S", None, None) == 0

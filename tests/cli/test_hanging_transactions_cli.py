@@ -99,7 +99,7 @@ def values_committed(bootstrap):
     return values
 
 
-def test_what_no_coordinator_knows_of_is_found_also_in_the_offsets_of_groups(hanging):
+def test_find_hanging_finds_transactions_of_topics_and_offsets(hanging):
     offsets, bookings = found(hanging.run, "--open-for", "0")
 
     assert (offsets["topic"], offsets["partition"]) == OFFSETS
@@ -115,7 +115,7 @@ def test_what_no_coordinator_knows_of_is_found_also_in_the_offsets_of_groups(han
     assert found(hanging.run) == [], "whoever wrote just now may go on"
 
 
-def test_readers_and_groups_go_on_once_each_partition_has_its_marker(hanging):
+def test_abort_of_hanging_transaction_unblocks_readers_and_groups(hanging):
     with kohort.Admin(bootstrap_servers=hanging.bootstrap) as admin:
         assert values_committed(hanging.bootstrap) == [b"before"]
         (there,) = found(hanging.run, "--open-for", "0", "--topic", "__consumer_offsets")
@@ -134,7 +134,7 @@ def test_readers_and_groups_go_on_once_each_partition_has_its_marker(hanging):
         assert "no transaction hangs in 4 partitions" in result.stderr
 
 
-def test_it_is_asked_whether_that_one_is_meant_and_what_is_not_there_is_not_ended(hanging):
+def test_abort_of_hanging_transaction_asks_and_rejects_wrong_offset(hanging):
     words = ("transactions", "abort", "--partition")
 
     question = hanging.run(*words, "bookings:0", "--start-offset", "1", code=2).stderr
@@ -163,7 +163,7 @@ def test_it_is_asked_whether_that_one_is_meant_and_what_is_not_there_is_not_ende
         (["--partition", "a-99999999999", "--start-offset", "0"], "expected TOPIC-PARTITION"),
     ],
 )
-def test_one_thing_is_said_that_is_to_be_aborted(run, words, said):
+def test_abort_needs_transactional_id_or_partition(run, words, said):
     assert said in run("transactions", "abort", *words, "--yes", code=2).stderr
 
 
@@ -179,10 +179,10 @@ class TestWhatACoordinatorKnows:
             producer.send_offsets_to_transaction({TopicPartition("orders", 0): 1}, kohort.GroupMetadata("shipping"))
             yield producer
 
-    def test_does_not_hang_however_long_it_is_open(self, run, opened):
+    def test_find_hanging_ignores_long_open_transaction_of_coordinator(self, run, opened):
         assert found(run, "--open-for", "0") == []
 
-    def test_is_aborted_by_its_name_unless_one_insists(self, run, opened, broker):
+    def test_abort_by_partition_warns_about_transaction_of_coordinator(self, run, opened, broker):
         with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
             place = TopicPartition("orders", 0)
             (known,) = [p for p in admin.describe_producers([place])[place] if p.transaction_start_offset is not None]
@@ -196,7 +196,7 @@ class TestWhatACoordinatorKnows:
             assert "none is open" in run("transactions", "abort", *at, "--yes", code=3).stderr
 
     @pytest.mark.parametrize("hanging", ["behind"], indirect=True)
-    def test_hangs_where_its_partition_is_not_part_of_that_transaction(self, hanging):
+    def test_transaction_hangs_in_partition_unknown_to_coordinator(self, hanging):
         """So Apache Kafka left them: the coordinator counts the transaction as over, the partitions do not."""
         rows = found(hanging.run, "--open-for", "0")
 
@@ -210,7 +210,7 @@ class TestWhatACoordinatorKnows:
         assert values_committed(hanging.bootstrap) == [b"before", b"behind"]
 
 
-def test_partitions_that_do_not_tell_are_named_and_the_exit_code_says_so():
+def test_find_hanging_reports_unsearched_partitions_in_exit_code():
     with kohort.Broker(SECURED) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({"seen": 1, "hidden": 1})
         for topic, operation in (("seen", "read"), ("hidden", "describe")):

@@ -60,7 +60,7 @@ def reader(broker, topic):
         admin.delete_groups(["r"])
 
 
-def test_a_group_that_nobody_reads_stands_above_one_that_keeps_up(run, ask, group, reader):
+def test_groups_lists_unread_group_above_healthy_group(run, ask, group, reader):
     found = {g["group"]: g for g in ask("groups")["groups"]}
 
     assert list(found) == ["g", "r"]
@@ -76,7 +76,7 @@ def test_a_group_that_nobody_reads_stands_above_one_that_keeps_up(run, ask, grou
     assert first[:5] == ["STOP", "g", "Empty", "0", "6"]
 
 
-def test_the_time_of_lag_can_be_left_out(run, ask, group):
+def test_append_times_0_leaves_lag_time_out(run, ask, group):
     (found,) = [g for g in ask("groups", "--append-times", "0")["groups"] if g["group"] == "g"]
 
     assert (found["lag"], found["lag_ms"], found["lag_ms_complete"]) == (6, 0, False)
@@ -84,7 +84,7 @@ def test_the_time_of_lag_can_be_left_out(run, ask, group):
     assert line == ["STOP", "g", "Empty", "0", "6", "-", "-", "-", "-"]
 
 
-def test_status_is_a_sentence_first(run, ask, group):
+def test_describe_prints_status_sentence_first(run, ask, group):
     result = run("group", "describe", "g", "--state")
 
     assert result.stderr.splitlines()[0].startswith("g is Empty, no members, 6 records behind (")
@@ -94,7 +94,7 @@ def test_status_is_a_sentence_first(run, ask, group):
     assert ask("group", "describe", "g")["status"]["blame"] == "no_members"
 
 
-def test_members_are_told_with_what_they_do(run, ask, reader):
+def test_describe_members_shows_state_and_lag(run, ask, reader):
     (member,) = ask("group", "describe", "r")["status"]["members"]
 
     assert (member["who"]["client_id"], member["state"], member["lag"], member["lag_ms"]) == ("reader", "ok", 0, 0)
@@ -108,7 +108,7 @@ def test_members_are_told_with_what_they_do(run, ask, reader):
     assert "reader" in row.split()
 
 
-def test_partitions_are_told_and_those_in_which_nothing_waits_left_out_if_wanted(run, ask, group, topic):
+def test_describe_behind_shows_only_partitions_with_lag(run, ask, group, topic):
     found = ask("group", "describe", "g")["status"]["partitions"]
 
     assert [(p["partition"], p["committed"], p["log_end"], p["lag"], p["status"], p["lead"]) for p in found] == [
@@ -119,7 +119,7 @@ def test_partitions_are_told_and_those_in_which_nothing_waits_left_out_if_wanted
     assert len(run("group", "describe", "g", "--behind").stdout.splitlines()) == 2
 
 
-def test_lag_by_topic_and_as_a_check(run, ask, group, topic):
+def test_describe_topics_and_fail_above_check_lag(run, ask, group, topic):
     (row,) = ask("group", "describe", "g")["topics"]
 
     assert (row["topic"], row["partitions"], row["behind"], row["lag"], row["stable_lag"]) == (topic, 2, 1, 6, 6)
@@ -131,20 +131,20 @@ def test_lag_by_topic_and_as_a_check(run, ask, group, topic):
     assert "the lag time of 'g' is " in too_long.stderr
 
 
-def test_a_lag_that_cannot_be_told_does_not_pass_a_check(run, admin, group):
+def test_fail_above_fails_for_unknown_lag(run, admin, group):
     unknown = run("group", "describe", "g", "--fail-above", "5m", "--append-times", "0", code=7)
 
     assert "is unknown; the limit is 5 min" in unknown.stderr
 
 
 @pytest.mark.parametrize("limit", ["many", "-1", "1.5", "", "5x", "9" * 30])
-def test_a_limit_that_is_none_is_refused_with_what_is_expected(run, group, limit):
+def test_fail_above_rejects_invalid_limit(run, group, limit):
     refused = run("group", "describe", "g", f"--fail-above={limit}", code=2)
 
     assert "expected a number of records (1000) or a duration (30s)" in refused.stderr
 
 
-def test_doctor_finds_the_group_that_nobody_reads_and_not_the_one_that_keeps_up(run, ask, group, reader):
+def test_doctor_reports_unread_group_but_not_healthy_group(run, ask, group, reader):
     result = run("doctor", code=7)
 
     assert "ERROR  g  nobody-reads" in result.stdout
@@ -159,7 +159,7 @@ def test_doctor_finds_the_group_that_nobody_reads_and_not_the_one_that_keeps_up(
     assert [(f["rule"], f["severity"], f["group"]) for f in report["findings"]] == [("nobody-reads", "error", "g")]
 
 
-def test_several_looks_tell_rates(ask, broker, group, topic, admin):
+def test_several_samples_show_rates(ask, broker, group, topic, admin):
     found = ask("group", "describe", "g", "--watch-for", "1s")["status"]["partitions"]
 
     assert [(p["read_per_s"], p["written_per_s"], p["draining"]) for p in found] == [
@@ -168,7 +168,7 @@ def test_several_looks_tell_rates(ask, broker, group, topic, admin):
     ]
 
 
-def test_records_that_were_deleted_unread_are_an_error(run, admin, group, topic):
+def test_doctor_reports_records_deleted_unread_as_error(run, admin, group, topic):
     admin.delete_records({TopicPartition(topic, 0): 7})
 
     result = run("doctor", "g", code=7)
@@ -176,13 +176,13 @@ def test_records_that_were_deleted_unread_are_an_error(run, admin, group, topic)
     assert f"ERROR  g  records-lost: 3 records of {topic}-0 deleted unread" in result.stdout
 
 
-def test_wait_is_a_gate_that_opens(run, ask, reader):
+def test_wait_returns_once_group_is_stable(run, ask, reader):
     told = ask("group", "wait", "r", "--stable", "--for", "200ms", "--every", "50ms", "--max-lag", "0")
 
     assert (told["group"], told["lag"], told["members"], told["stable_ms"] >= 200) == ("r", 0, 1, True)
 
 
-def test_wait_tells_not_stable_from_too_far_behind_from_not_there(run, group, reader, topic, broker):
+def test_wait_exit_code_differs_for_unstable_lagging_and_missing_group(run, group, reader, topic, broker):
     quick = ("--for", "100ms", "--timeout", "500ms", "--every", "50ms")
 
     assert (
@@ -199,21 +199,21 @@ def test_wait_tells_not_stable_from_too_far_behind_from_not_there(run, group, re
     )
 
 
-def test_what_to_wait_for_must_be_said_and_be_possible(run):
+def test_wait_rejects_missing_or_impossible_conditions(run):
     assert "expected --stable, --max-lag, or both" in run("group", "wait", "g", code=2).stderr
     refused = run("group", "wait", "g", "--stable", "--for", "2m", "--timeout", "1m", code=2)
     assert "--for 2 min must be shorter than --timeout 60 s" in refused.stderr
 
 
 @pytest.mark.parametrize("view", ["--state", "--members", "--offsets", "--topics"])
-def test_a_group_that_is_not_there_is_told_with_what_may_be_meant(run, group, view):
+def test_missing_group_is_reported_with_nearest_name(run, group, view):
     missing = run("group", "describe", "gg", view, code=3)
 
     assert "group 'gg' does not exist on " in missing.stderr
     assert missing.stderr.endswith("; did you mean g?\n")
 
 
-def test_names_that_would_draw_on_the_terminal_are_shown_as_they_are_written(run, admin, topic):
+def test_control_characters_in_names_are_escaped(run, admin, topic):
     admin.alter_group_offsets(STRANGE, {TopicPartition(topic, 0): 4})
     try:
         for words in (("groups",), ("group", "describe", STRANGE), ("group", "describe", STRANGE, "--state")):

@@ -23,7 +23,7 @@ def kohort_process(*args, bootstrap="127.0.0.1:1", stdin="", timeout=110):
     )
 
 
-def test_help_teaches_and_takes_nothing_heavy_with_it():
+def test_help_lists_commands_without_heavy_imports():
     code = (
         "import sys; from kohort.cli.main import main\n"
         "try: main(['--help'])\n"
@@ -45,7 +45,7 @@ def test_usage_errors_exit_with_2():
     assert "No such command 'frobnicate'" in unknown.stderr
 
 
-def test_a_cluster_that_does_not_answer_is_one_line_and_exit_code_4():
+def test_unreachable_cluster_is_one_line_and_exit_code_4():
     failed = kohort_process("topics", "list")
 
     assert failed.returncode == 4
@@ -57,21 +57,21 @@ def test_a_cluster_that_does_not_answer_is_one_line_and_exit_code_4():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_its_completion_script(run, shell):
+def test_completion_prints_script_of_each_shell(run, shell):
     script = run("completion", shell).stdout
 
     assert "_KOHORT_COMPLETE" in script
     assert "%" not in script.split("_KOHORT_COMPLETE")[0]
 
 
-def test_every_command_is_where_the_table_says_and_teaches_by_example(run):
+def test_help_of_commands_has_examples(run):
     for name in ("topics create", "topics list", "topics describe", "topics delete", "produce", "consume", "groups"):
         assert "Examples:" in run(*name.split(), "--help").stdout
     for name in ("describe", "why", "reset-offsets", "delete"):
         assert "Examples:" in run("group", name, "--help").stdout
 
 
-def test_an_interrupted_consume_commits_what_it_printed_and_exits_with_130():
+def test_interrupted_consume_commits_printed_records_and_exits_with_130():
     with kohort.Broker() as broker:
         with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
             for i in range(3):
@@ -90,7 +90,7 @@ def test_an_interrupted_consume_commits_what_it_printed_and_exits_with_130():
             assert committed[kohort.TopicPartition("orders", 0)].offset == 3
 
 
-def test_a_reader_that_has_had_enough_ends_it_quietly():
+def test_closed_pipe_ends_consume_without_error():
     with kohort.Broker() as broker:
         with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
             for _ in range(2000):
@@ -106,7 +106,7 @@ def test_a_reader_that_has_had_enough_ends_it_quietly():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_is_completed_as_click_asks_it(shell, broker):
+def test_completion_lists_commands_and_options(shell, broker):
     """What the script of a shell calls: verbs, and the options of one; of bash by its own words, at a real shell."""
 
     def completed(*words):
@@ -120,7 +120,7 @@ def test_a_shell_is_completed_as_click_asks_it(shell, broker):
     assert "reset-offsets" in completed("kohort", "group", "res")
 
 
-def test_bash_itself_completes_with_the_script(run, tmp_path):
+def test_bash_completes_with_printed_script(run, tmp_path):
     script = tmp_path / "completion"
     script.write_text(run("completion", "bash").stdout)
     typed = "COMP_WORDS=(kohort group des); COMP_CWORD=2"

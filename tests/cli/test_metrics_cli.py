@@ -42,7 +42,7 @@ def read(broker):
         consumer.commit()
 
 
-def test_a_page_of_any_cluster_is_printed(run, read):
+def test_metrics_prints_page_of_any_cluster(run, read):
     page = rows(run("metrics").stdout)
 
     assert page["kafka_consumergroup_lag"]["g", "0", "orders"] == 15
@@ -56,7 +56,7 @@ def test_a_page_of_any_cluster_is_printed(run, read):
     assert not [name for name in page if name.startswith("kohort_broker")]
 
 
-def test_a_page_from_the_outside_is_that_from_the_inside(run, read, broker):
+def test_metrics_of_command_equal_metrics_of_broker(run, read, broker):
     """The same names with the same values, as far as both have them: whoever moves a scrape sees no difference."""
     outside = rows(run("metrics").stdout)
     with Served("--metrics", "127.0.0.1:0") as served:
@@ -70,7 +70,7 @@ def test_a_page_from_the_outside_is_that_from_the_inside(run, read, broker):
     assert inside["kafka_topic_partition_current_offset"]["0", "orders"] == 1
 
 
-def test_a_served_page_follows_the_cluster_until_it_is_told_to_stop(read, broker):
+def test_served_metrics_follow_cluster_until_sigterm(read, broker):
     command = [sys.executable, "-m", "kohort", "metrics", "--bootstrap", broker.bootstrap, "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -87,7 +87,7 @@ def test_a_served_page_follows_the_cluster_until_it_is_told_to_stop(read, broker
     assert process.returncode == 130
 
 
-def test_a_cluster_without_groups_has_a_page_too():
+def test_metrics_of_cluster_without_groups_are_served():
     with kohort.Broker() as empty:
         result = CliRunner().invoke(main, ["metrics", "--bootstrap", empty.bootstrap])
 
@@ -103,28 +103,28 @@ def test_a_cluster_without_groups_has_a_page_too():
         (("--listen", "nowhere"), "--listen='nowhere': expected HOST:PORT"),
     ],
 )
-def test_what_cannot_be_is_told_in_a_sentence(run, given, words):
+def test_metrics_rejects_invalid_options_in_one_line(run, given, words):
     result = run("metrics", *given, code=2)
 
     assert words in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_a_cluster_that_is_not_there_is_told_in_a_sentence():
+def test_metrics_reports_unreachable_cluster_in_one_line():
     result = CliRunner().invoke(main, ["metrics", "--bootstrap", "127.0.0.1:1", "--listen", "127.0.0.1:0"])
 
     assert result.exit_code == 4
     assert "127.0.0.1:1" in result.stderr
 
 
-def test_a_broker_with_a_page_for_others_has_to_be_told_so():
+def test_metrics_on_public_address_need_allow_anyone():
     result = CliRunner().invoke(main, ["serve", "--listen", "127.0.0.1:0", "--metrics", "0.0.0.0:0"])
 
     assert result.exit_code in {1, 2}
     assert "allow it with --metrics-allow-anyone (kohort.metrics.allow.anyone=true)" in result.stderr
 
 
-def test_a_broker_says_where_its_page_is():
+def test_serve_prints_address_of_metrics():
     with (
         Served("--metrics", "127.0.0.1:0", "--metrics-compat", "jmx") as served,
         urllib.request.urlopen(served.ready["metrics"], timeout=20) as answer,

@@ -36,7 +36,7 @@ def orders(run):
     run("topics", "delete", "orders", "--yes")
 
 
-def test_it_is_shown_who_has_still_to_give_up_what(run, ask, broker, orders):
+def test_describe_members_shows_partitions_to_revoke_and_to_get(run, ask, broker, orders):
     with reader_of(broker, orders, "first") as first, reader_of(broker, orders, "second") as second:
         for _ in range(POLLS):
             first.poll(100)
@@ -106,7 +106,7 @@ def shown(about):
     return described(about, snapshot, "broker-1.kafka.example.com:9092"), find_group([snapshot])
 
 
-def test_members_and_state_fit_80_columns(moving):
+def test_describe_of_consumer_group_fits_80_columns(moving):
     for columns, rows in (members_table(*shown(moving), verbose=False), state_table(*shown(moving), verbose=False)):
         cells = tuple(tuple(cell(value) for value in row) for row in rows)
         numeric = tuple(is_numeric([row[i] for row in rows]) for i in range(len(columns)))
@@ -119,7 +119,7 @@ def test_members_and_state_fit_80_columns(moving):
     assert second[2:8] == ("billing-1", "/10.20.30.40", "billing-service", 0, "", "payments-by-region:110-119")
 
 
-def test_members_of_both_protocols_are_marked_when_all_is_asked_for(moving):
+def test_describe_verbose_marks_protocol_of_members(moving):
     first, second = moving.members
     mixed = replace(moving, members=(first, replace(second, member_type="classic")))
 
@@ -130,7 +130,7 @@ def test_members_of_both_protocols_are_marked_when_all_is_asked_for(moving):
     assert "UPGRADED" not in members_table(*shown(moving), verbose=True)[0]
 
 
-def test_a_group_without_a_target_for_its_epoch_says_so():
+def test_describe_reports_outdated_target_assignment():
     about = GroupDescription("g", "Assigning", "consumer", "uniform", 1, (), "consumer", 3, 2)
 
     assert (
@@ -148,11 +148,11 @@ def test_a_group_without_a_target_for_its_epoch_says_so():
         ([("a", 1), ("a", 3), ("a", 4)], "a:1,3-4"),
     ],
 )
-def test_partitions_in_short(partitions, expected):
+def test_partitions_are_shortened_to_ranges(partitions, expected):
     assert in_ranges(TopicPartition(*at) for at in partitions) == expected
 
 
-def test_a_group_of_another_kind_is_named_as_what_it_is():
+def test_describe_reports_group_of_another_type():
     with pytest.raises(
         KohortError, match=r"^group 'g' is a share group; only classic and consumer groups are described$"
     ):

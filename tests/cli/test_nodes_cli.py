@@ -34,7 +34,7 @@ def listed(nodes):
     return json.loads(nodes("list", "--output", "json").stdout)["nodes"]
 
 
-def test_nodes_are_listed_with_what_they_lead(nodes, cluster):
+def test_nodes_list_shows_led_partitions(nodes, cluster):
     found = listed(nodes)
 
     assert [(n["node"], n["state"], n["address"]) for n in found] == [
@@ -47,7 +47,7 @@ def test_nodes_are_listed_with_what_they_lead(nodes, cluster):
     assert len(lines) == 4
 
 
-def test_a_node_stops_and_starts(nodes, cluster):
+def test_node_is_stopped_and_started(nodes, cluster):
     assert nodes("stop", "2").stdout == "stopped node 2\n"
 
     assert sorted(cluster.nodes) == [1, 3]
@@ -58,7 +58,7 @@ def test_a_node_stops_and_starts(nodes, cluster):
     assert "is not stopped" in nodes("start", "1", code=5).stderr
 
 
-def test_leaders_and_coordinators_move(nodes, cluster):
+def test_nodes_move_moves_leaders_and_coordinators(nodes, cluster):
     with kohort.Consumer(bootstrap_servers=cluster.bootstrap, group_id="crew") as consumer:
         consumer.subscribe(["orders"])
         consumer.poll(100)
@@ -69,14 +69,14 @@ def test_leaders_and_coordinators_move(nodes, cluster):
             assert cluster.coordinator_of("crew") == node
 
 
-def test_what_cannot_be_moved_is_said(nodes):
+def test_nodes_move_reports_missing_partition_or_node(nodes):
     assert "expected --partition TOPIC:NUMBER or --group GROUP" in nodes("move", "1", code=2).stderr
     assert "expected TOPIC:NUMBER" in nodes("move", "1", "--partition", "orders", code=2).stderr
     assert "partition orders:9 does not exist" in nodes("move", "1", "--partition", "orders:9", code=3).stderr
     assert "unknown node 9" in nodes("move", "9", "--partition", "orders:1", code=1).stderr
 
 
-def test_one_broker_alone_cannot_be_stopped():
+def test_single_broker_cannot_be_stopped():
     with kohort.Broker() as broker:
         result = CliRunner(env={"KOHORT_BOOTSTRAP": broker.bootstrap}).invoke(main, ["nodes", "stop", "1"])
 

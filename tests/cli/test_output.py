@@ -55,7 +55,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize("words", CALLS, ids=" ".join)
-def test_what_is_printed_is_what_the_schema_says(run, orders, words):
+def test_json_output_matches_schema(run, orders, words):
     result = DECLARED[words[:1] if words[:1] in DECLARED else words[:2]]
 
     whole = json.loads(run(*words, "--output", "json").stdout)
@@ -80,7 +80,7 @@ def test_the_schema_is_printed_without_a_cluster_and_without_arguments(run, word
     assert set(re.findall(r'"#/\$defs/(\w+)"', json.dumps(printed))) <= set(printed["$defs"])
 
 
-def test_programs_that_ask_no_cluster_print_what_their_schemas_say(run):
+def test_json_output_of_commands_without_cluster_matches_schema(run):
     from kohort.results.programs import CausesListed, Explained
     from kohort_lab.commands.results import SeedsRun
 
@@ -97,7 +97,7 @@ def test_programs_that_ask_no_cluster_print_what_their_schemas_say(run):
     assert {json.loads(line)["schema"] for line in lines} == {"kohort/v1/explain.list.line"}
 
 
-def test_a_broker_says_in_one_line_of_its_schema_that_it_is_ready():
+def test_serve_prints_ready_line_of_its_schema():
     from kohort.results.programs import BrokerReady
 
     with Served() as served:
@@ -116,7 +116,7 @@ class HostileNames(Result, frozen=True, kw_only=True, tag="kohort/v1/hostile"):
     rows: list[ListlessRow]
 
 
-def test_a_hostile_name_stays_on_its_line_and_is_the_same_when_read_back(capsys):
+def test_hostile_name_in_json_stays_on_one_line(capsys):
     from kohort.cli.terminal.output import print_result
 
     names = ["a\nb", "\x1b[2J", "\u202egro", "\x00", "x" * 65_536, "\ud800", '"}']

@@ -25,7 +25,7 @@ def orders(run, broker):
     run("topics", "delete", "orders", "--yes")
 
 
-def test_what_was_read_last_and_what_is_read_next(run, ask, orders):
+def test_peek_shows_records_around_committed_offset(run, ask, orders):
     shown = run("group", "peek", "g", "orders:0")
 
     rows = [line.split() for line in shown.stdout.splitlines()]
@@ -44,7 +44,7 @@ def test_what_was_read_last_and_what_is_read_next(run, ask, orders):
     assert record["headers"] == [{"name": "h", "value": {"base64": "/g=="}}]
 
 
-def test_at_the_ends_of_the_log(run, ask, broker, orders):
+def test_peek_reports_position_at_log_ends(run, ask, broker, orders):
     place = kohort.TopicPartition("orders", 0)
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_group_offsets("g", {place: 10})
@@ -61,7 +61,7 @@ def test_at_the_ends_of_the_log(run, ask, broker, orders):
         assert [line.split()[:2] for line in lost.stdout.splitlines()[1:]] == [["no", "6"], ["no", "7"]]
 
 
-def test_what_is_not_there_is_said(run, orders):
+def test_peek_reports_missing_group_or_partition(run, orders):
     assert "committed nothing for orders-1" in run("group", "peek", "g", "orders:1", code=3).stderr
     assert "does not exist" in run("group", "peek", "g", "orders:7", code=3).stderr
     assert "does not exist" in run("group", "peek", "nobody", "orders:0", code=3).stderr
@@ -69,7 +69,7 @@ def test_what_is_not_there_is_said(run, orders):
     assert "expected TOPIC:NUMBER" in run("group", "peek", "g", "orders:-1", code=2).stderr
 
 
-def test_places_are_completed(broker, orders):
+def test_shell_completes_committed_partitions(broker, orders):
     complete = ShellComplete(main, {}, "kohort", "_KOHORT_COMPLETE")
     words = ["group", "peek", "--bootstrap", broker.bootstrap, "g"]
 

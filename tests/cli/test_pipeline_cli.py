@@ -29,7 +29,7 @@ def run(*args: str, code: int = 0) -> str:
     return result.output
 
 
-def test_the_file_to_begin_with_is_valid_and_never_overwritten(tmp_path: Path) -> None:
+def test_init_writes_valid_file_and_never_overwrites(tmp_path: Path) -> None:
     file = tmp_path / "sales.yaml"
 
     run("init", str(file), "--topic", "orders")
@@ -46,7 +46,7 @@ def test_the_file_to_begin_with_is_valid_and_never_overwritten(tmp_path: Path) -
     assert "exists already" in run("init", str(file), code=1)
 
 
-def test_what_is_wrong_has_its_line_and_what_may_be_meant(tmp_path: Path) -> None:
+def test_validate_reports_line_and_nearest_name(tmp_path: Path) -> None:
     file = tmp_path / "sales.yaml"
     run("init", str(file))
     file.write_text(file.read_text().replace("checkpoint:", "chekpoint:"))
@@ -65,7 +65,7 @@ trigger: {every: 2 seconds}
 """
 
 
-def test_a_member_is_not_run_to_an_end_and_that_is_said_before_spark_starts(tmp_path: Path) -> None:
+def test_run_until_caught_up_is_rejected_for_group_member(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER)
 
@@ -74,7 +74,7 @@ def test_a_member_is_not_run_to_an_end_and_that_is_said_before_spark_starts(tmp_
     )
 
 
-def test_status_shows_what_was_delivered_again(tmp_path: Path) -> None:
+def test_status_counts_redelivered_rows(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER)
     ledger = LedgerStore(tmp_path / "state" / "orders" / "ledger")
@@ -91,7 +91,7 @@ def test_status_shows_what_was_delivered_again(tmp_path: Path) -> None:
     assert [batch["redelivered"] for batch in said["batches"]] == [0, 3]
 
 
-def test_the_ledger_that_is_printed_tells_what_was_delivered_again() -> None:
+def test_ledger_counts_redelivered_rows() -> None:
     from kohort.spark.pipeline.running.run import RunReport
 
     ledger = Ledger(rows_in=1200, redelivered=40, batches=2, sinks={"table": 1200})
@@ -102,7 +102,7 @@ def test_the_ledger_that_is_printed_tells_what_was_delivered_again() -> None:
     ]
 
 
-def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_refused(tmp_path: Path) -> None:
+def test_status_names_running_process_and_reset_is_refused(tmp_path: Path) -> None:
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.running.process import exclusive_run
 
@@ -120,7 +120,7 @@ def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_ref
     assert "no micro-batch is done yet" in said
 
 
-def test_a_run_says_what_it_reads_and_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_prints_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from kohort.cli.pipeline.run import Progress
     from kohort.spark.pipeline.parse import load_pipeline
 
@@ -192,7 +192,7 @@ def test_reset_keeps_rows_of_other_pipelines_and_unknown_files(tmp_path: Path) -
     assert (of_other.exists(), unknown.exists()) == (True, True)
 
 
-def test_small_files_of_complete_micro_batches_are_merged_without_spark(tmp_path: Path) -> None:
+def test_compact_merges_files_of_complete_micro_batches_without_spark(tmp_path: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     file = tmp_path / "sales.yaml"
     run("init", str(file))
@@ -213,9 +213,7 @@ def test_small_files_of_complete_micro_batches_are_merged_without_spark(tmp_path
     assert "expected a size" in run("compact", str(file), "--size", "big", code=2)
 
 
-def test_spark_that_is_not_installed_is_told_before_it_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_spark_is_reported_before_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "sales.yaml"
     run("init", str(file))
     monkeypatch.setitem(sys.modules, "pyspark", None)
@@ -226,9 +224,7 @@ def test_spark_that_is_not_installed_is_told_before_it_is_started(
     assert "starting Spark" not in said
 
 
-def test_a_pipeline_runs_from_the_moment_in_which_spark_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pipeline_counts_as_running_once_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kohort.spark.runtime import session as sessions
 
     seen = []
@@ -260,7 +256,7 @@ sinks: [{noop: }]
 """
 
 
-def test_status_of_windows_tells_the_rows_that_came_out(tmp_path: Path) -> None:
+def test_status_counts_output_rows_of_windows(tmp_path: Path) -> None:
     file = tmp_path / "clicks.yaml"
     file.write_text(WINDOWS)
     entry = Entry(0, rows_in=Count(500), sinks={"noop": 12}, stateful=True, late=3)
@@ -269,7 +265,7 @@ def test_status_of_windows_tells_the_rows_that_came_out(tmp_path: Path) -> None:
     assert ": 500 rows, 0 dead letters, 3 late, 12 rows out\n" in run("status", str(file))
 
 
-def test_group_of_another_pipeline_is_taken_over_by_a_reset_of_the_group(tmp_path: Path) -> None:
+def test_reset_of_group_releases_group_of_another_pipeline(tmp_path: Path) -> None:
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
     from kohort.spark.pipeline.sources import check_groups
@@ -294,7 +290,7 @@ def test_group_of_another_pipeline_is_taken_over_by_a_reset_of_the_group(tmp_pat
         check_groups(load_pipeline(mine), owner)
 
 
-def test_replay_leaves_a_dead_letter_without_its_value_where_it_is(tmp_path: Path) -> None:
+def test_replay_skips_left_out_dead_letters(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     with Broker() as broker:
         text = MEMBER.replace("127.0.0.1:1", broker.bootstrap).replace("group_mode: member", "start: earliest")
@@ -313,7 +309,7 @@ def test_replay_leaves_a_dead_letter_without_its_value_where_it_is(tmp_path: Pat
     assert [found.offset for found in end.values()] == [1]
 
 
-def test_run_in_the_folder_of_another_pipeline_is_refused_before_spark_is_started(tmp_path: Path) -> None:
+def test_run_in_folder_of_another_pipeline_is_refused_before_spark(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     mine, other = tmp_path / "sales.yaml", tmp_path / "other.yaml"
     with Broker() as broker:

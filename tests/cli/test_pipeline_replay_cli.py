@@ -47,7 +47,7 @@ def read(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None, l
     return found
 
 
-def test_letters_go_back_as_they_were_and_a_second_time_only_what_came_since(tmp_path: Path) -> None:
+def test_replay_sends_dead_letters_once_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     with Broker() as broker:
         file.write_text(ORDERS.replace("@BROKERS@", broker.bootstrap))
@@ -94,7 +94,7 @@ def test_replay_sends_tombstones_on_demand(tmp_path: Path) -> None:
         assert read(broker.bootstrap, "rates") == [(b"t", None, [("trace", b"1")])]
 
 
-def test_what_is_not_taken_waits(tmp_path: Path) -> None:
+def test_replay_keeps_rejected_dead_letters(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     with Broker() as broker:
         file.write_text(ORDERS.replace("@BROKERS@", broker.bootstrap))
@@ -107,7 +107,7 @@ def test_what_is_not_taken_waits(tmp_path: Path) -> None:
         assert "1 dead letters wait" in run("replay", str(file), "--dry-run")
 
 
-def test_a_pipeline_without_dead_letters_is_told(tmp_path: Path) -> None:
+def test_replay_reports_pipeline_without_dead_letter_topic(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(ORDERS.replace("@BROKERS@", "127.0.0.1:1").replace("dlq: {topic: dead}\n", ""))
 

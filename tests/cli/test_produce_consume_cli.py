@@ -23,7 +23,7 @@ def read_json(run, topic, *args):
     return [json.loads(line) for line in read(run, topic, "--format", "json", *args).splitlines()]
 
 
-def test_lines_go_in_and_come_out(run, topic):
+def test_consume_prints_produced_lines(run, topic):
     sent = run("produce", topic, stdin="one\ntwo\n\nthree")
 
     assert sent.stdout == ""
@@ -31,7 +31,7 @@ def test_lines_go_in_and_come_out(run, topic):
     assert sorted(read(run, topic).split(b"\n")) == sorted([b"one", b"two", b"", b"three", b""])
 
 
-def test_keys_headers_and_nulls_survive(run, topic):
+def test_keys_headers_and_nulls_are_preserved(run, topic):
     options = [
         "--key-separator",
         "|",
@@ -53,14 +53,14 @@ def test_keys_headers_and_nulls_survive(run, topic):
     assert b"origin:import\tk1=v1\n" in read(run, topic, "--key-separator", "=", "--headers")
 
 
-def test_bytes_that_are_no_text_are_kept(run, topic):
+def test_invalid_utf_8_is_preserved(run, topic):
     run("produce", topic, stdin=b"\xff\xfe\n")
 
     assert read(run, topic) == b"\xff\xfe\n"
     assert read_json(run, topic)[0]["value"] == {"base64": base64.b64encode(b"\xff\xfe").decode()}
 
 
-def test_json_lines_are_checked_and_keyed_by_a_field(run, topic):
+def test_produce_takes_key_from_json_field(run, topic):
     run(
         "produce", topic, "--format", "json", "--key-field", "id", stdin='{"id": 7, "n": 1}\n{"id": "x"}\n{"id":null}\n'
     )
@@ -72,7 +72,7 @@ def test_json_lines_are_checked_and_keyed_by_a_field(run, topic):
     }
 
 
-def test_a_line_that_is_no_json_stops_with_file_and_line_and_nothing_after_it_is_sent(run, topic, tmp_path):
+def test_produce_stops_at_malformed_json_line(run, topic, tmp_path):
     path = tmp_path / "orders.jsonl"
     path.write_text('{"n": 1}\n{"n": \n{"n": 3}\n')
 
@@ -82,7 +82,7 @@ def test_a_line_that_is_no_json_stops_with_file_and_line_and_nothing_after_it_is
     assert read(run, topic) == b'{"n": 1}\n'
 
 
-def test_bad_lines_are_told_and_left_out_on_request(run, topic, tmp_path):
+def test_produce_skips_malformed_lines_with_on_error_skip(run, topic, tmp_path):
     path = tmp_path / "orders.jsonl"
     path.write_text('{"n": 1}\nnope\n{"n": 3}\n')
 
@@ -93,7 +93,7 @@ def test_bad_lines_are_told_and_left_out_on_request(run, topic, tmp_path):
     assert sorted(read(run, topic).splitlines()) == [b'{"n": 1}', b'{"n": 3}']
 
 
-def test_several_files_and_stdin_go_in_order_of_the_words(run, topic, tmp_path):
+def test_produce_sends_files_and_stdin_in_order(run, topic, tmp_path):
     one, two = tmp_path / "1", tmp_path / "2"
     one.write_text("a\n")
     two.write_text("c\n")
@@ -103,7 +103,7 @@ def test_several_files_and_stdin_go_in_order_of_the_words(run, topic, tmp_path):
     assert [(r["partition"], r["value"]) for r in read_json(run, topic)] == [(1, "a"), (1, "b"), (1, "c")]
 
 
-def test_reading_stops_where_it_was_told_to(run, topic):
+def test_consume_stops_at_max_and_until_end(run, topic):
     run("produce", topic, "--partition", "2", stdin="".join(f"{i}\n" for i in range(50)))
 
     assert read(run, topic, "--max", "3", "--partition", "2").splitlines() == [b"0", b"1", b"2"]
@@ -113,7 +113,7 @@ def test_reading_stops_where_it_was_told_to(run, topic):
     assert run("consume", topic, "--idle", "0.3", "--quiet").output == ""
 
 
-def test_a_group_goes_on_where_it_stood(run, topic):
+def test_consume_of_group_continues_at_committed_offset(run, topic):
     run("produce", topic, "--partition", "0", stdin="a\nb\nc\nd\n")
 
     first = run("consume", topic, "--group", f"g-{topic}", "--from-beginning", "--max", "3")
@@ -122,7 +122,7 @@ def test_a_group_goes_on_where_it_stood(run, topic):
     assert (first.stdout, then.stdout) == ("a\nb\nc\n", "d\n")
 
 
-def test_csv_out_has_its_columns_named(run, topic):
+def test_consume_csv_has_column_names(run, topic):
     run("produce", topic, "--key-separator", ":", stdin='k:say "hi"\n')
 
     lines = read(run, topic, "--format", "csv").decode().splitlines()
@@ -131,7 +131,7 @@ def test_csv_out_has_its_columns_named(run, topic):
     assert lines[1].endswith(',k,"say ""hi"""')
 
 
-def test_a_topic_or_a_partition_that_is_not_there_fails_in_a_line(run, broker, topic):
+def test_missing_topic_or_partition_is_reported_in_one_line(run, broker, topic):
     gone = run("consume", "nowhere", code=3)
     assert gone.stderr == f"kohort consume: topic 'nowhere' does not exist on {broker.bootstrap}\n"
     outside = run("consume", topic, "--partition", "3", code=3)
@@ -152,11 +152,11 @@ def test_a_topic_or_a_partition_that_is_not_there_fails_in_a_line(run, broker, t
         (("consume",), "Missing argument"),
     ],
 )
-def test_wrong_usage_exits_with_2_and_says_what_is_wrong(run, args, problem):
+def test_usage_error_exits_with_2_and_names_option(run, args, problem):
     assert problem in run(*args, code=2, stdin="").stderr
 
 
-def test_an_option_that_kafka_does_not_have_is_named(run, topic):
+def test_unknown_client_option_is_named(run, topic):
     failed = run("consume", topic, "--set", "fetch.min.bites=1", code=2)
 
     assert "fetch.min.bites" in failed.stderr

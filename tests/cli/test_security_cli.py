@@ -68,7 +68,7 @@ def test_acls_are_added_listed_and_removed(call, told):
     assert "no ACL matches" in call("acls", "remove", "--topic", "orders", "--yes", code=3).stderr
 
 
-def test_what_producing_and_consuming_takes_is_added_by_one_word(call, told):
+def test_acls_add_producer_and_consumer_adds_needed_operations(call, told):
     call("acls", "add", "--allow-principal", "User:p", "--producer", "--topic", "out", "--transactional-id", "tx")
     call("acls", "add", "--allow-principal", "User:c", "--consumer", "--topic", "in", "--group", "readers")
 
@@ -91,7 +91,7 @@ def test_what_producing_and_consuming_takes_is_added_by_one_word(call, told):
     assert told("acls", "list", "--principal", "User:c")["acls"] == []
 
 
-def test_a_list_for_a_name_shows_all_that_hold_for_it(call, told):
+def test_acls_list_of_name_includes_prefixed_and_wildcard_acls(call, told):
     call("acls", "add", "--allow-principal", "User:a", "--topic", "etl-", "--resource-pattern-type", "prefixed")
     call("acls", "add", "--deny-principal", "User:b", "--deny-host", "10.0.0.7", "--operation", "Write", "--topic", "*")
     call("acls", "add", "--allow-principal", "User:c", "--topic", "etl-in")
@@ -122,16 +122,16 @@ def test_a_list_for_a_name_shows_all_that_hold_for_it(call, told):
         (["add", "--allow-principal", "User:a", "--topic", "t", "--idempotent"], "--idempotent needs --producer"),
     ],
 )  # fmt: skip
-def test_acls_that_lack_something_are_refused_before_anyone_is_asked(call, args, words):
+def test_incomplete_acl_is_usage_error(call, args, words):
     assert words in call("acls", *args, code=2, bootstrap="127.0.0.1:1").stderr
 
 
-def test_a_word_that_is_no_operation_is_guessed(call):
+def test_unknown_acl_operation_gets_suggestion(call):
     refused = call("acls", "add", "--allow-principal", "User:a", "--topic", "t", "--operation", "Raed", code=2)
     assert "did you mean read?" in refused.stderr
 
 
-def test_brokers_without_authorizer_are_told_how_they_get_one(call, broker):
+def test_acls_without_authorizer_explain_its_configuration(call, broker):
     for args in (["list"], ["add", "--allow-principal", "User:a", "--topic", "t"], ["remove", "--topic", "t", "--yes"]):
         refused = call("acls", *args, code=1, bootstrap=broker.bootstrap)
         assert f"kohort acls: {broker.bootstrap} has no authorizer, so it has no ACLs" in refused.stderr
@@ -160,7 +160,7 @@ def test_users_are_added_listed_and_removed(call, told):
     assert "RESOURCE_NOT_FOUND" in call("users", "remove", "alice", "--yes", code=3).stderr
 
 
-def test_a_password_is_taken_from_where_it_is_said_to_be(call, told, tmp_path):
+def test_users_add_reads_password_from_env_file_or_stdin(call, told, tmp_path):
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\r\nnot this\n")
     call("users", "add", "dave", "--password-file", str(file))
@@ -217,9 +217,9 @@ def test_quotas_are_set_listed_and_removed(call, told):
         (["set", "--user", "a", "producer_byte_rate=much"], "expected a number"),
     ],
 )
-def test_quotas_that_lack_something_are_refused_before_anyone_is_asked(call, args, words):
+def test_incomplete_quota_is_usage_error(call, args, words):
     assert words in call("quotas", *args, code=2, bootstrap="127.0.0.1:1").stderr
 
 
-def test_what_the_broker_does_not_take_is_told_in_its_words(call):
+def test_broker_error_of_quota_or_password_is_printed(call):
     assert "Invalid configuration key nope" in call("quotas", "set", "--user", "a", "nope=1", code=1).stderr

@@ -25,7 +25,7 @@ def refused(*args: str) -> str:
     return done.output
 
 
-def test_all_listeners_are_told_and_the_port_file_has_the_first(tmp_path):
+def test_serve_prints_all_listeners_and_writes_first_port(tmp_path):
     with Served(*TWO, "--nodes", "2", "--port-file", str(tmp_path / "port")) as served:
         listeners = served.ready["listeners"]
         ports = [address.rpartition(":")[2] for told in listeners.values() for address in told.split(",")]
@@ -40,7 +40,7 @@ def test_all_listeners_are_told_and_the_port_file_has_the_first(tmp_path):
 
 
 @pytest.mark.parametrize("where", [":9092", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "PLAINTEXT://0.0.0.0:9092"])
-def test_a_listener_without_logins_is_not_for_other_computers_unless_so_told(where):
+def test_public_listener_without_login_is_rejected(where):
     said = refused("--listen", where)
 
     assert "is reachable from other computers without TLS and logins" in said
@@ -49,14 +49,14 @@ def test_a_listener_without_logins_is_not_for_other_computers_unless_so_told(whe
     assert len(said.splitlines()) == 1
 
 
-def test_nor_is_one_that_believes_every_token():
+def test_public_listener_with_unsigned_tokens_is_rejected():
     said = refused("--listen", "SASL_PLAINTEXT://0.0.0.0:0", "--set", "sasl.enabled.mechanisms=OAUTHBEARER")
 
     assert "accepts unsigned tokens" in said
     assert "sasl.oauthbearer.jwks.endpoint.url" in said
 
 
-def test_an_older_kafka_is_stood_in_for():
+def test_serve_offers_api_versions_of_older_kafka():
     with Served("--set", "kohort.as.version=2.8") as served:
         assert served.ready["as_version"] == "2.8"
         with RawClient(served.bootstrap) as raw:
@@ -64,7 +64,7 @@ def test_an_older_kafka_is_stood_in_for():
         assert (produce.min_version, produce.max_version) == (0, 9)
 
 
-def test_a_release_that_there_is_not_is_refused_in_a_sentence():
+def test_serve_rejects_unknown_kafka_release():
     said = refused("--listen", "127.0.0.1:0", "--set", "kohort.as.version=4.4.0")
 
     assert said == (
@@ -74,7 +74,7 @@ def test_a_release_that_there_is_not_is_refused_in_a_sentence():
 
 
 @pytest.mark.parametrize("told", [("--allow-anyone",), ("--set", "kohort.allow.anyone=true")])
-def test_so_told_it_listens_where_it_is_said(told):
+def test_allow_anyone_permits_public_listener(told):
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]
         said = refused("--listen", f":{port}", "--set", "advertised.listeners=myhost:9092", *told)
@@ -82,14 +82,14 @@ def test_so_told_it_listens_where_it_is_said(told):
     assert f"port {port} on 0.0.0.0 is in use" in said
 
 
-def test_an_embedded_broker_is_as_careful():
+def test_embedded_broker_rejects_public_listener_without_login():
     with pytest.raises(kohort.ConfigError, match=r"kohort\.allow\.anyone=true"):
         kohort.Broker(listen="0.0.0.0:0", advertised_listeners="h:1").start()
     with kohort.Broker(listen="0.0.0.0:0", advertised_listeners="h:1", allow_anyone=True) as broker:
         assert broker.bootstrap == "h:1"
 
 
-def test_the_first_user_logs_in():
+def test_scram_user_of_add_scram_logs_in():
     listen = ("--listen", "SASL_PLAINTEXT://127.0.0.1:0", "--set", "listeners=SASL_PLAINTEXT://127.0.0.1:0")
     with Served(*listen, "--add-scram", "SCRAM-SHA-256=[name=alice,password=a-secret]") as served:
         login = {
@@ -105,7 +105,7 @@ def test_the_first_user_logs_in():
     assert "a-secret" not in served.log
 
 
-def test_first_users_that_cannot_be_read_are_told_without_the_password():
+def test_invalid_add_scram_is_reported_without_password():
     said = refused("--listen", "SASL_PLAINTEXT://127.0.0.1:0", "--add-scram", "SCRAM-SHA-1=[name=a,password=planted]")
 
     assert said.startswith("kohort serve: ")

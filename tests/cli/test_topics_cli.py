@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def test_a_topic_is_created_listed_described_and_deleted(run, ask):
+def test_topic_is_created_listed_described_and_deleted(run, ask):
     assert run("topics", "create", "orders", "--partitions", "2", "--config", "retention.ms=1000").stdout == (
         "created orders with 2 partitions\n"
     )
@@ -37,7 +37,7 @@ def test_tables_have_kafkas_column_names(run):
     assert run("topics", "list").stdout.splitlines()[0].split() == ["TOPIC", "PARTITIONS"]
 
 
-def test_creating_a_topic_twice_fails_unless_told_that_it_may_exist(run):
+def test_creating_existing_topic_fails_without_if_not_exists(run):
     run("topics", "create", "twice")
 
     again = run("topics", "create", "twice", "fresh", code=5)
@@ -46,7 +46,7 @@ def test_creating_a_topic_twice_fails_unless_told_that_it_may_exist(run):
     assert run("topics", "create", "twice", "--if-not-exists").stderr == "twice exists\n"
 
 
-def test_what_does_not_exist_or_is_no_name_fails_in_a_line(run):
+def test_missing_topic_or_invalid_name_is_reported_in_one_line(run):
     missing = run("topics", "describe", "nowhere", code=3)
     assert missing.stdout == ""
     assert missing.stderr.startswith("kohort topics: UNKNOWN_TOPIC_OR_PARTITION: nowhere")
@@ -54,7 +54,7 @@ def test_what_does_not_exist_or_is_no_name_fails_in_a_line(run):
     assert "INVALID_TOPIC_EXCEPTION" in run("topics", "create", "a b", code=1).stderr
 
 
-def test_destroying_needs_a_yes_where_nobody_can_be_asked(run):
+def test_delete_without_terminal_needs_yes(run):
     run("topics", "create", "precious")
 
     refused = run("topics", "delete", "precious", code=2)
@@ -63,12 +63,12 @@ def test_destroying_needs_a_yes_where_nobody_can_be_asked(run):
     assert "precious" in run("topics", "list").stdout
 
 
-def test_internal_topics_are_listed_on_request_only(run, ask):
+def test_internal_topics_are_listed_only_with_internal_option(run, ask):
     assert not any(t["internal"] for t in ask("topics", "list")["topics"])
     assert run("topics", "list", "--internal").exit_code == 0
 
 
-def test_line_ends_in_names_do_not_reach_the_terminal(run):
+def test_topic_name_with_line_end_is_escaped(run):
     name = "a\r\nkohort: all is well\x1b[2J"
 
     asked = run("topics", "delete", name, code=2).stderr

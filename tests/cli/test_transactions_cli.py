@@ -25,7 +25,7 @@ def opened(broker, run):
         producer.close()
 
 
-def test_what_is_open_is_listed_first_with_its_age(run, ask, opened):
+def test_transactions_list_sorts_by_age(run, ask, opened):
     first, second = ask("transactions", "list")["transactions"]
 
     assert (first["transactional_id"], first["state"], first["partitions"]) == (
@@ -43,7 +43,7 @@ def test_what_is_open_is_listed_first_with_its_age(run, ask, opened):
     ]
 
 
-def test_one_is_described_with_the_time_it_has_left(run, ask, opened):
+def test_transactions_describe_shows_time_until_abort(run, ask, opened):
     assert ask("transactions", "describe", "importer-1")["timeout_ms"] == 60_000
     lines = run("transactions", "describe", "importer-1").stdout
     assert lines.split()[:2] == ["FIELD", "VALUE"]
@@ -59,7 +59,7 @@ def test_one_is_described_with_the_time_it_has_left(run, ask, opened):
     assert "transactional.id 'nobody'" in missing
 
 
-def test_an_abort_lets_readers_go_on_and_fences_the_producer(run, ask, broker, opened):
+def test_abort_unblocks_readers_and_fences_producer(run, ask, broker, opened):
     said = run("transactions", "abort", "importer-1", "--yes").stdout
 
     assert said == "importer-1: the transaction is aborted and the producer is fenced\n"

@@ -36,7 +36,7 @@ def may(admin: kohort.Admin, kind: str, name: str) -> None:
     admin.create_acls([AclBinding(kind, name, "User:alice", "describe")])
 
 
-def test_a_group_that_must_not_be_described_is_not_passed_over(places):
+def test_undescribable_group_is_reported_in_exit_code(places):
     admin, run = places
     may(admin, "cluster", "kafka-cluster")
     may(admin, "group", "g")
@@ -51,7 +51,7 @@ def test_a_group_that_must_not_be_described_is_not_passed_over(places):
     assert "the health of the groups is unknown in part: some could not be sampled" in examined.stderr
 
 
-def test_partitions_that_must_not_be_described_are_not_passed_over(places):
+def test_undescribable_partition_is_reported_in_exit_code(places):
     admin, run = places
     may(admin, "group", "m")
     options = {"bootstrap_servers": admin.config.bootstrap_servers, "group_id": "m"}
@@ -67,7 +67,7 @@ def test_partitions_that_must_not_be_described_are_not_passed_over(places):
     assert "the health of the groups is unknown in part: some could not be sampled" in examined.stderr
 
 
-def test_all_that_may_be_seen_is_well(places):
+def test_doctor_of_visible_groups_reports_no_problem(places):
     admin, run = places
     for name in ("seen", "hidden"):
         may(admin, "topic", name)
@@ -76,7 +76,7 @@ def test_all_that_may_be_seen_is_well(places):
     run("groups", code=0)
 
 
-def test_one_broker_that_loads_hides_its_groups_and_no_others():
+def test_loading_broker_hides_only_its_groups():
     with StagedBroker(nodes=2) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(["t"])
         for number in range(12):  # so many that both nodes have some

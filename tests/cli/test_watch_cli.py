@@ -81,7 +81,7 @@ def story(broker, topic, protocol):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_what_is_seen_from_the_outside_is_what_the_broker_knows(run, ask, broker, topic, protocol):
+def test_watch_finds_same_rebalances_as_broker_journal(run, ask, broker, topic, protocol):
     story(broker, topic, protocol)
 
     seen = ask("watch", "--once", "--group", topic)
@@ -95,7 +95,7 @@ def test_what_is_seen_from_the_outside_is_what_the_broker_knows(run, ask, broker
     assert ask("watch", "--once", "--group", topic)["rebalances"] == []  # nothing twice
 
 
-def test_one_line_is_one_rebalance(run, broker, topic, state):
+def test_watch_prints_one_line_per_rebalance(run, broker, topic, state):
     story(broker, topic, "classic")
 
     result = run("watch", "--once", "--group", topic)
@@ -109,22 +109,22 @@ def test_one_line_is_one_rebalance(run, broker, topic, state):
     assert len(told) == len(result.stdout.splitlines())
 
 
-def test_options_that_do_not_fit_are_told(run):
+def test_watch_rejects_contradicting_options(run):
     assert "use --output ndjson, or add --once" in run("watch", "--output", "json", code=2).stderr
 
 
-def test_a_broker_that_keeps_the_journal_itself_is_not_written_to(run, broker, topic):
+def test_watch_to_topic_is_rejected_for_kohort_brokers(run, broker, topic):
     told = run("watch", "--once", "--to-topic", code=2).stderr
     assert "the brokers of this cluster are kohort's and keep __kohort_journal themselves: leave --to-topic out" in told
 
 
-def test_where_no_group_ever_was_once_says_so(run, monkeypatch):
+def test_watch_once_reports_cluster_without_groups(run, monkeypatch):
     with kohort.Broker() as empty:
         result = run("watch", "--once", "--bootstrap", empty.bootstrap, code=3)
     assert "the cluster has no " in result.stderr
 
 
-def test_a_watcher_that_is_killed_goes_on_where_it_was_and_keeps_nothing_twice(run, broker, topic, state):
+def test_killed_watch_continues_without_duplicate_entries(run, broker, topic, state):
     command = [sys.executable, "-m", "kohort", "watch", "--bootstrap", broker.bootstrap, "--interval", "0.1"]
     with member(broker, topic, client_id="one") as one:
         poll_until_shared(one)
@@ -149,7 +149,7 @@ def test_a_watcher_that_is_killed_goes_on_where_it_was_and_keeps_nothing_twice(r
     assert generations == sorted(set(generations))
 
 
-def test_a_disk_that_takes_nothing_for_a_while_costs_no_entry(broker, topic, state):
+def test_full_disk_loses_no_journal_entry(broker, topic, state):
     story(broker, topic, "classic")
     store = WatchStore(state / "s.sqlite")
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -178,7 +178,7 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_no_entry(broker, topic, sta
     assert generations == sorted(set(generations))
 
 
-def test_states_that_are_asked_for_bound_how_long_a_round_took(broker, topic, state):
+def test_sampled_states_bound_duration_of_rebalance(broker, topic, state):
     store = WatchStore(state / "s.sqlite")
     with (
         kohort.Admin(bootstrap_servers=broker.bootstrap) as admin,
@@ -207,7 +207,7 @@ def test_states_that_are_asked_for_bound_how_long_a_round_took(broker, topic, st
     assert watcher.notes == []
 
 
-def test_the_log_is_read_on_the_spot_where_nobody_has_watched(broker, topic):
+def test_why_reads_consumer_offsets_without_journal(broker, topic):
     story(broker, topic, "consumer")
     with (
         kohort.Admin(bootstrap_servers=broker.bootstrap) as admin,

@@ -77,7 +77,7 @@ def watched(broker, tmp_path, now_ms) -> Watched:
     return watched
 
 
-def test_every_command_reads_the_file_that_is_named(run, ask, watched):
+def test_commands_read_journal_file_of_store_option(run, ask, watched):
     store = "--store", str(watched.path)
 
     (rebalance,) = ask("group", "why", watched.group, *store)["rebalances"]
@@ -96,13 +96,13 @@ def test_every_command_reads_the_file_that_is_named(run, ask, watched):
     run("group", "why", watched.group, code=3)  # the broker's own journal has nothing of it
 
 
-def test_a_rebalance_of_the_last_hour_is_told_by_what_was_before_that(ask, watched):
+def test_recent_rebalance_is_explained_by_earlier_entries(ask, watched):
     (row,) = [row for row in ask("groups", "--store", str(watched.path))["groups"] if row["group"] == watched.group]
     assert row["rebalances_1h"] == 1
     assert row["last_rebalance"]["cause"] == "NEW_MEMBER"
 
 
-def test_of_more_groups_than_a_few_the_rebalances_are_known_too(ask, broker, watched, now_ms):
+def test_groups_shows_rebalances_of_many_groups(ask, broker, watched, now_ms):
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         for i in range(201):
             admin.alter_group_offsets(f"many-{i}", {TopicPartition(watched.group, 0): OffsetAndMetadata(0)})
@@ -110,7 +110,7 @@ def test_of_more_groups_than_a_few_the_rebalances_are_known_too(ask, broker, wat
     assert (rows[watched.group]["rebalances_1h"], rows["many-7"]["rebalances_1h"]) == (1, 0)
 
 
-def test_what_came_since_the_watcher_stopped_is_unknown(run, ask, watched, now_ms):
+def test_stale_journal_gives_no_rebalance_counts(run, ask, watched, now_ms):
     watched.keep(until_ms=now_ms - STALE_MS - MINUTE_MS)
     store = "--store", str(watched.path)
 
@@ -123,7 +123,7 @@ def test_what_came_since_the_watcher_stopped_is_unknown(run, ask, watched, now_m
     assert "the journal ends at" in run("group", "why", watched.group, *store).stderr
 
 
-def test_a_file_is_followed_as_a_topic_is(broker, watched, now_ms):
+def test_events_follow_reads_journal_file(broker, watched, now_ms):
     command = [sys.executable, "-m", "kohort", "group", "events", watched.group, "--follow", "--output", "ndjson"]
     following = subprocess.Popen(
         [*command, "--bootstrap", broker.bootstrap, "--store", str(watched.path)], stdout=subprocess.PIPE, text=True
@@ -138,14 +138,14 @@ def test_a_file_is_followed_as_a_topic_is(broker, watched, now_ms):
         following.communicate()
 
 
-def test_a_file_of_another_cluster_is_refused(run, watched):
+def test_journal_file_of_another_cluster_is_rejected(run, watched):
     watched.cluster = "another"
     watched.keep(until_ms=0)
     said = run("group", "why", watched.group, "--store", str(watched.path), code=2).stderr
     assert "belongs to cluster another, not to" in said
 
 
-def test_a_file_that_is_no_store_is_told_so(run, watched, tmp_path):
+def test_invalid_journal_file_is_rejected(run, watched, tmp_path):
     rubbish = tmp_path / "rubbish.sqlite"
     rubbish.write_bytes(b"no data base" * 100)
     said = run("group", "why", watched.group, "--store", str(rubbish), code=1).stderr

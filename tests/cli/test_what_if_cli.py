@@ -23,7 +23,7 @@ def group(broker):
         admin.delete_topics(["what-if"])
 
 
-def test_a_prediction_says_that_nothing_is_executed(run, group):
+def test_what_if_prints_prediction_without_executing(run, group):
     told = run("group", "what-if", group, "--add", "4", "--compare").stdout
 
     assert "simulation, not executed" in told
@@ -48,13 +48,13 @@ def test_a_prediction_says_that_nothing_is_executed(run, group):
         (("--static",), 2, "--static needs --add or --rolling-restart"),
     ],
 )
-def test_impossible_scenario_raises_usage_error(run, group, options, code, words):
+def test_what_if_rejects_invalid_scenario(run, group, options, code, words):
     done = run("group", "what-if", group, *options, code=code)
 
     assert words in " ".join(done.stderr.split())
 
 
-def test_with_rates_it_tells_how_far_the_group_falls_behind(run, group):
+def test_what_if_with_rates_predicts_lag(run, group):
     told = run("group", "what-if", group, "--kill", "c-1", "--in-rate", "10", "--drain-rate", "40").stdout
     assert "3 partitions would have no owner" in told
     told = run("group", "what-if", group, "--add", "1", "--in-rate", "10", "--drain-rate", "40").stdout
@@ -64,14 +64,14 @@ def test_with_rates_it_tells_how_far_the_group_falls_behind(run, group):
     assert "no lag is predicted" in unknown.stderr
 
 
-def test_a_rolling_restart_takes_a_change_along(run, group):
+def test_what_if_combines_rolling_restart_with_change(run, group):
     found = json.loads(run("group", "what-if", group, "--rolling-restart", "--to-consumer", "--output", "json").stdout)
 
     assert (found["prediction"]["protocol"], found["prediction"]["assignor"]) == ("consumer", "uniform")
     assert any("converts the group" in one for one in found["prediction"]["assumptions"])
 
 
-def test_what_is_assumed_of_clients_can_be_said(run, group):
+def test_what_if_assume_sets_timeouts(run, group):
     said = ("--assume", "session.timeout.ms=10s", "--assume", "heartbeat.interval.ms=1s", "--assume", "restart=1s..2s")
     found = json.loads(run("group", "what-if", group, "--kill", "c-1", *said, "--output", "json").stdout)["prediction"]
 

@@ -30,7 +30,7 @@ def access(broker, name="viewer"):
     return ClusterAccess({**said, "sasl.username": name, "sasl.password": f"{name}-secret"})
 
 
-def test_name_and_password_are_tried_at_the_cluster(secured):
+def test_cluster_checks_name_and_password_of_login(secured):
     _, options = console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", access(secured))
     assert options.login is not None
     assert options.login("alice", "wrong") is None
@@ -43,13 +43,13 @@ def test_name_and_password_are_tried_at_the_cluster(secured):
         assert admin.describe_cluster().nodes
 
 
-def test_a_cluster_without_logins_has_no_users(broker):
+def test_login_cluster_is_rejected_for_cluster_without_sasl(broker):
     cluster = ClusterAccess({"bootstrap.servers": broker.bootstrap})
     with pytest.raises(ConfigError, match="SASL"):
         console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", cluster)
 
 
-def test_a_mechanism_without_passwords_lets_nobody_in_as_the_console(secured):
+def test_login_cluster_is_rejected_for_mechanism_without_password(secured):
     oauth = "sasl.oauthbearer"
     token = {
         "sasl.mechanism": "OAUTHBEARER",
@@ -62,7 +62,7 @@ def test_a_mechanism_without_passwords_lets_nobody_in_as_the_console(secured):
         console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", cluster)
 
 
-def test_what_a_user_asks_for_is_asked_as_that_user(orders, broker, folder, secured):
+def test_requests_of_user_have_rights_of_user(orders, broker, folder, secured):
     """The console shows one broker here, and its users are another's: what is asked as a user goes there."""
     _, options = console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", access(secured))
     with console(live(broker), folder, options) as client:

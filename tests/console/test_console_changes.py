@@ -14,7 +14,7 @@ def committed(broker, group="billing"):
         return {tp.partition: found[tp].offset for tp in found}
 
 
-def test_a_reset_is_planned_confirmed_and_done_once(orders, broker, client):
+def test_reset_is_planned_confirmed_and_executed_once(orders, broker, client):
     plan = client.post("/groups/billing/offsets:plan", EARLIEST).json
     assert (plan["schema"], plan["executed"]) == ("kohort/v1/group.reset-offsets", False)
     assert [(p["partition"], p["prior_offset"], p["new_offset"]) for p in plan["partitions"]] == [
@@ -31,12 +31,12 @@ def test_a_reset_is_planned_confirmed_and_done_once(orders, broker, client):
 
 
 @pytest.mark.parametrize("confirm", [None, "", "made up"])
-def test_nothing_is_done_without_the_token_of_a_plan(confirm, orders, broker, client):
+def test_change_without_token_of_plan_is_rejected(confirm, orders, broker, client):
     assert client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": confirm}).status == 409
     assert committed(broker) == {0: 10, 1: 10}
 
 
-def test_a_token_is_of_one_plan(orders, broker, client):
+def test_token_is_valid_for_one_plan_only(orders, broker, client):
     for path, body in (
         ("/groups/billing/offsets:apply", {"to": "latest"}),
         ("/groups/other/offsets:apply", EARLIEST),
@@ -48,7 +48,7 @@ def test_a_token_is_of_one_plan(orders, broker, client):
     assert committed(broker) == {0: 10, 1: 10}
 
 
-def test_a_group_that_changed_since_is_not_touched(orders, broker, client):
+def test_plan_is_rejected_after_change_of_group(orders, broker, client):
     confirm = client.post("/groups/billing/offsets:plan", EARLIEST).json["confirm"]
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_group_offsets("billing", {kohort.TopicPartition("orders", 0): 7})
@@ -57,7 +57,7 @@ def test_a_group_that_changed_since_is_not_touched(orders, broker, client):
     assert committed(broker) == {0: 7, 1: 10}
 
 
-def test_a_group_with_members_is_planned_and_its_members_are_named(member, broker, client):
+def test_plan_of_active_group_names_members(member, broker, client):
     plan = client.post("/groups/billing/offsets:plan", EARLIEST).json
     assert [name.split()[0] for name in plan["members"]] == ["c-1"]
     told = client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": plan["confirm"]})
@@ -66,7 +66,7 @@ def test_a_group_with_members_is_planned_and_its_members_are_named(member, broke
     assert committed(broker) == {0: 10, 1: 10}
 
 
-def test_a_member_is_taken_out(member, broker, client):
+def test_change_removes_member(member, broker, client):
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         (about,) = admin.describe_groups(["billing"])["billing"].members
     body = {"members": [about.member_id], "reason": "host is down"}
@@ -78,7 +78,7 @@ def test_a_member_is_taken_out(member, broker, client):
     assert client.post("/groups/billing/members:remove:plan", {"members": ["nobody"]}).status == 404
 
 
-def test_offsets_and_then_the_group_are_deleted(orders, broker, client):
+def test_change_deletes_offsets_and_group(orders, broker, client):
     body = {"topics": ["orders:1"]}
     plan = client.post("/groups/billing/offsets:delete:plan", body).json
     assert [(d["partition"], d["offset"]) for d in plan["deleted"]] == [(1, 10)]
@@ -96,11 +96,11 @@ def test_offsets_and_then_the_group_are_deleted(orders, broker, client):
      {"to": "earliest", "topics": ["t"] * 2000}, {"to": "file", "value": "orders,0"},
      {"to": "file", "value": "orders,0,1", "topics": ["orders"]}, {"to": "group", "value": "billing"}],
 )  # fmt: skip
-def test_a_plan_that_cannot_be_is_refused(body, orders, client):
+def test_invalid_plan_is_rejected(body, orders, client):
     assert client.post("/groups/billing/offsets:plan", body).status == 400
 
 
-def test_offsets_are_set_from_a_file_that_names_the_line_that_is_wrong(orders, broker, client):
+def test_reset_from_file_reports_invalid_line(orders, broker, client):
     body = {"to": "file", "value": "orders,0,3\norders,1,99\n"}
     plan = client.post("/groups/billing/offsets:plan", body).json
     assert [(p["partition"], p["new_offset"], p["read_again"]) for p in plan["partitions"]] == [(0, 3, 7), (1, 10, 0)]
@@ -112,7 +112,7 @@ def test_offsets_are_set_from_a_file_that_names_the_line_that_is_wrong(orders, b
     assert client.post("/groups/billing/offsets:plan", {"to": "file", "value": ""}).status == 404
 
 
-def test_offsets_are_set_to_those_of_another_group_with_their_metadata(orders, broker, client):
+def test_reset_to_another_group_copies_offsets_and_metadata(orders, broker, client):
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         at = kohort.OffsetAndMetadata(4, metadata="by hand")
         admin.alter_group_offsets("rehearsal", {kohort.TopicPartition("orders", 1): at})
@@ -132,7 +132,7 @@ def test_offsets_are_set_to_those_of_another_group_with_their_metadata(orders, b
     assert committed(broker, "new") == {0: 10, 1: 4}
 
 
-def test_a_command_can_be_pasted_whatever_names_are():
+def test_command_of_plan_is_quoted_for_shell():
     asked = ChangeRequest(to="shift", value=-5, topics=["o'r; rm -rf"])
     told = command_of("offsets", "$(reboot)", asked)
     assert told == """kohort group reset-offsets '$(reboot)' --topic 'o'"'"'r; rm -rf' --shift-by -5 --execute"""

@@ -78,7 +78,7 @@ def read_twenty(bootstrap, group="billing"):
         consumer.commit()
 
 
-def test_a_console_beside_a_broker_shows_its_groups_and_ends_with_it():
+def test_serve_console_shows_groups_and_ends_with_broker():
     served = Served("--console", ANYWHERE, "--set", "group.initial.rebalance.delay.ms=0")
     try:
         console = Asked(served.ready["console"])
@@ -108,7 +108,7 @@ def test_serve_rejects_console_config_without_console(tmp_path):
 
 
 @pytest.mark.parametrize("world", ["group", "modern"])
-def test_a_simulated_seed_is_opened_in_the_console(world):
+def test_sim_opens_simulated_seed_in_console(world):
     process = ConsoleProcess("sim", "story", "7", "--world", world, "--console")
     try:
         console = Asked(process.url)
@@ -126,7 +126,7 @@ def test_a_simulated_seed_is_opened_in_the_console(world):
     assert "seed 7 passed" in process.complaints
 
 
-def test_a_console_reaches_its_cluster_over_tls_and_is_served_over_tls(tmp_path):
+def test_console_uses_tls_to_cluster_and_to_browser(tmp_path):
     with secured_kohort(tmp_path) as cluster:
         read_twenty(cluster.setup)
         config = write_properties(our_options(cluster.properties("scram", "admin")), tmp_path / "client.properties")
@@ -141,7 +141,7 @@ def test_a_console_reaches_its_cluster_over_tls_and_is_served_over_tls(tmp_path)
             assert console.get("/cluster")["unseen"] == []
 
 
-def test_a_cluster_that_is_not_trusted_is_told_at_once(tmp_path):
+def test_untrusted_certificate_of_cluster_is_reported_at_start(tmp_path):
     with secured_kohort(tmp_path) as cluster:
         config = tmp_path / "client.properties"
         config.write_text("security.protocol=SSL\n")
@@ -158,7 +158,7 @@ def test_a_cluster_that_is_not_trusted_is_told_at_once(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_watchers_file_is_a_recording(broker, orders, tmp_path):
+def test_console_opens_journal_file_as_recording(broker, orders, tmp_path):
     store = tmp_path / "watched.sqlite"
     where = ("--bootstrap", broker.bootstrap)
     seen = CliRunner().invoke(main, ["watch", "--once", "--store", str(store), *where], catch_exceptions=False)
@@ -183,7 +183,7 @@ trigger: {{every: 2 seconds}}
 """
 
 
-def test_a_pipeline_is_shown_with_its_ledger_and_so_is_one_that_cannot_be_read(broker, orders, tmp_path):
+def test_console_shows_pipelines_and_unreadable_pipeline_files(broker, orders, tmp_path):
     pytest.importorskip("yaml")
     from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
 

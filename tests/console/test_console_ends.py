@@ -6,7 +6,7 @@ from kohort.console import journal
 from support.console_client import console, live
 
 
-def test_whoever_waits_for_entries_of_the_journal_is_woken_by_the_end(orders, broker, folder, monkeypatch):
+def test_end_wakes_requests_that_wait_for_journal(orders, broker, folder, monkeypatch):
     monkeypatch.setattr(journal, "WAIT_MS", 600_000)
     with console(live(broker), folder) as client:
         client.get(f"/groups/{orders}/rebalances")  # so the journal has been read, and more is waited for

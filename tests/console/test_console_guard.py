@@ -26,7 +26,7 @@ POSTS = [
 ]
 
 
-def test_a_name_that_is_not_the_consoles_is_refused(client):
+def test_unknown_host_name_is_rejected(client):
     for host in ("evil.example", "evil.example:9310", "localhost.evil.example", "", "127.0.0.1@evil.example", "a b"):
         assert client.get("/groups", Host=host).status in (400, 421)
         assert client.ask("GET", "/", headers={"Host": host}).status in (400, 421)
@@ -34,7 +34,7 @@ def test_a_name_that_is_not_the_consoles_is_refused(client):
         assert client.get("/groups", Host=host).status == 200
 
 
-def test_a_name_may_be_allowed():
+def test_allowed_host_name_is_accepted():
     hosts = Hosts(frozenset({"console.example"}))
     assert hosts.allows("console.example:8080")
     assert not hosts.allows("localhost")
@@ -68,19 +68,19 @@ def test_every_change_is_refused_unless_changes_are_allowed(path, orders, broker
         assert (told.status, told.json["what_to_do"]) == (403, "start it with --allow-changes")
 
 
-def test_another_site_may_not_read(client):
+def test_request_from_another_site_is_rejected(client):
     assert client.get("/groups", **{"Sec-Fetch-Site": "cross-site"}).status == 403
     assert client.get("/groups", **{"Sec-Fetch-Site": "same-site"}).status == 403
     assert "access-control-allow-origin" not in client.get("/groups", Origin="http://evil.example").headers
 
 
-def test_other_methods_are_refused(client):
+def test_other_http_methods_are_rejected(client):
     for method in ("PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"):
         assert client.ask(method, "/api/v1/groups").status == 405
     assert client.ask("POST", "/").status == 405
 
 
-def test_sizes_are_capped(client):
+def test_long_request_is_rejected(client):
     assert client.get("/groups?x=" + "x" * MOST_TARGET).status == 414
     assert client.get("/groups?" + "&".join(f"a{n}=1" for n in range(100))).status == 400
     whole = {"Content-Type": "application/json", "Origin": f"http://{client.address}", "X-Kohort-Token": client.token()}
@@ -88,7 +88,7 @@ def test_sizes_are_capped(client):
         assert client.ask("POST", "/api/v1/groups/billing/what-if", body, whole).status == status
 
 
-def test_every_answer_has_the_headers(client):
+def test_every_answer_has_security_headers(client):
     for path in ("/", "/static/app.js", "/static/nope.js", "/api/v1/groups", "/api/v1/nope", "/groups/any/overview"):
         told = client.ask("GET", path)
         assert told.headers["x-content-type-options"] == "nosniff"
@@ -98,7 +98,7 @@ def test_every_answer_has_the_headers(client):
     assert "'sha256-" in client.ask("GET", "/").headers["content-security-policy"]
 
 
-def test_files_outside_of_the_page_are_not_served(client):
+def test_files_outside_static_folder_are_not_served(client):
     for name in ("../app.py", "%2e%2e/%2e%2e/guard.py", "..%2f..%2fguard.py", "/etc/passwd", "%00", "parts"):
         assert client.ask("GET", f"/static/{name}").status in (400, 404)
     found = client.ask("GET", "/static/app.js")
@@ -122,7 +122,7 @@ def log_in(client, password, name="alice", wanted="/groups"):
     return client.ask("POST", f"/login?next={wanted}", body, form)
 
 
-def test_without_a_login_nothing_is_told(orders, guarded):
+def test_api_without_login_is_rejected(orders, guarded):
     for path in ("/cluster", "/groups", "/stream", "/nodes"):
         assert guarded.get(path).status == 401
     page = guarded.ask("GET", "/groups/billing")
@@ -140,7 +140,7 @@ def test_without_a_login_nothing_is_told(orders, guarded):
     assert guarded.get("/cluster").status == 401
 
 
-def test_the_token_of_one_session_is_not_that_of_another(orders, guarded):
+def test_token_is_valid_for_one_session_only(orders, guarded):
     tokens = []
     for _ in range(2):
         guarded.headers["Cookie"] = log_in(guarded, "correct horse").headers["set-cookie"].partition(";")[0]
@@ -149,17 +149,17 @@ def test_the_token_of_one_session_is_not_that_of_another(orders, guarded):
     assert guarded.post("/groups/billing/what-if", {"add": 1}, **{"X-Kohort-Token": tokens[0]}).status == 403
 
 
-def test_a_login_leads_to_no_other_site(guarded):
+def test_login_redirects_only_to_own_site(guarded):
     for wanted in ("//evil.example", "https://evil.example", "/%5Cevil.example", "javascript:alert(1)"):
         assert log_in(guarded, "correct horse", wanted=wanted).headers["location"] == "/"
 
 
-def test_a_login_from_another_site_is_refused(guarded):
+def test_login_from_another_site_is_rejected(guarded):
     form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://evil.example"}
     assert guarded.ask("POST", "/login", b"password=correct+horse", form).status == 403
 
 
-def test_attempts_are_held_up(guarded):
+def test_wrong_passwords_delay_next_attempt(guarded):
     for _ in range(FAILURES):
         assert log_in(guarded, "wrong").status == 403
     told = log_in(guarded, "correct horse")
@@ -180,7 +180,7 @@ def test_logins_are_logged_with_name_and_address(guarded, caplog):
     ]
 
 
-def test_refused_requests_are_a_line_and_a_count(client, caplog):
+def test_rejected_requests_are_logged_once_and_counted(client, caplog):
     for _ in range(50):
         wire = socket.create_connection(client.address.split(":"))
         wire.sendall(b"no HTTP at all\r\n\r\n")
@@ -197,7 +197,7 @@ async def ended(log):
     log.end()
 
 
-def test_half_sent_requests_beyond_the_bound_shut_out_no_other(client):
+def test_half_sent_requests_do_not_block_new_connections(client):
     wires = [socket.create_connection(client.address.split(":")) for _ in range(AT_ONCE + 20)]
     for wire in wires:
         wire.sendall(b"GET / HTTP/1.1\r\nHost: ")
@@ -206,7 +206,7 @@ def test_half_sent_requests_beyond_the_bound_shut_out_no_other(client):
         wire.close()
 
 
-def test_attempts_count_for_a_minute_and_sessions_end():
+def test_failed_attempts_expire_after_a_minute_and_sessions_expire():
     now_s = 0.0
     attempts, sessions = Attempts(lambda: now_s), Sessions(lambda: now_s)
     for _ in range(FAILURES):
@@ -226,7 +226,7 @@ def test_attempts_count_for_a_minute_and_sessions_end():
     assert sessions.of(first) is None
 
 
-def test_a_half_sent_request_is_no_answer_and_no_harm(client):
+def test_half_sent_request_gets_no_answer(client):
     wire = http.client.HTTPConnection(client.address)
     wire.connect()
     wire.sock.sendall(b"GET / HTTP/1.1\r\nHost: ")

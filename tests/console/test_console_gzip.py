@@ -62,7 +62,7 @@ def many(folder):
         yield client
 
 
-def test_the_list_of_500_groups_takes_a_twentieth(many):
+def test_gzip_shrinks_list_of_500_groups_to_a_twentieth(many):
     whole, small = many.get("/groups"), many.get("/groups", **GZIP)
 
     assert "content-encoding" not in whole.headers
@@ -72,13 +72,13 @@ def test_the_list_of_500_groups_takes_a_twentieth(many):
     assert len(small.body) * 20 < len(whole.body)
 
 
-def test_a_group_of_200_members_and_1000_partitions_takes_a_tenth():
+def test_gzip_shrinks_wide_group_to_a_tenth():
     told = json_of(GroupStatus(status=ManyGroups(1, 200, 1_000).found["group-0"]))
 
     assert len(gzipped(told)) * 10 < len(told)
 
 
-def test_files_of_the_page_are_squeezed_once_and_have_a_tag_of_their_own(many):
+def test_static_files_are_gzipped_once_with_own_etag(many):
     path = "/static/large.js"
     whole, small = many.ask("GET", path), many.ask("GET", path, headers=GZIP)
 
@@ -91,20 +91,20 @@ def test_files_of_the_page_are_squeezed_once_and_have_a_tag_of_their_own(many):
     assert "content-encoding" not in many.ask("GET", "/static/b.js", headers=GZIP).headers  # too small
 
 
-def test_the_page_itself_is_squeezed_with_its_policy(many):
+def test_index_is_gzipped_with_content_security_policy(many):
     whole, small = many.ask("GET", "/groups"), many.ask("GET", "/groups", headers=GZIP)
 
     assert gzip.decompress(small.body) == whole.body
     assert small.headers["content-security-policy"] == whole.headers["content-security-policy"]
 
 
-def test_the_answer_that_has_the_token_and_refusals_go_as_they_are(many):
+def test_answers_with_token_and_errors_are_not_gzipped(many):
     for path in ("/cluster", "/groups/nobody", "/nothing"):
         assert "content-encoding" not in many.get(path, **GZIP).headers
     assert many.get("/cluster", **GZIP).json["token"]
 
 
-def test_a_stream_is_neither_squeezed_nor_held_back(many):
+def test_stream_is_neither_gzipped_nor_buffered(many):
     wire = http.client.HTTPConnection(many.address, timeout=60)
     wire.request("GET", "/api/v1/stream", headers=GZIP)
     answer = wire.getresponse()
@@ -122,16 +122,16 @@ def test_a_stream_is_neither_squeezed_nor_held_back(many):
         (";;,,=", False),
     ],
 )  # fmt: skip
-def test_who_takes_gzip_is_read_from_what_it_says(accepted, takes):
+def test_accept_encoding_header_selects_gzip(accepted, takes):
     assert takes_gzip(accepted) is takes
 
 
-def test_what_is_small_or_has_no_pattern_stays_as_it_is():
+def test_small_or_incompressible_content_is_not_gzipped():
     assert gzipped(b"a" * (LEAST_BYTES - 1)) is None
     assert gzipped(random.Random(1).randbytes(LEAST_BYTES)) is None
 
 
-def test_files_that_change_while_they_are_served_are_not_all_kept(folder):
+def test_cache_of_gzipped_files_is_bounded(folder):
     page = ConsolePage(folder)
     for n in range(MOST_GZIPPED + 5):
         (folder / "large.js").write_text(f"export const large = {n};\n" * 100)

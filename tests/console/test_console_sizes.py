@@ -80,7 +80,7 @@ def told_to(wide, folder, group):
     return asyncio.run(story())
 
 
-def test_a_look_at_80_wide_groups_sends_a_line_of_each_to_the_list(wide, folder):
+def test_sample_of_80_wide_groups_sends_one_row_per_group(wide, folder):
     told = told_to(wide, folder, None)
 
     rows = json.loads(told.split(b"data: ")[1])["groups"]
@@ -88,14 +88,14 @@ def test_a_look_at_80_wide_groups_sends_a_line_of_each_to_the_list(wide, folder)
     assert len(told) < GROUPS * ROW_MOST
 
 
-def test_a_tab_of_one_wide_group_is_sent_that_group_and_no_other(wide, folder):
+def test_stream_of_wide_group_sends_only_that_group(wide, folder):
     told = told_to(wide, folder, "group-7")
 
     assert told.count(b"event: group\n") == 1
     assert len(told) < GROUPS * ROW_MOST + PARTITIONS * PARTITION_MOST
 
 
-def test_what_is_found_of_wide_groups_gives_the_collector_of_cycles_nothing_to_look_at():
+def test_findings_of_wide_groups_are_untracked_by_garbage_collector():
     looks = [wide_snapshot("group-0", MEMBERS, PARTITIONS, look) for look in range(6)]
     find_group(looks, [])  # what is made once
     gc.collect()
@@ -106,7 +106,7 @@ def test_what_is_found_of_wide_groups_gives_the_collector_of_cycles_nothing_to_l
     assert len(found[0].partitions) == PARTITIONS
 
 
-def test_many_looks_at_a_partition_have_one_name_of_it(orders, broker, folder):
+def test_samples_share_partition_objects(orders, broker, folder):
     source = live(broker)
     with console(source, folder):
         looks = eventually(lambda: found if len(found := source.snapshots(orders)) > 2 else None)

@@ -46,7 +46,7 @@ def tab(orders, broker, client):
     tab.close()
 
 
-def test_a_tab_hears_what_changes(tab, broker):
+def test_stream_sends_changes(tab, broker):
     assert tab.answer.status == 200
     assert tab.answer.getheader("content-type").startswith("text/event-stream")
     assert '"group":"billing"' in tab.event("group")["data"]  # as it is, at once
@@ -61,7 +61,7 @@ def test_a_tab_hears_what_changes(tab, broker):
         assert '"kind":"round_opened"' in tab.event("entries")["data"]
 
 
-def test_a_tab_that_comes_back_hears_what_it_missed(orders, broker, client):
+def test_reconnected_stream_sends_missed_events(orders, broker, client):
     tab = Tab(client)
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_group_offsets("billing", {kohort.TopicPartition("orders", 0): 5})
@@ -77,7 +77,7 @@ def test_a_tab_that_comes_back_hears_what_it_missed(orders, broker, client):
     other.close()
 
 
-def test_a_console_ends_at_once_with_streams_open(orders, broker, folder):
+def test_console_ends_at_once_with_open_streams(orders, broker, folder):
     with console(live(broker), folder) as client:
         tabs = [Tab(client) for _ in range(20)]
         client.get("/groups")
@@ -86,7 +86,7 @@ def test_a_console_ends_at_once_with_streams_open(orders, broker, folder):
         assert tab.answer.read() == b""
 
 
-def test_fifty_streams_that_never_read_hold_little(orders, broker, folder, caplog):
+def test_fifty_unread_streams_use_bounded_memory(orders, broker, folder, caplog):
     with console(live(broker, interval_s=3600), folder) as client:
         wires = []
         for _ in range(50):
@@ -117,7 +117,7 @@ async def taken(stream, many):
     return [await anext(stream) for _ in range(many)]
 
 
-def test_too_much_becomes_one_resync():
+def test_overflow_of_stream_becomes_one_resync():
     async def story():
         hub = Hub()
         stream: Any = hub.stream(hub.open("mine"), None)
@@ -136,7 +136,7 @@ def test_too_much_becomes_one_resync():
     asyncio.run(story())
 
 
-def test_place_of_a_stream_is_taken_before_its_first_event():
+def test_stream_counts_before_its_first_event():
     """Requests side by side see each other's streams: 296 of 200 came in where the first event took the place."""
     hub = Hub()
     places = [hub.open(None) for _ in range(MOST_STREAMS)]
@@ -153,7 +153,7 @@ def test_place_of_a_stream_is_taken_before_its_first_event():
     assert not hub.has_stream_of("billing")
 
 
-def test_streams_of_requests_side_by_side_stay_within_the_bound(orders, broker, folder):
+def test_parallel_streams_stay_within_bound(orders, broker, folder):
     with console(live(broker, interval_s=3600), folder) as client:
         client.get("/groups")
         wires = [socket.create_connection(client.address.split(":")) for _ in range(MOST_STREAMS + 20)]

@@ -17,7 +17,7 @@ def entries():
     return [msgspec.structs.replace(one, group=name) for one in found for name in ("orders", "clicks")]
 
 
-def test_only_groups_with_new_entries_are_looked_at_again(entries):
+def test_rebalances_are_computed_only_for_groups_with_new_entries(entries):
     kept = ConsoleJournal()
     kept.add(entries[:-1])  # of one the last is missing
     first = kept.recent_rebalances(0, BACK_MS)
@@ -31,7 +31,7 @@ def test_only_groups_with_new_entries_are_looked_at_again(entries):
     assert again == {entries[-1].group}
 
 
-def test_time_goes_on_without_entries(entries):
+def test_cached_rebalances_expire_without_new_entries(entries):
     kept = ConsoleJournal()
     kept.add(entries)
     every = kept.recent_rebalances(0, BACK_MS)["orders"]
@@ -44,7 +44,7 @@ def test_time_goes_on_without_entries(entries):
     assert kept.recent_rebalances(0, BACK_MS)["orders"] == every
 
 
-def test_what_was_found_in_entries_that_are_gone_goes_with_them(entries):
+def test_cached_rebalances_are_removed_with_their_entries(entries):
     size = sum(len(build_entry(one)) + ENTRY_BYTES for one in entries)
     kept = ConsoleJournal(size)
     kept.add(entries)

@@ -44,7 +44,7 @@ PATHS = {
 }
 
 
-def test_every_answer_is_a_result_of_its_schema(orders, client):
+def test_every_answer_matches_its_schema(orders, client):
     for path, name in PATHS.items():
         told = client.get(path)
         assert told.status == 200, (path, told.body)
@@ -53,13 +53,13 @@ def test_every_answer_is_a_result_of_its_schema(orders, client):
         assert told.headers["cache-control"] == "no-store"
 
 
-def test_the_schemas_of_the_console_are_those_of_its_structs():
+def test_schema_files_of_console_match_structs():
     for kind in CONSOLE_RESULTS:
         name = schema_name(kind).removeprefix("kohort/v1/")
         assert json.loads((SCHEMAS / f"{name}.json").read_text()) == json.loads(json.dumps(made_schema(kind)))
 
 
-def test_a_group_is_told_with_its_lag_and_what_it_rebalanced_for(orders, broker, client):
+def test_group_answer_has_lag_and_causes_of_rebalances(orders, broker, client):
     row = next(row for row in client.get("/groups").json["groups"] if row["group"] == orders)
     assert (row["lag"], row["members"], row["state"]) == (0, 0, "Empty")
     rebalances = client.get(f"/groups/{orders}/rebalances").json
@@ -70,7 +70,7 @@ def test_a_group_is_told_with_its_lag_and_what_it_rebalanced_for(orders, broker,
     assert client.get(f"/groups/{orders}/peek?topic=orders&partition=0").json["records"][-1]["value"] == "order"
 
 
-def test_as_it_was_known_at_a_time_is_told_from_the_journal(orders, client):
+def test_past_state_of_group_comes_from_journal(orders, client):
     events = client.get(f"/groups/{orders}/events").json["events"]
     had = max(event["at_ms"] for event in events if event["kind"] == "assignment_written")
     status = client.get(f"/groups/{orders}?at={had}").json["status"]
@@ -96,7 +96,7 @@ def test_as_it_was_known_at_a_time_is_told_from_the_journal(orders, client):
         " ",
     ],
 )
-def test_names_that_mean_harm_are_text(name, orders, broker, folder):
+def test_hostile_names_are_encoded_as_text(name, orders, broker, folder):
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_group_offsets(name, {kohort.TopicPartition("orders", 0): 3})
     with console(live(broker), folder) as client:
@@ -107,7 +107,7 @@ def test_names_that_mean_harm_are_text(name, orders, broker, folder):
         assert (missing.status, missing.headers["content-type"]) == (404, "application/json")
 
 
-def test_what_is_not_there_or_cannot_be_read_is_an_error_that_says_what_to_do(orders, client):
+def test_missing_or_invalid_request_is_error_with_advice(orders, client):
     for path, status in {
         "/groups/nope": 404,
         "/groups/nope/timeline": 404,
@@ -127,7 +127,7 @@ def test_what_is_not_there_or_cannot_be_read_is_an_error_that_says_what_to_do(or
     assert "billing" in client.get("/groups/biling").json["error"]  # what was meant
 
 
-def test_a_what_if_is_what_the_command_says_and_executes_nothing(member, folder, broker):
+def test_what_if_answer_equals_command_output(member, folder, broker):
     with console(live(broker), folder) as client:
         told = client.post("/groups/billing/what-if", {"add": 2, "compare": True})
         assert (told.status, told.json["executed"]) == (200, False)
@@ -141,7 +141,7 @@ def refuse_what_cannot_be_asked(client):
         assert client.post("/groups/billing/what-if", wrong).status == 400
 
 
-def test_connections_of_the_console_send_small_answers_without_delay():
+def test_console_sends_small_answers_without_delay():
     """Nagle's algorithm adds 40 ms to each answer on a kept connection."""
 
     async def delay_is_off():
@@ -158,7 +158,7 @@ def test_connections_of_the_console_send_small_answers_without_delay():
     assert asyncio.run(delay_is_off())
 
 
-def test_what_is_known_of_a_members_client_is_told_and_why_the_rest_is_not(broker, orders, folder):
+def test_clients_answer_has_software_and_reason_for_gaps(broker, orders, folder):
     options = {"group_id": "billing", "client_id": "c-1", "group_protocol": "classic", "max_poll_interval_ms": 70_000}
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, session_timeout_ms=20_000, **options) as consumer:
         consumer.subscribe(["orders"])
@@ -173,7 +173,7 @@ def test_what_is_known_of_a_members_client_is_told_and_why_the_rest_is_not(broke
     assert "KIP-714" in told["unknown"]["polls"]
 
 
-def test_a_pipeline_that_cannot_be_read_hides_no_other(orders, broker, folder, tmp_path):
+def test_unreadable_pipeline_hides_no_other(orders, broker, folder, tmp_path):
     (tmp_path / "broken.yaml").write_text("sources: [")
     options = ConsoleOptions(pipelines=[tmp_path / "broken.yaml", tmp_path / "gone.yaml"])
     with console(live(broker), folder, options) as client:

@@ -55,7 +55,7 @@ def test_groups_of_an_unreachable_cluster_have_no_health_and_no_count(outage):
     assert row["reason"].startswith("the cluster has not answered since ")
 
 
-def test_each_answer_about_the_present_is_an_error(outage):
+def test_answers_about_present_fail_during_outage(outage):
     for path in PRESENT:
         told = outage.get(path)
         assert (told.status, told.json["schema"]) == (503, "kohort/v1/console.error"), path
@@ -64,7 +64,7 @@ def test_each_answer_about_the_present_is_an_error(outage):
     assert outage.post("/groups/billing/offsets:plan", {"to": "earliest"}).status == 503
 
 
-def test_the_journal_is_still_shown_and_ends_with_the_last_answer(outage):
+def test_journal_is_shown_during_outage_until_last_answer(outage):
     since_ms = outage.get("/cluster").json["unreachable"]["since_ms"]
     for kind in PAST:
         assert outage.get(f"/groups/billing/{kind}").status == 200, kind
@@ -99,7 +99,7 @@ def event(answer, name):
     raise AssertionError(f"the stream ended before {name}")
 
 
-def test_source_whose_samples_fail_in_kohort_has_no_present(caplog):
+def test_failed_samples_make_present_state_unknown(caplog):
     def broken(*_):
         raise ZeroDivisionError
 
@@ -115,7 +115,7 @@ def test_source_whose_samples_fail_in_kohort_has_no_present(caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_group_without_a_description_is_unknown_and_not_gone(folder):
+def test_undescribed_group_is_unknown_not_deleted(folder):
     with StagedBroker() as broker:
         with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics({"orders": 1})
@@ -139,7 +139,7 @@ def unknown_rows(client):
     return [row for row in client.get("/groups").json["groups"] if row["members"] is None]
 
 
-def test_groups_of_a_silent_coordinator_are_unknown_and_not_gone(broker, orders, folder):
+def test_groups_of_silent_coordinator_are_unknown_not_deleted(broker, orders, folder):
     """One broker of several does not list its groups; the list of another broker lacks them."""
     source = live(broker)
     with console(source, folder) as client:

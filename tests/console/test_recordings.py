@@ -33,7 +33,7 @@ def events(orders, broker, tmp_path):
     return path
 
 
-def test_a_simulated_seed_opens_in_the_same_views(seed, folder):
+def test_simulated_seed_opens_in_all_views(seed, folder):
     source = RecordedSource(seed, "simulated seed 7")
     with console(source, folder) as client:
         about = client.get("/cluster").json
@@ -48,14 +48,14 @@ def test_a_simulated_seed_opens_in_the_same_views(seed, folder):
         assert client.get(f"/groups/{group}/describe").status == 404
 
 
-def test_exported_events_are_a_recording(events, folder):
+def test_exported_events_open_as_recording(events, folder):
     with console(read_recording(events), folder) as client:
         told = client.get("/groups/billing/rebalances").json
         assert told["rebalances"][0]["cause"] == "GROUP_FORMING"
         assert client.get("/groups/billing").json["status"]["lag"] is None
 
 
-def test_a_file_that_is_no_recording_says_so(tmp_path):
+def test_invalid_recording_is_rejected(tmp_path):
     for content in (
         b"",
         b"hello\n",
@@ -70,7 +70,7 @@ def test_a_file_that_is_no_recording_says_so(tmp_path):
             read_recording(path)
 
 
-def test_one_file_holds_page_and_answers(events, folder):
+def test_export_contains_page_and_answers(events, folder):
     html = ConsolePage(folder).single_file(exported(read_recording(events), "billing"))
     assert "src=" not in html
     assert "href=" not in html
@@ -81,14 +81,14 @@ def test_one_file_holds_page_and_answers(events, folder):
     assert all(url.startswith("data:text/javascript;base64,") for url in imports.values())
 
 
-def test_one_file_is_of_its_group_alone():
+def test_export_contains_only_its_group():
     told = json_of(exported(read_recording(INCIDENTS), "slow-handler")).decode()
     assert "MAX_POLL_EXCEEDED" in told
     for other in ("killed-dynamic", "killed-static", "not-revoked"):
         assert other not in told
 
 
-def test_a_past_that_is_too_long_for_one_file_is_told_from_where_there_is_room():
+def test_export_leaves_out_oldest_events_beyond_size_limit():
     source = read_recording(INCIDENTS)
     whole = exported(source, "slow-handler")
     room = len(json_of(whole)) * 2 // 3
@@ -106,19 +106,19 @@ def test_a_past_that_is_too_long_for_one_file_is_told_from_where_there_is_room()
         exported(source, "slow-handler", 1_000)
 
 
-def test_one_file_opens_with_the_view_that_is_wanted():
+def test_export_opens_with_requested_view():
     html = ConsolePage().single_file({}, view_of("a/b</script>"))
     assert '"#/groups/a%2Fb%3C%2Fscript%3E/timeline"' in html
     assert "/static/icon.svg" not in html, "nobody gives a file its pictures"
 
 
-def test_names_in_one_file_end_no_script(tmp_path):
+def test_names_in_export_cannot_close_script(tmp_path):
     html = ConsolePage(site(tmp_path / "s")).single_file({"/x": {"name": "</script><script>alert(1)</script>"}})
     assert "<script>alert" not in html
     assert html.count("</script>") == html.count("<script")
 
 
-def test_the_command_writes_one_file(orders, broker, folder, tmp_path, monkeypatch):
+def test_console_export_writes_one_file(orders, broker, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(kohort.console.page, "STATIC", folder)
     out = tmp_path / "incident.html"
     args = ["console", "--bootstrap", broker.bootstrap, "--export", str(out), "--group", orders]
@@ -128,7 +128,7 @@ def test_the_command_writes_one_file(orders, broker, folder, tmp_path, monkeypat
     assert CliRunner().invoke(main, args).exit_code == 3
 
 
-def test_others_are_let_in_only_with_a_login(orders, broker, folder, tmp_path, monkeypatch):
+def test_public_address_needs_login(orders, broker, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(kohort.console.page, "STATIC", folder)
     args = ["console", "--bootstrap", broker.bootstrap, "--listen", "0.0.0.0:0"]
     told = CliRunner().invoke(main, args)
@@ -140,6 +140,6 @@ def test_others_are_let_in_only_with_a_login(orders, broker, folder, tmp_path, m
     assert (told.exit_code, "chmod 600" in told.stderr) == (2, True)
 
 
-def test_a_page_that_is_not_whole_says_what_to_do(tmp_path):
+def test_missing_page_files_are_reported_with_advice(tmp_path):
     with pytest.raises(ConfigError, match=r"tools/vendor\.py"):
         ConsolePage(tmp_path)

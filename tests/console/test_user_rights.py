@@ -83,7 +83,7 @@ def fill(broker, admin):
             consumer.commit()
 
 
-def test_user_without_rights_sees_no_group_and_no_topic(site):
+def test_user_without_rights_sees_no_groups_or_topics(site):
     for path in OF_CLUSTER:
         told = site.client.get(path)
         assert told.status == 200, path
@@ -108,7 +108,7 @@ def assert_absent(site, group):
             assert told.status in (403, 404), (path, told.body)
 
 
-def test_user_sees_the_group_that_may_be_described_and_no_other(site):
+def test_user_sees_only_describable_group(site):
     for kind, name in (("group", "open"), ("topic", "seen"), ("topic", "hidden")):
         site.allow(kind, name)
     assert [row["group"] for row in site.client.get("/groups").json["groups"]] == ["open"]
@@ -121,7 +121,7 @@ def test_user_sees_the_group_that_may_be_described_and_no_other(site):
     assert "secret" not in site.client.get("/groups/secrets").json["error"].replace("'secrets'", "")
 
 
-def test_offsets_and_lag_of_a_hidden_topic_are_not_in_the_group(site):
+def test_group_answer_hides_topics_without_right(site):
     site.allow("group", "open")
     site.allow("topic", "seen")
     eventually(lambda: site.client.get("/groups/open/lag-history").json["times_ms"])
@@ -135,7 +135,7 @@ def test_offsets_and_lag_of_a_hidden_topic_are_not_in_the_group(site):
     assert [topic["name"] for topic in site.client.get("/topics").json["topics"]] == ["seen"]
 
 
-def test_right_that_is_taken_away_holds_for_seconds(site):
+def test_revoked_right_is_cached_for_seconds(site):
     site.allow("group", "open")
     site.allow("topic", "seen")
     assert site.status("/groups/open") == 200
@@ -144,7 +144,7 @@ def test_right_that_is_taken_away_holds_for_seconds(site):
     assert site.status("/groups/open") == 404
 
 
-def test_stream_of_a_user_carries_no_values(site):
+def test_stream_of_user_sends_no_values(site):
     site.allow("group", "open")
     wire = http.client.HTTPConnection(site.client.address, timeout=30)
     wire.request("GET", "/api/v1/stream?group=secret", headers=site.client.headers)

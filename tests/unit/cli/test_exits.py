@@ -49,17 +49,17 @@ GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "on-call.md"
         (ApiError(ErrorCode.CORRUPT_MESSAGE), 1),
     ],
 )
-def test_every_kind_of_error_has_its_exit_code(error, code):
+def test_every_error_class_has_exit_code(error, code):
     assert exit_code_of(error) == code
 
 
-def test_no_code_of_kafka_is_denied_its_right_by_accident():
+def test_authorization_error_codes_exit_with_not_authorised():
     denied = {code for code in ErrorCode if "AUTHORIZATION_FAILED" in code.name}
 
     assert {code for code in denied if exit_code_of(ApiError(code)) != ExitCode.NOT_AUTHORISED} == set()
 
 
-def test_help_the_module_and_the_guide_list_the_same_codes():
+def test_help_module_and_guide_list_same_exit_codes():
     helped = re.sub(r"\s+", " ", CliRunner().invoke(main.main, ["--help"]).output)
     told = helped[helped.index("Exit codes:") : helped.index("130 interrupted")]
     listed = re.findall(r"^(\d+)   ", exits.__doc__, re.MULTILINE)

@@ -1,4 +1,3 @@
-
 from __future__ import annotations
 
 from kohort.cli.group.describe import LagLimit, lag_above

@@ -16,13 +16,13 @@ from kohort.cli.terminal.show import (
 )
 
 
-def test_columns_are_aligned_numbers_to_the_right_and_nothing_is_a_dash(capsys):
+def test_table_aligns_numbers_right_and_shows_none_as_dash(capsys):
     print_table(("GROUP", "LAG"), [("orders", 5), ("a", 12345), ("b", None)])
 
     assert capsys.readouterr().out == "GROUP     LAG\norders      5\na       12345\nb           -\n"
 
 
-def test_a_table_without_rows_is_its_names_in_a_pipe_and_a_sentence_for_people(capsys, monkeypatch):
+def test_table_without_rows_prints_headings_in_pipe_and_sentence_on_terminal(capsys, monkeypatch):
     print_table(("GROUP", "LAG"), [], none="no groups")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     print_table(("GROUP", "LAG"), [], none="no groups")
@@ -52,7 +52,7 @@ DESCRIBED = Table(
 )
 
 
-def test_a_described_group_fits_80_columns_and_no_word_or_number_is_broken():
+def test_table_of_described_group_fits_80_columns():
     lines = lines_of(DESCRIBED, 80)
 
     assert max(map(len, lines)) <= 80
@@ -72,18 +72,18 @@ def test_a_described_group_fits_80_columns_and_no_word_or_number_is_broken():
     assert first[4] != second[4], "what is cut still tells members apart"
 
 
-def test_a_table_that_fits_is_left_as_it_is():
+def test_fitting_table_is_unchanged():
     assert lines_of(DESCRIBED, 200) == lines_of(DESCRIBED)
 
 
-def test_a_table_that_cannot_fit_is_as_narrow_as_it_can_be():
+def test_table_that_cannot_fit_is_as_narrow_as_possible():
     lines = lines_of(DESCRIBED, 10)
 
     assert all(line.split()[1:4] == ["9687", "21044", "11357"] for line in lines[5:])
     assert max(map(len, lines)) < 70
 
 
-def test_sentences_are_broken_between_words_on_a_terminal_and_nowhere_in_a_pipe(capsys, monkeypatch):
+def test_prose_is_wrapped_on_terminal_but_not_in_pipe(capsys, monkeypatch):
     text = "member cf-0-v2-e3546496 (client cf-0-v2 at /127.0.0.1) joined the group"
     print_prose(text, indent="    ", first="WHY ")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -98,7 +98,7 @@ def test_sentences_are_broken_between_words_on_a_terminal_and_nowhere_in_a_pipe(
     ]
 
 
-def test_a_closing_line_is_broken_between_words_too(capsys, monkeypatch):
+def test_prose_on_stderr_is_wrapped_on_terminal(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "20")
     print_prose("no offset is changed yet: add --execute", err=True)
@@ -106,7 +106,7 @@ def test_a_closing_line_is_broken_between_words_too(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "no offset is changed\nyet: add --execute\n")
 
 
-def test_what_clients_send_cannot_move_the_cursor():
+def test_cells_escape_control_characters():
     assert cell("evil\x1b[2Jname\n") == "evil?[2Jname?"
     assert cell(["a", "b"]) == "a,b"
     assert cell([]) == "-"
@@ -121,19 +121,19 @@ def test_json_escapes_control_characters_and_keeps_letters():
     assert json.loads(line)["groups"][1] == "a\x9b2J\u202e\U000e0041\n"
 
 
-def test_an_error_that_repeats_a_name_keeps_its_lines_and_colours_nothing():
+def test_harmless_escapes_control_characters_but_keeps_lines():
     assert (
         harmless("no topic 'a\x1b]0;title\x07\x1b[31m'\nsecond line\u202e")
         == "no topic 'a?]0;title??[31m'\nsecond line?"
     )
 
 
-def test_times_are_in_utc_to_the_millisecond():
+def test_times_are_utc_with_milliseconds():
     assert time_text(1_700_000_000_123) == "2023-11-14 22:13:20.123 UTC"
     assert time_text(1_700_000_000_123_456) == "1700000000123456 ms"
 
 
-def test_sentences_do_not_move_the_cursor(capsys):
+def test_prose_escapes_control_characters(capsys):
     print_prose("the assignor is \x1b]0;owned\x07\x1b[2Jrange")
 
     assert capsys.readouterr().out == "the assignor is ?]0;owned??[2Jrange\n"

@@ -65,7 +65,7 @@ def orders():
     return TimelineFinding(group="orders", from_ms=0, until_ms=30 * MINUTE, columns=columns, lanes=lanes)
 
 
-def test_members_have_lanes_and_generations_columns(orders):
+def test_timeline_has_lane_per_member_and_column_per_generation(orders):
     assert draw_timeline(orders, by="member", width=80) == [
         "    gen 41  00:00:00┊ gen 42  00:10:00┊ gen 43  00:20:00",
         "c-1 0-2 ────────────┊ 0-2 ────────────┊ 0-2 +3 ─────────",
@@ -76,7 +76,7 @@ def test_members_have_lanes_and_generations_columns(orders):
     ]
 
 
-def test_partitions_have_lanes_with_their_owners(orders):
+def test_timeline_by_partition_shows_owners(orders):
     lines = draw_timeline(orders, by="partition", width=80)
 
     assert [line.split("┊")[0].split()[:2] for line in lines[1:10]] == [
@@ -86,7 +86,7 @@ def test_partitions_have_lanes_with_their_owners(orders):
 
 
 @pytest.mark.parametrize("width", [24, 40, 57, 80, 200])
-def test_it_fits_any_width_and_wraps_into_blocks(orders, width):
+def test_timeline_wraps_to_width(orders, width):
     lines = draw_timeline(orders, by="member", width=width)
 
     assert max(map(len, lines)) <= width
@@ -96,7 +96,7 @@ def test_it_fits_any_width_and_wraps_into_blocks(orders, width):
         assert any(number in block.split("\n")[0] for block in blocks)
 
 
-def test_a_terminal_without_unicode_gets_ascii(orders):
+def test_timeline_without_unicode_is_ascii(orders):
     lines = draw_timeline(orders, by="member", width=80, plain=True)
 
     assert all(line.isascii() for line in lines)
@@ -108,7 +108,7 @@ def silence(from_min, until_min):
     return SilenceFinding(from_ms=from_min * MINUTE, until_ms=until_ms, text="no sign of life")
 
 
-def test_the_line_is_broken_while_nothing_was_heard_of_the_member():
+def test_timeline_breaks_line_of_silent_member():
     """From the last sign of life on, in whichever columns; while it lasts, until now; a moment is seen, too."""
     died = LaneFinding(who=member("died"), spells=(spell(0, 20, 0),), silences=(silence(5, 20),))
     away = LaneFinding(who=member("away"), spells=(spell(0, None, 1),), silences=(silence(25, None),))
@@ -128,7 +128,7 @@ def test_the_line_is_broken_while_nothing_was_heard_of_the_member():
     assert [line.count("╌") for line in owners[1:4]] == [15, 5, 1]
 
 
-def test_partitions_of_several_topics_are_named_with_them():
+def test_timeline_names_topics_if_there_are_several():
     both = (*names(0, 1), *names(7, topic="payments"))
     lanes = (LaneFinding(who=member("c"), spells=(AssignmentSpanFinding(from_ms=0, until_ms=None, partitions=both),)),)
     found = TimelineFinding(group="g", from_ms=0, until_ms=MINUTE, columns=(column(1, 0, None),), lanes=lanes)
@@ -136,7 +136,7 @@ def test_partitions_of_several_topics_are_named_with_them():
     assert "orders:0-1;payments:7" in draw_timeline(found, by="member", width=80)[1]
 
 
-def test_hostile_names_stay_on_their_line():
+def test_timeline_escapes_hostile_names():
     evil = "\x1b[2J\nevil\u202e" + "x" * 65_536
     lanes = (
         LaneFinding(
@@ -154,7 +154,7 @@ def test_hostile_names_stay_on_their_line():
         assert all(line.isprintable() for line in lines)
 
 
-def test_many_lanes_are_cut_and_that_is_said():
+def test_timeline_cuts_many_lanes_with_note():
     lanes = tuple(LaneFinding(who=member(f"m-{n}"), spells=(spell(0, None, n),)) for n in range(1000))
     found = TimelineFinding(group="g", from_ms=0, until_ms=MINUTE, columns=(column(1, 0, None),), lanes=lanes)
 
@@ -164,7 +164,7 @@ def test_many_lanes_are_cut_and_that_is_said():
     assert lines[-1] == f"... and {1000 - LANES_SHOWN} more: --output json has them all"
 
 
-def test_a_group_without_columns_has_no_lines():
+def test_timeline_without_columns_has_no_lines():
     assert (
         draw_timeline(TimelineFinding(group="g", from_ms=0, until_ms=1, columns=(), lanes=()), by="member", width=80)
         == []

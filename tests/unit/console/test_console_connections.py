@@ -76,7 +76,7 @@ class Site:
         cut_overdue(self.state.connections, asyncio.get_running_loop().time() + after_s)
 
 
-def test_half_a_request_head_ends_its_connection_in_time():
+def test_unfinished_request_head_closes_connection_after_limit():
     async def story():
         site = Site()
         one, wire = site.connect()
@@ -92,7 +92,7 @@ def test_half_a_request_head_ends_its_connection_in_time():
     asyncio.run(story())
 
 
-def test_unread_answer_ends_its_connection_also_after_its_close():
+def test_unread_answer_closes_connection_after_limit():
     async def story():
         site = Site()
         one, wire = site.connect()
@@ -108,7 +108,7 @@ def test_unread_answer_ends_its_connection_also_after_its_close():
     asyncio.run(story())
 
 
-def test_reader_that_takes_pieces_keeps_its_connection():
+def test_slow_reader_keeps_connection():
     async def story():
         site = Site()
         one, wire = site.connect()
@@ -127,7 +127,7 @@ def test_reader_that_takes_pieces_keeps_its_connection():
     asyncio.run(story())
 
 
-def test_connection_without_a_request_gives_way_at_the_bound():
+def test_idle_connection_is_replaced_at_bound():
     async def story():
         site = Site()
         all_of_them = [site.connect() for _ in range(AT_ONCE + 10)]
@@ -142,7 +142,7 @@ def test_connection_without_a_request_gives_way_at_the_bound():
     asyncio.run(story())
 
 
-def test_unread_answers_beyond_the_budget_end_the_oldest():
+def test_oldest_unread_answer_is_cut_beyond_budget():
     async def story():
         unread, ended = AnswerBudget(10 * PIECE), []
 
@@ -163,7 +163,7 @@ def test_unread_answers_beyond_the_budget_end_the_oldest():
     asyncio.run(story())
 
 
-def test_answer_larger_than_the_budget_is_sent_alone():
+def test_answer_above_budget_is_sent_alone():
     async def story():
         unread = AnswerBudget(2 * PIECE)
         async with unread.sending(5 * PIECE):

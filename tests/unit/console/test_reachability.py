@@ -47,14 +47,14 @@ def test_outage_ends_with_a_sample_that_began_after_the_failure(watched):
     assert watched.outages[-1] is None
 
 
-def test_answered_pulse_alone_ends_no_outage_but_asks_for_a_sample(watched):
+def test_answered_pulse_requests_sample_but_does_not_end_outage(watched):
     watched.reach.pulse_failed(REFUSED)
     assert watched.answered(1_002)
     assert not watched.answered(1_004)
     assert watched.reach.unreachable is not None
 
 
-def test_failed_sample_is_an_outage_though_the_pulse_answers(watched):
+def test_failed_sample_starts_outage_despite_answered_pulse(watched):
     watched.answered(1_002)
     watched.reach.sample_failed(REFUSED)
     watched.answered(1_004)
@@ -70,7 +70,7 @@ def test_overdue_sample_is_an_outage(watched):
     assert "not sampled in time" in watched.reach.unreachable.error  # type: ignore[attr-defined]  # None before
 
 
-def test_outage_is_found_and_ended_within_ten_seconds_by_its_intervals():
+def test_intervals_detect_outage_and_its_end_within_ten_seconds():
     assert PULSE_S + PULSE_MS / 1000 < 10
 
 
