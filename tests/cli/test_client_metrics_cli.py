@@ -79,7 +79,7 @@ def test_client_metrics_show_json_identifies_client(ask, pushed):
 
 @pytest.mark.parametrize(
     ("chosen", "words"),
-    [(("nobody",), "no client 'nobody' has pushed"), (("--group", "other"), "no member of 'other' has pushed")],
+    [(("nobody",), "no client 'nobody' pushed"), (("--group", "other"), "no member of 'other' pushed")],
 )
 def test_client_metrics_show_reports_unknown_client_as_not_found(run, pushed, chosen, words):
     assert words in run("client-metrics", "show", *chosen, code=3).stderr
@@ -130,7 +130,7 @@ def test_client_metrics_subscription_is_created_changed_listed_and_removed(run, 
     ("given", "words"),
     [
         ((), "expected --metric, --interval or --match"),
-        (("--interval", "soon"), "'soon' is no duration"),
+        (("--interval", "soon"), "'soon' is not a duration"),
     ],
 )
 def test_client_metrics_set_without_options_is_usage_error(run, given, words):

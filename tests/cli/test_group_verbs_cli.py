@@ -102,7 +102,7 @@ def test_delete_offsets_is_refused_for_subscribed_topic(run, ask, broker, orders
     assert "Add --yes" in run("group", "delete-offsets", "g", "--topic", "orders:0", code=2).stderr
     assert "expected TOPIC" in run("group", "delete-offsets", "g", "--topic", "orders:", "--yes", code=2).stderr
 
-    assert run("group", "delete-offsets", "g", "--topic", "orders:0", "--yes").stdout == "orders-0: forgot 3\n"
+    assert run("group", "delete-offsets", "g", "--topic", "orders:0", "--yes").stdout == "orders-0: deleted offset 3\n"
 
     assert 0 not in [p["partition"] for p in ask("group", "describe", "g")["partitions"]]
     assert "has no committed offset for" in run("group", "delete-offsets", "g", "--topic", "no", "--yes", code=3).stderr

@@ -190,7 +190,7 @@ class TestWhatACoordinatorKnows:
 
             question = run("transactions", "abort", *at, code=2).stderr
             assert "does not hang: the coordinator of 'importer-2' (Ongoing)" in question
-            assert "kohort transactions abort importer-2 ends it whole" in question
+            assert "kohort transactions abort importer-2 aborts it in all partitions" in question
             assert admin.describe_producers([place])[place] == [known]
             run("transactions", "abort", *at, "--yes")
             assert "none is open" in run("transactions", "abort", *at, "--yes", code=3).stderr

@@ -62,7 +62,7 @@ def test_peek_reports_position_at_log_ends(run, ask, broker, orders):
 
 
 def test_peek_reports_missing_group_or_partition(run, orders):
-    assert "committed nothing for orders-1" in run("group", "peek", "g", "orders:1", code=3).stderr
+    assert "no committed offset for orders-1" in run("group", "peek", "g", "orders:1", code=3).stderr
     assert "does not exist" in run("group", "peek", "g", "orders:7", code=3).stderr
     assert "does not exist" in run("group", "peek", "nobody", "orders:0", code=3).stderr
     assert "expected TOPIC:NUMBER" in run("group", "peek", "g", "orders", code=2).stderr

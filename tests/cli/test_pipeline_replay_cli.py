@@ -63,11 +63,11 @@ def test_replay_sends_dead_letters_once_unchanged(tmp_path: Path) -> None:
 
         waiting = run("replay", str(file), "--dry-run")
         assert waiting == (
-            "3 no id\n3 dead letters to send; 3 of other pipelines skipped\n"
+            "3 no id\n3 dead letters to send back; 3 of other pipelines skipped\n"
             "1 tombstones skipped: --tombstones sends them, which deletes their keys\n"
         )
         with_tombstones = run("replay", str(file), "--dry-run", "--tombstones")
-        assert with_tombstones.startswith("3 no id\n1 no value\n4 dead letters wait")
+        assert with_tombstones.startswith("3 no id\n1 no value\n4 dead letters to send back")
         assert read(broker.bootstrap, "orders") == []
         done = run("replay", str(file))
         assert "3 dead letters sent back" in done
@@ -104,7 +104,7 @@ def test_replay_keeps_rejected_dead_letters(tmp_path: Path) -> None:
             producer.send("dead", b"x" * 1000, b"k", headers=letter("orders", "no id"))
 
         assert "MESSAGE_TOO_LARGE" in run("replay", str(file), code=1)
-        assert "1 dead letters wait" in run("replay", str(file), "--dry-run")
+        assert "1 dead letters to send back" in run("replay", str(file), "--dry-run")
 
 
 def test_replay_reports_pipeline_without_dead_letter_topic(tmp_path: Path) -> None:

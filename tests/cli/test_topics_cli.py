@@ -43,7 +43,7 @@ def test_creating_existing_topic_fails_without_if_not_exists(run):
     again = run("topics", "create", "twice", "fresh", code=5)
     assert "kohort topics: TOPIC_ALREADY_EXISTS" in again.stderr
     assert "created fresh" in again.stdout
-    assert run("topics", "create", "twice", "--if-not-exists").stderr == "twice exists\n"
+    assert run("topics", "create", "twice", "--if-not-exists").stderr == "twice exists already\n"
 
 
 def test_missing_topic_or_invalid_name_is_reported_in_one_line(run):

@@ -43,7 +43,7 @@ def test_what_if_prints_prediction_without_executing(run, group):
         (("--partitions", "what-if=2"), 2, "Kafka cannot take any away"),
         (("--assignor", "x"), 2, "assignor 'x' is not one of classic groups"),
         (("--assume", "session=10s"), 2, "with one of session.timeout.ms, heartbeat.interval.ms"),
-        (("--assume", "session.timeout.ms=soon"), 2, "'soon' is no duration"),
+        (("--assume", "session.timeout.ms=soon"), 2, "'soon' is not a duration"),
         (("--assume", "restart=30s..5s"), 2, "expected restart=5s..30s"),
         (("--static",), 2, "--static needs --add or --rolling-restart"),
     ],

@@ -96,7 +96,7 @@ def test_export_leaves_out_oldest_events_beyond_size_limit():
 
     assert len(json_of(part)) <= room
     assert whole["/cluster"].unseen == []
-    assert "no room" in part["/cluster"].unseen[0]
+    assert "do not fit" in part["/cluster"].unseen[0]
     path = "/groups/slow-handler/rebalances"
     known, left = whole[path].rebalances, part[path].rebalances
     assert 0 < len(left) < len(known)

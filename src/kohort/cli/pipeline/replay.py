@@ -58,7 +58,7 @@ def replay(file: Path, dry_run: bool, tombstones: bool) -> None:
     for reason, count in done.reasons.most_common():
         click.echo(f"{count:,} {reason}")
     of_others = f"; {done.others:,} of other pipelines skipped" if done.others else ""
-    state = "to send" if dry_run else "sent"
+    state = "to send back" if dry_run else "sent back"
     click.echo(f"{done.reasons.total():,} dead letters {state}{of_others}", err=True)
     if done.tombstones:
         text = f"{done.tombstones:,} tombstones skipped: --tombstones sends them, which deletes their keys"
