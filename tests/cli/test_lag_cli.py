@@ -190,7 +190,7 @@ def test_wait_exit_code_differs_for_unstable_lagging_and_missing_group(run, grou
         in run("group", "wait", "g", "--stable", *quick, code=4).stderr
     )
     assert "group 'nobody' does not exist" in run("group", "wait", "nobody", "--stable", *quick, code=3).stderr
-    assert "the lag of group 'g' is above 5: Empty" in run("group", "wait", "g", "--max-lag", "5", *quick, code=7).stderr
+    assert "the lag of group 'g' is above 5" in run("group", "wait", "g", "--max-lag", "5", *quick, code=7).stderr
     with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
         producer.send(topic, b"v", partition=0).result(60_000)
     assert (

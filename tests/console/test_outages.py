@@ -126,7 +126,7 @@ def test_undescribed_group_is_unknown_not_deleted(folder):
             broker.fail("DescribeGroups", kohort.ErrorCode.GROUP_AUTHORIZATION_FAILED, times=None)
             told = eventually(lambda: unknown_rows(client))
             assert {row["group"] for row in told} == {"audit", "billing"}
-            assert all("not described" in row["reason"] for row in told)
+            assert all("describing the group failed" in row["reason"] for row in told)
             report = client.get("/doctor").json
             assert [(one["rule"], one["severity"]) for one in report["findings"]] == [("not-seen", "warning")] * 2
             assert (report["examined"], report["unknown"]) == (0, 2)
