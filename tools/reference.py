@@ -229,8 +229,9 @@ def spark_page() -> str:
     parts = [
         '# Options of `format("kohort")`\n',
         MADE,
-        "Names are the Kafka connector's where it has one; case does not matter. Besides these, `kafka.` and the name "
-        "of an option of the [consumer or producer](options.md). An unknown name is refused with the nearest one.\n",
+        "Names are those of the Kafka connector; case does not matter. Options of the "
+        "[consumer or producer](options.md) have the prefix `kafka.`. Unknown names are rejected with the nearest "
+        "name.\n",
         *spark_table("Source", TABLE, REFUSED),
         *spark_table("Sink", SINK_TABLE, SINK_REFUSED),
     ]
@@ -238,9 +239,9 @@ def spark_page() -> str:
 
 
 def spark_table(title: str, options: tuple[SparkOption, ...], refused: dict[str, str]) -> list[str]:
-    lines = [f"\n## {title}\n\n| option | default | what it does |\n|---|---|---|"]
+    lines = [f"\n## {title}\n\n| option | default | description |\n|---|---|---|"]
     lines += [f"| `{o.name}` | {f'`{o.default}`' if o.default else ''} | {o.doc} |" for o in options]
-    return [*lines, "\nRefused:\n", *(f"- `{name}`: {why}" for name, why in refused.items())]
+    return [*lines, "\nRejected:\n", *(f"- `{name}`: {why}" for name, why in refused.items())]
 
 
 def states_page() -> str:
