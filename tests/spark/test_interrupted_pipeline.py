@@ -86,7 +86,7 @@ def test_ctrl_c_ends_a_run_in_order_and_all_counts_agree(tmp_path: Path) -> None
 
     assert code == 0, run.printed
     assert not [line for line in run.printed.splitlines() if any(word in line for word in FOREIGN)], run.printed
-    assert "ending after the micro-batch under way; Ctrl-C again ends at once" in run.printed
+    assert "stopping after the micro-batch in flight; Ctrl-C again stops at once" in run.printed
     ledger = ledger_of(state)
     assert (seen["rows_in_total"], seen["dead_letters_total"], seen["late_total"]) == (105, 3, 1)
     assert (ledger.rows_in, ledger.dead_letters, ledger.late, ledger.problems) == (105, 3, 1, [])
