@@ -162,7 +162,7 @@ def test_the_commands_and_extras_that_are_named_are_there():
         (
             "up to 300 partitions in one request",
             "src/kohort/broker/apis/offset_commit.py",
-            "**TOPICS_OR_IDS},\n        parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)",
+            "parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)",
         ),
         ("267 of 268 rebalances were named rightly", "docs/lab/campaign.md", "| kohort | 268 | 267 | 99.6 % |"),
     ],

@@ -21,7 +21,7 @@ from kohort.broker.cluster.nodes import (
     LeadersMoved,
     NodeMessage,
     PartitionAppended,
-    TopicsDeleted,
+    TopicsRemoved,
     TransactionMarked,
 )
 from kohort.broker.connections.connection import Connection, LoginStep
@@ -497,7 +497,7 @@ def _handle_messages(state: BrokerState, inbox: deque[NodeMessage], now_ms: int)
             case LeadersMoved(partitions=partitions):
                 state.purgatory.changed(partitions)
                 release(state, state.offsets_topic.follow(now_ms), now_ms)
-            case TopicsDeleted(names=names, partitions=partitions):
+            case TopicsRemoved(names=names, partitions=partitions):
                 state.purgatory.changed(partitions)
                 release(state, state.offsets_topic.load_rest(now_ms), now_ms)
                 state.coordinator.topics_deleted(names, now_ms)

@@ -10,7 +10,7 @@ from typing import Final
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import DENIAL_TEXTS, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
-from kohort.broker.cluster.nodes import TopicsDeleted
+from kohort.broker.cluster.nodes import TopicsRemoved
 from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -64,7 +64,7 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     deleted = [topic for topic in gone if isinstance(topic, Topic)]
     if deleted:
         partitions = ((topic.topic_id, index) for topic in deleted for index in range(len(topic.partitions)))
-        state.cluster.tell(TopicsDeleted(tuple(topic.name for topic in deleted), tuple(partitions)))
+        state.cluster.tell(TopicsRemoved(tuple(topic.name for topic in deleted), tuple(partitions)))
     results = dict(zip(names, gone, strict=True))
     told = ((one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(asked, found, strict=True))
     return wire.DeleteTopicsResponse(responses=(yield from each(told, lambda pair: _told(*pair), ENTRY_US)))

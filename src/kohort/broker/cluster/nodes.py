@@ -35,7 +35,7 @@ class LeadersMoved:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsDeleted:
+class TopicsRemoved:
     """Deleted topics: their committed offsets are removed, and waiting fetches are answered."""
 
     names: tuple[str, ...]
@@ -65,4 +65,4 @@ class BrokerOptionsChanged:
     pass
 
 
-NodeMessage = BrokerOptionsChanged | LeadersMoved | TopicsDeleted | PartitionAppended | TransactionMarked
+NodeMessage = BrokerOptionsChanged | LeadersMoved | TopicsRemoved | PartitionAppended | TransactionMarked
