@@ -2,8 +2,8 @@
 
 An unsupported version gets a version 0 response with UNSUPPORTED_VERSION and the versions of ApiVersions, so that the
 client can retry with a lower one (protocol/requests.md#apiversions). Produce is advertised from version 0 but served
-from 3: librdkafka cannot produce compressed batches otherwise (KAFKA-18659). Features are finalized at their highest
-level.
+from 3: librdkafka assumes otherwise that compression is unsupported (KAFKA-18659). Features are finalized at their
+highest level.
 """
 
 from __future__ import annotations
