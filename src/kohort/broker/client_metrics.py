@@ -53,8 +53,8 @@ class ClientMetrics:
 
     def software_of(self, connection: int) -> str | None:
         """Return name and version of a connection's software for the journal; None if unknown."""
-        said = self._software.get(connection)
-        return None if said is None else f"{said[0]} {said[1]}"[:NAME_MOST]
+        software = self._software.get(connection)
+        return None if software is None else f"{software[0]} {software[1]}"[:NAME_MOST]
 
     def forget_connection(self, connection: int) -> None:
         self._software.pop(connection, None)

@@ -137,8 +137,8 @@ def _guarded(state: BrokerState, request: Request, guard: Guard) -> AnswerInStep
     if found.amend is not None:
         answer = yield from _amended(state, request, found.amend, answer)
     if request.message is not original:
-        held, original = [original], None
-        yield from free_in_steps(held)
+        kept, original = [original], None
+        yield from free_in_steps(kept)
     return answer
 
 
@@ -200,5 +200,5 @@ def _refuse(api: Api, error: KohortError) -> Message:
     fields = {f.name for f in api.response.FIELDS}
     if "error_code" not in fields:
         raise CloseConnection(f"{api.name} failed and its response has no field to say so: {error}", "failed")
-    words = {"error_message": refusal.message} if "error_message" in fields else {}
-    return api.response(error_code=int(refusal.code), **words)  # type: ignore[call-arg]  # fields vary by API
+    text_fields = {"error_message": refusal.message} if "error_message" in fields else {}
+    return api.response(error_code=int(refusal.code), **text_fields)  # type: ignore[call-arg]  # fields vary by API

@@ -42,16 +42,18 @@ class SessionPartition:
     name: str | None = None
     """Name of the topic, once its id was resolved."""
 
-    def update(self, asked: FetchPartition) -> None:
-        self.fetch_offset = asked.fetch_offset
-        self.leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
-        self.max_bytes = asked.partition_max_bytes
+    def update(self, requested: FetchPartition) -> None:
+        self.fetch_offset = requested.fetch_offset
+        self.leader_epoch = requested.current_leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
+        self.max_bytes = requested.partition_max_bytes
 
     def differs(self, data: PartitionData) -> bool:
         """Return True if an incremental response must contain ``data``."""
-        told = data.high_watermark == self.told_high_watermark and data.log_start_offset == self.told_log_start_offset
-        return bool(data.records) or data.diverging_epoch.epoch >= 0 or not told or bool(data.error_code)
+        returned = (
+            data.high_watermark == self.told_high_watermark and data.log_start_offset == self.told_log_start_offset
+        )
+        return bool(data.records) or data.diverging_epoch.epoch >= 0 or not returned or bool(data.error_code)
 
     def remember(self, data: PartitionData) -> bool:
         """Store the returned offsets; return True if an incremental response must contain ``data``."""
@@ -141,17 +143,17 @@ class FetchSessions:
     ) -> Steps[tuple[int, list[tuple[SessionPartition, PartitionData]]]]:
         """Return session id and content of the response; create a requested session if possible."""
         if plan.session is not None:
-            told = []
+            returned = []
             for wanted, data in results:
                 if wanted.remember(data):
-                    told.append((wanted, data))
+                    returned.append((wanted, data))
                     if data.records:  # the partition is read last next time: a busy one must not starve the others
                         key = (wanted.topic, wanted.partition)
                         if plan.session.partitions.get(key) is wanted:
                             plan.session.partitions[key] = plan.session.partitions.pop(key)
                 if pace.is_due(ENTRY_US):
                     yield
-            return plan.session.session_id, told
+            return plan.session.session_id, returned
         if not plan.wants_session or not self._make_room(len(plan.wanted), now_ms):
             return 0, results
         session = FetchSession(self._new_id(), plan.topic_ids, now_ms, now_ms)
@@ -204,13 +206,13 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
     topic_ids = session.topic_ids
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic
-        for asked in topic.partitions:
-            known = session.partitions.get((key, asked.partition))
+        for requested in topic.partitions:
+            known = session.partitions.get((key, requested.partition))
             if known is None:
-                session.partitions[key, asked.partition] = _wanted(key, asked)
+                session.partitions[key, requested.partition] = _wanted(key, requested)
                 added = True
             else:
-                known.update(asked)
+                known.update(requested)
             if pace.is_due(ASK_US):
                 yield
     for forgotten in request.forgotten_topics_data:
@@ -227,22 +229,22 @@ def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[Ses
     wanted: dict[tuple[TopicKey, int], SessionPartition] = {}
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic
-        for asked in topic.partitions:
-            if (known := wanted.get((key, asked.partition))) is None:
-                wanted[key, asked.partition] = _wanted(key, asked)
+        for requested in topic.partitions:
+            if (known := wanted.get((key, requested.partition))) is None:
+                wanted[key, requested.partition] = _wanted(key, requested)
             else:
-                known.update(asked)
+                known.update(requested)
             if pace.is_due(ASK_US):
                 yield
     return list(wanted.values())
 
 
-def _wanted(key: TopicKey, asked: FetchPartition) -> SessionPartition:
+def _wanted(key: TopicKey, requested: FetchPartition) -> SessionPartition:
     return SessionPartition(
         key,
-        asked.partition,
-        asked.fetch_offset,
-        asked.current_leader_epoch,
-        asked.last_fetched_epoch,
-        asked.partition_max_bytes,
+        requested.partition,
+        requested.fetch_offset,
+        requested.current_leader_epoch,
+        requested.last_fetched_epoch,
+        requested.partition_max_bytes,
     )

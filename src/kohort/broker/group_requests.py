@@ -27,7 +27,7 @@ def group_request(state: BrokerState, request: Request) -> Answer | AnswerInStep
     api = GROUP_APIS[type(request.message)]
     if not api.read_only:
         state.offsets_topic.ensure(request.now_ms)
-    asked = GroupRequest(
+    group_request_ = GroupRequest(
         message=request.message,
         api_version=request.version,
         client_id=request.client_id,
@@ -39,13 +39,13 @@ def group_request(state: BrokerState, request: Request) -> Answer | AnswerInStep
         may_describe=may_describe_all if state.access is None else partial(_may_describe, state, request),
     )
     if api.read_only:
-        return _read(state, asked, request.now_ms)
-    release(state, state.coordinator.handle(asked, request.now_ms), request.now_ms)
+        return _read(state, group_request_, request.now_ms)
+    release(state, state.coordinator.handle(group_request_, request.now_ms), request.now_ms)
     return Unanswered.LATER
 
 
-def _read(state: BrokerState, asked: GroupRequest, now_ms: int) -> AnswerInSteps:
-    reply = yield from state.coordinator.read(asked, now_ms)
+def _read(state: BrokerState, group_request_: GroupRequest, now_ms: int) -> AnswerInSteps:
+    reply = yield from state.coordinator.read(group_request_, now_ms)
     return reply.message
 
 
@@ -74,8 +74,10 @@ def after_flush(reply: Reply, failed: Mapping[PartitionLog, Refusal]) -> Message
 def group_refusal(rights: Rights, code: ErrorCode) -> Message:
     """Return the response that rejects a whole request about groups."""
     request = rights.request
-    asked = GroupRequest(request.message, request.version, request.client_id, request.client_host, request.reply_to)
-    return GROUP_APIS[type(request.message)].refuse(asked, code).message
+    group_request_ = GroupRequest(
+        request.message, request.version, request.client_id, request.client_host, request.reply_to
+    )
+    return GROUP_APIS[type(request.message)].refuse(group_request_, code).message
 
 
 def guard_group(operation: Operation) -> Guard:

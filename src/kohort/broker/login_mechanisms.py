@@ -63,34 +63,34 @@ class LoginMechanisms:
             raise ConfigError(f"sasl.enabled.mechanisms: listener {name} uses SASL, but has no mechanism")
         found = {}
         for mechanism in general.sasl_enabled_mechanisms:
-            said = listener_config(config, name, mechanism)
-            found[mechanism] = Offer(self._begin(mechanism, said, name), said.connections_max_reauth_ms)
+            options = listener_config(config, name, mechanism)
+            found[mechanism] = Offer(self._begin(mechanism, options, name), options.connections_max_reauth_ms)
         return ListenerMechanisms(found, general.sasl_server_max_receive_size)
 
-    def _begin(self, mechanism: str, said: ListenerConfig, listener: str) -> Callable[[], ServerExchange]:
+    def _begin(self, mechanism: str, options: ListenerConfig, listener: str) -> Callable[[], ServerExchange]:
         prefix = f"listener.name.{listener.lower()}.{mechanism.lower()}."
         if mechanism == PLAIN:
-            return partial(PlainServer, _plain_users(said, listener, prefix))
+            return partial(PlainServer, _plain_users(options, listener, prefix))
         if mechanism == OAUTHBEARER:
-            return partial(OAuthBearerServer, self._validator(said, listener, prefix))
+            return partial(OAuthBearerServer, self._validator(options, listener, prefix))
         find = partial(self.users.find, mechanism=mechanism)
         return lambda: ScramServer(mechanism, find, new_nonce(self._chance))
 
-    def _validator(self, said: ListenerConfig, listener: str, prefix: str) -> TokenValidator:
-        handler = (said.sasl_server_callback_handler_class or "").rpartition(".")[2]
-        url = said.sasl_oauthbearer_jwks_endpoint_url
+    def _validator(self, options: ListenerConfig, listener: str, prefix: str) -> TokenValidator:
+        handler = (options.sasl_server_callback_handler_class or "").rpartition(".")[2]
+        url = options.sasl_oauthbearer_jwks_endpoint_url
         if handler not in {"", SIGNED_TOKENS, UNSECURED}:
             raise ConfigError(
                 f"{prefix}sasl.server.callback.handler.class: unknown class {handler}, expected {SIGNED_TOKENS}"
             )
-        if demands_signed_tokens(said):
-            return self._signed(said, url, listener)
+        if demands_signed_tokens(options):
+            return self._signed(options, url, listener)
         self.notes.append(
             warning(f"listener {listener} accepts any token (OAUTHBEARER, unsecured): use it only for tests")
         )
-        return _unsecured(_entry(said, prefix, OAUTH_MODULE), prefix, self._wall)
+        return _unsecured(_entry(options, prefix, OAUTH_MODULE), prefix, self._wall)
 
-    def _signed(self, said: ListenerConfig, url: str | None, listener: str) -> SignedTokens:
+    def _signed(self, options: ListenerConfig, url: str | None, listener: str) -> SignedTokens:
         option = "sasl.oauthbearer.jwks.endpoint.url"
         if not url:
             raise ConfigError(f"{option} is missing: the listener {listener} needs a URL of keys for signed tokens")
@@ -100,15 +100,15 @@ class LoginMechanisms:
             import joserfc  # noqa: F401
         keys = self.keys.get(url)
         if keys is None:
-            keys = SigningKeys(url, said.sasl_oauthbearer_jwks_endpoint_refresh_ms, self._now_ms)
+            keys = SigningKeys(url, options.sasl_oauthbearer_jwks_endpoint_refresh_ms, self._now_ms)
             self.keys[url] = keys
         return SignedTokens(
             keys,
-            tuple(said.sasl_oauthbearer_expected_audience),
-            said.sasl_oauthbearer_expected_issuer,
-            said.sasl_oauthbearer_clock_skew_seconds * 1000,
-            said.sasl_oauthbearer_scope_claim_name,
-            said.sasl_oauthbearer_sub_claim_name,
+            tuple(options.sasl_oauthbearer_expected_audience),
+            options.sasl_oauthbearer_expected_issuer,
+            options.sasl_oauthbearer_clock_skew_seconds * 1000,
+            options.sasl_oauthbearer_scope_claim_name,
+            options.sasl_oauthbearer_sub_claim_name,
             self._wall,
         )
 
@@ -136,19 +136,19 @@ class LoginMechanisms:
         return debug(f"keys fetched from {url}")
 
 
-def _entry(said: ListenerConfig, prefix: str, module: str) -> JaasEntry:
+def _entry(options: ListenerConfig, prefix: str, module: str) -> JaasEntry:
     """Return the JAAS entry of a mechanism, empty if not configured. Raises ConfigError."""
-    if said.sasl_jaas_config is None:
+    if options.sasl_jaas_config is None:
         return JaasEntry(module)
     option = f"{prefix}{JAAS_OPTION}"
-    entry = parse_jaas(said.sasl_jaas_config, option)
+    entry = parse_jaas(options.sasl_jaas_config, option)
     if entry.module != module:
         raise ConfigError(f"{option}: expected an entry of {module}, not of {entry.module}")
     return entry
 
 
-def _plain_users(said: ListenerConfig, listener: str, prefix: str) -> Mapping[str, Secret]:
-    users = _entry(said, prefix, PLAIN_MODULE).under("user_")
+def _plain_users(options: ListenerConfig, listener: str, prefix: str) -> Mapping[str, Secret]:
+    users = _entry(options, prefix, PLAIN_MODULE).under("user_")
     if not users:
         raise ConfigError(f"{prefix}{JAAS_OPTION}: PLAIN has no users on listener {listener}: {PLAIN_ADVICE}")
     return users

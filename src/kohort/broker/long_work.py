@@ -86,7 +86,7 @@ class LongWork:
 
     def _whole(self, task: Task) -> Iterator[Done | None]:
         request = task.request
-        held: list[Message] = []
+        kept: list[Message] = []
         try:
             answer = yield from task.steps
             if isinstance(answer, Message):
@@ -94,7 +94,7 @@ class LongWork:
             if answer is not Unanswered.LATER:  # answers that come LATER are settled when released
                 answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
             if isinstance(answer, Message):
-                held.append(answer)
+                kept.append(answer)
                 yield (yield from _response(request.reply_to, answer))
             else:
                 yield answer
@@ -107,9 +107,9 @@ class LongWork:
             return  # the coordinator still needs the request
         answer = Unanswered.NEVER  # drop the last reference, or `let_go` cannot free it
         if isinstance(request.message, Message):
-            held.append(request.message)
+            kept.append(request.message)
             request.message = None
-        yield from free_in_steps(held)
+        yield from free_in_steps(kept)
 
 
 def _pace() -> Callable[[float], bool]:
@@ -150,10 +150,10 @@ class RequestSplitter:
         weight = 1 if extra_units is None else 1 + extra_units(self.state, chain)
         if not inner or weight > most:
             return weight
-        held = getattr(chain[-1], inner[0]) or ()
-        if len(held) > most or (extra_units is None and len(inner) == 1):
-            return weight + len(held)
-        for one in held:
+        kept = getattr(chain[-1], inner[0]) or ()
+        if len(kept) > most or (extra_units is None and len(inner) == 1):
+            return weight + len(kept)
+        for one in kept:
             weight += self._weight((*chain, one), inner[1:])
             if weight > most:
                 break
@@ -163,23 +163,23 @@ class RequestSplitter:
         self, items: Iterable[Any], outer: tuple[Any, ...], inner: Sequence[str]
     ) -> Iterator[tuple[list[Any], int]]:
         """Yield parts of ``items``, each with the number of levels that it continues."""
-        held: list[Any] = []
+        kept: list[Any] = []
         most = room = self.parts.max_units
         for item in items:
             weight = self._weight((*outer, item), inner)
-            if weight > room and held:
-                yield held, 0
-                held, room = [], most
+            if weight > room and kept:
+                yield kept, 0
+                kept, room = [], most
             if weight <= room or not (inner and getattr(item, inner[0])):
-                held.append(item)
+                kept.append(item)
                 room -= weight
                 continue
             is_first = True
             for part, deeper in self._cut(getattr(item, inner[0]), (*outer, item), inner[1:]):
                 yield [_with(item, inner[0], part)], 0 if is_first else 1 + deeper
                 is_first = False
-        if held:
-            yield held, 0
+        if kept:
+            yield kept, 0
 
 
 def splitter_of(state: BrokerState, request: Request, cost: Cost) -> RequestSplitter | None:
@@ -271,11 +271,11 @@ def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[
         if reply.to == request.reply_to:
             del state.released[place]
             return reply.message, ()
-    held = state.flushes.take_back(request.reply_to)
-    answer = held.finish({})
+    kept = state.flushes.take_back(request.reply_to)
+    answer = kept.finish({})
     if (amend := state.amendments.pop(request.reply_to.connection, None)) is not None:
         answer = amend(answer)
-    return answer, held.needs
+    return answer, kept.needs
 
 
 def _with(message: Any, name: str, value: list[Any]) -> Any:

@@ -96,7 +96,7 @@ def take_effect(state: BrokerState) -> Steps[None]:
     yield from state.cluster.reconfigure()
 
 
-def _checked(state: BrokerState, held: Mapping[str, str], name: str, operation: int, value: str | None) -> str:
+def _checked(state: BrokerState, values: Mapping[str, str], name: str, operation: int, value: str | None) -> str:
     option = DYNAMIC.get(name)
     if option is None:
         known = {o.name for o in options_of(BrokerConfig)} | IGNORED | COARSER
@@ -109,7 +109,7 @@ def _checked(state: BrokerState, held: Mapping[str, str], name: str, operation: 
         if option.type is not list:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} is not a list: only SET and DELETE are possible")
         static = getattr(state.started_with, option.attribute, option.default)
-        before = option.parse(held[name]) if name in held else static
+        before = option.parse(values[name]) if name in values else static
         return ",".join(edited(before, operation, value))
     if operation != SET:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown operation {operation}")
@@ -164,9 +164,9 @@ def alter_group(
     if not validate_only and own != kept.of(name):
         before = kept.of(name)
         kept.replace(name, own)
-        told = {o: (before.get(o), own.get(o)) for o in {*before, *own} if before.get(o) != own.get(o)}
+        changed = {o: (before.get(o), own.get(o)) for o in {*before, *own} if before.get(o) != own.get(o)}
         by = sender_of(request)
-        state.coordinator.note(OptionsChanged(at_ms=request.now_ms, group=name, options=told, by=by))
+        state.coordinator.note(OptionsChanged(at_ms=request.now_ms, group=name, options=changed, by=by))
 
 
 def _group_value(option: str, operation: int, value: str | None) -> str:

@@ -167,8 +167,8 @@ class FlushWaits:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, held: PendingAnswer, now_ms: int) -> None:
-        self._held.append(held)
+    def hold(self, pending: PendingAnswer, now_ms: int) -> None:
+        self._held.append(pending)
         self.wake_at_ms = now_ms + CHECK_EVERY_MS
 
     def answer(self, request: Request, needs: Sequence[FlushTarget], answer: Message, otherwise: Message) -> Answer:
@@ -182,9 +182,9 @@ class FlushWaits:
 
     def take_back(self, reply_to: ReplyTo) -> PendingAnswer:
         """Stop waiting with the answer for ``reply_to``, and return it."""
-        held = next(held for held in self._held if held.reply_to == reply_to)
-        self._held.remove(held)
-        return held
+        pending = next(pending for pending in self._held if pending.reply_to == reply_to)
+        self._held.remove(pending)
+        return pending
 
     def check_now(self) -> None:
         """Check the flushes in the next ``take_done``."""
@@ -196,12 +196,12 @@ class FlushWaits:
         if self.wake_at_ms is None or now_ms < self.wake_at_ms:
             return []
         done, waiting = [], []
-        for held in self._held:
-            held.look()
-            if held.needs:
-                waiting.append(held)
+        for pending in self._held:
+            pending.look()
+            if pending.needs:
+                waiting.append(pending)
             else:
-                done.append((held.reply_to, held.finish(held.failed)))
+                done.append((pending.reply_to, pending.finish(pending.failed)))
         self._held = waiting
         self.wake_at_ms = now_ms + CHECK_EVERY_MS if waiting else None
         return done

@@ -142,8 +142,8 @@ class SaslLogin(Login):
         message = self._decoded(wire.SaslHandshakeRequest, frame, version)
         offer = self._offers.get(message.mechanism)
         if offer is None:
-            words = f"Unsupported SASL mechanism {message.mechanism}, enabled are {', '.join(self._offers)}"
-            return self._fail(self._built(reply_to, self._handshake(ErrorCode.UNSUPPORTED_SASL_MECHANISM)), words)
+            text = f"Unsupported SASL mechanism {message.mechanism}, enabled are {', '.join(self._offers)}"
+            return self._fail(self._built(reply_to, self._handshake(ErrorCode.UNSUPPORTED_SASL_MECHANISM)), text)
         if self._principal is not None and message.mechanism != self._mechanism:
             return self._closed(f"re-authentication by {message.mechanism}, expected {self._mechanism} as before")
         self._mechanism, self._offer = message.mechanism, offer
@@ -209,14 +209,14 @@ class SaslLogin(Login):
 
     def _refused(self, refused: Refused, reply_to: ReplyTo | None) -> LoginStep:
         when = "authentication" if self._principal is None else "re-authentication"
-        words = refused.words
-        if words is None:
-            words = (
+        text = refused.words
+        if text is None:
+            text = (
                 f"Authentication failed during {when} due to invalid credentials with SASL mechanism {self._mechanism}"
             )
-        answer = wire.SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=words)
-        told = f"{words}; {refused.detail}" if refused.detail else words
-        return self._fail(() if reply_to is None else self._built(reply_to, answer), told)
+        answer = wire.SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text)
+        note_text = f"{text}; {refused.detail}" if refused.detail else text
+        return self._fail(() if reply_to is None else self._built(reply_to, answer), note_text)
 
     # ------------------------------------------------------------ responses
 
@@ -230,26 +230,26 @@ class SaslLogin(Login):
         """Return the response with ILLEGAL_SASL_STATE, if its version has an error code."""
         response = SERVED[reply_to.api_key].response
         has_room = any(f.name == "error_code" and reply_to.version in f.versions for f in response.FIELDS)
-        said = {"error_code": ErrorCode.ILLEGAL_SASL_STATE} if has_room else {}
+        fields = {"error_code": ErrorCode.ILLEGAL_SASL_STATE} if has_room else {}
         try:
-            return self._built(reply_to, response(**said))
+            return self._built(reply_to, response(**fields))
         except ProtocolError:
             return ()
 
-    def _fail(self, buffers: Sequence[Buffer], words: str) -> LoginStep:
+    def _fail(self, buffers: Sequence[Buffer], text: str) -> LoginStep:
         """Return the response of a failed login, after a delay (KIP-306), and close the connection."""
         delay_ms = self._state.config.connection_failed_authentication_delay_ms
         if not delay_ms:
-            return LoginStep(buffers, closing=self._failure(words))
-        self._held = buffers, self._failure(words)
+            return LoginStep(buffers, closing=self._failure(text))
+        self._held = buffers, self._failure(text)
         return LoginStep(wait_ms=delay_ms)
 
-    def _closed(self, words: str) -> LoginStep:
-        return LoginStep(closing=self._failure(words))
+    def _closed(self, text: str) -> LoginStep:
+        return LoginStep(closing=self._failure(text))
 
-    def _failure(self, words: str) -> Note:
+    def _failure(self, text: str) -> Note:
         self._state.counters.failed_logins += 1
-        return info(f"Failed authentication with {self._caller.host} ({words})", ("login", words[:KIND_MOST_CHARS]))
+        return info(f"Failed authentication with {self._caller.host} ({text})", ("login", text[:KIND_MOST_CHARS]))
 
     def _built(self, reply_to: ReplyTo, message: Message) -> Sequence[Buffer]:
         return build_response(reply_to.correlation_id, message, reply_to.version)

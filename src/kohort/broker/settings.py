@@ -82,11 +82,11 @@ class BrokerLevels(NamedTuple):
 
     def synonyms(self, option: Option) -> list[Synonym]:
         """Return all values of an option, the strongest first."""
-        held = getattr(self.started_with, option.attribute)
-        value, default = text_of(held), text_of(option.default)
-        given = [(option.name, value, STATIC_BROKER_CONFIG)] if value != default or isinstance(held, Secret) else []
+        current = getattr(self.started_with, option.attribute)
+        value, default = text_of(current), text_of(option.default)
+        static = [(option.name, value, STATIC_BROKER_CONFIG)] if value != default or isinstance(current, Secret) else []
         usual = [(option.name, default, DEFAULT_CONFIG)] if option.name not in IN_COARSER_UNITS else []
-        return [*self.dynamic(option.name), *given, *usual]
+        return [*self.dynamic(option.name), *static, *usual]
 
 
 def broker_settings(levels: BrokerLevels) -> list[Setting]:

@@ -61,7 +61,7 @@ def create_acls(state: BrokerState, request: Request) -> AnswerInSteps:
             yield
         return wire.CreateAclsResponse(results=[_not_made(Refusal(CODE, WORDS))] * len(message.creations))
     results: list[wire.AclCreationResult] = []
-    wanted: list[Acl] = []
+    valid: list[Acl] = []
     made = wire.AclCreationResult(error_message=None)
     for creation in message.creations:
         acl = _acl(creation)
@@ -70,12 +70,12 @@ def create_acls(state: BrokerState, request: Request) -> AnswerInSteps:
         except ApiError as error:
             results.append(_not_made(refusal_of(error)))
         else:
-            wanted.append(acl)
+            valid.append(acl)
             results.append(made)
         if pace.is_due(READ_US):
             yield
     try:
-        state.access.change(add=wanted)
+        state.access.change(add=valid)
     except ApiError as error:
         refused = _not_made(refusal_of(error))
         results = [refused if result is made else result for result in results]
@@ -89,22 +89,22 @@ def delete_acls(state: BrokerState, request: Request) -> AnswerInSteps:
         if pace.is_due(ENTRY_US * len(message.filters)):
             yield
         return _none_deleted(message, Refusal(CODE, WORDS))
-    choices = [_choice(asked) for asked in message.filters]
-    taken: list[list[Acl]] = []
+    choices = [_choice(filter_) for filter_ in message.filters]
+    matching: list[list[Acl]] = []
     count = 0
     for choice in choices:
         acls = yield from _taken(state.access, choice, pace)
-        taken.append(acls)
+        matching.append(acls)
         count += len(acls)
         if count > TAKEN_MOST:
             words = f"the filters match more than {TAKEN_MOST} ACLs"
             return _none_deleted(message, Refusal(ErrorCode.POLICY_VIOLATION, words))
     try:
-        state.access.change(remove=[acl for acls in taken for acl in acls])
+        state.access.change(remove=[acl for acls in matching for acl in acls])
     except ApiError as error:
         return _none_deleted(message, refusal_of(error))
     results = []
-    for acls in taken:
+    for acls in matching:
         results.append(wire.DeleteAclsFilterResult(error_message=None, matching_acls=[_deleted(acl) for acl in acls]))
         if pace.is_due(ITEM_US * len(acls)):
             yield
@@ -117,13 +117,13 @@ def _none_deleted(message: wire.DeleteAclsRequest, refusal: Refusal) -> wire.Del
 
 
 def _taken(access: AccessControl, choice: AclChoice, pace: Pace) -> Steps[list[Acl]]:
-    taken = []
+    matching = []
     for acl in access:
         if choice.takes(acl):
-            taken.append(acl)
+            matching.append(acl)
         if pace.is_due(ITEM_US):
             yield
-    return taken
+    return matching
 
 
 def _not_made(refusal: Refusal) -> wire.AclCreationResult:
@@ -155,15 +155,15 @@ def _acl(creation: wire.AclCreation) -> Acl:
     )
 
 
-def _choice(asked: wire.DescribeAclsRequest | wire.AclFilter) -> AclChoice:
+def _choice(filter_: wire.DescribeAclsRequest | wire.AclFilter) -> AclChoice:
     return AclChoice(
-        _known(ResourceType, asked.resource_type_filter),
-        asked.resource_name_filter,
-        _known(PatternType, asked.pattern_type_filter),
-        asked.principal_filter,
-        asked.host_filter,
-        _known(Operation, asked.operation),
-        _known(Permission, asked.permission_type),
+        _known(ResourceType, filter_.resource_type_filter),
+        filter_.resource_name_filter,
+        _known(PatternType, filter_.pattern_type_filter),
+        filter_.principal_filter,
+        filter_.host_filter,
+        _known(Operation, filter_.operation),
+        _known(Permission, filter_.permission_type),
     )
 
 

@@ -128,7 +128,7 @@ def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[Chang
     """Raise ApiError for any change of a resource type that has no options in kohort."""
     if kind not in list(wire.ConfigResourceType):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {kind}")
-    words = wire.ConfigResourceType(kind).name.lower().replace("_", " ")
+    type_name = wire.ConfigResourceType(kind).name.lower().replace("_", " ")
     if kind == wire.ConfigResourceType.BROKER_LOGGER:
         check_broker(state, name)
         if changes:  # Kafka, too, rejects even DELETE for an unknown logger
@@ -136,10 +136,10 @@ def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[Chang
                 ErrorCode.INVALID_CONFIG, f"logger {changes[0][0]!r} does not exist: the broker has no logger levels"
             )
     elif not name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"the {words} resource has no name")
-    given = [option for option, operation, _ in changes if operation != DELETE]
-    if given:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{given[0]}: kohort has no options of a {words} resource")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"the {type_name} resource has no name")
+    set_options = [option for option, operation, _ in changes if operation != DELETE]
+    if set_options:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{set_options[0]}: kohort has no options of a {type_name} resource")
 
 
 def _alter_topic(state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool) -> None:
@@ -172,8 +172,8 @@ def guard_alter_configs(response: type[wire.AlterConfigsResponse | wire.Incremen
     def guard(rights: Rights) -> Steps[GuardResult]:
         resources = rights.request.message.resources
         allowed, denied = yield from authorized_resources(rights, Operation.ALTER_CONFIGS, resources)
-        told = yield from each(denied, lambda pair: _not_altered(*pair), DENY_US)
-        return serve_allowed(rights, allowed, Denials("resources", "responses", told), response)
+        refused = yield from each(denied, lambda pair: _not_altered(*pair), DENY_US)
+        return serve_allowed(rights, allowed, Denials("resources", "responses", refused), response)
 
     return guard
 

@@ -27,7 +27,9 @@ CHECK_US: Final = 8
 def describe_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.DescribeClientQuotasRequest = request.message
     try:
-        wanted = filter_of(((c.entity_type, c.match_type, c.match) for c in message.components), strict=message.strict)
+        entity_filter = filter_of(
+            ((c.entity_type, c.match_type, c.match) for c in message.components), strict=message.strict
+        )
     except ApiError as error:
         refusal = refusal_of(error)
         return wire.DescribeClientQuotasResponse(
@@ -36,7 +38,7 @@ def describe_client_quotas(state: BrokerState, request: Request) -> AnswerInStep
     pace = Pace()
     found = []
     for entity, values in list(state.cluster.quotas.table):
-        if wanted.takes(entity):
+        if entity_filter.takes(entity):
             told = [wire.QuotaValue(key=str(quota), value=value) for quota, value in sorted(values.items())]
             found.append(wire.DescribedQuotas(entity=_parts(entity), values=told))
         if pace.is_due(ITEM_US):
@@ -49,11 +51,11 @@ def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
     pace = Pace()
     changes: dict[Entity, dict[str, float | None]] = {}
     results: dict[Entity, wire.AlteredQuotas] = {}
-    for asked in message.entries:
+    for alteration in message.entries:
         refusal: Refusal | None = None
-        entity = _named(asked)
+        entity = _named(alteration)
         try:
-            change = _change(asked)
+            change = _change(alteration)
             if entity in results:
                 raise _named_twice(entity)
             changes[entity] = change
@@ -61,7 +63,7 @@ def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
             refusal = refusal_of(error)
             changes.pop(entity, None)
         results[entity] = _told(entity, refusal)
-        if pace.is_due(CHECK_US * (1 + len(asked.ops))):
+        if pace.is_due(CHECK_US * (1 + len(alteration.ops))):
             yield
     if changes and not message.validate_only:
         try:
@@ -72,12 +74,12 @@ def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
     return wire.AlterClientQuotasResponse(entries=list(results.values()))
 
 
-def _change(asked: wire.QuotaAlteration) -> dict[str, float | None]:
+def _change(alteration: wire.QuotaAlteration) -> dict[str, float | None]:
     """Return the new quotas of an entity, None for each removed quota. Raises ApiError."""
-    entity = entity_of((part.entity_type, part.entity_name) for part in asked.entity)
-    if len({op.key for op in asked.ops}) < len(asked.ops):
+    entity = entity_of((part.entity_type, part.entity_name) for part in alteration.entity)
+    if len({op.key for op in alteration.ops}) < len(alteration.ops):
         raise _named_twice(entity)
-    return checked_change(entity, ((op.key, None if op.remove else op.value) for op in asked.ops))
+    return checked_change(entity, ((op.key, None if op.remove else op.value) for op in alteration.ops))
 
 
 def _named_twice(entity: Entity) -> ApiError:
@@ -85,8 +87,8 @@ def _named_twice(entity: Entity) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity ClientQuotaEntity(entries={{{words}}})")
 
 
-def _named(asked: wire.QuotaAlteration) -> Entity:
-    named = {part.entity_type: part.entity_name for part in asked.entity}
+def _named(alteration: wire.QuotaAlteration) -> Entity:
+    named = {part.entity_type: part.entity_name for part in alteration.entity}
     known = [(kind, named[kind]) for kind in ENTITY_TYPES if kind in named]
     return (*known, *((kind, name) for kind, name in named.items() if kind not in ENTITY_TYPES))
 

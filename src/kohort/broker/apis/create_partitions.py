@@ -23,34 +23,34 @@ ITEM_US: Final = 1
 
 def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.CreatePartitionsRequest = request.message
-    times = Counter(asked.name for asked in message.topics)
+    times = Counter(entry.name for entry in message.topics)
     results = []
     total = 0
     pace = Pace()
     seen: set[str] = set()
-    for asked in message.topics:
+    for entry in message.topics:
         if pace.is_due(CHECK_US):
             yield
-        if asked.name in seen:
+        if entry.name in seen:
             continue
-        seen.add(asked.name)
+        seen.add(entry.name)
         refusal = None
         try:
-            if times[asked.name] > 1:
+            if times[entry.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate topic in the request")
-            topic = _check(state, asked)
-            total += asked.count - len(topic.partitions)
+            topic = _check(state, entry)
+            total += entry.count - len(topic.partitions)
             if total > PARTITIONS_MAX:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-            added = asked.count - len(topic.partitions)
+            added = entry.count - len(topic.partitions)
             state.quotas.change_partitions(request, added, strict=request.version >= FIRST_VERSION_WITH_QUOTA_ERROR)
             if not message.validate_only:
-                yield from _add(state, topic, asked, request.now_ms)
+                yield from _add(state, topic, entry, request.now_ms)
         except KohortError as error:
             refusal = refusal_of(error)
         results.append(
             wire.CreatePartitionsTopicResult(
-                name=asked.name,
+                name=entry.name,
                 error_code=refusal.code if refusal else ErrorCode.NONE,
                 error_message=refusal.message or None if refusal else None,
             )
@@ -58,31 +58,31 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
     return wire.CreatePartitionsResponse(results=results)
 
 
-def _check(state: BrokerState, asked: wire.CreatePartitionsTopic) -> Topic:
-    topic = state.topics.get(asked.name)
+def _check(state: BrokerState, entry: wire.CreatePartitionsTopic) -> Topic:
+    topic = state.topics.get(entry.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.internal:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
     have = len(topic.partitions)
-    if asked.count <= have:
+    if entry.count <= have:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions; the number can only grow")
-    if asked.assignments is not None:
-        if len(asked.assignments) != asked.count - have:
+    if entry.assignments is not None:
+        if len(entry.assignments) != entry.count - have:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"got {len(asked.assignments)} assignments for {asked.count - have} new partitions",
+                f"got {len(entry.assignments)} assignments for {entry.count - have} new partitions",
             )
-        for assignment in asked.assignments:
+        for assignment in entry.assignments:
             state.cluster.check_assignment(assignment.broker_ids)
     return topic
 
 
-def _add(state: BrokerState, topic: Topic, asked: wire.CreatePartitionsTopic, now_ms: int) -> Steps[None]:
+def _add(state: BrokerState, topic: Topic, entry: wire.CreatePartitionsTopic, now_ms: int) -> Steps[None]:
     present, factor = len(topic.partitions), len(state.cluster.placement(topic, 0).replicas)
-    yield from state.topics.add_partitions_in_steps(asked.name, asked.count, now_ms)
+    yield from state.topics.add_partitions_in_steps(entry.name, entry.count, now_ms)
     kept: list[list[int]] = [[]] * present
-    named = [assignment.broker_ids for assignment in asked.assignments or ()]
+    named = [assignment.broker_ids for assignment in entry.assignments or ()]
     state.cluster.place(topic, factor, kept + named if named else ())
 
 
@@ -95,10 +95,10 @@ def guard_create_partitions(rights: Rights) -> Steps[GuardResult]:
         message.topics,
         lambda topic: topic.name if times[topic.name] == 1 else None,
     )
-    told = yield from each(
+    refused = yield from each(
         denied, lambda topic: wire.CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_DENIED), ITEM_US
     )
-    return serve_allowed(rights, allowed, Denials("topics", "results", told), wire.CreatePartitionsResponse)
+    return serve_allowed(rights, allowed, Denials("topics", "results", refused), wire.CreatePartitionsResponse)
 
 
 CREATE_PARTITIONS = BrokerApi(

@@ -39,35 +39,35 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.CreateTopicsRequest = request.message
     if (yield from _is_excessive(state, message)):
         excess = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-        refused = yield from each(message.topics, lambda asked: _refused(asked.name, excess), CHECK_US)
+        refused = yield from each(message.topics, lambda entry: _refused(entry.name, excess), CHECK_US)
         return wire.CreateTopicsResponse(topics=refused)
-    times = Counter(asked.name for asked in message.topics)
+    times = Counter(entry.name for entry in message.topics)
     results: list[wire.CreatableTopicResult] = []
     seen: set[str] = set()
-    wanted: dict[int, _Wanted] = {}
+    valid: dict[int, _Wanted] = {}
     """Valid topics, by index in ``results``."""
     pace = Pace()
-    for asked in message.topics:
-        if asked.name not in seen:
-            seen.add(asked.name)
+    for entry in message.topics:
+        if entry.name not in seen:
+            seen.add(entry.name)
             try:
-                if times[asked.name] > 1:
+                if times[entry.name] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate topic in the request")
-                want = _check(state, asked)
+                want = _check(state, entry)
                 _count(state, request, want)
                 if message.validate_only:
                     results.append(_accepted(state, want, state.topics.check_new(want.new), bytes(16)))
                 else:
-                    wanted[len(results)] = want
-                    results.append(wire.CreatableTopicResult(name=asked.name))
+                    valid[len(results)] = want
+                    results.append(wire.CreatableTopicResult(name=entry.name))
             except KohortError as error:
-                results.append(_refused(asked.name, error))
+                results.append(_refused(entry.name, error))
                 if pace.is_due(ENTRY_US):
                     yield
         if pace.is_due(ENTRY_US if message.validate_only else CHECK_US):
             yield
-    made = yield from _create(state, list(wanted.values()), pace, request.now_ms)
-    for place, result in zip(wanted, made, strict=True):
+    made = yield from _create(state, list(valid.values()), pace, request.now_ms)
+    for place, result in zip(valid, made, strict=True):
         results[place] = result
     return wire.CreateTopicsResponse(topics=results)
 
@@ -76,11 +76,11 @@ def _is_excessive(state: BrokerState, message: wire.CreateTopicsRequest) -> Step
     """Return True if the request creates more partitions than Kafka allows at once."""
     total = 0
     pace = Pace()
-    for asked in message.topics:
-        if asked.assignments:
-            total += len(asked.assignments)
+    for entry in message.topics:
+        if entry.assignments:
+            total += len(entry.assignments)
         else:
-            total += state.config.num_partitions if asked.num_partitions == DEFAULT else max(asked.num_partitions, 0)
+            total += state.config.num_partitions if entry.num_partitions == DEFAULT else max(entry.num_partitions, 0)
         if total > PARTITIONS_MAX:
             return True
         if pace.is_due(COUNT_US):
@@ -102,17 +102,17 @@ def _refused(name: str, error: KohortError) -> wire.CreatableTopicResult:
     return wire.CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.message or None)
 
 
-def _check(state: BrokerState, asked: wire.CreatableTopic) -> _Wanted:
-    if asked.name in state.internal_topics and asked.name not in state.topics:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{asked.name} is an internal topic: the broker creates it")
-    count = _partition_count(state, asked)
-    assignments = [a.broker_ids for a in sorted(asked.assignments, key=lambda a: a.partition_index)]
-    factor = len(assignments[0]) if assignments else state.cluster.check_replication(asked.replication_factor)
-    overrides = {c.name: c.value for c in asked.configs}
+def _check(state: BrokerState, entry: wire.CreatableTopic) -> _Wanted:
+    if entry.name in state.internal_topics and entry.name not in state.topics:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{entry.name} is an internal topic: the broker creates it")
+    count = _partition_count(state, entry)
+    assignments = [a.broker_ids for a in sorted(entry.assignments, key=lambda a: a.partition_index)]
+    factor = len(assignments[0]) if assignments else state.cluster.check_replication(entry.replication_factor)
+    overrides = {c.name: c.value for c in entry.configs}
     missing = [name for name, value in overrides.items() if value is None]
     if missing:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{', '.join(missing)}: the value is missing")
-    return _Wanted(NewTopic(asked.name, count, overrides), factor, assignments)
+    return _Wanted(NewTopic(entry.name, count, overrides), factor, assignments)
 
 
 def _count(state: BrokerState, request: Request, want: _Wanted) -> None:
@@ -125,17 +125,17 @@ def _count(state: BrokerState, request: Request, want: _Wanted) -> None:
 
 
 def _create(
-    state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int
+    state: BrokerState, valid: list[_Wanted], pace: Pace, now_ms: int
 ) -> Steps[list[wire.CreatableTopicResult]]:
-    made = yield from state.topics.create_all([want.new for want in wanted], now_ms)
-    there = [(topic, want) for topic, want in zip(made, wanted, strict=True) if isinstance(topic, Topic)]
+    made = yield from state.topics.create_all([want.new for want in valid], now_ms)
+    there = [(topic, want) for topic, want in zip(made, valid, strict=True) if isinstance(topic, Topic)]
     unplaced: Refusal | None = None
     try:
         state.cluster.place_all([(topic, want.factor, want.assignments) for topic, want in there])
     except ApiError as error:
         unplaced = refusal_of(error)
     results = []
-    for topic, want in zip(made, wanted, strict=True):
+    for topic, want in zip(made, valid, strict=True):
         if isinstance(topic, ApiError):
             results.append(_refused(want.new.name, topic))
         elif unplaced is not None:
@@ -163,19 +163,19 @@ def _accepted(state: BrokerState, want: _Wanted, config: TopicConfig, topic_id: 
     )
 
 
-def _partition_count(state: BrokerState, asked: wire.CreatableTopic) -> int:
-    if not asked.assignments:
-        return state.config.num_partitions if asked.num_partitions == DEFAULT else asked.num_partitions
-    if asked.num_partitions != DEFAULT or asked.replication_factor != DEFAULT:
+def _partition_count(state: BrokerState, entry: wire.CreatableTopic) -> int:
+    if not entry.assignments:
+        return state.config.num_partitions if entry.num_partitions == DEFAULT else entry.num_partitions
+    if entry.num_partitions != DEFAULT or entry.replication_factor != DEFAULT:
         raise ApiError(ErrorCode.INVALID_REQUEST, "manual assignments need num_partitions=-1 and replication_factor=-1")
-    indexes = sorted(a.partition_index for a in asked.assignments)
+    indexes = sorted(a.partition_index for a in entry.assignments)
     if indexes != list(range(len(indexes))):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "expected the partitions 0 to {len(indexes) - 1}, got {indexes}"
         )
-    for assignment in asked.assignments:
+    for assignment in entry.assignments:
         state.cluster.check_assignment(assignment.broker_ids)
-    if len({len(a.broker_ids) for a in asked.assignments}) > 1:
+    if len({len(a.broker_ids) for a in entry.assignments}) > 1:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "all partitions of a topic must have the same number of replicas"
         )

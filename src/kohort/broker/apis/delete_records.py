@@ -21,17 +21,17 @@ def delete_records(state: BrokerState, request: Request) -> Answer:
     return wire.DeleteRecordsResponse(
         topics=[
             wire.DeleteRecordsTopicResult(
-                name=asked.name, partitions=[_delete(state, asked.name, p) for p in asked.partitions]
+                name=entry.name, partitions=[_delete(state, entry.name, p) for p in entry.partitions]
             )
-            for asked in message.topics
+            for entry in message.topics
         ]
     )
 
 
-def _delete(state: BrokerState, name: str, asked: wire.DeleteRecordsPartition) -> wire.DeleteRecordsPartitionResult:
+def _delete(state: BrokerState, name: str, entry: wire.DeleteRecordsPartition) -> wire.DeleteRecordsPartitionResult:
     try:
         topic = state.topics.get(name)
-        log = state.topics.log(name, asked.partition_index)
+        log = state.topics.log(name, entry.partition_index)
         if topic is None or log is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.internal:
@@ -40,16 +40,16 @@ def _delete(state: BrokerState, name: str, asked: wire.DeleteRecordsPartition) -
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION, f"{name} is compacted; only topics with cleanup.policy=delete allow it"
             )
-        offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+        offset = log.high_watermark if entry.offset == HIGH_WATERMARK else entry.offset
         if not 0 <= offset <= log.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        check_leader(state, topic, asked.partition_index)
+        check_leader(state, topic, entry.partition_index)
         log.delete_records_before(offset)
     except KohortError as error:
         return wire.DeleteRecordsPartitionResult(
-            partition_index=asked.partition_index, low_watermark=-1, error_code=refusal_of(error).code
+            partition_index=entry.partition_index, low_watermark=-1, error_code=refusal_of(error).code
         )
-    return wire.DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
+    return wire.DeleteRecordsPartitionResult(partition_index=entry.partition_index, low_watermark=log.log_start_offset)
 
 
 DELETE_RECORDS = BrokerApi(

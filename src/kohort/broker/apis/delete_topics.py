@@ -32,15 +32,15 @@ DELETED_AT_ONCE: Final = 2_000
 
 def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.DeleteTopicsRequest = request.message
-    asked = message.topics
+    entries = message.topics
     if request.version < FIRST_VERSION_WITH_IDS:
-        asked = yield from each(message.topic_names, lambda name: wire.DeleteTopicState(name=name), NAME_US)
+        entries = yield from each(message.topic_names, lambda name: wire.DeleteTopicState(name=name), NAME_US)
     pace = Pace()
     found: list[Topic | Refusal] = []
     names: dict[str, None] = {}
     last = Refusal(ErrorCode.NONE, "")
     """Shared by equal entries: freeing a million of them takes long."""
-    for one in asked:
+    for one in entries:
         try:
             topic = _find(state, request, one)
             if topic.name in names:
@@ -56,40 +56,42 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
             found.append(last)
         if pace.is_due(FIND_US):
             yield
-    gone: list[Topic | ApiError] = []
-    while some := list(islice(names, len(gone), len(gone) + DELETED_AT_ONCE)):
-        if gone:
+    deleted_topics: list[Topic | ApiError] = []
+    while some := list(islice(names, len(deleted_topics), len(deleted_topics) + DELETED_AT_ONCE)):
+        if deleted_topics:
             yield
-        gone += yield from state.topics.delete_all(some, request.now_ms)
-    deleted = [topic for topic in gone if isinstance(topic, Topic)]
+        deleted_topics += yield from state.topics.delete_all(some, request.now_ms)
+    deleted = [topic for topic in deleted_topics if isinstance(topic, Topic)]
     if deleted:
         partitions = ((topic.topic_id, index) for topic in deleted for index in range(len(topic.partitions)))
         state.cluster.tell(TopicsRemoved(tuple(topic.name for topic in deleted), tuple(partitions)))
-    results = dict(zip(names, gone, strict=True))
-    told = ((one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(asked, found, strict=True))
-    return wire.DeleteTopicsResponse(responses=(yield from each(told, lambda pair: _told(*pair), ENTRY_US)))
+    results = dict(zip(names, deleted_topics, strict=True))
+    results_by_entry = (
+        (one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(entries, found, strict=True)
+    )
+    return wire.DeleteTopicsResponse(responses=(yield from each(results_by_entry, lambda pair: _told(*pair), ENTRY_US)))
 
 
-def _told(asked: wire.DeleteTopicState, result: Topic | ApiError | Refusal) -> wire.DeletableTopicResult:
+def _told(entries: wire.DeleteTopicState, result: Topic | ApiError | Refusal) -> wire.DeletableTopicResult:
     if isinstance(result, Topic):
         return wire.DeletableTopicResult(name=result.name, topic_id=result.topic_id)
     return wire.DeletableTopicResult(
-        name=asked.name, topic_id=asked.topic_id, error_code=result.code, error_message=result.message or None
+        name=entries.name, topic_id=entries.topic_id, error_code=result.code, error_message=result.message or None
     )
 
 
-def _find(state: BrokerState, request: Request, asked: wire.DeleteTopicState) -> Topic:
+def _find(state: BrokerState, request: Request, entries: wire.DeleteTopicState) -> Topic:
     if not state.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED if request.version >= 3 else ErrorCode.INVALID_REQUEST
         raise ApiError(code, "delete.topic.enable is false")
-    if asked.name is not None:
-        if asked.topic_id != NO_UUID:
+    if entries.name is not None:
+        if entries.topic_id != NO_UUID:
             raise ApiError(ErrorCode.INVALID_REQUEST, "a topic has both a name and an id; expected one of them")
-        topic, unknown = state.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif asked.topic_id == NO_UUID:
+        topic, unknown = state.topics.get(entries.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif entries.topic_id == NO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "a topic has neither a name nor an id")
     else:
-        topic, unknown = state.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+        topic, unknown = state.topics.by_id(entries.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     if topic is None:
         raise ApiError(unknown, "the topic does not exist")
     if topic.internal:
@@ -106,11 +108,11 @@ def guard_delete_topics(rights: Rights) -> Steps[GuardResult]:
     if not rights.state.config.delete_topic_enable or rights.may_on_cluster(Operation.DELETE, quietly=True):
         return PASSED
     by_name = rights.request.version < FIRST_VERSION_WITH_IDS
-    asked = message.topics
+    entries = message.topics
     if by_name:
-        asked = yield from each(message.topic_names, lambda name: wire.DeleteTopicState(name=name), NAME_US)
+        entries = yield from each(message.topic_names, lambda name: wire.DeleteTopicState(name=name), NAME_US)
     seen, hidden = yield from rights.authorized(
-        Operation.DESCRIBE, ResourceType.TOPIC, asked, lambda topic: _deleted_name(rights, topic)
+        Operation.DESCRIBE, ResourceType.TOPIC, entries, lambda topic: _deleted_name(rights, topic)
     )
     allowed, kept = yield from rights.authorized(
         Operation.DELETE, ResourceType.TOPIC, seen, lambda topic: _existing_name(rights, topic)
@@ -119,11 +121,13 @@ def guard_delete_topics(rights: Rights) -> Steps[GuardResult]:
         return PASSED
     unnamed = yield from each(hidden, lambda topic: _not_deleted(topic.name, topic.topic_id), ITEM_US)
     named = yield from each(kept, lambda topic: _named(rights, topic), ITEM_US)
-    told = [*unnamed, *named]
+    results_by_entry = [*unnamed, *named]
     if by_name:
         names = yield from each(allowed, lambda topic: topic.name, NAME_US)
-        return serve_allowed(rights, names, Denials("topic_names", "responses", told), wire.DeleteTopicsResponse)
-    return serve_allowed(rights, allowed, Denials("topics", "responses", told), wire.DeleteTopicsResponse)
+        return serve_allowed(
+            rights, names, Denials("topic_names", "responses", results_by_entry), wire.DeleteTopicsResponse
+        )
+    return serve_allowed(rights, allowed, Denials("topics", "responses", results_by_entry), wire.DeleteTopicsResponse)
 
 
 def _named(rights: Rights, topic: wire.DeleteTopicState) -> wire.DeletableTopicResult:

@@ -167,8 +167,8 @@ def node_measures(counters: BrokerCounters, now_ms: int) -> list[Setting]:
 def guard_describe_configs(rights: Rights) -> Steps[GuardResult]:
     message: wire.DescribeConfigsRequest = rights.request.message
     allowed, denied = yield from authorized_resources(rights, Operation.DESCRIBE_CONFIGS, message.resources)
-    told = yield from each(denied, lambda pair: _not_told(*pair), REFUSE_US)
-    return serve_allowed(rights, allowed, Denials("resources", "results", told), wire.DescribeConfigsResponse)
+    refused = yield from each(denied, lambda pair: _not_told(*pair), REFUSE_US)
+    return serve_allowed(rights, allowed, Denials("resources", "results", refused), wire.DescribeConfigsResponse)
 
 
 def _not_told(one: Any, code: ErrorCode) -> wire.DescribeConfigsResult:
@@ -181,7 +181,7 @@ def _not_told(one: Any, code: ErrorCode) -> wire.DescribeConfigsResult:
 
 
 def refuse_configs(request: Request, message: str) -> wire.DescribeConfigsResponse:
-    asked: wire.DescribeConfigsRequest = request.message
+    original: wire.DescribeConfigsRequest = request.message
     return wire.DescribeConfigsResponse(
         results=[
             wire.DescribeConfigsResult(
@@ -190,7 +190,7 @@ def refuse_configs(request: Request, message: str) -> wire.DescribeConfigsRespon
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource in asked.resources
+            for resource in original.resources
         ]
     )
 

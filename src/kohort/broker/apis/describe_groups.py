@@ -104,19 +104,19 @@ def _shown(
 
 
 def refuse_groups(request: Request, message: str) -> DescribeGroupsResponse:
-    asked: DescribeGroupsRequest = request.message
+    original: DescribeGroupsRequest = request.message
     told = message if request.version >= FIRST_WITH_GROUP_ID_NOT_FOUND else None
     return DescribeGroupsResponse(
-        groups=[DescribedGroup(error_code=TOO_LARGE, error_message=told, group_id=name) for name in asked.groups]
+        groups=[DescribedGroup(error_code=TOO_LARGE, error_message=told, group_id=name) for name in original.groups]
     )
 
 
 def refuse_consumer_groups(request: Request, message: str) -> wire.ConsumerGroupDescribeResponse:
-    asked: wire.ConsumerGroupDescribeRequest = request.message
+    original: wire.ConsumerGroupDescribeRequest = request.message
     return wire.ConsumerGroupDescribeResponse(
         groups=[
             wire.ConsumerGroupDescribeGroup(error_code=TOO_LARGE, error_message=message, group_id=name)
-            for name in asked.group_ids
+            for name in original.group_ids
         ]
     )
 

@@ -26,9 +26,9 @@ def describe_producers(state: BrokerState, request: Request) -> Answer:
     return wire.DescribeProducersResponse(
         topics=[
             wire.ActiveProducersTopic(
-                name=asked.name, partitions=[_partition(state, asked.name, index) for index in asked.partition_indexes]
+                name=entry.name, partitions=[_partition(state, entry.name, index) for index in entry.partition_indexes]
             )
-            for asked in message.topics
+            for entry in message.topics
         ]
     )
 
@@ -62,7 +62,7 @@ def _active(log: PartitionLog) -> list[wire.ActiveProducer]:
 
 
 def refuse_producers(request: Request, message: str) -> wire.DescribeProducersResponse:
-    asked: wire.DescribeProducersRequest = request.message
+    entry: wire.DescribeProducersRequest = request.message
     return wire.DescribeProducersResponse(
         topics=[
             wire.ActiveProducersTopic(
@@ -72,7 +72,7 @@ def refuse_producers(request: Request, message: str) -> wire.DescribeProducersRe
                     for p in topic.partition_indexes
                 ],
             )
-            for topic in asked.topics
+            for topic in entry.topics
         ]
     )
 

@@ -64,15 +64,15 @@ def _has_invalid_cursor(message: wire.DescribeTopicPartitionsRequest) -> bool:
     cursor = message.cursor
     if cursor is None:
         return False
-    strange = bool(message.topics) and all(asked.name != cursor.topic_name for asked in message.topics)
-    return strange or cursor.partition_index < 0
+    unknown = bool(message.topics) and all(entry.name != cursor.topic_name for entry in message.topics)
+    return unknown or cursor.partition_index < 0
 
 
 def _pages(state: BrokerState, message: wire.DescribeTopicPartitionsRequest) -> Steps[Iterator[tuple[str, int]]]:
     cursor = message.cursor
     begin = "" if cursor is None else cursor.topic_name
-    wanted = (asked.name for asked in message.topics) if message.topics else (topic.name for topic in state.topics)
-    names = yield from in_order(name for name in wanted if name >= begin)
+    requested = (entry.name for entry in message.topics) if message.topics else (topic.name for topic in state.topics)
+    names = yield from in_order(name for name in requested if name >= begin)
     return ((name, cursor.partition_index if cursor is not None and name == cursor.topic_name else 0) for name in names)
 
 

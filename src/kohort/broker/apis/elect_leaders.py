@@ -35,13 +35,13 @@ def elect_leaders(state: BrokerState, request: Request) -> AnswerInSteps:
             ErrorCode.INVALID_REQUEST, f"unknown election type {kind}, expected 0 (preferred) or 1 (unclean)"
         )
     everything = message.topic_partitions is None
-    asked = message.topic_partitions or [
+    requested = message.topic_partitions or [
         wire.ElectLeadersTopic(topic=topic.name, partitions=list(range(len(topic.partitions))))
         for topic in state.topics
     ]
     results = []
     pace = Pace()
-    for one in asked:
+    for one in requested:
         of: list[wire.ElectLeadersPartitionResult] = []
         for at in range(0, len(one.partitions), WRITTEN_AT_ONCE):
             some = _elect(state, kind, one.topic, one.partitions[at : at + WRITTEN_AT_ONCE])
@@ -80,11 +80,11 @@ def _refused(index: int, error: KohortError) -> wire.ElectLeadersPartitionResult
     )
 
 
-def _not_elected(message: wire.ElectLeadersRequest, code: int, words: str) -> Steps[Message]:
+def _not_elected(message: wire.ElectLeadersRequest, code: int, text: str) -> Steps[Message]:
     refused = yield from refused_by_topic(
         message.topic_partitions or (),
         lambda topic: topic.partitions,
-        lambda p: wire.ElectLeadersPartitionResult(partition_id=p, error_code=code, error_message=words),
+        lambda p: wire.ElectLeadersPartitionResult(partition_id=p, error_code=code, error_message=text),
         lambda topic, made: wire.ElectLeadersTopicResult(topic=topic.topic, partition_result=made),
     )
     return wire.ElectLeadersResponse(error_code=code, replica_election_results=refused)

@@ -88,7 +88,7 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
     reading = OpenFetch(request, plan)
     if state.access is not None:
         reading.denied = yield from denied_topics(state, request, plan.wanted)
-    if message.max_wait_ms <= 0 or all(wanted.topic in reading.denied for wanted in plan.wanted):
+    if message.max_wait_ms <= 0 or all(fetched.topic in reading.denied for fetched in plan.wanted):
         return (yield from answer(state, reading, pace))
     min_bytes = min(message.min_bytes, message.max_bytes, _most_bytes(state, request))
     missing, keys = yield from _survey(state, reading, min_bytes, pace)
@@ -109,16 +109,16 @@ def answer_after_wait(state: BrokerState, reading: OpenFetch, pace: Pace) -> Ans
 
 def _note_first_fetches(state: BrokerState, request: Request) -> None:
     first = state.cluster.first_fetches
-    asked = islice(_named_partitions(state, request.message), CHECKED_MOST)
-    for entry in first.fetched(request.client_id, request.client_host, asked, request.now_ms):
+    requested = islice(_named_partitions(state, request.message), CHECKED_MOST)
+    for entry in first.fetched(request.client_id, request.client_host, requested, request.now_ms):
         state.coordinator.note(entry)
 
 
 def _named_partitions(state: BrokerState, message: wire.FetchRequest) -> Iterator[FetchedPartition]:
-    for asked in message.topics:
-        topic = state.topics.by_id(asked.topic_id) if not asked.topic else None
-        name = asked.topic or (topic.name if topic is not None else "")
-        for p in asked.partitions:
+    for requested in message.topics:
+        topic = state.topics.by_id(requested.topic_id) if not requested.topic else None
+        name = requested.topic or (topic.name if topic is not None else "")
+        for p in requested.partitions:
             yield name, p.partition, p.fetch_offset
 
 
@@ -132,23 +132,23 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
             room.bytes, at_hand
         )  # the codec check loads the batches, so the response must fit into one piece
     results = []
-    for wanted in reading.plan.wanted:
-        results.append((wanted, _read(state, reading, wanted, room)))
+    for fetched in reading.plan.wanted:
+        results.append((fetched, _read(state, reading, fetched, room)))
         if pace.is_due(READ_US):
             yield
     if state.quotas.in_flight and (held_up_ms := (yield from _held_up(state, reading, results, pace))):
         session = reading.plan.session
         return wire.FetchResponse(throttle_time_ms=held_up_ms, session_id=session.session_id if session else 0)
-    session_id, told = yield from state.sessions.finish(reading.plan, results, reading.request.now_ms, pace)
+    session_id, returned = yield from state.sessions.finish(reading.plan, results, reading.request.now_ms, pace)
     leaders: set[int] = set()
     if reading.request.version >= FIRST_VERSION_WITH_ENDPOINTS:
-        for _, data in told:
+        for _, data in returned:
             leaders.add(data.current_leader.leader_id)
             if pace.is_due(ENTRY_US):
                 yield
-    by_topic = yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)
-    for held in (told, results, reading.plan.wanted):
-        yield from emptied(held, pace)
+    by_topic = yield from _by_topic(returned, pace, topic_ids=reading.plan.topic_ids)
+    for values in (returned, results, reading.plan.wanted):
+        yield from emptied(values, pace)
     return wire.FetchResponse(
         session_id=session_id,
         responses=by_topic,
@@ -172,21 +172,21 @@ def _held_up(
     The fetch session stays unchanged (protocol/security.md#throttled-fetches).
     """
     incremental = reading.plan.session is not None
-    told = [(wanted, data) for wanted, data in results if not incremental or wanted.differs(data)]
-    answer = wire.FetchResponse(responses=(yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)))
+    returned = [(fetched, data) for fetched, data in results if not incremental or fetched.differs(data)]
+    answer = wire.FetchResponse(responses=(yield from _by_topic(returned, pace, topic_ids=reading.plan.topic_ids)))
     buffers = yield from encode_framed_in_steps(b"", answer, reading.request.version)
     return state.quotas.fetched(reading.request, sum(map(len, buffers)))
 
 
 def _by_topic(
-    told: list[tuple[SessionPartition, wire.PartitionData]], pace: Pace, *, topic_ids: bool
+    returned: list[tuple[SessionPartition, wire.PartitionData]], pace: Pace, *, topic_ids: bool
 ) -> Steps[list[wire.FetchableTopicResponse]]:
     """Group adjacent partitions of a topic into one entry; keep the order of the session."""
     topics: list[wire.FetchableTopicResponse] = []
     last = None
-    for wanted, data in told:
-        if wanted.topic != last:
-            last = wanted.topic
+    for fetched, data in returned:
+        if fetched.topic != last:
+            last = fetched.topic
             entry = wire.FetchableTopicResponse(topic_id=last) if topic_ids else wire.FetchableTopicResponse(topic=last)  # type: ignore[arg-type]  # bytes with ids
             topics.append(entry)
         topics[-1].partitions.append(data)
@@ -203,10 +203,10 @@ def _survey(
     keys: list[tuple[bytes, int]] = []
     sizes: list[int] = []
     try:
-        for wanted in reading.plan.wanted:
-            if wanted.topic in reading.denied:
+        for fetched in reading.plan.wanted:
+            if fetched.topic in reading.denied:
                 continue  # its error is returned with the other partitions
-            key, size = _available(state, reading, wanted)
+            key, size = _available(state, reading, fetched)
             missing -= size
             if missing <= 0:
                 return 0, []
@@ -217,57 +217,61 @@ def _survey(
                 has_paused = True
                 yield
         if has_paused:  # count the bytes that were appended during the pauses: they woke no fetch
-            watched = (wanted for wanted in reading.plan.wanted if wanted.topic not in reading.denied)
-            now = [_available(state, reading, wanted)[1] for wanted in islice(watched, len(keys))]
+            watched = (fetched for fetched in reading.plan.wanted if fetched.topic not in reading.denied)
+            now = [_available(state, reading, fetched)[1] for fetched in islice(watched, len(keys))]
             missing -= sum(now) - sum(sizes)
     except ApiError:
         return 0, []
     return missing, keys
 
 
-def _available(state: BrokerState, reading: OpenFetch, wanted: SessionPartition) -> tuple[tuple[bytes, int], int]:
+def _available(state: BrokerState, reading: OpenFetch, fetched: SessionPartition) -> tuple[tuple[bytes, int], int]:
     """Return the partition's key and its readable bytes. Raises ApiError if it has an error."""
-    topic, log = _log(state, wanted)
-    check_leader_epoch(wanted.leader_epoch, log)
-    check_leader(state, topic, wanted.partition)
-    if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset or _diverging(wanted, log):
+    topic, log = _log(state, fetched)
+    check_leader_epoch(fetched.leader_epoch, log)
+    check_leader(state, topic, fetched.partition)
+    if not log.log_start_offset <= fetched.fetch_offset <= log.log_end_offset or _diverging(fetched, log):
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     size = 0
-    if wanted.fetch_offset < _visible_end(reading.request.message, log):
-        size = min(log.bytes_available(wanted.fetch_offset), wanted.max_bytes)
-    return (topic.topic_id, wanted.partition), size
+    if fetched.fetch_offset < _visible_end(reading.request.message, log):
+        size = min(log.bytes_available(fetched.fetch_offset), fetched.max_bytes)
+    return (topic.topic_id, fetched.partition), size
 
 
-def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room: ResponseBudget) -> wire.PartitionData:
+def _read(
+    state: BrokerState, reading: OpenFetch, fetched: SessionPartition, room: ResponseBudget
+) -> wire.PartitionData:
     request = reading.request
     message: wire.FetchRequest = request.message
-    if wanted.topic in reading.denied:
-        return _refused(state, request, wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if fetched.topic in reading.denied:
+        return _refused(state, request, fetched, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     committed = message.isolation_level == READ_COMMITTED
     try:
-        topic, log = _log(state, wanted)
-        check_leader_epoch(wanted.leader_epoch, log)
-        check_leader(state, topic, wanted.partition)
-        diverging = _diverging(wanted, log)
+        topic, log = _log(state, fetched)
+        check_leader_epoch(fetched.leader_epoch, log)
+        check_leader(state, topic, fetched.partition)
+        diverging = _diverging(fetched, log)
         found: list[LogSlice] = []
         if diverging is None:
             end = _visible_end(message, log)
-            size, first = min(wanted.max_bytes, room.bytes), room.is_empty
+            size, first = min(fetched.max_bytes, room.bytes), room.is_empty
             if size > 0 or first:
-                found = log.slices(wanted.fetch_offset, max(size, 0), end=end, at_least_one=first, preload=room.at_hand)
+                found = log.slices(
+                    fetched.fetch_offset, max(size, 0), end=end, at_least_one=first, preload=room.at_hand
+                )
             if found and request.version < FIRST_VERSION_WITH_ZSTD:
                 _check_codec(found)
         return wire.PartitionData(
-            partition_index=wanted.partition,
+            partition_index=fetched.partition,
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
-            aborted_transactions=_aborted(log, wanted.fetch_offset, found) if committed else None,
+            aborted_transactions=_aborted(log, fetched.fetch_offset, found) if committed else None,
             diverging_epoch=diverging or NOT_DIVERGING,
             records=room.take(found),
         )
     except KohortError as error:
-        return _refused(state, request, wanted, refusal_of(error).code)
+        return _refused(state, request, fetched, refusal_of(error).code)
 
 
 def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[wire.AbortedTransaction]:
@@ -275,14 +279,14 @@ def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[wire
     return [wire.AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in aborted]
 
 
-def _refused(state: BrokerState, request: Request, wanted: SessionPartition, code: ErrorCode) -> wire.PartitionData:
+def _refused(state: BrokerState, request: Request, fetched: SessionPartition, code: ErrorCode) -> wire.PartitionData:
     leader_id = leader_epoch = -1
     if code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
-        key = wanted.topic
+        key = fetched.topic
         topic = state.topics.by_id(key) if isinstance(key, bytes) else state.topics.get(key)
-        leader_id, leader_epoch = leader_now(state, topic, wanted.partition)
+        leader_id, leader_epoch = leader_now(state, topic, fetched.partition)
     return wire.PartitionData(
-        partition_index=wanted.partition,
+        partition_index=fetched.partition,
         error_code=code,
         high_watermark=-1,
         current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
@@ -291,23 +295,23 @@ def _refused(state: BrokerState, request: Request, wanted: SessionPartition, cod
     )
 
 
-def _log(state: BrokerState, wanted: SessionPartition) -> tuple[Topic, PartitionLog]:
-    key = wanted.topic
+def _log(state: BrokerState, fetched: SessionPartition) -> tuple[Topic, PartitionLog]:
+    key = fetched.topic
     topic = state.topics.by_id(key) if isinstance(key, bytes) else state.topics.get(key)
     if topic is None:
-        raise ApiError(_unknown(state, wanted))
-    wanted.name = topic.name
-    if not 0 <= wanted.partition < len(topic.partitions):
+        raise ApiError(_unknown(state, fetched))
+    fetched.name = topic.name
+    if not 0 <= fetched.partition < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return topic, topic.partitions[wanted.partition]
+    return topic, topic.partitions[fetched.partition]
 
 
-def _unknown(state: BrokerState, wanted: SessionPartition) -> ErrorCode:
+def _unknown(state: BrokerState, fetched: SessionPartition) -> ErrorCode:
     """Return the error code of a missing topic; a session remembers names of deleted topics."""
-    if isinstance(wanted.topic, bytes) and wanted.name is None:
+    if isinstance(fetched.topic, bytes) and fetched.name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    recreated = None if wanted.name is None else state.topics.get(wanted.name)
-    if recreated is None or wanted.partition >= len(recreated.partitions):
+    recreated = None if fetched.name is None else state.topics.get(fetched.name)
+    if recreated is None or fetched.partition >= len(recreated.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.INCONSISTENT_TOPIC_ID
 
@@ -316,14 +320,14 @@ def _visible_end(message: wire.FetchRequest, log: PartitionLog) -> int:
     return log.last_stable_offset if message.isolation_level == READ_COMMITTED else log.high_watermark
 
 
-def _diverging(wanted: SessionPartition, log: PartitionLog) -> wire.EpochEndOffset | None:
+def _diverging(fetched: SessionPartition, log: PartitionLog) -> wire.EpochEndOffset | None:
     """Return the end of the last common epoch if the client's log diverges (KIP-595)."""
-    if wanted.last_fetched_epoch < 0:
+    if fetched.last_fetched_epoch < 0:
         return None
-    epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
+    epoch, end_offset = log.end_of_epoch(fetched.last_fetched_epoch)
     if epoch < 0:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+    if epoch < fetched.last_fetched_epoch or end_offset < fetched.fetch_offset:
         return wire.EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return None
 
@@ -335,7 +339,7 @@ def _check_codec(found: list[LogSlice]) -> None:
 
 
 def denied_topics(
-    state: BrokerState, request: Request, wanted: Sequence[SessionPartition]
+    state: BrokerState, request: Request, fetched: Sequence[SessionPartition]
 ) -> Steps[frozenset[TopicKey]]:
     """Return the topics without READ; unknown topic ids are left to the handler."""
     message: wire.FetchRequest = request.message
@@ -344,7 +348,7 @@ def denied_topics(
         return frozenset()
     pace = Pace()
     known: dict[TopicKey, bool] = {}
-    for one in wanted:
+    for one in fetched:
         if one.topic not in known:
             known[one.topic] = _may_read(state, request, one.topic, is_replica=is_replica)
         if pace.is_due(ITEM_US):

@@ -109,10 +109,10 @@ def guard_find_coordinator(rights: Rights) -> Steps[GuardResult]:
     allowed, denied = yield from rights.authorized(
         operation, resource_type, message.coordinator_keys, lambda key: CLUSTER_NAME if on_cluster else key
     )
-    told = yield from each(
+    refused = yield from each(
         denied, lambda key: Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=""), REFUSE_US
     )
-    return serve_allowed(rights, allowed, Denials("coordinator_keys", "coordinators", told), FindCoordinatorResponse)
+    return serve_allowed(rights, allowed, Denials("coordinator_keys", "coordinators", refused), FindCoordinatorResponse)
 
 
 FIND_COORDINATOR = BrokerApi(

@@ -33,7 +33,7 @@ def init_producer_id(state: BrokerState, request: Request) -> Answer:
         expected = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     try:
         check_coordinator(state, message.transactional_id, request.now_ms)
-        given = state.cluster.transactions.init(
+        producer = state.cluster.transactions.init(
             message.transactional_id, message.transaction_timeout_ms, expected, request.now_ms
         )
     except KohortError as error:
@@ -41,7 +41,7 @@ def init_producer_id(state: BrokerState, request: Request) -> Answer:
         if code is ErrorCode.PRODUCER_FENCED and request.version < FIRST_WITH_PRODUCER_FENCED:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return _refused(code)
-    answer = InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.epoch)
+    answer = InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
     needs = state.cluster.transactions.take_unflushed()
     return state.flushes.answer(request, needs, answer, _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 

@@ -25,11 +25,11 @@ LIST_US: Final = 1
 
 def list_config_resources(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.ListConfigResourcesRequest = request.message
-    wanted = message.resource_types or ((wire.ConfigResourceType.CLIENT_METRICS,) if request.version == 0 else KNOWN)
-    strange = sorted(set(wanted) - set(KNOWN))
-    if strange:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"unknown resource types {strange}")
-    kinds = set(wanted)
+    requested = message.resource_types or ((wire.ConfigResourceType.CLIENT_METRICS,) if request.version == 0 else KNOWN)
+    unknown = sorted(set(requested) - set(KNOWN))
+    if unknown:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"unknown resource types {unknown}")
+    kinds = set(requested)
     names = ((kind, name) for kind in KNOWN if kind in kinds for name in _names(state, kind))
     listed = yield from each(
         names, lambda pair: wire.ListedConfigResource(resource_name=pair[1], resource_type=pair[0]), LIST_US

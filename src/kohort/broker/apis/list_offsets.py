@@ -37,14 +37,14 @@ def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.ListOffsetsRequest = request.message
     topics = []
     pace = Pace()
-    for asked in message.topics:
-        counts = Counter(partition.partition_index for partition in asked.partitions)
+    for requested in message.topics:
+        counts = Counter(partition.partition_index for partition in requested.partitions)
         partitions = []
-        for partition in asked.partitions:
+        for partition in requested.partitions:
             try:
                 if counts[partition.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate partition in the request")
-                partitions.append(_find(state, request, asked.name, partition))
+                partitions.append(_find(state, request, requested.name, partition))
             except KohortError as error:
                 partitions.append(
                     wire.ListOffsetsPartitionResponse(
@@ -55,25 +55,26 @@ def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
                 yield
         if pace.is_due(TOPIC_US):
             yield
-        topics.append(wire.ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
+        topics.append(wire.ListOffsetsTopicResponse(name=requested.name, partitions=partitions))
     return wire.ListOffsetsResponse(topics=topics)
 
 
 def _find(
-    state: BrokerState, request: Request, name: str, asked: wire.ListOffsetsPartition
+    state: BrokerState, request: Request, name: str, requested: wire.ListOffsetsPartition
 ) -> wire.ListOffsetsPartitionResponse:
-    log = led_log(state, name, asked.partition_index, current_leader_epoch=asked.current_leader_epoch)
-    if asked.timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(asked.timestamp, 0):
+    log = led_log(state, name, requested.partition_index, current_leader_epoch=requested.current_leader_epoch)
+    if requested.timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(requested.timestamp, 0):
         raise ApiError(
-            ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} is not supported in version {request.version}"
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"timestamp {requested.timestamp} is not supported in version {request.version}",
         )
     if name in state.internal_topics:
         state.internal_topics[name](request.now_ms)  # the journal of groups first writes its delayed entries
     offset, timestamp, epoch = _offset(
-        log, asked.timestamp, committed=request.message.isolation_level == READ_COMMITTED
+        log, requested.timestamp, committed=request.message.isolation_level == READ_COMMITTED
     )
     return wire.ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index,
+        partition_index=requested.partition_index,
         timestamp=timestamp,
         offset=offset,
         leader_epoch=epoch if request.version >= FIRST_VERSION_WITH_EPOCHS else -1,

@@ -29,11 +29,11 @@ MOVE_US: Final = 4
 def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.DescribeLogDirsRequest = request.message
     pace = Pace()
-    wanted: set[tuple[str, int]] | None = None if message.topics is None else set()
-    for asked in message.topics or ():
-        for index in asked.partitions:
-            assert wanted is not None
-            wanted.add((asked.topic, index))
+    requested: set[tuple[str, int]] | None = None if message.topics is None else set()
+    for entry in message.topics or ():
+        for index in entry.partitions:
+            assert requested is not None
+            requested.add((entry.topic, index))
             if pace.is_due(ITEM_US):
                 yield
     try:
@@ -42,7 +42,7 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
         return wire.DescribeLogDirsResponse(results=[wire.DescribeLogDirsResult(error_code=refusal_of(error).code)])
     result = wire.DescribeLogDirsResult(
         log_dir=state.topics.place,
-        topics=(yield from _topics(state, wanted, pace)),
+        topics=(yield from _topics(state, requested, pace)),
         total_bytes=room.total_bytes,
         usable_bytes=room.usable_bytes,
     )
@@ -50,14 +50,14 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _topics(
-    state: BrokerState, wanted: set[tuple[str, int]] | None, pace: Pace
+    state: BrokerState, requested: set[tuple[str, int]] | None, pace: Pace
 ) -> Steps[list[wire.DescribeLogDirsTopic]]:
     """Return the replicas on this node among the requested partitions (None: all)."""
     topics = []
     for topic in list(state.topics):
         partitions = []
         for index, placed in enumerate(state.cluster.placements(topic)):
-            if state.node.node_id in placed.replicas and (wanted is None or (topic.name, index) in wanted):
+            if state.node.node_id in placed.replicas and (requested is None or (topic.name, index) in requested):
                 size = topic.partitions[index].size_bytes
                 partitions.append(wire.DescribeLogDirsPartition(partition_index=index, partition_size=size))
             if pace.is_due(MEASURE_US):
@@ -71,13 +71,13 @@ def alter_replica_log_dirs(state: BrokerState, request: Request) -> AnswerInStep
     message: wire.AlterReplicaLogDirsRequest = request.message
     results: dict[str, wire.AlteredLogDirTopic] = {}
     pace = Pace()
-    for wanted in message.dirs:
-        for topic in wanted.topics:
+    for requested in message.dirs:
+        for topic in requested.topics:
             if topic.name not in results:
                 results[topic.name] = wire.AlteredLogDirTopic(topic_name=topic.name)
             partitions = results[topic.name].partitions
             for index in topic.partitions:
-                code = _move(state, wanted.path, topic.name, index)
+                code = _move(state, requested.path, topic.name, index)
                 partitions.append(wire.AlteredLogDirPartition(partition_index=index, error_code=code))
                 if pace.is_due(MOVE_US):
                     yield

@@ -52,8 +52,8 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     else:
         once = yield from _once(message, pace)
         failed = yield from _create_missing(state, request, once, pace)
-        for asked in once:
-            described = yield from _asked(state, request, asked, failed, pace)
+        for requested in once:
+            described = yield from _asked(state, request, requested, failed, pace)
             topics.append(described)
     return wire.MetadataResponse(
         brokers=[
@@ -74,11 +74,11 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
 def _once(message: wire.MetadataRequest, pace: Pace) -> Steps[list[wire.MetadataRequestTopic]]:
     seen: set[bytes | str | None] = set()
     once = []
-    for asked in message.topics or ():
-        key = asked.topic_id if asked.topic_id != NO_UUID else asked.name
+    for requested in message.topics or ():
+        key = requested.topic_id if requested.topic_id != NO_UUID else requested.name
         if key not in seen:
             seen.add(key)
-            once.append(asked)
+            once.append(requested)
         if pace.is_due(ITEM_US):
             yield
     return once
@@ -97,9 +97,9 @@ def _create_missing(
     if not (allowed and state.config.auto_create_topics_enable):
         return failed
     missing: list[NewTopic] = []
-    for asked in once:
-        name = asked.name or ""
-        if asked.topic_id == NO_UUID and name not in state.topics:
+    for requested in once:
+        name = requested.name or ""
+        if requested.topic_id == NO_UUID and name not in state.topics:
             if name in state.internal_topics:
                 try:
                     state.internal_topics[name](request.now_ms)
@@ -121,20 +121,20 @@ def _create_missing(
 def _asked(
     state: BrokerState,
     request: Request,
-    asked: wire.MetadataRequestTopic,
+    requested: wire.MetadataRequestTopic,
     failed: Mapping[str, KohortError],
     pace: Pace,
 ) -> Steps[wire.MetadataResponseTopic]:
     try:
-        topic = _find(state, request, asked, failed)
+        topic = _find(state, request, requested, failed)
     except KohortError as error:
         if pace.is_due(REFUSE_US):
             yield
         return wire.MetadataResponseTopic(
             error_code=refusal_of(error).code,
-            name=asked.name if asked.name is not None or request.version >= 12 else "",
-            topic_id=asked.topic_id,
-            topic_authorized_operations=_operations(state, request, asked.name),
+            name=requested.name if requested.name is not None or request.version >= 12 else "",
+            topic_id=requested.topic_id,
+            topic_authorized_operations=_operations(state, request, requested.name),
         )
     return (yield from _describe(state, request, topic, pace))
 
@@ -147,16 +147,16 @@ def _operations(state: BrokerState, request: Request, name: str | None) -> int:
 
 
 def _find(
-    state: BrokerState, request: Request, asked: wire.MetadataRequestTopic, failed: Mapping[str, KohortError]
+    state: BrokerState, request: Request, requested: wire.MetadataRequestTopic, failed: Mapping[str, KohortError]
 ) -> Topic:
-    if asked.topic_id != NO_UUID:
+    if requested.topic_id != NO_UUID:
         if request.version < 12:
             raise ApiError(ErrorCode.INVALID_REQUEST, "topic ids need Metadata version 12, not {request.version}")
-        topic = state.topics.by_id(asked.topic_id)
+        topic = state.topics.by_id(requested.topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic
-    name = asked.name or ""
+    name = requested.name or ""
     error, topic = failed.get(name), state.topics.get(name)
     if error is not None and not (isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
         raise error
@@ -249,15 +249,15 @@ def _creatable(
 def _not_described(rights: Rights, topics: list[wire.MetadataRequestTopic]) -> Steps[list[wire.MetadataResponseTopic]]:
     pace = Pace(goes_on=True)
     seen: set[bytes | str | None] = set()
-    told = []
+    entries = []
     for topic in topics:
         key = topic.topic_id if topic.topic_id != NO_UUID else topic.name
         if key not in seen:
             seen.add(key)
-            told.append(_hidden(rights, topic))
+            entries.append(_hidden(rights, topic))
         if pace.is_due(HIDE_US):
             yield
-    return told
+    return entries
 
 
 def _hidden(rights: Rights, topic: wire.MetadataRequestTopic) -> wire.MetadataResponseTopic:

@@ -51,13 +51,13 @@ def guard_offset_fetch(rights: Rights) -> Steps[GuardResult]:
         added.append(refused)
         if pace.is_due(ITEM_US):
             yield
-    told = yield from each(
+    refused_entries = yield from each(
         refused_groups,
         lambda group: wire.OffsetFetchResponseGroup(group_id=group.group_id, error_code=GROUP_DENIED),
         ITEM_US,
     )
     if not left:
-        return GuardResult(wire.OffsetFetchResponse(groups=told))
+        return GuardResult(wire.OffsetFetchResponse(groups=refused_entries))
     rights.replace_fields(groups=left)
 
     def amend(answer: wire.OffsetFetchResponse) -> Steps[Message]:
@@ -68,7 +68,7 @@ def guard_offset_fetch(rights: Rights) -> Steps[GuardResult]:
                 group.topics.extend(refused)
             if pace.is_due(ITEM_US):
                 yield
-        answer.groups.extend(told)
+        answer.groups.extend(refused_entries)
         return answer
 
     return GuardResult(amend=amend)

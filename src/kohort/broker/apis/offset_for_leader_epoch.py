@@ -18,20 +18,20 @@ def offset_for_leader_epoch(state: BrokerState, request: Request) -> Answer:
     return wire.OffsetForLeaderEpochResponse(
         topics=[
             wire.OffsetForLeaderTopicResult(
-                topic=asked.topic, partitions=[_end(state, asked.topic, partition) for partition in asked.partitions]
+                topic=entry.topic, partitions=[_end(state, entry.topic, partition) for partition in entry.partitions]
             )
-            for asked in message.topics
+            for entry in message.topics
         ]
     )
 
 
-def _end(state: BrokerState, topic: str, asked: wire.OffsetForLeaderPartition) -> wire.EpochEndOffset:
+def _end(state: BrokerState, topic: str, entry: wire.OffsetForLeaderPartition) -> wire.EpochEndOffset:
     try:
-        log = led_log(state, topic, asked.partition, current_leader_epoch=asked.current_leader_epoch)
+        log = led_log(state, topic, entry.partition, current_leader_epoch=entry.current_leader_epoch)
     except KohortError as error:
-        return wire.EpochEndOffset(error_code=refusal_of(error).code, partition=asked.partition)
-    epoch, end_offset = log.end_of_epoch(asked.leader_epoch)
-    return wire.EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+        return wire.EpochEndOffset(error_code=refusal_of(error).code, partition=entry.partition)
+    epoch, end_offset = log.end_of_epoch(entry.leader_epoch)
+    return wire.EpochEndOffset(partition=entry.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
 guard_topics = TopicsRule(

@@ -58,23 +58,23 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
     failures = []
     unflushed: dict[tuple[int, int], FlushTarget] = {}
     pace = Pace()
-    for asked in message.topic_data:
+    for entry in message.topic_data:
         partitions: list[wire.PartitionProduceResponse] = []
-        for data in asked.partition_data:
+        for data in entry.partition_data:
             try:
-                response, needed = yield from _append(state, request, asked, data)
+                response, needed = yield from _append(state, request, entry, data)
                 if needed is not None:
                     unflushed[len(responses), len(partitions)] = needed
                 partitions.append(response)
             except KohortError as error:
                 refusal = refusal_of(error)
-                failures.append(f"{asked.name or asked.topic_id.hex()}-{data.index}: {refusal}")
-                partitions.append(_refused(state, request, asked, data.index, refusal))
+                failures.append(f"{entry.name or entry.topic_id.hex()}-{data.index}: {refusal}")
+                partitions.append(_refused(state, request, entry, data.index, refusal))
             first = not partitions[-1].error_code and not partitions[-1].base_offset
             if pace.is_due((FIRST_APPEND_US if first else APPEND_US) + len(data.records or b"") / BYTES_PER_US):
                 yield
         responses.append(
-            wire.TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions)
+            wire.TopicProduceResponse(name=entry.name, topic_id=entry.topic_id, partition_responses=partitions)
         )
         if pace.is_due(TOPIC_US):
             yield
@@ -110,12 +110,12 @@ def _after_flush(
 
 
 def _refused(
-    state: BrokerState, request: Request, asked: wire.TopicProduceData, index: int, refusal: Refusal
+    state: BrokerState, request: Request, entry: wire.TopicProduceData, index: int, refusal: Refusal
 ) -> wire.PartitionProduceResponse:
     leader_id = leader_epoch = -1
     if refusal.code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
         by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
-        topic = state.topics.by_id(asked.topic_id) if by_id else state.topics.get(asked.name)
+        topic = state.topics.by_id(entry.topic_id) if by_id else state.topics.get(entry.name)
         leader_id, leader_epoch = leader_now(state, topic, index)
     return wire.PartitionProduceResponse(
         index=index,
@@ -138,15 +138,15 @@ def _endpoints(state: BrokerState, request: Request, leaders: set[int]) -> list[
 
 
 def _append(
-    state: BrokerState, request: Request, asked: wire.TopicProduceData, data: wire.PartitionProduceData
+    state: BrokerState, request: Request, entry: wire.TopicProduceData, data: wire.PartitionProduceData
 ) -> Steps[tuple[wire.PartitionProduceResponse, FlushTarget | None]]:
     """Append a batch; return the partition's result, and the offset to flush before responding."""
-    topic, batch = _check(state, request, asked, data)
+    topic, batch = _check(state, request, entry, data)
     log = topic.partitions[data.index]
     prepared = None
     if log.decompresses_batches:
         prepared = yield from log.prepare(batch, request.now_ms)
-        topic, batch = _check(state, request, asked, data)  # the topic may have changed while the batch was prepared
+        topic, batch = _check(state, request, entry, data)  # the topic may have changed while the batch was prepared
         if topic.partitions[data.index] is not log:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     in_transaction = len(batch) > ATTRIBUTES_AT and bool(batch[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
@@ -166,11 +166,11 @@ def _append(
 
 
 def _check(
-    state: BrokerState, request: Request, asked: wire.TopicProduceData, data: wire.PartitionProduceData
+    state: BrokerState, request: Request, entry: wire.TopicProduceData, data: wire.PartitionProduceData
 ) -> tuple[Topic, Buffer]:
     """Return the topic and the batch of a writable partition. Raises ApiError."""
     message: wire.ProduceRequest = request.message
-    topic = _topic(state, request, asked)
+    topic = _topic(state, request, entry)
     if not 0 <= data.index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if message.acks not in {-1, 0, 1}:
@@ -187,9 +187,9 @@ def _check(
     return topic, batch
 
 
-def _topic(state: BrokerState, request: Request, asked: wire.TopicProduceData) -> Topic:
+def _topic(state: BrokerState, request: Request, entry: wire.TopicProduceData) -> Topic:
     by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    topic = state.topics.by_id(asked.topic_id) if by_id else state.topics.get(asked.name)
+    topic = state.topics.by_id(entry.topic_id) if by_id else state.topics.get(entry.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return topic

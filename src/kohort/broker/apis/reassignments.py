@@ -29,9 +29,10 @@ def alter_partition_reassignments(state: BrokerState, request: Request) -> Answe
     changes: dict[tuple[bytes, int], tuple[Topic, int, Placement]] = {}
     responses = [
         wire.ReassignableTopicResponse(
-            name=asked.name, partitions=[_alter(state, message, asked.name, p, changes) for p in asked.partitions]
+            name=requested.name,
+            partitions=[_alter(state, message, requested.name, p, changes) for p in requested.partitions],
         )
-        for asked in message.topics
+        for requested in message.topics
     ]
     try:
         state.cluster.change_all(list(changes.values()))
@@ -49,16 +50,16 @@ def _alter(
     state: BrokerState,
     message: wire.AlterPartitionReassignmentsRequest,
     name: str,
-    asked: wire.ReassignablePartition,
+    requested: wire.ReassignablePartition,
     changes: dict[tuple[bytes, int], tuple[Topic, int, Placement]],
 ) -> wire.ReassignablePartitionResponse:
     """Add the partition's change to ``changes``, which are written together."""
-    index = asked.partition_index
+    index = requested.partition_index
     try:
         topic = topic_with(state, name, index)
         key = topic.topic_id, index
         now = changes[key][2] if key in changes else state.cluster.placement(topic, index)
-        changes[key] = topic, index, _wanted(state, message, now, asked.replicas)
+        changes[key] = topic, index, _wanted(state, message, now, requested.replicas)
     except KohortError as error:
         return _refused(index, error)
     return wire.ReassignablePartitionResponse(partition_index=index, error_message=None)
@@ -89,11 +90,11 @@ def _wanted(
 def list_partition_reassignments(state: BrokerState, request: Request) -> AnswerInSteps:
     message: wire.ListPartitionReassignmentsRequest = request.message
     pace = Pace()
-    asked: dict[str, frozenset[int]] | None = None if message.topics is None else {}
-    for wanted in message.topics or ():
-        assert asked is not None
-        asked[wanted.name] = frozenset(wanted.partition_indexes)
-        if pace.is_due(ITEM_US * (1 + len(wanted.partition_indexes))):
+    requested: dict[str, frozenset[int]] | None = None if message.topics is None else {}
+    for entry in message.topics or ():
+        assert requested is not None
+        requested[entry.name] = frozenset(entry.partition_indexes)
+        if pace.is_due(ITEM_US * (1 + len(entry.partition_indexes))):
             yield
     topics = []
     for topic in list(state.topics):
@@ -107,7 +108,7 @@ def list_partition_reassignments(state: BrokerState, request: Request) -> Answer
                 removing_replicas=placed.removing,
             )
             for index, placed in enumerate(state.cluster.placements(topic))
-            if placed.is_pending and (asked is None or index in asked.get(topic.name, ()))
+            if placed.is_pending and (requested is None or index in requested.get(topic.name, ()))
         ]
         if pending:
             topics.append(wire.OngoingTopicReassignment(name=topic.name, partitions=pending))

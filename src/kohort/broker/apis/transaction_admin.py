@@ -116,8 +116,8 @@ def write_txn_markers(state: BrokerState, request: Request) -> Answer:
     """
     message: wire.WriteTxnMarkersRequest = request.message
     results = []
-    for asked in message.markers:
-        marker = Marker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
+    for entry in message.markers:
+        marker = Marker(entry.producer_id, entry.producer_epoch, entry.transaction_result, entry.coordinator_epoch)
         topics = [
             wire.WritableTxnMarkerTopicResult(
                 name=topic.name,
@@ -129,9 +129,9 @@ def write_txn_markers(state: BrokerState, request: Request) -> Answer:
                     for p in topic.partition_indexes
                 ],
             )
-            for topic in asked.topics
+            for topic in entry.topics
         ]
-        results.append(wire.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
+        results.append(wire.WritableTxnMarkerResult(producer_id=entry.producer_id, topics=topics))
     return wire.WriteTxnMarkersResponse(markers=results)
 
 
@@ -212,10 +212,10 @@ def guard_list_transactions(rights: Rights) -> GuardResult:
 
 
 def refuse_transactions(request: Request, _message: str) -> wire.DescribeTransactionsResponse:
-    asked: wire.DescribeTransactionsRequest = request.message
+    entry: wire.DescribeTransactionsRequest = request.message
     return wire.DescribeTransactionsResponse(
         transaction_states=[
-            wire.DescribedTransaction(error_code=TOO_LARGE, transactional_id=name) for name in asked.transactional_ids
+            wire.DescribedTransaction(error_code=TOO_LARGE, transactional_id=name) for name in entry.transactional_ids
         ]
     )
 

@@ -52,9 +52,9 @@ def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps
     pace = Pace()
     if request.version >= FIRST_WITH_SEVERAL:
         results = []
-        for asked in message.transactions:
-            by_topic = yield from _add_partitions(state, asked, request, pace)
-            name = asked.transactional_id
+        for entry in message.transactions:
+            by_topic = yield from _add_partitions(state, entry, request, pace)
+            name = entry.transactional_id
             results.append(wire.AddPartitionsToTxnResult(transactional_id=name, topic_results=by_topic))
         return wire.AddPartitionsToTxnResponse(results_by_transaction=results)
     only = wire.AddPartitionsToTxnTransaction(
@@ -68,7 +68,7 @@ def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps
 
 
 def _add_partitions(
-    state: BrokerState, asked: wire.AddPartitionsToTxnTransaction, request: Request, pace: Pace
+    state: BrokerState, entry: wire.AddPartitionsToTxnTransaction, request: Request, pace: Pace
 ) -> Steps[list[wire.AddPartitionsToTxnTopicResult]]:
     """Add all partitions, or none if one is rejected; ``verify_only`` changes nothing.
 
@@ -76,8 +76,8 @@ def _add_partitions(
     """
     codes: dict[TopicPartition, ErrorCode] = {}
     is_refused = False
-    for topic in asked.topics:
-        is_denied = _is_denied(state, request, topic.name, verify_only=asked.verify_only)
+    for topic in entry.topics:
+        is_denied = _is_denied(state, request, topic.name, verify_only=entry.verify_only)
         for p in topic.partitions:
             place = TopicPartition(topic.name, p)
             code = ErrorCode.NONE
@@ -91,22 +91,22 @@ def _add_partitions(
                 yield
     if is_refused:
         others = ErrorCode.OPERATION_NOT_ATTEMPTED
-        return (yield from _by_topic(asked.topics, lambda place: codes[place] or others, pace))
-    producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
+        return (yield from _by_topic(entry.topics, lambda place: codes[place] or others, pace))
+    producer = ProducerIdAndEpoch(entry.producer_id, entry.producer_epoch)
     refusal = ErrorCode.NONE
     try:
-        check_coordinator(state, asked.transactional_id, request.now_ms)
-        if asked.verify_only:
+        check_coordinator(state, entry.transactional_id, request.now_ms)
+        if entry.verify_only:
             for place in codes:
-                codes[place] = _verified(state, asked.transactional_id, producer, place)
+                codes[place] = _verified(state, entry.transactional_id, producer, place)
                 if pace.is_due(ITEM_US):
                     yield
         else:
             transactions = state.cluster.transactions
-            transactions.add(asked.transactional_id, producer, list(codes), OLD_CLIENT, request.now_ms)
+            transactions.add(entry.transactional_id, producer, list(codes), OLD_CLIENT, request.now_ms)
     except KohortError as error:
         refusal = _code(error, request.version)
-    return (yield from _by_topic(asked.topics, lambda place: refusal or codes[place], pace))
+    return (yield from _by_topic(entry.topics, lambda place: refusal or codes[place], pace))
 
 
 def _is_denied(state: BrokerState, request: Request, topic: str, *, verify_only: bool) -> bool:
@@ -190,8 +190,8 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerIn
             join_transaction(state, write, request.now_ms)
     except KohortError as error:
         code = refusal_of(error).code
-        asked = GroupRequest(message, request.version, request.client_id, request.client_host, request.reply_to)
-        return refuse_commit(asked, APPEND_ERRORS.get(code, code)).message
+        entry = GroupRequest(message, request.version, request.client_id, request.client_host, request.reply_to)
+        return refuse_commit(entry, APPEND_ERRORS.get(code, code)).message
     return group_request(state, request)
 
 

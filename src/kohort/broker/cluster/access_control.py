@@ -69,14 +69,14 @@ class AccessControl:
         return decided
 
     def change(self, add: Iterable[Acl] = (), remove: Iterable[Acl] = ()) -> None:
-        gone = frozenset(remove)
-        wanted = {acl: None for acl in self._acls if acl not in gone} | dict.fromkeys(add)
-        if wanted == self._acls:
+        removed = frozenset(remove)
+        acls = {acl: None for acl in self._acls if acl not in removed} | dict.fromkeys(add)
+        if acls == self._acls:
             return
-        if len(wanted) > max(ACLS_MOST, len(self._acls)):
-            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{len(wanted)} ACLs exceed the limit of {ACLS_MOST}")
-        self._store.replace(SECTION, [_written(acl) for acl in wanted])
-        self._acls = wanted
+        if len(acls) > max(ACLS_MOST, len(self._acls)):
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{len(acls)} ACLs exceed the limit of {ACLS_MOST}")
+        self._store.replace(SECTION, [_written(acl) for acl in acls])
+        self._acls = acls
         self._authorizer = self._made()
         self._decided = {}
 
@@ -109,16 +109,16 @@ def _written(acl: Acl) -> dict[str, str]:
 
 
 def _read(section: list[Any]) -> Iterator[Acl]:
-    for place, held in enumerate(section):
+    for place, stored in enumerate(section):
         try:
             acl = Acl(
-                ResourceType[held["resourceType"]],
-                _text(held["resourceName"]),
-                PatternType[held["patternType"]],
-                _text(held["principal"]),
-                _text(held["host"]),
-                Operation[held["operation"]],
-                Permission[held["permissionType"]],
+                ResourceType[stored["resourceType"]],
+                _text(stored["resourceName"]),
+                PatternType[stored["patternType"]],
+                _text(stored["principal"]),
+                _text(stored["host"]),
+                Operation[stored["operation"]],
+                Permission[stored["permissionType"]],
             )
             check_acl(acl)
         except (*MISFITS, ApiError) as error:

@@ -72,11 +72,11 @@ class Cluster:
         self.is_alone = not nodes
         self._only: int | None = None
         self._inboxes: dict[int, deque[NodeMessage]] = {node: deque() for node in self.nodes}
-        held = load_placements(storage, self.nodes) if nodes else {}
+        partitions = load_placements(storage, self.nodes) if nodes else {}
         self._placements: dict[bytes, list[Placement]] = {
-            topic.topic_id: held[topic.topic_id][: len(topic.partitions)]
+            topic.topic_id: partitions[topic.topic_id][: len(topic.partitions)]
             for topic in self.topics
-            if topic.topic_id in held
+            if topic.topic_id in partitions
         }
         self._unwritten = False
         """True if the last write of ``_placements`` failed."""
@@ -230,7 +230,7 @@ class Cluster:
         made = {topic.topic_id: self._placed(topic, factor, named) for topic, factor, named in wanted}
         self._save({**self._placements, **made})
         self.tell(
-            LeadersMoved(tuple((topic_id, index) for topic_id, held in made.items() for index in range(len(held))))
+            LeadersMoved(tuple((topic_id, index) for topic_id, placed in made.items() for index in range(len(placed))))
         )
 
     def place_new(self, topics: Sequence[Topic]) -> None:
@@ -269,7 +269,7 @@ class Cluster:
 
         A new epoch is announced even if the write fails: a leader that stays must use it.
         """
-        placements = {topic_id: list(held) for topic_id, held in self._placements.items()}
+        placements = {topic_id: list(partitions) for topic_id, partitions in self._placements.items()}
         moved = []
         try:
             for topic, index, placement in changes:
@@ -293,7 +293,7 @@ class Cluster:
 
     def _save(self, placements: dict[bytes, list[Placement]], *, needs_disk: bool = True) -> None:
         """Store placements, without deleted topics. Raises ApiError if ``needs_disk`` and the write fails."""
-        kept = {topic_id: held for topic_id, held in placements.items() if self.topics.by_id(topic_id) is not None}
+        kept = {topic_id: placed for topic_id, placed in placements.items() if self.topics.by_id(topic_id) is not None}
         if kept == self._placements and not self._unwritten:
             return
         try:

@@ -115,8 +115,8 @@ class ScramUsers:
             self.change((), missing)
 
     def change(self, deleted: Iterable[UserAndMechanism], upserted: Mapping[UserAndMechanism, ScramCredential]) -> None:
-        gone = set(deleted)
-        kept = {key: one for key, one in self.all().items() if key not in gone} | dict(upserted)
+        removed = set(deleted)
+        kept = {key: one for key, one in self.all().items() if key not in removed} | dict(upserted)
         self._store.replace(USERS, [_written(key, kept[key]) for key in sorted(kept)])
 
 

@@ -54,12 +54,12 @@ class StoredBrokerOptions:
 
     def replace(self, name: str, texts: OptionTexts) -> None:
         """Store these options. Raises KAFKA_STORAGE_ERROR, without effect."""
-        others = {held: own for held, own in self.by_name.items() if held != name}
-        wanted = {**others, name: dict(texts)} if texts else others
-        if wanted == self.by_name:
+        others = {other: own for other, own in self.by_name.items() if other != name}
+        changed = {**others, name: dict(texts)} if texts else others
+        if changed == self.by_name:
             return
-        save(self._storage, BROKER_OPTIONS_FILE, {"options": wanted})
-        self.by_name = wanted
+        save(self._storage, BROKER_OPTIONS_FILE, {"options": changed})
+        self.by_name = changed
 
     def in_force(self, started_with: BrokerConfig, name: str) -> BrokerConfig:
         """Return the options in force: of the broker, else the default of all, else of the start."""
@@ -100,15 +100,15 @@ class StoredGroupOptions:
 
         Raises POLICY_VIOLATION above the size limit, KAFKA_STORAGE_ERROR for a failed write, without effect.
         """
-        held = self._held_bytes + _bytes_of(group_id, options) - _bytes_of(group_id, self.of(group_id))
-        if held > max(GROUPS_MOST_BYTES, self._held_bytes):
-            told = f"the options of all groups exceed {GROUPS_MOST_BYTES} bytes"
-            raise ApiError(ErrorCode.POLICY_VIOLATION, told)
+        used_bytes = self._held_bytes + _bytes_of(group_id, options) - _bytes_of(group_id, self.of(group_id))
+        if used_bytes > max(GROUPS_MOST_BYTES, self._held_bytes):
+            problem = f"the options of all groups exceed {GROUPS_MOST_BYTES} bytes"
+            raise ApiError(ErrorCode.POLICY_VIOLATION, problem)
         others = {name: own for name, own in self.by_group.items() if name != group_id}
         groups = {**others, group_id: dict(options)} if options else others
         save(self._storage, GROUP_OPTIONS_FILE, {"groups": groups})
         self.by_group = groups
-        self._held_bytes = held
+        self._held_bytes = used_bytes
 
 
 def _bytes_of(group_id: str, options: GroupOptions) -> int:
@@ -135,8 +135,8 @@ class StoredSubscriptions:
         self.by_name: Mapping[str, Mapping[str, str]] = (
             load(storage, SUBSCRIPTIONS_FILE, _parse_subscriptions, SUBSCRIPTIONS_ADVICE) or {}
         )
-        given = {name: parse_subscription(texts) for name, texts in self.by_name.items()}
-        self.in_force = MetricsSubscriptions(given, default_subscription(config))
+        configs = {name: parse_subscription(texts) for name, texts in self.by_name.items()}
+        self.in_force = MetricsSubscriptions(configs, default_subscription(config))
 
     def replace(self, name: str, texts: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Store the options of a subscription; none removes it.
@@ -145,15 +145,15 @@ class StoredSubscriptions:
         for a failed write, without effect.
         """
         made = self.in_force.checked(name, parse_subscription(texts)) if texts else None
-        others = {held: own for held, own in self.by_name.items() if held != name}
-        wanted = {**others, name: dict(texts)} if texts else others
-        if texts and len(encoded({"subscriptions": wanted})) > SUBSCRIPTIONS_MOST_BYTES:
+        others = {other: own for other, own in self.by_name.items() if other != name}
+        changed = {**others, name: dict(texts)} if texts else others
+        if texts and len(encoded({"subscriptions": changed})) > SUBSCRIPTIONS_MOST_BYTES:
             room = f"all metrics subscriptions exceed {SUBSCRIPTIONS_MOST_BYTES} bytes"
             raise ApiError(ErrorCode.POLICY_VIOLATION, room)
-        if validate_only or wanted == self.by_name:
+        if validate_only or changed == self.by_name:
             return
-        save(self._storage, SUBSCRIPTIONS_FILE, {"subscriptions": wanted})
-        self.by_name = wanted
+        save(self._storage, SUBSCRIPTIONS_FILE, {"subscriptions": changed})
+        self.by_name = changed
         self.in_force.replace(name, made)
 
 

@@ -95,7 +95,7 @@ def test_rejected_records_have_their_positions(peer):
     assert refused.error_code == ErrorCode.INVALID_RECORD
     assert [e.batch_index for e in refused.record_errors] == [1, 3]
     assert all("has no key" in e.batch_index_error_message for e in refused.record_errors)
-    assert "2 of the batch's records" in refused.error_message
+    assert "2 records of the batch" in refused.error_message
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
