@@ -10,20 +10,12 @@ field may be added with a default; none may be renamed, and no default may chang
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, Union
 
 import msgspec
 
-from kohort.coordinator.journal_events import (
-    CommitUnfenced,
-    MemberDisconnected,
-    MemberMetrics,
-    MemberTurnedAway,
-    OffsetMove,
-    OptionsChanged,
-    PartitionsResumed,
-)
-from kohort.coordinator.journal_events import JournalEntry as JournalEntry  # noqa: PLC0414 - the door of the journal
+from kohort.coordinator.journal_events import JournalEntry as JournalEntry  # noqa: PLC0414 - re-exported
+from kohort.coordinator.journal_events import MemberMetrics, OffsetMove
 from kohort.coordinator.journal_events import Who as Who  # noqa: PLC0414
 
 TOPIC: Final = "__kohort_journal"
@@ -428,32 +420,8 @@ class GroupDeleted(JournalEntry, frozen=True, kw_only=True, tag="group_deleted")
     by: Who | None = None
 
 
-AnyEntry = (
-    RoundOpened
-    | MemberArrived
-    | MemberRemoved
-    | RoundClosed
-    | AssignmentWritten
-    | RoundSettled
-    | RoundDropped
-    | StaticReplaced
-    | RequestFenced
-    | EpochRaised
-    | TargetComputed
-    | MemberReconciled
-    | StaticAway
-    | GenerationSeen
-    | GroupLoaded
-    | GroupUnloaded
-    | GroupConverted
-    | GroupDeleted
-    | MemberTurnedAway
-    | MemberDisconnected
-    | CommitUnfenced
-    | OptionsChanged
-    | PartitionsResumed
-)
-KINDS: Final[tuple[type[JournalEntry], ...]] = get_args(AnyEntry)
+KINDS: Final = tuple(sorted(JournalEntry.__subclasses__(), key=lambda kind: kind.__module__ != __name__))
+AnyEntry: Any = Union[KINDS]  # noqa: UP007 - msgspec finds the type by its tag
 _BY_TAG: Final[dict[Any, type[JournalEntry]]] = {str(kind.__struct_config__.tag): kind for kind in KINDS}
 
 

@@ -16,10 +16,8 @@ from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest
 from kohort.coordinator.records import MemberWritten, OffsetCommitted, Record, RegexResolved
-from kohort.wire.messages.consumer_group_records import (
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupRegularExpressionValue,
-)
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
+from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
 from kohort.wire.messages.group_classic import JoinGroupRequest, SyncGroupRequest
 
 GROUP_BYTES: Final = 3_000
@@ -211,7 +209,7 @@ def _bytes_of_member(group_id: str, member_id: str, groups: Groups) -> int:
     return 0
 
 
-def _metadata_bytes(member_id: str, said: ConsumerGroupMemberMetadataValue) -> int:
+def _metadata_bytes(member_id: str, said: ConsumerMetadata) -> int:
     names = said.subscribed_topic_names
     size = bytes_of_long_names(member_id, said.client_id, said.instance_id, said.rack_id)
     size += len(said.subscribed_topic_regex or "") + sum(map(len, names)) + NAME_BYTES * len(names)

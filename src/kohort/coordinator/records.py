@@ -150,26 +150,19 @@ class _Kind(NamedTuple):
     value: type[Message] | None
 
 
+_GROUP, _MEMBER = ("group_id",), ("group_id", "member_id")
 _KINDS: Final[dict[Callable[..., ConsumerGroupRecord], _Kind]] = {
-    EpochWritten: _Kind(3, declared.ConsumerGroupMetadataKey, ("group_id",), ConsumerGroupMetadataValue),
-    OldMetadataRemoved: _Kind(4, declared.ConsumerGroupPartitionMetadataKey, ("group_id",), None),
-    MemberWritten: _Kind(
-        5, declared.ConsumerGroupMemberMetadataKey, ("group_id", "member_id"), ConsumerGroupMemberMetadataValue
-    ),
+    EpochWritten: _Kind(3, declared.ConsumerGroupMetadataKey, _GROUP, ConsumerGroupMetadataValue),
+    OldMetadataRemoved: _Kind(4, declared.ConsumerGroupPartitionMetadataKey, _GROUP, None),
+    MemberWritten: _Kind(5, declared.ConsumerGroupMemberMetadataKey, _MEMBER, ConsumerGroupMemberMetadataValue),
     TargetEpochWritten: _Kind(
-        6, declared.ConsumerGroupTargetAssignmentMetadataKey, ("group_id",), ConsumerGroupTargetAssignmentMetadataValue
+        6, declared.ConsumerGroupTargetAssignmentMetadataKey, _GROUP, ConsumerGroupTargetAssignmentMetadataValue
     ),
     TargetWritten: _Kind(
-        7,
-        declared.ConsumerGroupTargetAssignmentMemberKey,
-        ("group_id", "member_id"),
-        ConsumerGroupTargetAssignmentMemberValue,
+        7, declared.ConsumerGroupTargetAssignmentMemberKey, _MEMBER, ConsumerGroupTargetAssignmentMemberValue
     ),
     CurrentWritten: _Kind(
-        8,
-        declared.ConsumerGroupCurrentMemberAssignmentKey,
-        ("group_id", "member_id"),
-        ConsumerGroupCurrentMemberAssignmentValue,
+        8, declared.ConsumerGroupCurrentMemberAssignmentKey, _MEMBER, ConsumerGroupCurrentMemberAssignmentValue
     ),
     RegexResolved: _Kind(
         16,

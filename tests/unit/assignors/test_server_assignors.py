@@ -185,10 +185,7 @@ class TestUniformDifferentSubscriptions:
         assert found == {"A": "T1:0,1,2,5", "B": "T1:3 T2:0,1,2,3", "C": "T1:4 T3:0,1,2,3"}
 
     def test_new_partitions_go_to_their_subscribers(self):
-        members = {
-            "A": wants("T1 T3", "T1:0,1,2,3 T3:0,1"),
-            "B": wants("T1 T2 T3 T4", "T2:0,1,2 T4:0,1,2"),
-        }
+        members = {"A": wants("T1 T3", "T1:0,1,2,3 T3:0,1"), "B": wants("T1 T2 T3 T4", "T2:0,1,2 T4:0,1,2")}
 
         found = uniform(members, T1=6, T2=5, T3=3, T4=3)
 
@@ -214,11 +211,7 @@ class TestUniformDifferentSubscriptions:
         assert uniform(members, T1=3, T2=5) == {"A": "T1:0,1,2", "B": "T2:0,1,2,3,4"}
 
     def test_topic_without_movable_partitions_ends_its_pass(self):
-        members = {
-            "A": wants("T1 T2 T3", "T1:0,1 T2:0,1 T3:0,1"),
-            "B": wants("T1 T2 T3"),
-            "C": wants(""),
-        }
+        members = {"A": wants("T1 T2 T3", "T1:0,1 T2:0,1 T3:0,1"), "B": wants("T1 T2 T3"), "C": wants("")}
 
         found = uniform(members, T1=2, T2=2, T3=2)
 
@@ -261,11 +254,7 @@ class TestRange:
         assert ranged(members, T1=2, T2=2) == {"A": "T1:0 T2:0", "B": "T1:1 T2:1", "C": ""}
 
     def test_changed_subscriptions_recut_topics(self):
-        members = {
-            "A": wants("T1", "T1:0,1,2 T2:0"),
-            "B": wants("T1 T2 T3", "T2:1"),
-            "C": wants("T2", "T2:2 T3:0,1"),
-        }
+        members = {"A": wants("T1", "T1:0,1,2 T2:0"), "B": wants("T1 T2 T3", "T2:1"), "C": wants("T2", "T2:2 T3:0,1")}
 
         found = ranged(members, T1=3, T2=3, T3=2)
 

@@ -25,12 +25,7 @@ from kohort.wire.messages.consumer_group_records import (
     ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from kohort.wire.messages.group_records import (
-    GroupMetadataValue,
-    MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
 
 TOPIC_ID = bytes(range(16))
 

@@ -7,6 +7,8 @@ Deviation from Kafka: a parked SyncGroup of a departing member is answered UNKNO
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from kohort.coordinator.classic.evidence import places_in
@@ -21,24 +23,37 @@ from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResp
 FIRST_WITH_BATCH = 3
 
 
-def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
+def leave_entries(request: GroupRequest) -> list[MemberIdentity]:
     message = request.message_as(LeaveGroupRequest)
-    group = groups.by_id.get(message.group_id)
-    batch = request.api_version >= FIRST_WITH_BATCH
-    entries = message.members if batch else [MemberIdentity(member_id=message.member_id)]
-    out = Outcome()
-    gone: list[tuple[Who, Vitals | None, str | None]] = []
+    return message.members if request.api_version >= FIRST_WITH_BATCH else [MemberIdentity(member_id=message.member_id)]
+
+
+def answer_leave(request: GroupRequest, remove: Callable[[MemberIdentity], None]) -> Reply:
+    """Answer a LeaveGroup; ``remove`` raises ApiError for an entry without a member."""
     results = []
-    for entry in entries:
+    for entry in leave_entries(request):
         code = ErrorCode.NONE
         try:
-            who, vitals = _remove_named(group, entry, request, ctx, out)
-            gone.append((who, vitals, entry.reason))
+            remove(entry)
         except ApiError as error:
             code = error.code
         results.append(
             MemberResponse(member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=code)
         )
+    if request.api_version >= FIRST_WITH_BATCH:
+        return Reply(request, LeaveGroupResponse(members=results))
+    return Reply(request, LeaveGroupResponse(error_code=results[0].error_code))
+
+
+def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
+    group = groups.by_id.get(request.message_as(LeaveGroupRequest).group_id)
+    out = Outcome()
+    gone: list[tuple[Who, Vitals | None, str | None]] = []
+
+    def remove(entry: MemberIdentity) -> None:
+        gone.append((*_remove_named(group, entry, request, ctx, out), entry.reason))
+
+    answer = answer_leave(request, remove)
     if group is not None and gone:
         who, vitals, reason = gone[0]
         others = tuple(other for other, _, _ in gone[1:])
@@ -49,10 +64,7 @@ def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> 
         after_removal(group, ctx, out, trigger)
         if only_pending:
             maybe_close_round(group, ctx, out, cut_delay=True)
-    if batch:
-        out.replies.append(Reply(request, LeaveGroupResponse(members=results)))
-    else:
-        out.replies.append(Reply(request, LeaveGroupResponse(error_code=results[0].error_code)))
+    out.replies.append(answer)
     return out
 
 

@@ -22,10 +22,8 @@ from kohort.coordinator.journal import Move
 from kohort.coordinator.outcome import MayDescribe, may_describe_all
 from kohort.errors import ApiError, ErrorCode
 from kohort.steps import Steps
-from kohort.wire.messages.consumer_group_records import (
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupRegularExpressionValue,
-)
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
+from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
 
 FIRST_EPOCH: Final = 1
 """Epoch of a group without records; the first subscription raises it to 2, the first epoch that members see."""
@@ -161,10 +159,10 @@ class ModernGroup:
             return self.subscribers.keys()
         return self.subscribers.keys() | self.matched.keys()
 
-    def topics_of(self, metadata: ConsumerGroupMemberMetadataValue) -> set[str]:
+    def topics_of(self, metadata: ConsumerMetadata) -> set[str]:
         return {*metadata.subscribed_topic_names, *self.matches_of(metadata)}
 
-    def matches_of(self, metadata: ConsumerGroupMemberMetadataValue) -> tuple[str, ...]:
+    def matches_of(self, metadata: ConsumerMetadata) -> tuple[str, ...]:
         """Return the topics that match a subscription's pattern, in order."""
         resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
         return () if resolved is None else tuple(resolved.topics)

@@ -15,9 +15,7 @@ from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.consumer.subscribed_topics import ExistingTopic, TopicsOfGroup
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, Who
-from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
-
-ConsumerMetadata = ConsumerGroupMemberMetadataValue
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 
 
 class GroupSettings(NamedTuple):

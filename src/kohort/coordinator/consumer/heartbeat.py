@@ -11,7 +11,7 @@ from functools import partial
 from kohort.coordinator.consumer.evidence import HeartbeatChanges, note_changes
 from kohort.coordinator.consumer.fencing import tombstones_of_member
 from kohort.coordinator.consumer.group import ComputedTarget, ConsumerGroups, ModernGroup
-from kohort.coordinator.consumer.group_epoch import ConsumerMetadata, RaisedEpoch, raised_epoch, settings_of
+from kohort.coordinator.consumer.group_epoch import RaisedEpoch, raised_epoch, settings_of
 from kohort.coordinator.consumer.member import Arrival, Beat, ConsumerMember, beat_of, new_member_id
 from kohort.coordinator.consumer.reconcile import (
     NEW_MEMBER,
@@ -45,6 +45,7 @@ from kohort.coordinator.context import Context
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, TimerKey, TimerKind
 from kohort.coordinator.records import CurrentWritten, EpochWritten, MemberWritten, RegexResolved, TargetWritten
 from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataValue
 from kohort.wire.messages.group_consumer import (
     JOINING_EPOCH,

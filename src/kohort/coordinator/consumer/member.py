@@ -14,10 +14,10 @@ from kohort.coordinator.consumer.reconcile import NEW_MEMBER, CurrentAssignment,
 from kohort.coordinator.journal import Who
 from kohort.coordinator.outcome import GroupRequest
 from kohort.model import uuid_to_text
-from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 
 
-def who_of(member_id: str, metadata: ConsumerGroupMemberMetadataValue) -> Who:
+def who_of(member_id: str, metadata: ConsumerMetadata) -> Who:
     is_classic = metadata.classic_member_metadata is not None
     return Who(member_id, metadata.client_id, metadata.client_host, metadata.instance_id, is_classic)
 
@@ -27,7 +27,7 @@ class ConsumerMember:
     """Latest persisted metadata and assignment of a member; replay alone changes them."""
 
     member_id: str
-    metadata: ConsumerGroupMemberMetadataValue
+    metadata: ConsumerMetadata
     current: CurrentAssignment = NEW_MEMBER
 
     @property
@@ -52,7 +52,7 @@ class Arrival(NamedTuple):
     """Persisted state of a request's sender, before the request."""
 
     member_id: str
-    metadata: ConsumerGroupMemberMetadataValue | None
+    metadata: ConsumerMetadata | None
     """None: a new member."""
     current: CurrentAssignment
     target: Target | None
@@ -64,7 +64,7 @@ class Beat(NamedTuple):
     """One heartbeat or JoinGroup: the member before it, its metadata after it, and its owned partitions."""
 
     arrival: Arrival
-    metadata: ConsumerGroupMemberMetadataValue
+    metadata: ConsumerMetadata
     owned: OwnedPartitions | None
     """None: not reported."""
     who: Who
@@ -72,9 +72,7 @@ class Beat(NamedTuple):
     """Name and version of the client, for the journal, if the request changes the member."""
 
 
-def beat_of(
-    arrival: Arrival, metadata: ConsumerGroupMemberMetadataValue, owned: OwnedPartitions | None, request: GroupRequest
-) -> Beat:
+def beat_of(arrival: Arrival, metadata: ConsumerMetadata, owned: OwnedPartitions | None, request: GroupRequest) -> Beat:
     is_changed = metadata is not arrival.metadata or arrival.replaces is not None
     who = who_of(arrival.member_id, metadata)
     return Beat(arrival, metadata, owned, who, request.software if is_changed else None)

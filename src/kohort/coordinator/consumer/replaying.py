@@ -19,10 +19,8 @@ from kohort.coordinator.records import (
     TargetEpochWritten,
     TargetWritten,
 )
-from kohort.wire.messages.consumer_group_records import (
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupRegularExpressionValue,
-)
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
+from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
 
 
 def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> None:
@@ -51,7 +49,7 @@ def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> No
         assert isinstance(record, OldMetadataRemoved)
 
 
-def _replay_member(group: ModernGroup, member_id: str, metadata: ConsumerGroupMemberMetadataValue | None) -> None:
+def _replay_member(group: ModernGroup, member_id: str, metadata: ConsumerMetadata | None) -> None:
     member = group.members.get(member_id)
     if member is not None:
         _count(group, member.metadata, -1)
@@ -77,7 +75,7 @@ def _add_member(group: ModernGroup, member: ConsumerMember) -> None:
     group.most_members = max(group.most_members, len(group.members))
 
 
-def _count(group: ModernGroup, metadata: ConsumerGroupMemberMetadataValue, by: int) -> None:
+def _count(group: ModernGroup, metadata: ConsumerMetadata, by: int) -> None:
     _add_names(group, group.subscribers, metadata.subscribed_topic_names, by)
     if metadata.subscribed_topic_regex:
         _add(group.regex_users, metadata.subscribed_topic_regex, by)
@@ -132,7 +130,7 @@ def _replay_current(group: ModernGroup, record: CurrentWritten) -> None:
             member.current = NEW_MEMBER
         return
     if member is None:
-        member = ConsumerMember(record.member_id, ConsumerGroupMemberMetadataValue())
+        member = ConsumerMember(record.member_id, ConsumerMetadata())
         _add_member(group, member)
     _release(group, member)
     member.current = current_of(record.value)

@@ -10,12 +10,13 @@ from collections import Counter
 from typing import Final
 
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import ConsumerMetadata, current_topics
+from kohort.coordinator.consumer.group_epoch import current_topics
 from kohort.coordinator.consumer.subscribed_topics import TopicSearch
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import EpochCause, EpochRaised
 from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, TimerKey, may_describe_all
 from kohort.coordinator.records import EpochWritten, RegexResolved
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMetadataValue, ConsumerGroupRegularExpressionValue
 
 REFRESH_AT_MOST_EVERY_MS: Final = 10_000

@@ -9,10 +9,10 @@ from typing import Final
 
 from kohort.config import BrokerConfig
 from kohort.coordinator.consumer.group import ModernGroup
-from kohort.coordinator.consumer.group_epoch import ConsumerMetadata
 from kohort.coordinator.outcome import GroupRequest
 from kohort.errors import ApiError, ErrorCode
 from kohort.pattern import Pattern, PatternRefused
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 from kohort.wire.messages.group_consumer import JOINING_EPOCH, LEAVING_FOR_A_WHILE_EPOCH, ConsumerGroupHeartbeatRequest
 
 FIRST_WITH_OWN_MEMBER_ID: Final = 1

@@ -13,7 +13,7 @@ from kohort.assignors.server.iteration import group_order, in_name_order, member
 from kohort.assignors.server.spec import MemberSpec
 from kohort.coordinator.consumer.evidence import target_computed
 from kohort.coordinator.consumer.group import ComputedTarget, ModernGroup, PendingTarget
-from kohort.coordinator.consumer.group_epoch import ConsumerMetadata, preferred_assignor, settings_of
+from kohort.coordinator.consumer.group_epoch import preferred_assignor, settings_of
 from kohort.coordinator.consumer.reconcile import Target, target_value_of
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Move
@@ -21,8 +21,8 @@ from kohort.coordinator.outcome import Outcome, SetTimer, TimerKey, TopicsView
 from kohort.coordinator.records import TargetEpochWritten, TargetWritten
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.steps import STEP_US, Pace, Steps
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 from kohort.wire.messages.consumer_group_records import (
-    ConsumerGroupMemberMetadataValue,
     ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
@@ -44,7 +44,7 @@ RECORD_US: Final = 15
 class ResolvedSubscription(NamedTuple):
     """Subscription as of one version of all topics; members with equal subscriptions share all but ``metadata``."""
 
-    metadata: ConsumerGroupMemberMetadataValue
+    metadata: ConsumerMetadata
     resolved: ConsumerGroupRegularExpressionValue | None
     version: int
     topic_ids: Mapping[str, bytes]
@@ -67,7 +67,7 @@ class Subscriptions:
         self._by_key: dict[tuple[Collection[str], str], ResolvedSubscription] = {}
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
-    def of(self, member_id: str, metadata: ConsumerGroupMemberMetadataValue) -> tuple[ResolvedSubscription, bool]:
+    def of(self, member_id: str, metadata: ConsumerMetadata) -> tuple[ResolvedSubscription, bool]:
         """Return the subscription of a member, and True if it is the first of its kind."""
         regex = metadata.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
@@ -90,7 +90,7 @@ class Subscriptions:
 
     def _resolve(
         self,
-        metadata: ConsumerGroupMemberMetadataValue,
+        metadata: ConsumerMetadata,
         key: tuple[Collection[str], str],
         resolved: ConsumerGroupRegularExpressionValue | None,
     ) -> ResolvedSubscription:

@@ -13,13 +13,12 @@ from msgspec.structs import replace
 
 from kohort.coordinator.classic.heartbeat import decide_heartbeat
 from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID, decide_join, protocols_of, rebalance_timeout_of
-from kohort.coordinator.classic.leave import decide_leave
+from kohort.coordinator.classic.leave import answer_leave, decide_leave, leave_entries
 from kohort.coordinator.classic.round import refuse_join, refuse_sync
 from kohort.coordinator.classic.sync import decide_sync
 from kohort.coordinator.consumer.evidence import note_fenced_in_consumer_group
 from kohort.coordinator.consumer.fencing import group_tombstones, remove_members
 from kohort.coordinator.consumer.group import NO_OWNER, ModernGroup
-from kohort.coordinator.consumer.group_epoch import ConsumerMetadata
 from kohort.coordinator.consumer.heartbeat import advance, arrival_of, check_room, replacement_of
 from kohort.coordinator.consumer.member import Arrival, ConsumerMember, beat_of, new_member_id
 from kohort.coordinator.consumer.reconcile import NEW_MEMBER, CurrentAssignment, ReconciliationState
@@ -35,20 +34,16 @@ from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
 from kohort.errors import ApiError, ErrorCode, ProtocolError
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, Subscription, parse_subscription, topics_field
 from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata, ClassicProtocol
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
     MemberIdentity,
-    MemberResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
-
-FIRST_WITH_BATCH = 3
 
 
 def decide_join_in_any_group(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
@@ -297,26 +292,18 @@ def _said(
 
 
 def leave_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    message = request.message_as(LeaveGroupRequest)
-    batch = request.api_version >= FIRST_WITH_BATCH
-    entries = message.members if batch else [MemberIdentity(member_id=message.member_id)]
     out = Outcome(round_changed=False)
     gone: dict[str, ConsumerMember] = {}
-    results = []
-    for entry in entries:
-        code = ErrorCode.NONE
-        try:
-            member = _named(group, entry)
-            gone[member.member_id] = member
-        except ApiError as error:
-            code = error.code
-        results.append(
-            MemberResponse(member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=code)
-        )
+
+    def remove(entry: MemberIdentity) -> None:
+        member = _named(group, entry)
+        gone[member.member_id] = member
+
+    answer = answer_leave(request, remove)
     if gone:
-        remove_members(group, list(gone.values()), _cause(group, list(gone.values()), entries, request, ctx), ctx, out)
-    answer = LeaveGroupResponse(members=results) if batch else LeaveGroupResponse(error_code=results[0].error_code)
-    out.replies.append(Reply(request, answer))
+        members = list(gone.values())
+        remove_members(group, members, _cause(group, members, leave_entries(request), request, ctx), ctx, out)
+    out.replies.append(answer)
     return out
 
 

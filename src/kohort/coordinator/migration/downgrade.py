@@ -27,13 +27,13 @@ from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import CancelTimer, Outcome
 from kohort.coordinator.records import EpochWritten, GroupWritten, MemberWritten, Record, TargetWritten
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE
-from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 
 
 class _GroupAfter(NamedTuple):
     """State of a group after records are replayed, as a downgrade needs it."""
 
-    members: dict[str, ConsumerGroupMemberMetadataValue]
+    members: dict[str, ConsumerMetadata]
     targets: dict[str, Target]
     removed: list[str]
     is_settled: bool

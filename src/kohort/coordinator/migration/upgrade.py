@@ -47,10 +47,10 @@ from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse
 from kohort.wire.messages.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
-    ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataValue,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue as ConsumerMetadata
 from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHeartbeatRequest
 
 
@@ -137,7 +137,7 @@ class _Converted:
         self.member_id = member.member_id
         self.user_data = bool(assignment.user_data)
         self.target: Target = partitions_by_id(assignment.partitions, topics)
-        self.metadata = ConsumerGroupMemberMetadataValue(
+        self.metadata = ConsumerMetadata(
             instance_id=member.instance_id,
             rack_id=subscription.rack_id or None,
             client_id=member.client_id,

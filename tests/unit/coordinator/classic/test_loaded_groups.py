@@ -7,11 +7,7 @@ from kohort.coordinator.records import GroupWritten, build_record
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import MemberIdentity
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
-from kohort.wire.messages.offsets import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from kohort.wire.messages.offsets import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from support.consumer_protocol import assignment, subscription
 from support.machines.coordinator_stage import GROUP, RANGE
 

@@ -180,11 +180,7 @@ class TestStaleMembers:
             stage.heartbeat(a, generation + 4, client_id="late", client_host="/10.0.0.1")
 
         (entry,) = stage.entries(RequestFenced)
-        assert (entry.who, entry.api, entry.error) == (
-            Who(a, "late", "/10.0.0.1"),
-            "Heartbeat",
-            "ILLEGAL_GENERATION",
-        )
+        assert (entry.who, entry.api, entry.error) == (Who(a, "late", "/10.0.0.1"), "Heartbeat", "ILLEGAL_GENERATION")
         assert (entry.generation, entry.current) == (generation + 4, generation)
         assert (entry.offsets, entry.more) == ((), 0)
 

@@ -169,10 +169,6 @@ def test_static_member_without_member_id_keeps_its_place(stage):
     assert again.generation_id == joined.generation_id
     assert stage.answer(stage.sync(again.member_id, again.generation_id, instance_id="i")).assignment == has
     (entry,) = stage.entries(StaticReplaced)
-    assert (entry.who.member_id, entry.old_member_id, entry.software) == (
-        again.member_id,
-        first.member_id,
-        "franz 1",
-    )
+    assert (entry.who.member_id, entry.old_member_id, entry.software) == (again.member_id, first.member_id, "franz 1")
     assert stage.heartbeat(first.member_id, again.generation_id, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
     assert stage.heartbeat(first.member_id, again.generation_id) == ErrorCode.UNKNOWN_MEMBER_ID

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.coordinator.journal import CommitUnfenced, RoundOpened, Who
-from kohort.coordinator.journal_events import OffsetMove
+from kohort.coordinator.journal import RoundOpened, Who
+from kohort.coordinator.journal_events import CommitUnfenced, OffsetMove
 from kohort.coordinator.journal_evidence import JOURNAL_BACKWARD_AGAIN_MS
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
@@ -206,10 +206,7 @@ class TestPartitionErrors:
             return OffsetCommitResponseTopic(topic_id=topic_id, partitions=[result])
 
         assert answer == OffsetCommitResponse(
-            topics=[
-                answered(stage.topics.topic_id("u"), ErrorCode.NONE),
-                answered(unknown, ErrorCode.UNKNOWN_TOPIC_ID),
-            ]
+            topics=[answered(stage.topics.topic_id("u"), ErrorCode.NONE), answered(unknown, ErrorCode.UNKNOWN_TOPIC_ID)]
         )
         assert [r.topic for r in stage.records()] == ["u"]
 

@@ -5,11 +5,7 @@ import pytest
 from kohort.coordinator.journal import RequestFenced
 from kohort.coordinator.journal_events import OffsetMove
 from kohort.errors import ErrorCode
-from kohort.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
 
 

@@ -4,11 +4,7 @@ import pytest
 
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
-from kohort.wire.messages.offsets import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from kohort.wire.messages.offsets import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from support.machines.coordinator_stage import GROUP, CoordinatorStage
 
 FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)

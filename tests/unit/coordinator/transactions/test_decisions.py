@@ -171,8 +171,7 @@ class TestEnd:
         assert refused(lambda: end(EMPTY, is_at(7, 3), version=1, commit=False)) is E.INVALID_TXN_STATE
 
     @pytest.mark.parametrize(
-        ("known", "state"),
-        [(ENDING, S.COMPLETE_COMMIT), (replace(ENDING, state=S.PREPARE_ABORT), S.COMPLETE_ABORT)],
+        ("known", "state"), [(ENDING, S.COMPLETE_COMMIT), (replace(ENDING, state=S.PREPARE_ABORT), S.COMPLETE_ABORT)]
     )
     def test_transaction_is_complete_after_its_markers(self, known, state):
         done = complete(known, NOW)
