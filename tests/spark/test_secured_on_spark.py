@@ -38,7 +38,7 @@ ROWS = 20
 
 @pytest.fixture(scope="module")
 def secured():
-    """Broker with records, some of them bad, and the options of Spark for it."""
+    """Secured broker with good and bad records, and Spark options for it."""
     with kohort.Broker(OPTIONS) as broker:
         with kohort.Producer(bootstrap_servers=broker.bootstrap_of("PLAINTEXT")) as producer:
             for number in range(ROWS):

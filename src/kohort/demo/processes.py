@@ -126,7 +126,7 @@ def read_line(child: Child, timeout_s: float) -> bytes:
 
 
 class DemoHooks:
-    """Hooks for a program that accompanies the demo; these do nothing. They may raise only KeyboardInterrupt."""
+    """Hooks called by the demo, such as for its console; they may raise only KeyboardInterrupt."""
 
     def broker_started(self, bootstrap: str) -> None: ...
 

@@ -34,7 +34,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
     """Spark data source for topics of kohort's broker, Apache Kafka, and other brokers of Kafka's protocol."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        # Spark does not say whether it reads or writes, so only options unknown to both are rejected.
+        # Read or write is unknown here; reject only names that neither source nor sink has.
         super().__init__(options)
         check_names(dict(options))
 
@@ -43,7 +43,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         return "kohort"
 
     def schema(self) -> str:
-        # Spark does not say whether this is a stream, so the other options are checked later.
+        # Stream or batch is unknown here; reader() and streamReader() check the other options.
         decoded = dict(self.options).get("value.format", "raw").strip().lower()
         if decoded != "raw":
             raise ConfigError(

@@ -159,7 +159,7 @@ def mode(folder: Path) -> int:
     return stat.S_IMODE(folder.stat().st_mode)
 
 
-def test_folder_is_in_the_cache_and_writable_by_its_owner_only(tmp_path: Path) -> None:
+def test_cache_folder_is_writable_by_its_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         folder = private_folder({"XDG_CACHE_HOME": str(tmp_path / "home" / "cache")})

@@ -223,7 +223,7 @@ def test_second_takeover_still_marks_rows_of_the_first_owner() -> None:
     first.read()
     assert first.plan()  # [0, 6)
     second.given(P0)
-    assert second.plan()  # second has the partition, but has read nothing
+    assert second.plan()  # second owner, empty micro-batch
 
     third.given(P0).run_until_idle()
 

@@ -86,7 +86,7 @@ def test_csv_record_with_quotes_or_line_ends_is_one_row() -> None:
     ]  # fmt: skip
 
 
-def test_csv_record_that_does_not_fit_is_a_problem_of_its_row_only() -> None:
+def test_invalid_csv_record_affects_its_row_only() -> None:
     rows, problems = decode(
         [b"1,a,2013-01-01T05:00:00Z", b'2,"b, c",', b"3,d", b"x,e,", b"4,f,\n5,g,", b"", None, b"7,\xe9,", b"8,,"],
         SCHEMA,

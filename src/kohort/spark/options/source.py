@@ -71,7 +71,7 @@ class SourceOptions:
 
     @property
     def stream_start(self) -> Start | ByTime:
-        """Start of a stream that has no checkpoint."""
+        """Start of a stream without checkpoint."""
         return self._start_by_time or self.starting_offsets or ("group" if self.group_id else "latest")
 
     @property

@@ -124,7 +124,7 @@ def choice(*allowed: str) -> Callable[[str, str], str]:
 
 
 def bound(*words: str) -> Callable[[str, str], Start]:
-    """Return a parser of one of the words, or of an offset for each partition."""
+    """Return a parser of these words and of JSON offsets by partition."""
 
     def parse(name: str, given: str) -> Start:
         word = given.strip().lower()

@@ -131,7 +131,7 @@ class Sink:
 
     @property
     def place(self) -> str:
-        """Folder or topic; "" if there is none."""
+        """Output folder, or topic name; empty for other sinks."""
         return ""
 
     @property
@@ -140,7 +140,7 @@ class Sink:
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """Columns that rows must have: the key of the file that names each, and its name."""
+        """Required columns, as pairs of file key and column name."""
         return ()
 
     def prepare(self, pipeline: Pipeline) -> None: ...

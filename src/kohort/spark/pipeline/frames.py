@@ -40,7 +40,7 @@ def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
 
 
 def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
-    """Return the rows by ``_problem``, and the number of rows that may have been delivered before."""
+    """Count rows by ``_problem``, and possibly redelivered rows."""
     from pyspark.sql import functions as f
 
     again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))

@@ -98,7 +98,7 @@ def _owner(pipeline: Pipeline, number: str) -> PipelineOwner:
 
 
 def _short(text: str, most: int) -> str:
-    """Shorten a text to ``most`` characters: a digest of all of it, and its end."""
+    """Shorten a text to ``most`` characters: digest, then the end of the text."""
     if len(text) <= most:
         return text
     return f"~{hashlib.sha256(text.encode()).hexdigest()[:8]}~{text[10 - most :]}"

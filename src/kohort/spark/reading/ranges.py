@@ -118,7 +118,7 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
         losses = find_losses(behind, cluster.earliest(behind), end) if behind else []
         if losses and options.fail_on_data_loss:
             raise data_lost(losses)
-        # Spark needs a partition even if there is nothing to read.
+        # Spark needs at least one partition, also without records.
         plan = plan_tasks(ranges_between(start, end), options.task_rows, options.min_partitions)
         return [ReadTask(r) for r in plan] or [ReadTask([])]
 

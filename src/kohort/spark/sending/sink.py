@@ -83,10 +83,10 @@ class _TaskWriter:
         return type(batch).from_arrays([*arrays, headers], names=[*kept, "headers"])
 
     def commit(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing: each task has already waited for its acknowledgements."""
+        """Do nothing: tasks return after acknowledgement."""
 
     def abort(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing: the sink is at least once, so sent rows stay."""
+        """Do nothing: sent rows stay (at least once)."""
 
 
 class KohortBatchWriter(_TaskWriter, DataSourceArrowWriter):  # type: ignore[misc]  # as above

@@ -23,7 +23,7 @@ TYPES: Final = {
     "redelivered": "boolean",
 }
 REDELIVERED: Final = "redelivered"
-"""Name of the column that is True for a row that may have been delivered before; only in schemas that name it."""
+"""Column that marks possible redelivery; built only for schemas with this column."""
 _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 

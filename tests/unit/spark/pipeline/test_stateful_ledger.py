@@ -144,7 +144,7 @@ def test_count_aggregate_of_a_window_is_its_counting_column(tmp_path: Path) -> N
     assert counting(tmp_path, f"{text}mode: update\n") == ""
 
 
-def test_too_many_counted_rows_are_a_problem_only_with_counts_in_the_file(
+def test_excess_window_counts_are_a_problem_only_with_counts_setting(
     tmp_path: Path,
 ) -> None:
     run = WindowRun(tmp_path, WINDOWS.replace(", counts: n", ""))

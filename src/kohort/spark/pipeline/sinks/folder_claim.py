@@ -99,7 +99,7 @@ def _claim(folder: ParquetFolder, name: str) -> None:
     _remove_marks(folder.path, folder.owner.id)  # marks of this checkpoint at its former path
     mark.touch()
     try:
-        _check_owners(folder, name)  # another pipeline may have claimed the folder meanwhile
+        _check_owners(folder, name)  # race: a second pipeline claimed the folder
     except SinkRefused:
         mark.unlink()
         raise

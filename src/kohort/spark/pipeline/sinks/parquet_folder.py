@@ -235,9 +235,9 @@ class ParquetFolder:
         return self._work / "compaction.json"
 
     def _complete_compaction(self) -> None:
-        """Complete the compaction in the note; some of its steps may be done."""
+        """Finish the compaction described in the note, from any step on."""
         if not self._note.exists():
-            for left in self._work.glob("*.parquet"):  # merged, but not in the note yet
+            for left in self._work.glob("*.parquet"):  # merged file without a compaction note
                 left.unlink(missing_ok=True)
             return
         try:
