@@ -1,4 +1,4 @@
-"""Administrative operations against the broker machine, bytes included, without a socket."""
+"""Admin operations against a broker machine, without sockets."""
 
 from __future__ import annotations
 
@@ -194,7 +194,6 @@ def test_remove_group_members_names_members_by_request_version(world):
 
 
 def _asked(operation, world):
-    """What an operation asks of the coordinator, once that is found."""
     (lookup,) = next(operation)
     answer = FindCoordinatorResponse(node_id=1, host="one", port=9092)
     assert isinstance(lookup.request, FindCoordinatorRequest)

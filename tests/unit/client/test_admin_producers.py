@@ -1,4 +1,4 @@
-"""What the admin client asks the leaders of partitions about producers, byte for byte against two scripted brokers."""
+"""Admin operations on producers against two scripted brokers."""
 
 from __future__ import annotations
 
@@ -45,9 +45,6 @@ T0, T1, T2 = tp("t-0"), tp("t-1"), tp("t-2")
 
 
 class World:
-    """A topic of three partitions on two scripted brokers, and the admin client's machine; ``told`` is whom metadata
-    name as leaders before those that lead."""
-
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.leaders = {0: 1, 1: 2, 2: 1}
@@ -77,7 +74,6 @@ class World:
         return self.brokers[node].requests(kind)
 
     def know(self, *producers: ActiveProducer) -> None:
-        """Both brokers answer for the partitions that they lead that these producers are known there."""
         for n, broker in self.brokers.items():
             broker.on(DescribeProducersRequest, lambda request, _version, n=n: self._described(n, request, producers))
 

@@ -1,4 +1,4 @@
-"""What the admin client asks about ACLs, users and quotas, byte for byte against scripted brokers."""
+"""Admin operations on ACLs, users and quotas against scripted brokers."""
 
 from __future__ import annotations
 
@@ -65,8 +65,6 @@ PASSWORD = "alice-secret"
 
 
 class World:
-    """A scripted broker, and the admin client's machine."""
-
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.loop = Loop(self.clock)
@@ -230,7 +228,6 @@ class FixedSalt(random.Random):
 
 
 def test_password_is_salted_by_client_and_never_sent(world):
-    """The salted password of Kafka's own derivation, where the salt is the same."""
     upsertion = UserScramCredentialUpsertion("alice", PASSWORD, iterations=8192)
     made = scram_users.salt_password(upsertion, FixedSalt())
     assert made.salt == bytes(12) + b"saltsaltsalt"

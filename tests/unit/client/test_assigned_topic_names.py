@@ -1,4 +1,4 @@
-"""Assignments name topics by their ids: where the names come from, how long they are kept, when they are asked for."""
+"""Names of topics that are assigned by id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from support.machines.consumer_stage import User
 from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, id_of
 
 FRESH = {"metadata_max_age_ms": 1_000}
-"""What is known is asked for again every second."""
 
 
 @pytest.fixture
@@ -20,7 +19,6 @@ def stage() -> ScriptedCoordinator:
 
 
 def lost(stage: ScriptedCoordinator, user: User, topic: str) -> None:
-    """Metadata does not show a topic any more, and the client has seen that."""
     stage.hidden = {topic}
     stage.loop.run_until(lambda: user.machine.metadata.topic(topic) is None)
 
@@ -80,8 +78,6 @@ def test_topics_of_subscription_pattern_are_tracked_while_assigned(stage: Script
 
 
 def with_another_u(stage: ScriptedCoordinator) -> None:
-    """Metadata still shows the topic u that was there before this one, under the id that it had."""
-
     def answer(request: MetadataRequest, _version: int) -> MetadataResponse:
         answer = stage.on_metadata(request)
         for topic in answer.topics:

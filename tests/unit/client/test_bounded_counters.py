@@ -1,4 +1,4 @@
-"""Counts by names: as many as there may be, the oldest goes first."""
+"""Bound of counters by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claims of a handler-style group around a real broker machine: inboxes, a slow handler, marks, the way back."""
+"""Claims of a handler-style group against a broker machine: inboxes, a slow handler, marks, sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ PATIENCE_MS = 100
 
 
 def begun(stage: ConsumerStage, **options: object) -> tuple[User, Claims]:
-    """A member that owns everything and knows where it stands, and the claims of its session."""
     user = stage.user("t", group_id="g", enable_auto_commit=False, **options)
     user.alive = False  # the stage must not read
     while not is_stable(user):
@@ -31,12 +30,10 @@ def is_stable(user: User) -> bool:
 
 
 def taken(claims: Claims, partition: str) -> list[Record]:
-    """What a handler takes from its inbox at once."""
     return claims.by_partition[tp(partition)].inbox.popleft().decode_records(check_crcs=True)
 
 
 def fill(stage: ConsumerStage, claims: Claims, partition: str, first: int) -> int:
-    """Produce batch after batch until the inbox is full; returns how many."""
     topic, number = tp(partition)
     count = 0
     while claims.by_partition[tp(partition)].has_room:

@@ -1,4 +1,4 @@
-"""What a member of a classic group does by its own clock while its user does not poll, and how it goes."""
+"""Timers of a classic group member between polls, and its leave."""
 
 from __future__ import annotations
 
@@ -32,15 +32,12 @@ def stage() -> ScriptedGroup:
 
 
 def member(stage: ScriptedGroup, **options: Any) -> User:
-    """A member that has its partition."""
     user = stage.user("t", group_id="g", **options)
     stage.until(lambda: user.owned == "t-0")
     return user
 
 
 def leading_without_metadata(stage: ScriptedGroup, **options: Any) -> User:
-    """A member that leads a group with one more, which reads a topic that nobody tells of."""
-
     def joined(request: JoinGroupRequest, _version: int) -> JoinGroupResponse:
         stage.then(MetadataRequest, SILENCE)
         first = request.protocols[0]
@@ -65,7 +62,7 @@ def connections(stage: ScriptedGroup, request_class: type) -> set[int]:
     return {seen.connection for seen in stage.one.seen if isinstance(seen.request, request_class)}
 
 
-# Its own clock
+# Timers
 
 
 def test_failed_join_is_retried_by_timer(stage: ScriptedGroup):
@@ -138,7 +135,7 @@ def test_member_with_answered_heartbeats_keeps_its_coordinator(stage: ScriptedGr
     assert len(stage.sent(FindCoordinatorRequest)) == known
 
 
-# Around a rebalance
+# During a rebalance
 
 
 def test_heartbeat_before_assignment_requests_no_second_rebalance(stage: ScriptedGroup):
@@ -207,7 +204,7 @@ def test_join_outage_is_logged_with_its_end(stage: ScriptedGroup):
     assert last.startswith("group 'g' is joined, after ")
 
 
-# Goodbyes
+# Leave
 
 
 def test_leave_uses_coordinator_connection(stage: ScriptedGroup):

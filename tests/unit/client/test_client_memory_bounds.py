@@ -1,4 +1,4 @@
-"""What answers can make a client keep is bounded."""
+"""Bounds of a client's memory under responses with ever new names."""
 
 import random
 
@@ -17,8 +17,6 @@ from kohort_lab.machines.loop import Loop
 
 
 class Asker:
-    """Asks a node once, and keeps why it had no answer."""
-
     def __init__(self):
         self.outbox = []
         self.failures = []
@@ -54,7 +52,7 @@ def test_nodes_that_left_are_dropped_with_next_node():
     loop.add(engine)
     last = 2 * MAX_LEARNT_NODES - 1
 
-    for number in range(last + 1):  # each is named once, and nobody is there
+    for number in range(last + 1):
         metadata.learn_node(Node(number, f"gone-{number}", 9092))
         asker.ask(number)
         loop.settle()

@@ -1,4 +1,4 @@
-"""What clients count of themselves, in stories on machines: polls, fetches, rebalances, errors, and what is sent."""
+"""Client metrics: polls, fetches, rebalances, errors, sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a partition starts: what is asked of a coordinator that refuses, and when it is asked again."""
+"""Offset fetches of starting partitions: errors and retries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def stage() -> ScriptedCoordinator:
 
 
 def asked(stage: ScriptedCoordinator) -> list[int]:
-    """The epochs under which offsets were asked for."""
     return [request.groups[0].member_epoch for request in stage.sent(OffsetFetchRequest)]
 
 

@@ -1,4 +1,4 @@
-"""Groups of consumers around a real broker machine: joining, leaving, dying, and what everybody is told."""
+"""Classic groups against a broker machine: join, leave, death, callbacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}
 
 
 def covered(stage: ConsumerStage, topic: str, partitions: int) -> bool:
-    """Every partition has exactly one owner among the living."""
     owned = sorted(p for u in stage.users if u.alive for p in u.machine.subscription.assigned)
     return owned == [tp(f"{topic}-{i}") for i in range(partitions)]
 

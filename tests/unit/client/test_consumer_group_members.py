@@ -1,4 +1,4 @@
-"""Groups that a real broker machine assigns: members that join, leave, die, and what everybody is told."""
+"""Consumer groups (KIP-848) against a broker machine: join, leave, death, callbacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ def member(stage: ConsumerStage, protocol: str = "consumer", **options: object) 
 
 
 def shared(stage: ConsumerStage, *shares: int) -> bool:
-    """Each partition has one owner among the living, and nothing is under way."""
     living = [u for u in stage.users if u.alive]
     owned = sorted(p for u in living for p in u.machine.subscription.assigned)
     sizes = sorted(len(u.machine.subscription.assigned) for u in living)

@@ -1,4 +1,4 @@
-"""A coordinator that goes while every other node holds back a fetch: the member looks for the next one in time."""
+"""Coordinator move while all other nodes hold long-polling fetches."""
 
 import random
 
@@ -14,13 +14,10 @@ from kohort.model import Node
 from support.machines.consumer_stage import PollingStage
 
 WAIT_MS = 5_000
-"""How long a fetch may be held back: nearly a session."""
 SESSION_MS = 6_000
 
 
 class Nodes(PollingStage):
-    """Three nodes, real ones, each at an address of its own; there is no record to be fetched."""
-
     def __init__(self) -> None:
         super().__init__()
         options = {
@@ -45,7 +42,6 @@ class Nodes(PollingStage):
         return next(n for n, broker in self.brokers.items() if broker.state.coordinator.coordinates(0))
 
     def stop(self, n: int) -> None:
-        """End a node; what it led moves to others."""
         self.loop.stop((f"n{n}", 9092))
         self.brokers.pop(n).close(self.now_ms)
         self.cluster.node_is_down(n)

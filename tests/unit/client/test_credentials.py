@@ -1,4 +1,4 @@
-"""What a client logs in with, by its options: from JAAS text as people paste it, or one by one."""
+"""Credentials from sasl.jaas.config and from single options."""
 
 from __future__ import annotations
 

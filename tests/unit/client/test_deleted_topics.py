@@ -1,4 +1,4 @@
-"""A topic is deleted while a group reads it: commits end, the group rebalances, and the other topics are read on."""
+"""Deletion of a topic that a group reads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ def stage() -> ConsumerStage:
 
 
 def member(stage: ConsumerStage, topics: Any = BOTH, **options: Any) -> User:
-    """A member of group g that refreshes its metadata every five seconds."""
     user = stage.user(group_id="g", metadata_max_age_ms=5 * SECONDS, **options)
     user.machine.subscribe(topics)
     return user
@@ -141,7 +140,6 @@ def commits(stage: ScriptedGroup) -> int:
 
 @pytest.mark.parametrize("code", [E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID])
 def test_commit_is_retried_while_the_metadata_have_the_topic(code: ErrorCode):
-    """A coordinator may learn of a new topic after the client."""
     stage, user = scripted_member()
     refreshes = len(stage.sent(MetadataRequest))
     stage.then(OffsetCommitRequest, code, code, code)

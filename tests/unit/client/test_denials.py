@@ -1,4 +1,4 @@
-"""An answer that says that an ACL is missing: who lacks what, and the command that grants it."""
+"""Errors of missing ACLs, with the granting command."""
 
 from __future__ import annotations
 

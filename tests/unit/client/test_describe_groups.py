@@ -1,4 +1,4 @@
-"""Groups described: those of KIP-848 by ConsumerGroupDescribe, classic ones as ever, each asked of its coordinator."""
+"""Descriptions of consumer groups and classic groups."""
 
 from __future__ import annotations
 
@@ -76,8 +76,6 @@ MODERN = ConsumerGroupDescribeGroup(
 
 
 class World:
-    """A broker that has the group ``modern`` of type consumer and the classic group ``old``."""
-
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.loop = Loop(self.clock)

@@ -1,4 +1,4 @@
-"""The engine against a scripted broker: handshake, versions, loss, time, and who gets to hear of it."""
+"""The engine against a scripted broker: handshake, versions, connection loss, timeouts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ FIRST_CONNECTION = 1
 
 
 class Asker:
-    """A source that sends what it is given and keeps what came of it."""
-
     def __init__(self) -> None:
         self.outbox: list[Unsent] = []
         self.answers: list[tuple[Unsent, object]] = []
@@ -398,7 +396,7 @@ def test_each_request_completes_once_under_random_connection_loss(world):
     assert world.engine.idle or world.metadata.refresh_pending
 
 
-# Whom a connection means to reach (KIP-1242).
+# Expected node (KIP-1242)
 
 
 def of_cluster(name: str, *nodes: tuple[int, tuple[str, int]]) -> MetadataResponse:
@@ -407,7 +405,6 @@ def of_cluster(name: str, *nodes: tuple[int, tuple[str, int]]) -> MetadataRespon
 
 
 def meant(broker: ScriptedBroker) -> list[tuple[str | None, int]]:
-    """Whom the connections to ``broker`` meant to reach, as far as they were made."""
     return [(hello.cluster_id, hello.node_id) for hello in broker.requests(ApiVersionsRequest)]
 
 
@@ -417,7 +414,6 @@ def hear_of_the_cluster(world: World) -> None:
 
 
 def is_another(request: ApiVersionsRequest, _version: int) -> ApiVersionsResponse:
-    """The answer of who is not node 7: to whoever means nobody it answers as any broker."""
     if request.node_id == 7:
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     ranges = [ApiVersion(api_key=key, min_version=api.low, max_version=api.high) for key, api in APIS.items()]

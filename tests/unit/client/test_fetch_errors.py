@@ -1,4 +1,4 @@
-"""Partitions that a leader refuses to serve wait together for one back-off; the others of the node are fetched on."""
+"""Partitions with fetch errors share one back-off; other partitions of the node are fetched."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ GOOD, *REFUSED = [tp(f"t-{number}") for number in range(4)]
 
 
 class Leader:
-    """A fetcher of four partitions of one leader, which refuses all but the first."""
-
     def __init__(self) -> None:
         rng, config, notes = random.Random(1), ConsumerConfig(bootstrap_servers=["one:9092"]), Notes()
         metadata = Metadata(config, rng)
@@ -49,7 +47,6 @@ class Leader:
         self.wake_at_ms: int | None = None
 
     def fetch(self, now_ms: int) -> list[int]:
-        """The partitions of the next fetch, which the leader answers."""
         poll: Any = self.fetcher.poll(now_ms)
         self.wake_at_ms = poll.wake_at_ms
         asked = [p.partition for sent in poll.unsent for t in sent.request.topics for p in t.partitions]

@@ -1,4 +1,4 @@
-"""The client's half of fetch sessions: what is said again, what is not, and how it ends."""
+"""Client side of fetch sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ IDS = {"t": b"t" * 16, "u": b"u" * 16}
 
 
 def wanted(**offsets: int) -> dict[TopicPartition, PartitionFetch]:
-    """``t0=5``: partition 0 of topic t from offset 5."""
     return {tp(f"{k[0]}-{k[1]}"): PartitionFetch(IDS[k[0]], offset, 1, 100) for k, offset in offsets.items()}
 
 

@@ -1,4 +1,4 @@
-"""Fetching against a scripted leader: prefetch, order, errors, damage, and positions that move meanwhile."""
+"""Fetches against a scripted leader: prefetch, order, errors, damage, moved positions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def stage() -> ScriptedGroup:
 
 
 def reader(stage: ScriptedGroup, **options: Any) -> User:
-    """A consumer of t-0 without a group."""
     user = stage.user(**options)
     user.machine.subscription.assign([T0])
     return user
@@ -282,7 +281,6 @@ def test_preferred_replica_is_used_until_it_expires(stage: ScriptedGroup):
 # Damage
 
 UNPARKED_MS = 40_000
-"""Until a fetch that finds nothing is given up, here."""
 
 
 def batch(first: int, last: int, **options: object) -> bytes:
@@ -290,8 +288,6 @@ def batch(first: int, last: int, **options: object) -> bytes:
 
 
 def served(stage: ScriptedGroup, *batches: bytes, **options: object) -> None:
-    """A log of these batches: what is asked for is there as often as it is asked for."""
-
     def answer(request: FetchRequest):
         offset = request.topics[0].partitions[0].fetch_offset if request.topics else 10
         found = [data for data in batches if last_offset(data) >= offset]
@@ -318,7 +314,7 @@ def test_records_before_corrupt_batch_come_before_error(
     stage.loop.run(1000)
 
     assert [r.offset for r in user.poll()] == [0, 1, 2, 3]
-    stage.loop.run(UNPARKED_MS)  # it is asked for once more
+    stage.loop.run(UNPARKED_MS)  # fetched again
     for _ in range(2):
         with pytest.raises(CorruptRecord, match="t-0 at offset 4"):
             user.poll()

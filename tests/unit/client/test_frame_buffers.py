@@ -1,4 +1,4 @@
-"""Large frames land in buffers of their own, which are used again, and small ones are cut from a scratch buffer."""
+"""Buffers of large and small frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ def framed(body: bytes) -> bytes:
 
 
 def pour(buffers: FrameBuffers, data: bytes, most: int = 1 << 30) -> list[Buffer]:
-    """Write ``data`` as a socket would, at most ``most`` bytes at a time; the frames that came."""
     frames: list[Buffer] = []
     while data:
         room = buffers.room()

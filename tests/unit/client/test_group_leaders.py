@@ -1,4 +1,4 @@
-"""What the leader of a classic group makes of what members say, and what members say of themselves to it."""
+"""Leader of a classic group, and the metadata that members send."""
 
 from __future__ import annotations
 
@@ -31,8 +31,6 @@ CONFIG = ConsumerConfig(bootstrap_servers=["one:9092"], group_id="g")
 
 
 class Leading:
-    """A leader whose assignor keeps what it was given, and the cluster's metadata."""
-
     def __init__(self) -> None:
         self.metadata = Metadata(CONFIG, random.Random(1))
         self.subscription = SubscriptionState(self.metadata)
@@ -49,7 +47,6 @@ class Leading:
         return {members[0].member_id: topics.partitions("t")}
 
     def grows(self, partitions: int) -> None:
-        """Metadata comes: the topic has so many partitions."""
         self._now_ms += 1_000_000
         (sent,) = self.metadata.poll(self._now_ms).unsent
         found = [
@@ -99,7 +96,6 @@ def test_assignment_is_outdated_once_after_topic_growth():
 
 
 def test_leader_keeps_racks_after_rebootstrap():
-    """Until they answer it knows no node, and so no rack."""
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"], rack_id="r1"))

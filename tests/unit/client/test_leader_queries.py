@@ -1,4 +1,4 @@
-"""Questions to the leaders of partitions: one request for each leader, again after a back-off, dropped after a seek."""
+"""Requests to partition leaders: one per leader, retried after a back-off, dropped after a seek."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ T0, T1, T2 = tp("t-0"), tp("t-1"), tp("t-2")
 
 
 class Asker:
-    """Three partitions without a position, and the questions about them; ``leaders`` are theirs, -1 for none."""
-
     def __init__(self, *leaders: int) -> None:
         rng, config, notes = random.Random(1), ConsumerConfig(bootstrap_servers=["one:9092"]), Notes()
         self.metadata = Metadata(config, rng)
@@ -52,7 +50,6 @@ class Asker:
         self.metadata.on_response(sent, MetadataResponse(brokers=brokers, topics=topics), 0)
 
     def asks(self, now_ms: int) -> dict[int, list[TopicPartition]]:
-        """Who is asked about what now."""
         self.sent = list(self.questions.poll(now_ms, self._build).unsent)
         return {sent.node_id: [q.partition for q in sent.context] for sent in self.sent}
 

@@ -1,4 +1,4 @@
-"""Questions about the ends of logs and about times."""
+"""ListOffsets: ends of logs, offsets by time."""
 
 from __future__ import annotations
 

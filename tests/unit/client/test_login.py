@@ -1,4 +1,4 @@
-"""A client that logs in: the mechanism's name and its tokens before anything else, again before the session is over."""
+"""Login of a connection, and renewal of its session."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def names(broker: ScriptedBroker) -> list[str]:
     return [type(seen.request).__name__.removesuffix("Request") for seen in broker.seen]
 
 
-# Letting in
+# Successful logins
 
 
 def test_login_follows_api_versions_before_other_requests():
@@ -84,7 +84,6 @@ def test_scram_takes_two_rounds_and_verifies_the_broker():
 
 
 def scram_server(password: str) -> Callable[[SaslAuthenticateRequest], bytes]:
-    """Return the answers of a broker that has this password of alice's, and lets everybody in."""
     salted = Derivation(Secret(password), b"salt", 4096, "sha256").derive()
     credential = credential_of("sha256", b"salt", 4096, salted)
 
@@ -123,7 +122,7 @@ def answer(message: object, version: int, correlation_id: int) -> bytes:
     return b"".join(bytes(part) for part in build_response(correlation_id, message, version))
 
 
-# Not letting in
+# Rejected logins
 
 
 def test_wrong_password_error_has_message_of_broker_without_password():
@@ -241,7 +240,7 @@ def test_closed_connection_without_login_hints_at_sasl():
     assert "right after ApiVersions: does this listener require a login (security.protocol=SASL_PLAINTEXT" in str(error)
 
 
-# Again, before the session is over
+# Renewal
 
 
 def sessions_of(broker: ScriptedBroker, lifetime_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""A client that no broker lets in, or that trusts none: the call ends with the reason, and it knocks seldom."""
+"""Errors of a client that all brokers reject, or that trusts none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ UNTRUSTED = "the broker's certificate is signed by an authority that is not beli
 
 
 def refuse(world: World, outputs: list[Output]) -> list[Output]:
-    """End every connection that the engine opens, as one that is not trusted."""
     out: list[Output] = []
     for output in outputs:
         if isinstance(output, Open):

@@ -1,4 +1,4 @@
-"""Commits, by the user and by the clock: when they leave, in whose name, and what their refusals mean."""
+"""Offset commits of members: time, member identity, errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def stage() -> ScriptedGroup:
 
 
 def member(stage: ScriptedGroup, **options: Any) -> User:
-    """A member that has its partition, and has read all that is there."""
     user = stage.user("t", group_id="g", **options)
     stage.until(lambda: len(user.records) == 10)
     return user
@@ -38,7 +37,7 @@ def commits(stage: ScriptedGroup) -> list[OffsetCommitRequest]:
     return stage.sent(OffsetCommitRequest)
 
 
-# By the clock
+# Auto-commit
 
 
 def test_consumer_without_auto_commit_commits_nothing_by_timer(stage: ScriptedGroup):
@@ -52,7 +51,7 @@ def test_consumer_without_auto_commit_commits_nothing_by_timer(stage: ScriptedGr
 def test_auto_commit_sends_positions_at_interval(stage: ScriptedGroup):
     user = stage.user("t", group_id="g", auto_commit_interval_ms=20_000)
     stage.until(lambda: bool(user.told))
-    assigned_ms = stage.now_ms  # the interval begins anew with what the listener did
+    assigned_ms = stage.now_ms  # the interval restarts after the listener
     stage.until(lambda: len(user.records) == 10)
     stage.loop.run(assigned_ms + 19_999 - stage.now_ms)
 
@@ -261,7 +260,7 @@ def test_failed_commit_of_manual_assignment_keeps_membership(stage: ScriptedGrou
     assert list(user.notes_besides_resets()) == []
 
 
-# In whose name
+# Member identity
 
 
 def test_static_member_commits_with_its_instance_id(stage: ScriptedGroup):
@@ -285,12 +284,11 @@ def test_commit_without_subscription_has_no_member_id(stage: ScriptedGroup):
     assert told == ("", -1, None)
 
 
-# Topics whose id is not known
+# Topics with unknown id
 
 
 @pytest.mark.parametrize(("unknown", "version"), [("u", 9), ("t", 10)])
 def test_commit_uses_topic_names_if_an_id_is_unknown(unknown: str, version: int):
-    """By id is said from version 10 on: version 9 is the last one by name."""
     stage = ScriptedCoordinator()
     stage.hidden = {"u"}
     user = stage.joined(**BY_HAND)

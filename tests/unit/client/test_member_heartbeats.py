@@ -1,4 +1,4 @@
-"""When a member that its coordinator assigns sends its heartbeats, and what a rebalance counts for in its metrics."""
+"""Heartbeats of a consumer group member, and its rebalance metrics."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ def stage() -> ScriptedCoordinator:
 
 
 def interval(stage: ScriptedCoordinator, interval_ms: int) -> None:
-    """The next answers name another interval."""
-
     def beat(request: Heartbeat, _version: int) -> ConsumerGroupHeartbeatResponse:
         answer = stage.on_beat(request)
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
@@ -110,7 +108,6 @@ def test_denied_heartbeat_waits_for_back_off(stage: ScriptedCoordinator, is_memb
 
 
 def test_successful_heartbeat_resets_back_off(stage: ScriptedCoordinator):
-    """Counted from the first failure: a second one, later, waits no longer than the first."""
     stage.joined(retry_backoff_ms=100, retry_backoff_max_ms=100_000)
     stage.then(Heartbeat, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 6)
     stage.polls(30_000)
@@ -213,11 +210,10 @@ def test_back_off_restarts_after_fatal_response(stage: ScriptedCoordinator):
     stage.loop.run_until(lambda: len(stage.beats) == before + 2, 200)
 
 
-# What is counted
+# Metrics
 
 
 def counted(user: User, now_ms: int) -> tuple[int, int, bool]:
-    """Rebalances that ended, attempts that failed, whether one is under way."""
     rebalances = user.machine.metrics.rebalances
     latency, failed = rebalances.latency.summary(now_ms), rebalances.failed.summary(now_ms)
     return latency.total_count, failed.total_count, rebalances.began_ms is not None

@@ -1,5 +1,4 @@
-"""A member that its coordinator assigns, from one life to the next: its id, the epoch that its user works under, late
-answers, and how it ends."""
+"""Incarnations of a consumer group member: member id, user epoch, late responses, leave."""
 
 from __future__ import annotations
 
@@ -33,12 +32,11 @@ def epoch_of_user(user: User) -> int:
 
 
 def fenced(stage: ScriptedCoordinator, user: User) -> None:
-    """The coordinator counts the member out, and its user does not know yet."""
     stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
     stage.loop.run_until(lambda: user.membership.state is S.FENCED)
 
 
-# Its id
+# Member id
 
 
 def test_member_id_has_16_random_bytes(stage: ScriptedCoordinator):
@@ -50,7 +48,7 @@ def test_member_id_has_16_random_bytes(stage: ScriptedCoordinator):
         assert {number >> bit & 1 for number in numbers} == {0, 1}, bit
 
 
-# The epoch that its user works under
+# User epoch
 
 
 def test_member_before_join_has_no_generation(stage: ScriptedCoordinator):
@@ -115,7 +113,7 @@ def test_offset_fetch_without_membership_has_no_member_id(stage: ScriptedCoordin
         fenced(stage, user)
     else:
         user = stage.member()
-        stage.then(Heartbeat, SILENCE)  # the join is under way
+        stage.then(Heartbeat, SILENCE)  # the join is in flight
         user.poll()
         stage.loop.run_until(lambda: len(stage.beats) == 1)
 
@@ -126,7 +124,7 @@ def test_offset_fetch_without_membership_has_no_member_id(stage: ScriptedCoordin
     assert (asked.member_id, asked.member_epoch) == (None, -1)
 
 
-# Commits that are refused
+# Rejected commits
 
 
 def test_offset_fetch_without_subscription_of_active_group_is_rejected(stage: ScriptedCoordinator):
@@ -148,11 +146,10 @@ def test_denied_commit_names_missing_right(stage: ScriptedCoordinator):
         stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5_000))
 
 
-# Answers that come too late
+# Late responses
 
 
 def beat_of_an_earlier_life(stage: ScriptedCoordinator, user: User) -> Unsent:
-    """A heartbeat that was under way when the member left; by now it is joining again."""
     member = user.membership
     (beat,) = member.poll(stage.now_ms + INTERVAL_MS).unsent
     user.leave()
@@ -188,7 +185,7 @@ def test_failed_heartbeat_of_earlier_incarnation_is_ignored(stage: ScriptedCoord
     assert len(stage.sent(FindCoordinatorRequest)) == 1, "and the coordinator is where it was"
 
 
-# The end
+# Leave
 
 
 @pytest.mark.parametrize("code", [E.FENCED_MEMBER_EPOCH, E.INVALID_REQUEST])
@@ -246,7 +243,7 @@ def test_leaving_member_requests_no_topic_names(stage: ScriptedCoordinator):
     stage.polls(4 * INTERVAL_MS)
     assert len(stage.sent(MetadataRequest)) > asked, "until then it does"
     user.machine.prepare_leave()
-    stage.loop.run(3 * INTERVAL_MS)  # what was asked for by then is answered
+    stage.loop.run(3 * INTERVAL_MS)  # requests sent before are answered
     asked = len(stage.sent(MetadataRequest))
 
     stage.loop.run(4 * INTERVAL_MS)

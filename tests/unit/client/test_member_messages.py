@@ -1,4 +1,4 @@
-"""What a member of a classic group says, in the words of the version that the coordinator speaks."""
+"""Requests of a classic group member by version."""
 
 from __future__ import annotations
 

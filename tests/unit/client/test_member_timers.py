@@ -1,4 +1,4 @@
-"""What a member of a classic group does around its rebalances: its clocks, what it counts, where racks are, commits."""
+"""Timers, metrics, racks and commits of a classic group member around rebalances."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def stage() -> ScriptedGroup:
 
 
 def member(stage: ScriptedGroup, **options: Any) -> User:
-    """A member that has its partition."""
     user = stage.user("t", group_id="g", **options)
     stage.until(lambda: user.owned == "t-0")
     return user
@@ -110,8 +109,6 @@ def test_rebalance_in_progress_response_extends_session(stage: ScriptedGroup):
 
 
 def racks_of_leader(stage: ScriptedGroup, client_rack: str) -> dict[str, set[str]]:
-    """What a member that leads knows of the racks of replicas."""
-
     def metadata(request: MetadataRequest) -> MetadataResponse:
         partition = MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1, 2, 3, 4])
         brokers = [

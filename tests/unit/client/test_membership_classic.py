@@ -1,4 +1,4 @@
-"""A member against a scripted coordinator: what it sends, and what each error makes of it."""
+"""A classic group member against a scripted coordinator: requests and reactions to errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ def stage() -> ScriptedGroup:
 
 
 def member(stage: ScriptedGroup, **options: object) -> User:
-    """A member that has its partition."""
     user = stage.user("t", group_id="g", **{**COOPERATIVE, **options})
     stage.until(lambda: user.owned == "t-0")
     return user

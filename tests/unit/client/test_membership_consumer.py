@@ -1,4 +1,4 @@
-"""A member of a group that its coordinator assigns, a scripted one: what it sends, and what errors make of it."""
+"""A consumer group member against a scripted coordinator: requests and reactions to errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def epochs(stage: ScriptedCoordinator) -> list[int]:
     return [request.member_epoch for request in stage.beats]
 
 
-# What heartbeats say
+# Heartbeat fields
 
 
 def test_first_heartbeat_has_all_fields(stage: ScriptedCoordinator):
@@ -228,7 +228,7 @@ def test_unknown_topic_is_awaited_while_others_are_assigned(stage: ScriptedCoord
     assert owned_of(stage.beats[-1]) == "t-0 u-0"
 
 
-# Falling out
+# Lost membership
 
 
 @pytest.mark.parametrize("code", [E.FENCED_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID, E.GROUP_ID_NOT_FOUND])
@@ -266,7 +266,7 @@ def test_partitions_with_running_callback_count_as_owned(stage: ScriptedCoordina
     stage.assign("t-0 t-1")
 
     def while_told(_callback: object) -> None:
-        stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error everything is said again
+        stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error all fields are sent
         stage.loop.run(3 * INTERVAL_MS)
 
     user = stage.member("t")
@@ -553,7 +553,7 @@ def test_commit_before_join_is_rejected(stage: ScriptedCoordinator):
         stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5000))
 
 
-# What no member can ask for
+# Unsupported calls
 
 
 def test_enforce_rebalance_is_rejected(stage: ScriptedCoordinator):

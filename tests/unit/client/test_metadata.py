@@ -1,4 +1,4 @@
-"""What the client knows of the cluster: when it asks, what it believes, what it refuses to believe."""
+"""Metadata of a client: requests, accepted and ignored responses."""
 
 from __future__ import annotations
 

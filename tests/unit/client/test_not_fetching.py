@@ -1,4 +1,4 @@
-"""Which partitions still want a position is known without a walk over all of them, whatever happens to them."""
+"""Partitions without a valid position are listed without a walk over all partitions."""
 
 import random
 
@@ -14,7 +14,6 @@ LEADER = LeaderAndEpoch(1, 5)
 
 
 def happens(subscription, rng):
-    """One of the things that users, resets and validations do."""
     assigned = list(subscription.assigned)
     if not assigned or rng.random() < 0.1:
         subscription.assign(rng.sample(ALL, rng.randrange(1, 6)))

@@ -1,4 +1,4 @@
-"""OffsetFetch and OffsetCommit in each version: topics by id, groups in a list, and how it was before."""
+"""OffsetFetch and OffsetCommit in each version."""
 
 from __future__ import annotations
 

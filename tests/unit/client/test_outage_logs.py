@@ -1,5 +1,4 @@
-"""Whatever keeps a client from working is told: no broker, no answer, no topic, a disk that refuses; what will never
-mend is raised."""
+"""Log lines of outages: no broker, no response, no topic, storage errors; permanent errors are raised."""
 
 from __future__ import annotations
 
@@ -108,7 +107,7 @@ def test_request_timeout_is_logged(stage: ScriptedGroup):
     assert said(user)[0].startswith("the connection to one:9092 was lost: a request was not answered in time")
 
 
-# No Kafka
+# Foreign protocols
 
 
 @pytest.mark.parametrize(
@@ -165,7 +164,6 @@ def test_consumer_continues_when_broker_replaces_foreign_server(stage: ScriptedG
 
 
 def test_foreign_protocol_after_connection_is_an_outage(stage: ScriptedGroup):
-    """As of a proxy that says in HTTP that its broker is away."""
     user = reader(stage)
     stage.until(lambda: user.records)
     stage.loop.cut()
@@ -208,7 +206,7 @@ def test_too_old_cluster_is_raised(stage: ScriptedGroup):
         user.poll()
 
 
-# No topic, no partition, nobody who leads
+# Missing topics, partitions and leaders
 
 
 def test_missing_topic_is_logged_until_it_exists():
@@ -270,7 +268,7 @@ def test_leaderless_partition_is_logged(stage: ScriptedGroup):
     assert said(user)[0].startswith("t-0 has no leader; retrying")
 
 
-# What brokers answer again and again
+# Repeated error codes
 
 
 def test_storage_error_is_logged_at_once_and_at_its_end(stage: ScriptedGroup):
@@ -300,7 +298,7 @@ def test_long_lasting_error_code_is_logged(stage: ScriptedGroup, request_: type,
     assert words in said(user)[0]
 
 
-# The end
+# Close
 
 
 def test_close_waits_for_timeout_or_until_disconnected(stage: ScriptedGroup):

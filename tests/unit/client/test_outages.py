@@ -1,4 +1,4 @@
-"""What a client says while something keeps it from working: once, each minute, and when it is over."""
+"""Log lines of an outage: at once, each minute, and at its end."""
 
 from __future__ import annotations
 

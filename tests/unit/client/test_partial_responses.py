@@ -1,4 +1,4 @@
-"""An answer that begins and does not go on: who may wait long for one to begin does not wait long for its rest."""
+"""Timeout of a response that has begun."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ REQUEST_MS = 30_000
 
 
 def too_long(broker: ScriptedBroker, response: Message, version: int) -> bytes:
-    """Return an answer to what came last, of a length that says more than comes: on the way a bit of it was flipped."""
     whole = b"".join(map(bytes, build_response(broker.seen[-1].header.correlation_id, response, version)))
     return (int.from_bytes(whole[:4], "big") | 1 << 20).to_bytes(4, "big") + whole[4:]
 

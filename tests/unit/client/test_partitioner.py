@@ -1,4 +1,4 @@
-"""Partitions by key, as every Kafka client computes them, and sticky ones without."""
+"""Partitions by key as in other Kafka clients, and sticky partitions without a key."""
 
 from __future__ import annotations
 

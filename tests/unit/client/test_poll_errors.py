@@ -1,4 +1,4 @@
-"""What is found out about a position between polls, and is no news any more when the user has moved on."""
+"""Errors of positions between polls, dropped after a seek or an assignment."""
 
 import random
 

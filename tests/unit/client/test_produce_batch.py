@@ -1,4 +1,4 @@
-"""Batches: the fast writer writes what the plain one does, and nothing is lost on the way to the broker's log."""
+"""Batches: encoder, accumulator, and delivery to the broker's log."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_engine_wakes_for_record_unless_timer_is_due():
     record = NewRecord(None, b"value", (), 1000)
 
     batch, _, wake = machine.add("t", 0, record, 1000)
-    assert wake  # nothing has woken it yet
+    assert wake  # no earlier wake-up
     assert not machine.add("t", 0, record, 1000)[2]  # the same batch, with room in it
     for wake_at_ms, needed in ((1003, False), (batch.ready_at_ms, False), (batch.ready_at_ms + 1, True), (1000, True)):
         machine.engine.wake_at_ms = wake_at_ms

@@ -1,4 +1,4 @@
-"""What a member of a classic group is told of its rebalances, and what it may still do, where they go awry."""
+"""Callbacks of a classic group member during failing rebalances."""
 
 from __future__ import annotations
 
@@ -30,15 +30,12 @@ def stage() -> ScriptedGroup:
 
 
 def member(stage: ScriptedGroup, **options: Any) -> User:
-    """A member that has what its coordinator gave it."""
     user = stage.user("t", group_id="g", **options)
     stage.until(lambda: user.machine.is_stable)
     return user
 
 
 def gives(stage: ScriptedGroup, *partitions: str) -> None:
-    """Whatever the leader computes, this is what a sync brings from now on."""
-
     def synced(request: SyncGroupRequest, _version: int) -> SyncGroupResponse:
         code = stage.code(SyncGroupRequest)
         assignment = build_assignment(Assignment([tp(p) for p in partitions]))
@@ -48,7 +45,6 @@ def gives(stage: ScriptedGroup, *partitions: str) -> None:
 
 
 def rebalances(stage: ScriptedGroup, user: User) -> None:
-    """The group begins another round, and the member comes through."""
     joins = len(stage.sent(JoinGroupRequest))
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.until(lambda: len(stage.sent(JoinGroupRequest)) > joins and user.machine.is_stable)
@@ -64,7 +60,7 @@ def reasons(stage: ScriptedGroup) -> list[str]:
     return [request.reason for request in stage.sent(JoinGroupRequest)]
 
 
-# Eager: everything is given up before the join
+# Eager assignors
 
 
 def test_eager_member_without_partitions_gets_revoked_callback(stage: ScriptedGroup):
@@ -122,7 +118,7 @@ def test_no_records_are_returned_while_positions_are_committed(stage: ScriptedGr
     assert user.values() == [b"v%d" % n for n in range(10)], "each of them once"
 
 
-# Cooperative: what is owned stays until an assignment says otherwise
+# Cooperative assignors
 
 
 def test_cooperative_member_commits_records_read_during_rebalance():
@@ -196,7 +192,7 @@ def test_leave_during_join_loses_owned_partitions(stage: ScriptedGroup):
     assert user.told == [("assigned", "t-0"), ("lost", "t-0")], "nobody knows whose it is by now"
 
 
-# What the user does meanwhile
+# Calls of the user during a rebalance
 
 
 def test_resubscription_does_not_wait_for_earlier_commit(stage: ScriptedGroup):
@@ -232,7 +228,6 @@ def test_assignment_of_unsubscribed_topics_is_rejected():
 
 
 def test_topic_found_first_by_leader_causes_no_rejoin():
-    """The pattern matches it; this member's own metadata does not know it yet."""
     stage = ScriptedCoordinator()
     stage.hidden = {"u"}
     gives(stage, "t-0", "u-0")
@@ -255,7 +250,7 @@ def test_resubscribed_partition_under_revocation_is_read_on():
     user = stage.user(["t", "u"], group_id="g", auto_offset_reset="earliest", **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 u-0")
     user.machine.subscribe(["t"])
-    user.poll()  # what was read of u-0 is being committed
+    user.poll()  # the commit of u-0 is in flight
 
     user.machine.subscribe(["t", "u"])
     stage.produce("u", 0, b"after that")

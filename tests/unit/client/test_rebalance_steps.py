@@ -1,4 +1,4 @@
-"""A rebalance as the thread that polls sees it, in either group protocol: what is due, and for how long it waits."""
+"""Steps of a rebalance inside poll(), for both group protocols."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def stage() -> ScriptedCoordinator:
 
 
 def member(stage: ScriptedCoordinator, protocol: str, **options: Any) -> User:
-    """A member that has what is there."""
     if protocol == "classic":
         options |= {"session_timeout_ms": 60_000, "heartbeat_interval_ms": 20_000}
     stage.assign("t-0 t-1 t-2 t-3")
@@ -31,7 +30,6 @@ def member(stage: ScriptedCoordinator, protocol: str, **options: Any) -> User:
 
 
 def give_up(stage: ScriptedCoordinator, user: User, protocol: str) -> None:
-    """From now on the member has something to give up."""
     if protocol == "classic":
         user.machine.enforce_rebalance("as a test")
     else:

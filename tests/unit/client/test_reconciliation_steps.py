@@ -1,5 +1,4 @@
-"""How a member takes what its coordinator assigns, between two polls and in the middle of something: what waits for
-what, and what is left of it when the member falls out or its user leaves."""
+"""Steps of a reconciliation between polls, with lost membership and unsubscribe."""
 
 from __future__ import annotations
 
@@ -22,7 +21,6 @@ def stage() -> ScriptedCoordinator:
 
 
 def gives_up_what_it_has_read(stage: ScriptedCoordinator, **options: object) -> User:
-    """A member that commits t-0 before it goes, which the coordinator refuses for now; its user does not poll."""
     user = stage.joined(**options)
     stage.until(lambda: len(user.records) == 10)
     stage.then(OffsetCommitRequest, *[E.COORDINATOR_LOAD_IN_PROGRESS] * 1000)
@@ -51,7 +49,7 @@ def test_rebalance_ends_when_user_has_assignment(
 
 def test_assignment_is_not_owned_before_next_poll(stage: ScriptedCoordinator):
     user = stage.joined()
-    stage.then(Heartbeat, E.NONE, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error everything is said again
+    stage.then(Heartbeat, E.NONE, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error all fields are sent
     stage.assign("t-0 t-1")
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
     assert user.machine.needs_user, "as a face asks that waits for something to do"

@@ -34,7 +34,6 @@ def stage() -> ConsumerStage:
 
 
 def reader(stage: ConsumerStage, **options: Any) -> User:
-    """A consumer of t-0 without a group, which has read the old records."""
     user = stage.user(**options)
     user.machine.subscription.assign([T0])
     user.machine.subscription.seek(T0, Position(0))
@@ -43,14 +42,12 @@ def reader(stage: ConsumerStage, **options: Any) -> User:
 
 
 def member(stage: ConsumerStage, **options: Any) -> User:
-    """A member of group g, which has read the old records."""
     user = stage.user("t", group_id="g", **options)
     stage.until(lambda: user.values() == OLD)
     return user
 
 
 def recreate(stage: ConsumerStage) -> None:
-    """Delete the topic, create it again and fill it, before any consumer hears of it."""
     stage.broker.state.topics.delete("t", stage.now_ms)
     stage.topic("t", 1)
     stage.produce("t", 0, *NEW)
@@ -133,7 +130,6 @@ def test_offset_of_earlier_topic_is_not_committed_for_recreated_topic(stage: Con
 
 
 def test_offset_of_earlier_topic_is_not_committed_by_name():
-    """Before OffsetCommit 10 the coordinator cannot tell the topics apart."""
     stage = ScriptedGroup()
     low, _ = stage.one.ranges[OffsetCommitRequest.API_KEY]
     stage.one.ranges[OffsetCommitRequest.API_KEY] = (low, 9)

@@ -1,4 +1,4 @@
-"""A request that is sent again after a back-off: alone, and among others that somebody waits for until a deadline."""
+"""State of a retried request, with and without a deadline."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from kohort.wire.messages.metadata import MetadataRequest
 
 
 class Middling:
-    """Chance that spreads nothing: back-offs are 100, 200, 400, then 1000 ms."""
-
     def random(self) -> float:
         return 0.5
 

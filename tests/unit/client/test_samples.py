@@ -1,4 +1,4 @@
-"""Windows of samples: what is of late, what is of all time."""
+"""Windows of samples: recent and total values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sender against a scripted broker: order, sequences, retries, and what a record's owner hears in the end."""
+"""The sender against a scripted broker: order, sequence numbers, retries, results."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ ORDERS = TopicPartition("orders", 0)
 
 
 class World:
-    """One producer, two nodes of which the first leads everything, and a log of what the first wrote."""
-
     def __init__(self, partitions: int = 1, **options: object) -> None:
         self.clock = ManualClock()
         self.loop = Loop(self.clock)
@@ -55,7 +53,6 @@ class World:
             broker.on(MetadataRequest, self.metadata)
             broker.on(InitProducerIdRequest, lambda *_: InitProducerIdResponse(producer_id=next(self.ids)))
         self.codes: list[ErrorCode] = []
-        """Error codes for the next produced batches, before all is well again."""
         self.offsets: dict[int, int] = {}
         for broker in (self.one, self.two):
             broker.on(ProduceRequest, self.produce)
@@ -78,7 +75,6 @@ class World:
         return MetadataResponse(brokers=brokers, topics=topics)
 
     def move_leader(self):
-        """Let the second node lead from now on, and the producer know of it."""
         self.leader, self.leader_epoch = 2, 2
         self.machine.metadata.update_leader(ORDERS, 2, 2, [])
 
@@ -94,7 +90,6 @@ class World:
         return PartitionProduceResponse(index=partition, base_offset=base)
 
     def send(self, value: bytes, partition: int = 0):
-        """One record in a batch of its own, unless lingering lets it meet others."""
         now_ms = self.clock.now_ms()
         batch, index, _ = self.machine.add("orders", partition, NewRecord(None, value, (), now_ms), now_ms)
         return batch, index
@@ -108,11 +103,9 @@ class World:
         self.loop.run_until(lambda: all(batch.done for batch, _ in sent), limit_ms)
 
     def wait_for_parts(self, *sent, limit_ms: int = 200_000):
-        """Wait until the batches and their halves are done."""
         self.loop.run_until(lambda: all(resolve(*one)[0].done for one in sent), limit_ms)
 
     def sequences(self, broker: ScriptedBroker | None = None):
-        """(epoch, base sequence, values) of every batch that the broker was sent, in order."""
         return [
             (h.producer_epoch, h.base_sequence, [r.value for r in read_batch(data)])
             for request in (broker or self.one).requests(ProduceRequest)
@@ -414,7 +407,6 @@ def test_unanswered_request_ends_at_delivery_timeout():
 
 
 def given_up_before_others():
-    """Three batches whose answers are lost; the first is given up before the others, which may be on the log."""
     world = World(delivery_timeout_ms=2000, request_timeout_ms=1900)
     world.wait(world.send_alone(b"first"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
@@ -473,7 +465,6 @@ def test_too_large_batch_is_split_in_halves():
 
 
 def cut(frame: bytes) -> bytes:
-    """The frame without its last bytes, and with the length of what is left."""
     return (len(frame) - 4 - 9).to_bytes(4, "big") + frame[4:-9]
 
 
@@ -522,8 +513,6 @@ SMALL = 1_100
 
 
 class SmallTopic(World):
-    """A topic that refuses larger batches."""
-
     refused = 0
 
     def partition_answer(self, partition, header):
@@ -714,7 +703,7 @@ def test_flush_timeout_names_last_error():
     assert "NOT_ENOUGH_REPLICAS" in str(world.machine.not_delivered_error(0.5))
 
 
-# What is told
+# Log lines
 
 
 def test_write_outage_is_logged():

@@ -1,5 +1,4 @@
-"""A member of a classic group by itself, its coordinator's answers handed to it one by one: those that come too late,
-for a round that is over, and what it does at the very moment when two things are due."""
+"""Late responses to a classic group member, and coinciding timers."""
 
 from __future__ import annotations
 
@@ -38,8 +37,6 @@ ME = "member-1"
 
 
 class Alone:
-    """A member, and the node that coordinates its group: number 1, until it is forgotten."""
-
     def __init__(self, **options: Any) -> None:
         rng, notes = random.Random(1), Notes()
         times = {"heartbeat_interval_ms": 3_000, "session_timeout_ms": 9_000, "max_poll_interval_ms": 60_000}
@@ -58,19 +55,16 @@ class Alone:
         self.now_ms = 1_000_000
 
     def says(self, kind: type) -> list[Any]:
-        """What it sends now; nothing of another kind."""
         sent = list(self.member.poll(self.now_ms).unsent)
         assert all(isinstance(one.request, kind) for one in sent), sent
         return sent
 
     def joins(self) -> Any:
-        """It begins a join, which leaves."""
         self.member.join()
         (sent,) = self.says(JoinGroupRequest)
         return sent
 
     def joined(self, sent: Unsent, generation: int, leader: str = LEADER, members: Sequence[str] = ()) -> None:
-        """The answer to a join; of ``members`` each reads a topic of its own name."""
         told = [JoinGroupResponseMember(member_id=m, metadata=build_subscription(Subscription([m]))) for m in members]
         answer = JoinGroupResponse(
             generation_id=generation,
@@ -83,19 +77,16 @@ class Alone:
         self.member.on_response(sent, answer, self.now_ms)
 
     def syncs(self, generation: int) -> Any:
-        """It has joined a generation that another leads, and asks for its part."""
         self.joined(self.joins(), generation)
         (sent,) = self.says(SyncGroupRequest)
         return sent
 
     def synced(self, sent: Unsent, partition: str = "t-0", code: ErrorCode = E.NONE, **wrong: Any) -> None:
-        """The answer to a sync; ``wrong`` fields stand in it, too."""
         assignment = build_assignment(Assignment([tp(partition)]))
         said = {"error_code": code, "protocol_type": "consumer", "assignment": assignment, **wrong}
         self.member.on_response(sent, SyncGroupResponse(**said), self.now_ms)
 
     def beats(self) -> Any:
-        """Its next heartbeat leaves, as soon as it is due."""
         self.now_ms = self.member.clocks.heartbeat_at_ms
         (sent,) = self.says(HeartbeatRequest)
         return sent
@@ -113,7 +104,7 @@ def alone() -> Alone:
     return Alone()
 
 
-# Rounds that are over
+# Earlier rebalances
 
 
 def test_join_response_from_before_leave_is_ignored_by_next_join(alone: Alone):
@@ -176,7 +167,6 @@ def test_unused_assignment_is_dropped_by_next_join(alone: Alone):
 
 
 def test_paused_heartbeats_resume_with_next_generation(alone: Alone):
-    """The group begins another rebalance before the user has polled, and heard of the refusal."""
     sync = alone.syncs(5)
     alone.beaten(alone.beats(), E.GROUP_AUTHORIZATION_FAILED)
     alone.synced(sync, code=E.REBALANCE_IN_PROGRESS)
@@ -264,7 +254,6 @@ def test_sync_to_wrong_node_looks_up_coordinator(alone: Alone):
 
 
 def test_leader_without_coordinator_rejoins_at_once():
-    """Its part of the work was waited for: the metadata of a topic that nobody told of in ten seconds."""
     alone = Alone(retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
     alone.joined(alone.joins(), 5, leader=ME, members=[ME, "untold"])
     alone.lookup.mark_unknown()
@@ -278,7 +267,7 @@ def test_leader_without_coordinator_rejoins_at_once():
     assert (again.node_id, again.request.member_id) == (2, ME)
 
 
-# Two things at once
+# Coinciding timers
 
 
 def test_leave_after_poll_timeout_sends_no_heartbeat():
@@ -303,7 +292,7 @@ def test_heartbeat_in_flight_sets_no_heartbeat_timer(alone: Alone):
     assert poll.wake_at_ms == alone.member.clocks.session_until_ms
 
 
-# Who is not in the group yet
+# Before the join
 
 
 def test_leave_without_member_id_sends_no_leave_group(alone: Alone):
@@ -342,11 +331,10 @@ def test_user_generation_outlives_lost_membership(alone: Alone):
     assert alone.member.user_generation == (5, ME, "range")
 
 
-# Leading, and no more
+# Former leaders
 
 
 def wanted(alone: Alone) -> set[str]:
-    """The topics whose metadata is asked for."""
     return set(alone.subscription.topics | alone.subscription.group_topics)
 
 

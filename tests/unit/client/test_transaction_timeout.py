@@ -16,8 +16,6 @@ TIMEOUT_MS = 5_000
 
 
 class Producing:
-    """One transactional producer, and a reader of what its transactions committed."""
-
     def __init__(self) -> None:
         self.stage = ConsumerStage()
         self.stage.topic("orders", 1)

@@ -1,4 +1,4 @@
-"""A transactional producer against a scripted coordinator: what it asks in which order, and what each refusal costs."""
+"""A transactional producer against a scripted coordinator: order of requests, reactions to errors."""
 
 from __future__ import annotations
 
@@ -62,8 +62,6 @@ OF_TRANSACTIONS = (
 
 
 class World:
-    """One producer and one node, which is the coordinator too and hands out epochs one after the other."""
-
     def __init__(self, *, second: bool = False, **options: object) -> None:
         self.second = second
         self.clock = ManualClock()
@@ -73,7 +71,6 @@ class World:
             self.node.features["transaction.version"] = 2
         self.loop.serve(ADDRESS, self.node)
         self.codes: dict[type, list[object]] = {}
-        """Error codes, HANG_UP or SILENCE for the next requests of a class, before all is well again."""
         self.epochs = iter(range(100))
         self.written = 0
         self.node.on(MetadataRequest, metadata)
@@ -149,7 +146,6 @@ class World:
         self.settle(self.transactions.abort()).result()
 
     def asked(self):
-        """What of transactions was asked, in order; whether an end was a commit, and by which epoch a batch came."""
         found = []
         for seen in self.node.seen:
             request = seen.request
@@ -559,11 +555,10 @@ def test_second_protocol_repeats_end_with_lost_response():
 # By topic id (KIP-1319)
 
 READ = TopicPartition("read", 3)
-"""Of a topic that the producer does not write to."""
+"""Partition that the producer does not write to."""
 
 
 def committed(world: World, offsets: dict[TopicPartition, OffsetAndMetadata]) -> list[tuple[int, list[bytes]]]:
-    """Commit these; returns the versions in which that was asked, with the ids of topics."""
     world.transactions.begin()
     world.settle(world.transactions.send_offsets(offsets, GROUP)).result()
     world.commit()

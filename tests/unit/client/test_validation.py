@@ -1,4 +1,4 @@
-"""Positions after a change of leader: still part of the log, or cut off?"""
+"""Validation of positions after a leader change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def stage() -> ScriptedGroup:
 
 
 def ends(stage: ScriptedGroup, *answers: object) -> None:
-    """The answers to OffsetForLeaderEpoch in turn: (epoch, end offset), an error code, or HANG_UP."""
     queue: list[Any] = list(answers)
 
     def answer(_request: object, _version: int):
@@ -45,7 +44,6 @@ def ends(stage: ScriptedGroup, *answers: object) -> None:
 
 
 def read_all(stage: ScriptedGroup, **options: object) -> User:
-    """A consumer that has read ten records in epoch 3."""
     user = stage.user(metadata_max_age_ms=5000, **options)
     user.machine.subscription.assign([T0])
     if options.get("auto_offset_reset") == "none":

@@ -167,7 +167,7 @@ def _lookups(groups: Sequence[str], key_type: int) -> Operation[list[Any]]:
 
 
 def _many_keys(request: Message, version: int) -> Message:
-    """Pass requests with many keys. Raises UnsupportedVersion before version 4 (KIP-699)."""
+    """Raise UnsupportedVersion for a FindCoordinator with many keys before version 4 (KIP-699)."""
     if version < BATCHED_FROM:
         raise UnsupportedVersion(f"FindCoordinator {version} takes one key")
     return request

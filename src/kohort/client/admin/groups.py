@@ -94,7 +94,7 @@ def _partitions(assignment: group_consumer.ConsumerGroupDescribeAssignment) -> t
 
 BATCHED_FROM: Final = 3
 REASON: Final = "member was removed by an admin"
-"""Reason of Kafka's own client; coordinators recognize an admin by it."""
+"""Leave reason of Kafka's admin client, by which coordinators recognize a removal by an admin."""
 MAX_REASON: Final = 255
 
 
@@ -128,7 +128,7 @@ def remove_group_members(
 
 
 def _shaped(request: Message, version: int) -> Message:
-    """Name one member without a list before version 3. Raises UnsupportedVersion for more, or static members."""
+    """Rewrite LeaveGroup for versions before 3: one member id. Raises UnsupportedVersion otherwise."""
     assert isinstance(request, LeaveGroupRequest)
     if version >= BATCHED_FROM:
         return request
@@ -171,7 +171,7 @@ def list_groups_by_broker(
 
 
 def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, GroupDescription]]:
-    """Return groups with their members; GROUP_ID_NOT_FOUND if missing, on old brokers, too.
+    """Return groups with their members. Missing groups fail with GROUP_ID_NOT_FOUND.
 
     Each group is requested as a consumer group (KIP-848) first, then as a classic one, as in Java's client.
     """
@@ -306,7 +306,7 @@ def delete_group_offsets(
 
 
 def _one_group(request: Message, version: int) -> Message:
-    """Request one group without a list before version 8 (KIP-709). Raises UnsupportedVersion for more."""
+    """Rewrite OffsetFetch for versions before 8 (KIP-709). Raises UnsupportedVersion for many groups."""
     assert isinstance(request, wire.OffsetFetchRequest)
     if version >= BATCHED_GROUPS_FROM:
         return request

@@ -87,7 +87,7 @@ def _check(code: int, what: str) -> None:
 
 
 def _as_preferred(request: Message, version: int) -> Message:
-    """Drop the election type before version 1, which has preferred elections only."""
+    """Rewrite ElectLeaders for version 0, which has preferred elections only."""
     assert isinstance(request, wire.ElectLeadersRequest)
     if version >= 1 or request.election_type == PREFERRED:
         return request

@@ -328,7 +328,7 @@ REQUIRED_OPERATIONS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxy
 
 
 def explain_denials(config: ClientConfig, call: str, about: str, operation: Operation[R]) -> Operation[R]:
-    """Run an operation; add the missing right and the command that grants it to its errors.
+    """Run an operation; authorization errors get the missing ACL and the command that adds it.
 
     ``about``: group of the call, if its items are partitions.
     """

@@ -15,7 +15,7 @@ from kohort.wire.messages import quotas as wire
 
 
 class QuotaMatch(IntEnum):
-    """Match without a name: DEFAULT for all without a quota by name; ANY, in filters, for every name."""
+    """Match in place of a name. DEFAULT: all without a quota by name. ANY, in filters only: every name."""
 
     DEFAULT = 1
     ANY = 2

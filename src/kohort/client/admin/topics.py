@@ -224,7 +224,7 @@ def _resource(item: Any) -> ConfigResource:
 
 
 def _without_flag(request: Message, version: int) -> Message:
-    """Drop the flag before version 4, which always allows topic creation."""
+    """Rewrite Metadata for versions before 4, which always allow topic creation."""
     assert isinstance(request, MetadataRequest)
     return request if version >= NO_CREATION_FROM else MetadataRequest(topics=request.topics)
 
@@ -278,7 +278,7 @@ def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource
 
 
 def _of_its_time(request: Message, version: int) -> Message:
-    """Drop the types in version 0, which lists client metrics only."""
+    """Rewrite ListConfigResources for version 0, which lists client metrics only."""
     assert isinstance(request, configs.ListConfigResourcesRequest)
     if version >= WITH_TYPES_FROM:
         return request

@@ -154,7 +154,7 @@ class HeartbeatFields:
 
 
 def heartbeat_shape(request: Message, version: int) -> Message:
-    """Drop the cleared pattern before version 1. Raises UnsupportedVersion for a pattern there."""
+    """Rewrite a heartbeat for version 0. Raises UnsupportedVersion if it has a subscription pattern."""
     assert isinstance(request, wire.ConsumerGroupHeartbeatRequest)
     if version >= REGEX_FROM or request.subscribed_topic_regex is None:
         return request

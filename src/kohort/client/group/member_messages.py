@@ -199,7 +199,7 @@ class MemberMessages:
 
 
 def leave_shape(request: Message, version: int) -> Message:
-    """Name one member before version 3, without a list (KIP-345)."""
+    """Rewrite LeaveGroup for versions before 3, which name one member (KIP-345)."""
     assert isinstance(request, wire.LeaveGroupRequest)
     if version >= LEAVE_BY_LIST_FROM:
         return request

@@ -209,7 +209,7 @@ class HeartbeatClocks:
         self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
 
     def sent(self, now_ms: int) -> None:
-        """Count the interval from the request, not from the response."""
+        """Start the heartbeat interval at the request, not at its response."""
         self.heartbeat_at_ms = now_ms + self._config.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:

@@ -145,7 +145,7 @@ class ConsumerMembership(ConsumerSource):
 
     def leave(self, reason: str) -> Promise[None]:
         """Send the last heartbeat, if a coordinator is known. A static member announces its return."""
-        del reason  # the protocol has no field for it
+        del reason  # ConsumerGroupHeartbeat has no reason field
         promise: Promise[None] = Promise()
         if self.state in IN_GROUP and self._lookup.node_id is not None:
             self._leaves.append(Leave(self._leave_request(), promise))

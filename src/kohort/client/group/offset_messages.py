@@ -60,7 +60,7 @@ def commit_partition(number: int, offset: OffsetAndMetadata) -> wire.OffsetCommi
 def commit_errors(
     request: wire.OffsetCommitRequest, response: wire.OffsetCommitResponse
 ) -> dict[TopicPartition, ErrorCode]:
-    """Return the error codes of failed partitions, with names by the ids of the request."""
+    """Return the error code of each failed partition; resolve topic ids by the request."""
     names = {topic.topic_id: topic.name for topic in request.topics}
     found: dict[TopicPartition, ErrorCode] = {}
     for topic in response.topics:
@@ -85,7 +85,7 @@ def build_fetch(
 
 
 def shape_fetch(request: Message, version: int) -> Message:
-    """Send one group without a list before version 8, and without ``require_stable`` before version 7."""
+    """Rewrite OffsetFetch: one group before version 8, no ``require_stable`` before version 7."""
     assert isinstance(request, wire.OffsetFetchRequest)
     if version >= GROUPS_FROM:
         return request
@@ -102,7 +102,7 @@ def shape_fetch(request: Message, version: int) -> Message:
 def fetched_offsets(
     request: wire.OffsetFetchRequest, response: wire.OffsetFetchResponse
 ) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
-    """Return the error code of the response, and the offset of each partition, with names by the ids of the request.
+    """Return the response's error code and each partition's offset; resolve topic ids by the request.
 
     Metadata may no longer know the topic; without its name the partition would be reset.
     """

@@ -128,7 +128,7 @@ class ClassicRebalance:
         elif self._cooperative:
             unsubscribed = self._unsubscribed()
             keep = [p for p in owned if p not in set(unsubscribed)]
-            for partition in keep:  # subscribed again while its commit was in flight
+            for partition in keep:  # of topics subscribed again during the commit
                 self._subscription.assigned[partition].pending_revocation = False
             self._request_callback(
                 "revoked", tuple(unsubscribed), even_if_empty=False, then=lambda: self._join(keep=keep)
@@ -138,7 +138,7 @@ class ClassicRebalance:
             self._request_callback("revoked", owned, even_if_empty=not again, then=lambda: self._join(keep=()))
 
     def _join(self, keep: Collection[TopicPartition]) -> None:
-        # The positions are committed.
+        # The commit has the positions, so the states of revoked partitions may go.
         self._subscription.assign_from_group(keep)
         self._joined_topics = self._subscription.topics
         self._membership.join()

@@ -58,7 +58,7 @@ class ConsumerContext:
 
 
 class ConsumerSource:
-    """Base of a consumer's request sources: their shared parts as attributes."""
+    """Base class of a consumer's request sources, with their common attributes."""
 
     def __init__(self, context: ConsumerContext) -> None:
         self._config = context.config

@@ -101,7 +101,7 @@ class Fetched:
         return zlib.crc32(self.data[at : at + _BATCH_MIN])
 
     def decode_records(self, *, check_crcs: bool) -> list[Record]:
-        """Return the records, decoded once: those before a corrupt batch, whose error is kept in ``error``."""
+        """Return the records, decoded once, up to the first corrupt batch; ``error`` keeps its error."""
         if self.records is None:
             try:
                 self.records = self._records(None, check_crcs=check_crcs)

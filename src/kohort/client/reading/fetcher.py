@@ -87,7 +87,7 @@ class Fetcher(ConsumerSource):
         return any(self._is_ready(fetched) and wanted(fetched.partition) for fetched in self._buffered)
 
     def take(self, wanted: PartitionFilter = any_partition) -> Fetched | None:
-        """Return the oldest data that may be returned; drop data of an earlier position."""
+        """Return the oldest batches of a fetchable partition; drop batches of earlier positions."""
         for fetched in list(self._buffered):
             if self._is_dropped(fetched):
                 self._buffered.remove(fetched)

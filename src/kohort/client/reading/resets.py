@@ -119,7 +119,7 @@ class Resets(ConsumerSource):
         if self.has_policy:
             state.await_reset(self._config.auto_offset_reset)
             return
-        state.looking_up = True  # until the user seeks
+        state.looking_up = True  # no reset until the user seeks
         group = f"committed in group {self._config.group_id!r}" if self._config.group_id else "known"
         text = f"{partition}: no offset is {group}, and auto.offset.reset is none; call seek()"
         self._failures.append_about(partition, state, NoOffsetForPartition(text))
@@ -129,7 +129,7 @@ class Resets(ConsumerSource):
         if self.has_policy:
             self._warn_and_reset(state, f"offset {offset} of {partition} is out of range")
             return
-        state.stuck = True  # until the user seeks
+        state.stuck = True  # no reset until the user seeks
         text = f"offset {offset} of {partition} is out of range, and auto.offset.reset is none; call seek()"
         self._failures.append_about(partition, state, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
 
@@ -145,7 +145,7 @@ class Resets(ConsumerSource):
             problem = f"topic {partition.topic!r} was deleted and created again"
             self._warn_and_reset(state, f"{partition}: read up to {position.offset}, but {problem}")
             return
-        state.looking_up = True  # until the user seeks
+        state.looking_up = True  # no reset until the user seeks
         error = LogTruncated(str(partition), position.offset, None, is_recreated=True)
         self._failures.append_about(partition, state, error)
 
@@ -282,7 +282,7 @@ class Validation(ConsumerSource):
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         for _, state, _, leader in self._queries.ended(sent):
             if isinstance(error, UnsupportedVersion):
-                state.validated(leader)  # the broker is too old to validate
+                state.validated(leader)  # an old broker cannot validate
             else:
                 self._queries.retry_later(state, now_ms)
         if not error.retriable and not isinstance(error, UnsupportedVersion):
@@ -304,6 +304,6 @@ class Validation(ConsumerSource):
                 state.seek(end)
                 state.validated(leader)
         else:
-            state.looking_up = True  # until the user seeks
+            state.looking_up = True  # no reset until the user seeks
             error = LogTruncated(str(partition), position.offset, None if undefined else end.offset)
             self._failures.append_about(partition, state, error)

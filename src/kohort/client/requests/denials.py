@@ -31,7 +31,7 @@ DENIED_RESOURCES: Final[Mapping[ErrorCode, DeniedResource]] = {
 
 
 def answer_error(config: ClientConfig, code: ErrorCode, text: str, *, name: str = "") -> ApiError:
-    """Return the error of a response. ``name``: topic or group, if it is not the configured one."""
+    """Return the error of an error code. ``name``: denied topic or group; default: the configured group."""
     denied = DENIED_RESOURCES.get(code)
     if denied is None:
         return ApiError(code, text)
@@ -46,7 +46,7 @@ def answer_error(config: ClientConfig, code: ErrorCode, text: str, *, name: str 
 
 
 def missing_right(config: ClientConfig, denied: DeniedResource, operation: str, name: str) -> str:
-    """Return a suffix that names the missing right and the command that grants it; "" if unknown."""
+    """Return an error suffix with the missing ACL and the command that adds it, or ""."""
     of_cluster = denied.flag == "--cluster"
     if not operation or not (name or of_cluster):
         return ""

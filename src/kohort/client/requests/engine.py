@@ -236,7 +236,7 @@ class Engine:
             text = describe_loss(channel, connection, ConnectionLoss(reason, kind), self.addresses.bootstrap)
             self._outages.report((CONNECTION, connection.address), text, now_ms)
         if kind is NotKafka and self.ever_connected:
-            kind = ConnectionFailed  # the broker was a Kafka broker before: a proxy reports an outage
+            kind = ConnectionFailed  # Kafka answered before: a proxy reports an outage
         self._forget(connection, now_ms)
         if kind is AuthenticationFailed:
             self.metrics.failed_logins.record(1, now_ms)

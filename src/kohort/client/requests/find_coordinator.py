@@ -97,7 +97,7 @@ class CoordinatorLookup:
 
 
 def lookup_shape(request: Message, version: int) -> Message:
-    """Send a list of keys from version 4 on (KIP-699)."""
+    """Rewrite FindCoordinator for its version: a list of keys from version 4 on (KIP-699)."""
     assert isinstance(request, FindCoordinatorRequest)
     if version < BATCHED_FROM:
         return request if version > 0 else FindCoordinatorRequest(key=request.key)

@@ -58,7 +58,7 @@ class TokenReady:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed, or the user called a method."""
+    """Wake-up without I/O: time passed, or the user called a method."""
 
 
 @dataclass(frozen=True, slots=True)

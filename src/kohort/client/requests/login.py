@@ -123,7 +123,7 @@ class ClientLogin:
             self._lifetime_ms, self._answered_at_ms = response.session_lifetime_ms, now_ms
             self._request_token(response.auth_bytes)
         else:
-            raise ProtocolError("an answer to nothing that was asked", "an unexpected response during the login")
+            raise ProtocolError("unexpected response during the login", "an unexpected response during the login")
 
     def unfinished(self) -> str:
         match self._stage:

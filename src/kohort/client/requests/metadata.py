@@ -100,7 +100,7 @@ class Metadata:
         self._tracks_all = True
 
     def request_refresh(self) -> None:
-        """Request metadata after the back-off, because some proved wrong, unless a request is in flight."""
+        """Request new metadata after the back-off, unless a request is in flight."""
         if not self._request.is_in_flight:
             self._refresh_wanted = True
 
@@ -300,7 +300,7 @@ def _partition(p: wire.MetadataResponsePartition) -> PartitionInfo:
 
 
 def _shape(request: Message, version: int) -> Message:
-    """Drop the field that is new in v4. Raises UnsupportedVersion for topic ids before v12."""
+    """Rewrite Metadata for versions before 4. Raises UnsupportedVersion for topic ids before 12."""
     assert isinstance(request, wire.MetadataRequest)
     if version < IDS_FROM and request.topics and request.topics[0].name is None:
         raise UnsupportedVersion(f"the broker serves Metadata version {version}; topic ids need version 12 (Kafka 3.1)")

@@ -44,7 +44,7 @@ class Notes:
 
 REPEAT_MS: Final = 60_000
 TRANSIENT_MS: Final = 1000
-"""Longest time that a healthy cluster returns such errors, while topics are created or leaders move."""
+"""Longest time, in ms, of errors while a healthy cluster creates topics or moves leaders."""
 MAX_OUTAGES: Final = 10_000
 READING: Final = "reading"
 WRITING: Final = "writing"

@@ -23,7 +23,7 @@ _head = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _SMALL: Final = tuple(varint_bytes(value) for value in range(0x2000))
 _SIZED: Final = tuple((head, len(head) + size) for size, head in enumerate(_SMALL))
-"""Varint of each length, and the size of varint and bytes together."""
+"""By length: its varint, and the size of that varint plus the bytes."""
 _NULL: Final = varint_bytes(-1)
 
 

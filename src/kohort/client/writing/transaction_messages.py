@@ -33,11 +33,11 @@ MAX_VERSION: Final = {
     wire.EndTxnRequest.API_KEY: 4,
     wire.TxnOffsetCommitRequest.API_KEY: 4,
 }
-"""Highest version by API key in the first protocol. AddPartitionsToTxn 4 is for brokers only."""
+"""Highest version by API key without KIP-890. AddPartitionsToTxn 4 is for brokers only."""
 MAX_VERSION_OF_SECOND: Final = MAX_VERSION | {wire.EndTxnRequest.API_KEY: 5, wire.TxnOffsetCommitRequest.API_KEY: 5}
 BY_TOPIC_ID: Final = 6
 PRODUCE_MAX_VERSION: Final = 11
-"""Highest version of Produce in the first protocol; Produce 12 begins a transaction."""
+"""Highest version of Produce without KIP-890; Produce 12 begins a transaction itself."""
 
 
 @dataclass(slots=True)

@@ -89,7 +89,7 @@ class Transactions:
         self.producer = transaction_messages.TransactionalProducer(config.transactional_id)
         self.phase = Phase.NEW
         self.use_second_protocol = True
-        """Use the second protocol if the cluster supports it; simulations run both."""
+        """Use the protocol of KIP-890 if the cluster supports it; simulations run both protocols."""
         self._config = config
         self._metadata = metadata
         self._rng = rng
