@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kohort.assignors import cooperative, sticky
-from kohort.assignors.cooperative import changing_hands
+from kohort.assignors.cooperative import moving_partitions
 from kohort.assignors.previous_ownership import MemberData as Claim
 from kohort.assignors.spec import (
     NO_GENERATION,
@@ -36,7 +36,7 @@ def plain_cooperative(topics: SubscribedTopics, members: Sequence[MemberSubscrip
     """What ``cooperative-sticky`` assigns."""
     found, transferring = _deal(topics, members, _plainly(cooperative.read_claim))
     if transferring is None:
-        transferring = changing_hands(members, found)
+        transferring = moving_partitions(members, found)
     for partition, new_owner in transferring.items():
         found[new_owner].remove(partition)
     return found

@@ -30,14 +30,14 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
     dealt = deal(topics, members, read_claim)
     transferring = dealt.transferring
     if transferring is None:
-        transferring = changing_hands(members, dealt.assignment)
+        transferring = moving_partitions(members, dealt.assignment)
     for new_owner in set(transferring.values()):
         kept = [p for p in dealt.assignment[new_owner] if p not in transferring]
         dealt.assignment[new_owner] = kept
     return dealt.assignment
 
 
-def changing_hands(
+def moving_partitions(
     members: Iterable[MemberSubscription], assignment: Mapping[str, Sequence[TopicPartition]]
 ) -> dict[TopicPartition, str]:
     """Return partitions that one member gains and their previous owner loses, by new owner."""

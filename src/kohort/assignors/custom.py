@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kohort.assignors.cooperative import changing_hands
+from kohort.assignors.cooperative import moving_partitions
 from kohort.assignors.spec import Assignment, Assignor, MemberSubscription, SubscribedTopics, no_user_data
 from kohort.errors import UsageError
 from kohort.model import TopicPartition
@@ -40,7 +40,7 @@ def assignor(
         def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
             found = _checked(name, _run(name, function, topics, members), topics, members)
             if cooperative:
-                for partition, new_owner in changing_hands(members, found).items():
+                for partition, new_owner in moving_partitions(members, found).items():
                     found[new_owner].remove(partition)
             return found
 
@@ -66,15 +66,15 @@ def _checked(
 ) -> Assignment:
     if not isinstance(given, Mapping):
         raise UsageError(f"assignor {name!r} returned {type(given).__name__}: expected partitions by member id")
-    wanted = {m.member_id: set(m.topics) for m in members}
-    found: Assignment = {member_id: [] for member_id in wanted}
+    subscribed = {m.member_id: set(m.topics) for m in members}
+    found: Assignment = {member_id: [] for member_id in subscribed}
     for member_id, partitions in given.items():
         if member_id not in found:
             raise UsageError(f"assignor {name!r} returned {member_id!r}, which is not a member of the group")
         for topic, number in partitions:
             if not 0 <= number < topics.counts.get(topic, 0):
                 raise UsageError(f"assignor {name!r} assigned {topic}-{number}, which does not exist")
-            if topic not in wanted[member_id]:
+            if topic not in subscribed[member_id]:
                 problem = f"{topic}-{number} to {member_id!r}, which does not subscribe to it"
                 raise UsageError(f"assignor {name!r} assigned {problem}")
             found[member_id].append(TopicPartition(topic, number))

@@ -102,8 +102,8 @@ def in_hash_order(members: Sequence[MemberSubscription]) -> list[MemberSubscript
 
 def known_topics(topics: SubscribedTopics, members: Iterable[MemberSubscription]) -> list[str]:
     """Return the subscribed topics with partitions, by name."""
-    wanted = {topic for topics_of in {member.topics for member in members} for topic in topics_of}
-    return sorted((t for t in wanted if topics.counts.get(t, 0) > 0), key=java_order)
+    subscribed = {topic for topics_of in {member.topics for member in members} for topic in topics_of}
+    return sorted((t for t in subscribed if topics.counts.get(t, 0) > 0), key=java_order)
 
 
 def racks_matter(

@@ -53,7 +53,7 @@ def deal(topics: SubscribedTopics, members: Sequence[MemberSubscription], read: 
     names = known_topics(topics, ordered)
     numbering = PartitionNumbers(names, topics.counts)
     ownership = decide_ownership(ordered, numbering, read)
-    if len({frozenset(wanted) for wanted in {m.topics for m in ordered}}) == 1:
+    if len({frozenset(subscribed) for subscribed in {m.topics for m in ordered}}) == 1:
         equal = EqualSubscriptions(topics, numbering, ordered, ownership)
         return Dealt(equal.assign(), equal.transferring())
     return Dealt(MixedSubscriptions(topics, numbering, ordered, ownership).assign(), None)

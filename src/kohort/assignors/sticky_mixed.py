@@ -80,7 +80,7 @@ class PartitionMovements:
         self._by_topic.setdefault(partition.topic, {}).setdefault(pair, _Moved()).add(partition)
 
 
-class _Witness(NamedTuple):
+class _Imbalance(NamedTuple):
     """Proof of an imbalance: a member that could take a partition of a topic from one with at least two more."""
 
     taker: str
@@ -92,20 +92,22 @@ class Loads:
     """Members by number of partitions, then by id.
 
     ``held``: partitions as numbers whose remainder by ``topics`` is the topic; callers report each change afterwards.
-    ``wants``: subscribed topics of each member.
+    ``subscribed``: subscribed topics of each member.
     """
 
-    def __init__(self, held: Mapping[str, Collection[int]], wants: Mapping[str, Collection[int]], topics: int) -> None:
+    def __init__(
+        self, held: Mapping[str, Collection[int]], subscribed: Mapping[str, Collection[int]], topics: int
+    ) -> None:
         self._held = held
-        self._wants = wants
+        self._subscribed = subscribed
         self._topics = topics
         self._by_id = sorted(held, key=java_order)
         self._place = {member_id: i for i, member_id in enumerate(self._by_id)}
-        # One number sorts by both: size times members, plus the place among the ids.
+        # Sort key: number of partitions times number of members, plus the rank of the member id.
         self._order = sorted(self._key(m, len(held[m])) for m in held)
         self._of_topic = {m: self._counted(numbers) for m, numbers in held.items()}
         self._least: dict[int, str | None] = {}
-        self._witness: _Witness | None = None
+        self._known_imbalance: _Imbalance | None = None
         self._balanced: bool | None = None
 
     def _key(self, member_id: str, size: int) -> int:
@@ -121,10 +123,10 @@ class Loads:
     def __iter__(self) -> Iterator[str]:
         return (self._by_id[key % len(self._by_id)] for key in self._order)
 
-    def took(self, member_id: str, number: int) -> None:
+    def note_gain(self, member_id: str, number: int) -> None:
         self._changed(member_id, number, 1)
 
-    def gave(self, member_id: str, number: int) -> None:
+    def note_loss(self, member_id: str, number: int) -> None:
         self._changed(member_id, number, -1)
 
     def _changed(self, member_id: str, number: int, by: int) -> None:
@@ -144,28 +146,28 @@ class Loads:
 
     def least(self, rank: int) -> str | None:
         if rank not in self._least:
-            self._least[rank] = next((m for m in self if rank in self._wants[m]), None)
+            self._least[rank] = next((m for m in self if rank in self._subscribed[m]), None)
         return self._least[rank]
 
     def are_balanced(self) -> bool:
         """Return True unless a member could take a subscribed partition from one with at least two more."""
         if self._balanced is None:
-            if not self._holds_still():
-                self._witness = self._why_not()
-            self._balanced = self._witness is None
+            if not self._still_imbalanced():
+                self._known_imbalance = self._find_imbalance()
+            self._balanced = self._known_imbalance is None
         return self._balanced
 
-    def _holds_still(self) -> bool:
-        witness = self._witness
+    def _still_imbalanced(self) -> bool:
+        known = self._known_imbalance
         return (
-            witness is not None
-            and witness.taker in self._held
-            and witness.holder in self._held
-            and self._of_topic[witness.holder].get(witness.rank, 0) > 0
-            and len(self._held[witness.taker]) + 1 < len(self._held[witness.holder])
+            known is not None
+            and known.taker in self._held
+            and known.holder in self._held
+            and self._of_topic[known.holder].get(known.rank, 0) > 0
+            and len(self._held[known.taker]) + 1 < len(self._held[known.holder])
         )
 
-    def _why_not(self) -> _Witness | None:
+    def _find_imbalance(self) -> _Imbalance | None:
         members, by_id = len(self._by_id), self._by_id
         if not self._order or self._order[0] // members >= self._order[-1] // members - 1:
             return None
@@ -183,10 +185,10 @@ class Loads:
             if key // members + 1 >= most:
                 return None
             taker = by_id[key % members]
-            for rank in self._wants[taker]:
+            for rank in self._subscribed[taker]:
                 holder = top.get(rank, taker)
                 if key // members + 1 < len(self._held[holder]):
-                    return _Witness(taker, holder, rank)
+                    return _Imbalance(taker, holder, rank)
         return None
 
 
@@ -211,16 +213,16 @@ class MixedSubscriptions:
         self._racks = {m.member_id: m.rack for m in members}
         # Members often share one tuple of names: read each once.
         distinct = {
-            wanted: (numbering.ranks(wanted), sum(topics.counts.get(t, 0) for t in wanted))
-            for wanted in {m.topics for m in members}
+            subscribed: (numbering.ranks(subscribed), sum(topics.counts.get(t, 0) for t in subscribed))
+            for subscribed in {m.topics for m in members}
         }
-        self._wants = {m.member_id: distinct[m.topics][0] for m in members}
+        self._subscribed = {m.member_id: distinct[m.topics][0] for m in members}
         self._most = {m.member_id: distinct[m.topics][1] for m in members}
-        self._wanted_by = [0] * numbering.topics
-        for wanted in self._wants.values():
-            for rank in wanted:
-                self._wanted_by[rank] += 1
-        order = sorted(range(numbering.topics), key=self._wanted_by.__getitem__)
+        self._subscriber_counts = [0] * numbering.topics
+        for subscribed in self._subscribed.values():
+            for rank in subscribed:
+                self._subscriber_counts[rank] += 1
+        order = sorted(range(numbering.topics), key=self._subscriber_counts.__getitem__)
         self._partitions = [number for rank in order for number in numbering.of_topic(rank)]
         self._by_rack = racks_matter(topics, map(numbering.partition, self._partitions), members)
         self._racks_of: dict[int, frozenset[str]] = {}
@@ -232,18 +234,18 @@ class MixedSubscriptions:
         self._revoked = False
         self._keep(ownership)
         self._initial = not any(self._held.values())
-        self._loads = Loads(self._held, self._wants, numbering.topics)
+        self._loads = Loads(self._held, self._subscribed, numbering.topics)
         self._moves = PartitionMovements()
 
     def assign(self) -> Assignment:
         unassigned = [n for n in self._partitions if n not in self._owner]
-        self._give_out(unassigned)
+        self._deal(unassigned)
         fixed = self._set_fixed_members_aside()
         step = self._numbering.topics
-        movable = [n for n in self._partitions if self._wanted_by[n % step] > 1]
+        movable = [n for n in self._partitions if self._subscriber_counts[n % step] > 1]
         before = {m: dict(held) for m, held in self._held.items()}
         if not self._revoked:
-            self._improve([n for n in unassigned if self._wanted_by[n % step] > 1])
+            self._improve([n for n in unassigned if self._subscriber_counts[n % step] > 1])
         moved = self._improve(movable)
         found = self._held
         if not self._initial and moved and imbalance(self._held) >= imbalance(before):
@@ -253,9 +255,9 @@ class MixedSubscriptions:
     def _keep(self, ownership: Ownership) -> None:
         step = self._numbering.topics
         for member_id, numbers in ownership.owned.items():
-            wanted, held = self._wants[member_id], self._held[member_id]
+            subscribed, held = self._subscribed[member_id], self._held[member_id]
             for number in numbers:
-                if number % step not in wanted or self._misfit(member_id, number):
+                if number % step not in subscribed or self._misfit(member_id, number):
                     self._revoked = True
                     continue
                 held[number] = None
@@ -267,9 +269,9 @@ class MixedSubscriptions:
     def _add(self, member_id: str, number: int) -> None:
         self._held[member_id][number] = None
         self._owner[number] = member_id
-        self._loads.took(member_id, number)
+        self._loads.note_gain(member_id, number)
 
-    def _give_out(self, unassigned: Iterable[int]) -> None:
+    def _deal(self, unassigned: Iterable[int]) -> None:
         """Give each partition to the least loaded subscriber; those in matching racks first."""
         step = self._numbering.topics
         left = []
@@ -286,7 +288,7 @@ class MixedSubscriptions:
 
     def _nearest(self, number: int) -> str | None:
         rank = number % self._numbering.topics
-        return next((m for m in self._loads if rank in self._wants[m] and not self._misfit(m, number)), None)
+        return next((m for m in self._loads if rank in self._subscribed[m] and not self._misfit(m, number)), None)
 
     def _set_fixed_members_aside(self) -> dict[str, dict[int, None]]:
         """Exclude members that can neither give nor take; return their partitions."""
@@ -298,7 +300,7 @@ class MixedSubscriptions:
 
     def _can_take_part(self, member_id: str, held: dict[int, None]) -> bool:
         step = self._numbering.topics
-        return len(held) < self._most[member_id] or any(self._wanted_by[n % step] > 1 for n in held)
+        return len(held) < self._most[member_id] or any(self._subscriber_counts[n % step] > 1 for n in held)
 
     def _improve(self, partitions: Sequence[int]) -> bool:
         moved = False
@@ -321,7 +323,7 @@ class MixedSubscriptions:
         size = len(self._held[owner])
         rank = number % self._numbering.topics
         older = self._older.get(number)
-        if older in self._held and rank in self._wants[older] and self._has_less(older, size):
+        if older in self._held and rank in self._subscribed[older] and self._has_less(older, size):
             return older
         # Balance comes before racks: the least loaded subscriber takes the partition.
         least = self._loads.least(rank)
@@ -337,5 +339,5 @@ class MixedSubscriptions:
         holder = self._owner[number]
         self._moves.record(actual, holder, target)
         del self._held[holder][number]
-        self._loads.gave(holder, number)
+        self._loads.note_loss(holder, number)
         self._add(target, number)

@@ -40,21 +40,21 @@ class MetricsByMember:
         self._metrics: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
         self._limit = limit
 
-    def add(self, client_instance_id: str, who: Who, said: MemberMetrics) -> None:
+    def add(self, client_instance_id: str, who: Who, metrics: MemberMetrics) -> None:
         key = who.client_id, who.client_host, who.member_id
         if not names_fit(*key):
             return
         other, before = self._metrics.pop(key, ("", None))
-        is_one = other in ("", client_instance_id) or (before is not None and said.at_ms - before.at_ms > SAME_MS)
-        self._metrics[key] = client_instance_id, said if is_one or who.member_id else None
+        is_one = other in ("", client_instance_id) or (before is not None and metrics.at_ms - before.at_ms > SAME_MS)
+        self._metrics[key] = client_instance_id, metrics if is_one or who.member_id else None
         if len(self._metrics) > self._limit:
             del self._metrics[next(iter(self._metrics))]
 
     def of(self, who: Who) -> MemberMetrics | None:
         for member_id in (who.member_id, ""):
-            _, said = self._metrics.get((who.client_id, who.client_host, member_id), ("", None))
-            if said is not None:
-                return said
+            _, metrics = self._metrics.get((who.client_id, who.client_host, member_id), ("", None))
+            if metrics is not None:
+                return metrics
         return None
 
 

@@ -124,17 +124,17 @@ def added_by_join(request: GroupRequest, groups: Groups) -> Added:
     if message.group_id in groups.consumer:
         return NOTHING
     group = groups.by_id.get(message.group_id)
-    said = sum(len(p.name) + len(p.metadata) for p in message.protocols)
+    metadata_bytes = sum(len(p.name) + len(p.metadata) for p in message.protocols)
     names = bytes_of_long_names(request.client_id, message.group_instance_id)
     member_there = None if group is None else group.round.members.get(message.member_id)
     if member_there is not None:
-        kept = said + names + bytes_of_long_names(message.member_id, message.group_id)
+        kept = metadata_bytes + names + bytes_of_long_names(message.member_id, message.group_id)
         return _metadata_growth(kept, _bytes_of_classic(message.group_id, member_there))
     only_an_id = not message.member_id and not message.group_instance_id
     if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
         member = PENDING_BYTES + names
     else:  # the member id begins with the client id or the instance id
-        member = said + MEMBER_BYTES + 2 * names + bytes_of_long_names(message.group_id)
+        member = metadata_bytes + MEMBER_BYTES + 2 * names + bytes_of_long_names(message.group_id)
     return Added(member + _added_by_name(message.group_id, groups))
 
 
@@ -147,8 +147,8 @@ def added_by_sync(request: GroupRequest, groups: Groups) -> Added:
     return _metadata_growth(given, sum(len(member.assignment) for member in group.round.members.values()))
 
 
-def _metadata_growth(said: int, before: int) -> Added:
-    return Added(said) if said > FREE_BYTES and said != before else Added(grown=max(0, said - before))
+def _metadata_growth(size: int, before: int) -> Added:
+    return Added(size) if size > FREE_BYTES and size != before else Added(grown=max(0, size - before))
 
 
 def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
@@ -202,18 +202,18 @@ def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
 
 def _bytes_of_member(group_id: str, member_id: str, groups: Groups) -> int:
     group, classic = groups.consumer.get(group_id), groups.by_id.get(group_id)
-    if group is not None and (modern := group.members.get(member_id)) is not None:
-        return MEMBER_BYTES + _metadata_bytes(member_id, modern.metadata)
+    if group is not None and (consumer_member := group.members.get(member_id)) is not None:
+        return MEMBER_BYTES + _metadata_bytes(member_id, consumer_member.metadata)
     if classic is not None and (member := classic.round.members.get(member_id)) is not None:
         return MEMBER_BYTES + _bytes_of_classic(group_id, member)
     return 0
 
 
-def _metadata_bytes(member_id: str, said: ConsumerMetadata) -> int:
-    names = said.subscribed_topic_names
-    size = bytes_of_long_names(member_id, said.client_id, said.instance_id, said.rack_id)
-    size += len(said.subscribed_topic_regex or "") + sum(map(len, names)) + NAME_BYTES * len(names)
-    if (classic := said.classic_member_metadata) is not None:
+def _metadata_bytes(member_id: str, metadata: ConsumerMetadata) -> int:
+    names = metadata.subscribed_topic_names
+    size = bytes_of_long_names(member_id, metadata.client_id, metadata.instance_id, metadata.rack_id)
+    size += len(metadata.subscribed_topic_regex or "") + sum(map(len, names)) + NAME_BYTES * len(names)
+    if (classic := metadata.classic_member_metadata) is not None:
         size += sum(len(p.name) + len(p.metadata) for p in classic.supported_protocols)
     return size
 
@@ -225,7 +225,7 @@ def _bytes_of_classic(group_id: str, member: Member) -> int:
     return size + (0 if member.join is None else bytes_of_long_names(group_id))
 
 
-def added_by_expressions(records: Iterable[Record]) -> int:
+def added_by_patterns(records: Iterable[Record]) -> int:
     """Return the bytes of resolved patterns with their matching topics, at most."""
     found = ((r.regex, r.value) for r in records if isinstance(r, RegexResolved))
     return sum(_bytes_of_regex(regex, value) + NAME_BYTES * len(value.topics) for regex, value in found if value)

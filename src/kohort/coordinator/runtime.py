@@ -31,9 +31,9 @@ from kohort.coordinator.journal_evidence import JournalEvidence, OffsetCounters,
 from kohort.coordinator.memory_budget import (
     Added,
     MemoryBudget,
-    added_by_expressions,
     added_by_members,
     added_by_offsets,
+    added_by_patterns,
 )
 from kohort.coordinator.migration.downgrade import downgraded
 from kohort.coordinator.offsets.groups import Groups
@@ -166,9 +166,9 @@ class Coordinator:
 
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> None:
         ctx = self._at(now_ms)
-        gone = frozenset(names)
+        deleted_topics = frozenset(names)
         for shard in self._shards.active():
-            self._carry_out_all(shard, shard.topics_deleted(gone, ctx), ctx)
+            self._carry_out_all(shard, shard.topics_deleted(deleted_topics, ctx), ctx)
 
     def transaction_ended(self, partition: int, ended: TransactionEnded) -> None:
         """Apply a transaction marker: its pending offsets are committed or dropped."""
@@ -185,8 +185,8 @@ class Coordinator:
         if (closed := self._evidence.departed.closed(connection, now_ms)) is not None:
             self._journal.append(closed)
 
-    def add_client_metrics(self, client_instance_id: str, who: Who, said: MemberMetrics) -> None:
-        self._evidence.client_metrics.add(client_instance_id, who, said)
+    def add_client_metrics(self, client_instance_id: str, who: Who, metrics: MemberMetrics) -> None:
+        self._evidence.client_metrics.add(client_instance_id, who, metrics)
 
     def note_stall(self, from_ms: int, now_ms: int) -> None:
         """Record that this broker stalled from ``from_ms`` until now."""
@@ -304,7 +304,7 @@ class Coordinator:
         producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id
         offsets = added_by_offsets(outcome.records, shard.groups, producer_id)
         members = added_by_members(outcome.records, shard.groups)
-        matched = added_by_expressions(outcome.records)
+        matched = added_by_patterns(outcome.records)
         self._check_budget(Added(offsets.new + members.new + matched, offsets.grown + members.grown), ctx.now_ms)
 
     def _check_budget(self, added: Added, now_ms: int) -> None:

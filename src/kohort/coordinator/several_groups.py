@@ -127,14 +127,14 @@ def filter_of(
     if not names:
         return None
     all_known = {name.lower() for name in known}
-    wanted = set()
+    found = set()
     for name in names:
         lower = (name.strip() if blanks else name).lower()
         if lower in all_known:
-            wanted.add(lower)
+            found.add(lower)
         if pace.is_due(FILTER_US):
             yield
-    return frozenset(wanted)
+    return frozenset(found)
 
 
 def list_groups(

@@ -17,7 +17,7 @@ from kohort.steps import Pace, Steps
 MAX_PASSES: Final = 16
 """Passes over all topics; with equal subscriptions the second pass moves nothing."""
 MOVE_US: Final = 1
-_NOBODY: Final = -1
+_UNASSIGNED: Final = -1
 
 
 class MixedTargets:
@@ -50,7 +50,7 @@ class MixedTargets:
             if self._pace.is_due(MEMBER_US + PARTITION_US * len(topics)):
                 yield
         for topic in sorted(self._subscribers, key=self._rank):
-            self._owners[topic] = [_NOBODY] * self._counts[topic]
+            self._owners[topic] = [_UNASSIGNED] * self._counts[topic]
         for member, kept in enumerate(self._previous.by_member.values()):
             for topic, partitions in kept.items():
                 self._sizes[member] += len(partitions)
@@ -69,13 +69,13 @@ class MixedTargets:
     def _deal(self, topic: bytes) -> Steps[None]:
         """Give free partitions to the least loaded subscribers."""
         owners = self._owners[topic]
-        if _NOBODY not in owners:
+        if _UNASSIGNED not in owners:
             return
-        takers = _Takers(self._by_size(topic), self._sizes)
+        takers = _LeastLoaded(self._by_size(topic), self._sizes)
         if self._pace.is_due(PARTITION_US * len(self._subscribers[topic])):
             yield
         for partition, owner in enumerate(owners):
-            if owner == _NOBODY:
+            if owner == _UNASSIGNED:
                 owners[partition] = taker = takers.next()
                 self._sizes[taker] += 1
                 if self._pace.is_due(MOVE_US):
@@ -105,7 +105,7 @@ class MixedTargets:
         by_size = self._by_size(topic)
         if self._pace.is_due(PARTITION_US * (len(owners) + len(loads))):
             yield
-        takers, givers = _Takers(by_size, sizes), _Givers(by_size, sizes)
+        takers, givers = _LeastLoaded(by_size, sizes), _MostLoaded(by_size, sizes)
         moved = False
         while (giver := givers.next_of(to_give)) is not None:
             taker = takers.next()
@@ -144,7 +144,7 @@ def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]
     return target
 
 
-class _Takers:
+class _LeastLoaded:
     """Least loaded members in turn: a level that rises and takes in the members that it reaches."""
 
     def __init__(self, by_size: Sequence[int], sizes: Sequence[int]) -> None:
@@ -165,7 +165,7 @@ class _Takers:
         return self._members[self._at - 1]
 
 
-class _Givers:
+class _MostLoaded:
     """Most loaded members, from the last to the first: a level that sinks and takes in the members that it reaches.
 
     Members without partitions of the topic are put behind the level.

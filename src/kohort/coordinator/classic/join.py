@@ -57,13 +57,13 @@ class NamedMetadata(Protocol):
     def metadata(self) -> bytes: ...
 
 
-def protocols_of(said: Iterable[NamedMetadata]) -> Protocols:
+def protocols_of(offered: Iterable[NamedMetadata]) -> Protocols:
     """Return the protocols in order of preference; the first of a repeated name counts.
 
     A repeated name would count as two supporters, and the vote could fall on a protocol that other members lack.
     """
     by_name: dict[str, bytes] = {}
-    for protocol in said:
+    for protocol in offered:
         by_name.setdefault(protocol.name, bytes(protocol.metadata))  # large metadata is a bytearray
     return tuple(by_name.items())
 

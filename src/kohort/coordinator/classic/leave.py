@@ -48,19 +48,19 @@ def answer_leave(request: GroupRequest, remove: Callable[[MemberIdentity], None]
 def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
     group = groups.by_id.get(request.message_as(LeaveGroupRequest).group_id)
     out = Outcome()
-    gone: list[tuple[Who, Vitals | None, str | None]] = []
+    removed: list[tuple[Who, Vitals | None, str | None]] = []
 
     def remove(entry: MemberIdentity) -> None:
-        gone.append((*_remove_named(group, entry, request, ctx, out), entry.reason))
+        removed.append((*_remove_named(group, entry, request, ctx, out), entry.reason))
 
     answer = answer_leave(request, remove)
-    if group is not None and gone:
-        who, vitals, reason = gone[0]
-        others = tuple(other for other, _, _ in gone[1:])
+    if group is not None and removed:
+        who, vitals, reason = removed[0]
+        others = tuple(other for other, _, _ in removed[1:])
         trigger = Trigger(
             event="member_left", who=who, reason=reason, api_version=request.api_version, vitals=vitals, others=others
         )
-        only_pending = all(v is None for _, v, _ in gone)
+        only_pending = all(v is None for _, v, _ in removed)
         after_removal(group, ctx, out, trigger)
         if only_pending:
             maybe_close_round(group, ctx, out, cut_delay=True)

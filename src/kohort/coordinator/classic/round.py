@@ -38,8 +38,8 @@ def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = 
     """Answer a JoinGroup with ``code`` and a member id, by default the request's."""
     message = request.message_as(JoinGroupRequest)
     name = None if request.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
-    told_id = message.member_id if member_id is None else member_id
-    return Reply(request, JoinGroupResponse(error_code=code, protocol_name=name, member_id=told_id))
+    known_id = message.member_id if member_id is None else member_id
+    return Reply(request, JoinGroupResponse(error_code=code, protocol_name=name, member_id=known_id))
 
 
 def refuse_sync(request: GroupRequest, code: ErrorCode) -> Reply:

@@ -142,12 +142,12 @@ def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
         return out
     led = rebalance.leader in rebalance.pending_sync
     missing = [m for m in rebalance.members if m in rebalance.pending_sync]
-    gone = [remove_member(group, ctx, out, member_id, "sync_timeout") for member_id in missing]
+    removed = [remove_member(group, ctx, out, member_id, "sync_timeout") for member_id in missing]
     trigger = Trigger(
         event="sync_timeout",
-        who=gone[0].who,
-        vitals=gone[0].vitals(ctx),
-        others=tuple(m.who for m in gone[1:]),
+        who=removed[0].who,
+        vitals=removed[0].vitals(ctx),
+        others=tuple(m.who for m in removed[1:]),
         leader_lost=led,
     )
     open_round(group, ctx, out, trigger)

@@ -63,20 +63,20 @@ def tombstones_of_member(group_id: str, member_id: str) -> list[Record]:
 
 
 def remove_members(
-    group: ModernGroup, gone: Sequence[ConsumerMember], cause: EpochCause, ctx: Context, out: Outcome
+    group: ModernGroup, removed: Sequence[ConsumerMember], cause: EpochCause, ctx: Context, out: Outcome
 ) -> None:
     """Remove members with one epoch bump; their partitions become free."""
     group_id = group.group_id
-    for member in gone:
+    for member in removed:
         out.records += tombstones_of_member(group_id, member.member_id)
         out.timers += cancel_member_timers(group_id, member.member_id)
-    metadata = [member.metadata for member in gone]
+    metadata = [member.metadata for member in removed]
     users = group.regex_users.copy()
     users.subtract(value.subscribed_topic_regex for value in metadata if value.subscribed_topic_regex)
     for regex in dict.fromkeys(value.subscribed_topic_regex for value in metadata):
         if regex and not users[regex] and regex in group.regexes:
             out.records.append(RegexResolved(group_id, regex, None))
-    left = len(group.members) - len(gone)
+    left = len(group.members) - len(removed)
     epoch = group.epoch + 1
     metadata_hash = hash_without(group, metadata, ctx)
     out.records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
@@ -84,7 +84,7 @@ def remove_members(
         value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch)
         out.records.append(TargetEpochWritten(group_id, value))
     group.volatile.epoch_raised_ms = ctx.now_ms
-    for member in gone:
+    for member in removed:
         group.volatile.note_released(member.current.partitions(), ctx.now_ms)
         group.volatile.revoking_since_ms.pop(member.member_id, None)
     if not left:

@@ -77,9 +77,9 @@ def changed_names(
     return begun, ended
 
 
-def hash_without(group: ModernGroup, gone: Collection[ConsumerMetadata], ctx: Context) -> int:
+def hash_without(group: ModernGroup, removed: Collection[ConsumerMetadata], ctx: Context) -> int:
     """Return the topic hash of the group without the removed members."""
-    return current_topics(group, ctx)[0].hash_with(*changed_names(group, gone, None), ctx.topics)
+    return current_topics(group, ctx)[0].hash_with(*changed_names(group, removed, None), ctx.topics)
 
 
 def _partitions_changed(

@@ -180,14 +180,16 @@ def _split(assigned: AssignedPartitions, target: Target) -> tuple[AssignedPartit
     keep: dict[bytes, Mapping[int, int]] = {}
     revoke: dict[bytes, Mapping[int, int]] = {}
     for topic, partitions in assigned.items():
-        wanted = target.get(topic, frozenset())
-        if wanted.issuperset(partitions):
+        target_partitions = target.get(topic, frozenset())
+        if target_partitions.issuperset(partitions):
             keep[topic] = partitions
             continue
-        kept = {partition: epoch for partition, epoch in partitions.items() if partition in wanted}
+        kept = {partition: epoch for partition, epoch in partitions.items() if partition in target_partitions}
         if kept:
             keep[topic] = kept
-        revoke[topic] = {partition: epoch for partition, epoch in partitions.items() if partition not in wanted}
+        revoke[topic] = {
+            partition: epoch for partition, epoch in partitions.items() if partition not in target_partitions
+        }
     return keep, revoke
 
 
@@ -195,14 +197,14 @@ def _revoke_unsubscribed(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None
 ) -> CurrentAssignment:
     """Revoke topics that the member no longer subscribes to, ahead of the next target."""
-    gone = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
-    if not gone:
+    unsubscribed = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
+    if not unsubscribed:
         # Kafka updates the previous epoch of such a member, too.
         begins = reconciliation.subscribes_to_nothing and not current.pending
         return _keep_if_equal(current, current._replace(previous_epoch=current.epoch)) if begins else current
     assigned = {topic: of for topic, of in current.assigned.items() if topic in reconciliation.topics}
     pending = dict(current.pending)
-    for topic, of in gone.items():
+    for topic, of in unsubscribed.items():
         pending[topic] = {**pending.get(topic, {}), **of}
     current = current._replace(previous_epoch=current.epoch, assigned=assigned or NO_PARTITIONS)
     if _owns(owned, pending):

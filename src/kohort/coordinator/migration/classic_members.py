@@ -196,7 +196,7 @@ def join_consumer_group(groups: Groups, group: ModernGroup, request: GroupReques
         return out
     arrival = _find_sender(group, message, member_id)
     subscription = _subscription(message)
-    metadata = _said(arrival.metadata, request, message, subscription)
+    metadata = _updated_metadata(arrival.metadata, request, message, subscription)
     beat = beat_of(arrival, metadata, partitions_by_id(subscription.owned_partitions, ctx.topics), request)
     static_member = group.static_member(message.group_instance_id)
     if static_member is not None and is_last_consumer_member(group, static_member, ctx):
@@ -263,7 +263,7 @@ def _find_sender(group: ModernGroup, message: JoinGroupRequest, member_id: str) 
     return Arrival(member_id, None, NEW_MEMBER, None) if member is None else arrival_of(group, member)
 
 
-def _said(
+def _updated_metadata(
     before: ConsumerMetadata | None, request: GroupRequest, message: JoinGroupRequest, subscription: Subscription
 ) -> ConsumerMetadata:
     instance_id, rebalance_timeout_ms = message.group_instance_id, rebalance_timeout_of(request, message)
@@ -293,15 +293,15 @@ def _said(
 
 def leave_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
     out = Outcome(round_changed=False)
-    gone: dict[str, ConsumerMember] = {}
+    removed: dict[str, ConsumerMember] = {}
 
     def remove(entry: MemberIdentity) -> None:
         member = _named(group, entry)
-        gone[member.member_id] = member
+        removed[member.member_id] = member
 
     answer = answer_leave(request, remove)
-    if gone:
-        members = list(gone.values())
+    if removed:
+        members = list(removed.values())
         remove_members(group, members, _cause(group, members, leave_entries(request), request, ctx), ctx, out)
     out.replies.append(answer)
     return out
@@ -315,9 +315,13 @@ def _named(group: ModernGroup, entry: MemberIdentity) -> ConsumerMember:
 
 
 def _cause(
-    group: ModernGroup, gone: list[ConsumerMember], entries: list[MemberIdentity], request: GroupRequest, ctx: Context
+    group: ModernGroup,
+    removed: list[ConsumerMember],
+    entries: list[MemberIdentity],
+    request: GroupRequest,
+    ctx: Context,
 ) -> EpochCause:
-    first = gone[0]
+    first = removed[0]
     by_itself = any(entry.member_id for entry in entries) and request.client_id == first.metadata.client_id
     if by_itself:
         ctx.evidence.departed.add(request.connection, group.group_id, first.who, ctx.now_ms)
@@ -325,7 +329,7 @@ def _cause(
     return EpochCause(
         event="member_left",
         who=first.who,
-        others=tuple(member.who for member in gone[1:]),
+        others=tuple(member.who for member in removed[1:]),
         vitals=vitals_of(group, first, ctx),
         reason=reason,
         by=None if by_itself else request.sender,

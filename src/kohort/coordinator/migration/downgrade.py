@@ -57,8 +57,8 @@ def _may_be_due(group: ModernGroup, records: list[Record], ctx: Context) -> bool
     removed = sum(isinstance(record, MemberWritten) and record.value is None for record in records)
     if not removed or not group.classic_members or not may_downgrade(ctx.config):
         return False
-    has_modern = len(group.members) - group.classic_members > removed
-    return not has_modern and len(group.members) - removed <= ctx.config.group_max_size
+    has_consumer_member = len(group.members) - group.classic_members > removed
+    return not has_consumer_member and len(group.members) - removed <= ctx.config.group_max_size
 
 
 def is_last_consumer_member(group: ModernGroup, member: ConsumerMember, ctx: Context) -> bool:

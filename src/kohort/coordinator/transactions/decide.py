@@ -160,9 +160,9 @@ def decide_end(
         raise ApiError(
             ErrorCode.PRODUCER_FENCED, f"producer epoch {producer.epoch} is stale; the current one is {known.epoch}"
         )
-    wanted = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+    prepare = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
     done = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
-    if known.state is wanted:
+    if known.state is prepare:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is ending")
     if known.state is done and (repeats or not by_epoch):
         return known
@@ -171,7 +171,7 @@ def decide_end(
         raise ApiError(
             ErrorCode.INVALID_TXN_STATE, f"cannot end a transaction in state {known.state.value} by this request"
         )
-    prepared = _next(known, wanted, now_ms, client_version=version)
+    prepared = _next(known, prepare, now_ms, client_version=version)
     if known.state is not TransactionState.ONGOING:
         prepared = replace(prepared, started_ms=now_ms)
     if not by_epoch:
@@ -186,8 +186,8 @@ def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
         return False
     if known.producer_id == producer.producer_id:
         return known.epoch == producer.epoch + 1
-    given_anew = known.previous_producer_id == producer.producer_id and known.epoch == 0
-    return given_anew and producer.epoch == LAST_EPOCH_OF_A_CLIENT
+    has_new_id = known.previous_producer_id == producer.producer_id and known.epoch == 0
+    return has_new_id and producer.epoch == LAST_EPOCH_OF_A_CLIENT
 
 
 def complete(known: Transaction, now_ms: int) -> Transaction:

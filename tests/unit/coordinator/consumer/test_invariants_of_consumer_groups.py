@@ -18,7 +18,7 @@ PARTITION = 3
 EXPIRES_MS = 1_000
 
 
-class Sound:
+class ValidGroup:
     def __init__(self) -> None:
         self.group = ModernGroup("g")
         self.timers: Timers[Any] = Timers()
@@ -45,141 +45,141 @@ class Sound:
 
 
 def test_valid_group_passes():
-    Sound().check()
+    ValidGroup().check()
 
 
-def says(member_id: str, **changed: Any) -> Callable[[Sound], None]:
-    def change(sound: Sound) -> None:
+def says(member_id: str, **changed: Any) -> Callable[[ValidGroup], None]:
+    def change(valid: ValidGroup) -> None:
         for name, value in changed.items():
-            setattr(sound.group.members[member_id].metadata, name, value)
+            setattr(valid.group.members[member_id].metadata, name, value)
 
     return change
 
 
-INDICES: dict[str, Callable[[Sound], None]] = {
-    "instances": lambda sound: sound.group.instances.update(i="m2"),
-    "instances: ": lambda sound: sound.group.instances.clear(),
-    "subscribers": lambda sound: sound.group.subscribers.update(["t"]),
+INDICES: dict[str, Callable[[ValidGroup], None]] = {
+    "instances": lambda valid: valid.group.instances.update(i="m2"),
+    "instances: ": lambda valid: valid.group.instances.clear(),
+    "subscribers": lambda valid: valid.group.subscribers.update(["t"]),
     "subscribers: ": says("m1", subscribed_topic_names=["u"]),
-    "regexes": lambda sound: sound.group.regex_users.update(["t.*"]),
+    "regexes": lambda valid: valid.group.regex_users.update(["t.*"]),
     "regexes: ": says("m2", subscribed_topic_regex="u.*"),
-    "matched": lambda sound: sound.group.matched.update(["t"]),
-    "votes": lambda sound: sound.group.assignor_votes.update(["range"]),
+    "matched": lambda valid: valid.group.matched.update(["t"]),
+    "votes": lambda valid: valid.group.assignor_votes.update(["range"]),
     "votes: ": says("m1", server_assignor="range"),
-    "classic members": lambda sound: setattr(sound.group, "classic_members", 2),
+    "classic members": lambda valid: setattr(valid.group, "classic_members", 2),
     "classic members: the index has 1": says("m3", classic_member_metadata=None),
 }
 
 
 @pytest.mark.parametrize(("index", "plant"), INDICES.items(), ids=INDICES.keys())
 def test_wrong_index_fails(index, plant):
-    sound = Sound()
-    plant(sound)
+    valid = ValidGroup()
+    plant(valid)
 
     with pytest.raises(InvariantBroken, match=rf"^consumer group 'g' \(epoch 6\): {index}.*, the records"):
-        sound.check()
+        valid.check()
 
 
 def test_owner_without_assignment_fails():
-    sound = Sound()
-    sound.group.owners[T, 3] = "m3"
+    valid = ValidGroup()
+    valid.group.owners[T, 3] = "m3"
 
     with pytest.raises(InvariantBroken, match="the index of owners differs from the assignments"):
-        sound.check()
+        valid.check()
 
 
 def test_partition_with_two_owners_fails():
-    sound = Sound()
-    sound.has("m2", assigned={T: {1: 6}})
+    valid = ValidGroup()
+    valid.has("m2", assigned={T: {1: 6}})
 
     with pytest.raises(InvariantBroken, match=rf"\(epoch 6\): {T.hex()}-1 has two owners, one of them m2$"):
-        sound.check()
+        valid.check()
 
 
 def test_target_of_a_future_epoch_fails():
-    sound = Sound()
-    sound.group.target_epoch = 7
+    valid = ValidGroup()
+    valid.group.target_epoch = 7
 
     with pytest.raises(InvariantBroken, match="the target is for epoch 7"):
-        sound.check()
+        valid.check()
 
 
 def test_member_epoch_beyond_the_target_fails():
-    sound = Sound()
-    sound.has("m3", epoch=7)
+    valid = ValidGroup()
+    valid.has("m3", epoch=7)
 
     with pytest.raises(InvariantBroken, match="m3 has epoch 7, the target 6"):
-        sound.check()
+        valid.check()
 
 
 @pytest.mark.parametrize("epoch", [6, 7])
 def test_partition_epoch_beyond_the_member_epoch_fails(epoch):
-    sound = Sound()
-    sound.has("m1", pending={T: {1: epoch}})
+    valid = ValidGroup()
+    valid.has("m1", pending={T: {1: epoch}})
 
     with pytest.raises(InvariantBroken, match="m1 has partitions of an epoch after the member's own"):
-        sound.check()
+        valid.check()
 
 
 def test_partition_epoch_of_an_absent_static_member_is_0():
-    sound = Sound()
-    sound.has("m1", epoch=-2, assigned={T: {0: 0}}, pending={T: {1: 0}})
-    sound.timers.cancel((PARTITION, TimerKey("revocation", "g", "m1")))
-    sound.check()
+    valid = ValidGroup()
+    valid.has("m1", epoch=-2, assigned={T: {0: 0}}, pending={T: {1: 0}})
+    valid.timers.cancel((PARTITION, TimerKey("revocation", "g", "m1")))
+    valid.check()
 
-    sound.has("m1", assigned={T: {0: 1}})
+    valid.has("m1", assigned={T: {0: 1}})
     with pytest.raises(InvariantBroken, match="m1 has partitions of an epoch after the member's own"):
-        sound.check()
+        valid.check()
 
 
 @pytest.mark.parametrize("stranger", [True, False])
 def test_presence_must_match_the_members(stranger):
-    sound = Sound()
+    valid = ValidGroup()
     if stranger:
-        sound.group.presence["m4"] = ConsumerPresence(expires_at_ms=EXPIRES_MS, last_seen_ms=0)
+        valid.group.presence["m4"] = ConsumerPresence(expires_at_ms=EXPIRES_MS, last_seen_ms=0)
     else:
-        del sound.group.presence["m2"]
+        del valid.group.presence["m2"]
 
     with pytest.raises(InvariantBroken, match="members and presence differ"):
-        sound.check()
+        valid.check()
 
 
 @pytest.mark.parametrize("late", [True, False])
 def test_missing_or_late_session_timer_fails(late):
-    sound = Sound()
+    valid = ValidGroup()
     key = (PARTITION, TimerKey("member_session", "g", "m2"))
-    sound.timers.set(key, EXPIRES_MS - 1)
-    sound.check()
+    valid.timers.set(key, EXPIRES_MS - 1)
+    valid.check()
     if late:
-        sound.timers.set(key, EXPIRES_MS + 1)
+        valid.timers.set(key, EXPIRES_MS + 1)
     else:
-        sound.timers.cancel(key)
+        valid.timers.cancel(key)
 
     with pytest.raises(InvariantBroken, match="session timer of m2 is missing or late"):
-        sound.check()
+        valid.check()
 
 
 def test_revoking_member_without_timer_fails():
-    sound = Sound()
-    sound.timers.cancel((PARTITION, TimerKey("revocation", "g", "m1")))
+    valid = ValidGroup()
+    valid.timers.cancel((PARTITION, TimerKey("revocation", "g", "m1")))
 
     with pytest.raises(InvariantBroken, match="revocation timer of m1: False, its state: 1"):
-        sound.check()
+        valid.check()
 
 
 def test_revocation_timer_of_a_stable_member_fails():
-    sound = Sound()
-    sound.timers.set((PARTITION, TimerKey("revocation", "g", "m2")), EXPIRES_MS)
+    valid = ValidGroup()
+    valid.timers.set((PARTITION, TimerKey("revocation", "g", "m2")), EXPIRES_MS)
 
     with pytest.raises(InvariantBroken, match="revocation timer of m2: True, its state: 0"):
-        sound.check()
+        valid.check()
 
 
 def test_revoking_classic_member_has_no_revocation_timer():
-    sound = Sound()
-    sound.has("m3", state=ReconciliationState.UNREVOKED_PARTITIONS)
-    assert sound.group.members["m3"].current == CurrentAssignment(
+    valid = ValidGroup()
+    valid.has("m3", state=ReconciliationState.UNREVOKED_PARTITIONS)
+    assert valid.group.members["m3"].current == CurrentAssignment(
         6, 0, ReconciliationState.UNREVOKED_PARTITIONS, {}, {}
     )
 
-    sound.check()
+    valid.check()
