@@ -33,12 +33,12 @@ def test_causes_of_group_equal_server_answer(canned, open_page):
     page.get_by_role("table", name="Causes over time").wait_for()
 
     assert any(asked.startswith("/api/v1/groups/checkout/causes?") for asked in canned.asked)
-    expect(page.get_by_role("heading", name="Who is behind it")).to_be_visible()
+    expect(page.get_by_role("heading", name="Triggers")).to_be_visible()
 
 
 def test_causes_view_shows_client_software_or_reason(open_page):
     page = open_page("/groups/checkout/causes")
-    table = page.get_by_role("table", name="Software of the members that rebalances began with")
+    table = page.get_by_role("table", name="Client software of the members that triggered rebalances")
 
     expect(table.get_by_role("row").filter(has_text="apache-kafka-java 2.8.0")).to_have_count(1)
     expect(table.get_by_role("row").filter(has_text="<b>librdkafka</b> 2.6.0⟨U+202E⟩")).to_have_count(1)

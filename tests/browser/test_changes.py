@@ -26,15 +26,15 @@ def test_read_only_console_shows_command(canned, open_page):
     page.get_by_label("Which").fill("-100")
 
     assert page.get_by_text("kohort group reset-offsets checkout --shift-by -100").is_visible()
-    expect(page.get_by_role("button", name="Show what it would do")).to_be_disabled()
+    expect(page.get_by_role("button", name="Show the plan")).to_be_disabled()
 
 
 def test_past_view_allows_no_change(canned, open_page):
     make_live(canned, allow_changes=True)
     page = open_page("/groups/checkout/offsets?at=1700000200000")
 
-    page.get_by_text("go back to now first").wait_for()
-    expect(page.get_by_role("button", name="Show what it would do")).to_be_disabled()
+    page.get_by_text("go back to now for changes").wait_for()
+    expect(page.get_by_role("button", name="Show the plan")).to_be_disabled()
 
 
 def test_reset_is_executed_after_typed_confirmation(canned, open_page):
@@ -46,7 +46,7 @@ def test_reset_is_executed_after_typed_confirmation(canned, open_page):
     posts = []
     page.on("request", lambda request: posts.append(request) if request.method == "POST" else None)
 
-    page.get_by_role("button", name="Show what it would do").click()
+    page.get_by_role("button", name="Show the plan").click()
     page.get_by_text("200 records will be read again").wait_for()
     assert page.get_by_text(command).is_visible()
     expect(page.get_by_role("button", name="Move the offsets")).to_be_disabled()
@@ -65,7 +65,7 @@ def test_changed_form_discards_plan(canned, open_page):
     make_live(canned, allow_changes=True)
     canned.answers[f"{PATH}:plan"] = lambda _: plan(confirm="c", command="kohort")
     page = open_page("/groups/checkout/offsets")
-    page.get_by_role("button", name="Show what it would do").click()
+    page.get_by_role("button", name="Show the plan").click()
     page.get_by_text("200 records will be read again").wait_for()
 
     page.get_by_role("combobox", name="To", exact=True).select_option("latest")
@@ -79,7 +79,7 @@ def test_rejected_change_shows_advice(canned, open_page, problems):
     canned.answers[f"{PATH}:plan"] = lambda _: refuse("the group has members: checkout-1", "stop them first")
     page = open_page("/groups/checkout/offsets")
 
-    page.get_by_role("button", name="Show what it would do").click()
+    page.get_by_role("button", name="Show the plan").click()
 
     expect(page.get_by_role("alert")).to_contain_text("The group has members: checkout-1.")
     expect(page.get_by_role("alert")).to_contain_text("Stop them first.")
@@ -90,7 +90,7 @@ def test_rejected_change_shows_advice(canned, open_page, problems):
 def test_member_removal_sends_reason(canned, open_page):
     make_live(canned, allow_changes=True)
     page = open_page("/groups/checkout/offsets?way=members")
-    show = page.get_by_role("button", name="Show what it would do")
+    show = page.get_by_role("button", name="Show the plan")
 
     page.get_by_role("checkbox").first.check()
     expect(show).to_be_disabled()
@@ -120,7 +120,7 @@ def test_reset_reads_offsets_from_file(canned, open_page, finds_nothing, tmp_pat
     file = tmp_path / "offsets.csv"
     file.write_text("orders,0,0\n")
     page = open_page("/groups/checkout/offsets?to=file")
-    show = page.get_by_role("button", name="Show what it would do")
+    show = page.get_by_role("button", name="Show the plan")
     expect(show).to_be_disabled()
     assert page.get_by_text("kohort group reset-offsets checkout --from-file offsets.csv").is_visible()
 
@@ -144,27 +144,27 @@ def test_large_offsets_file_is_rejected_with_advice(canned, open_page, tmp_path)
 
     expect(page.get_by_role("alert")).to_contain_text("<b>big.csv has 220,000 bytes")
     expect(page.get_by_role("alert")).to_contain_text("use the command")
-    expect(page.get_by_role("button", name="Show what it would do")).to_be_disabled()
+    expect(page.get_by_role("button", name="Show the plan")).to_be_disabled()
 
 
 def test_reset_copies_offsets_of_another_group(canned, open_page):
     make_live(canned, allow_changes=True)
     page = open_page("/groups/checkout/offsets?to=group")
 
-    page.get_by_label("Of which group").fill("billing")
+    page.get_by_label("Source group").fill("billing")
 
     expect(page.get_by_text("kohort group clone billing checkout")).to_be_visible()
-    expect(page.get_by_role("button", name="Show what it would do")).to_be_enabled()
+    expect(page.get_by_role("button", name="Show the plan")).to_be_enabled()
 
 
 def test_present_offsets_are_saved_as_csv_for_reset(canned, open_page):
     make_live(canned, allow_changes=True)
     canned.answers[f"{PATH}:plan"] = lambda _: plan(confirm="c", command="kohort")
     page = open_page("/groups/checkout/offsets")
-    page.get_by_role("button", name="Show what it would do").click()
+    page.get_by_role("button", name="Show the plan").click()
 
     with page.expect_download() as saved:
-        page.get_by_role("button", name="Save as CSV where it is now").click()
+        page.get_by_role("button", name="Save present offsets as CSV").click()
 
     assert saved.value.suggested_filename == "checkout-offsets.csv"
     assert saved.value.path().read_text() == "orders,0,200\n"

@@ -19,7 +19,7 @@ def test_brokers_view_shows_load_time_and_delay_or_reason(open_page):
     expect(row).to_contain_text("3 ms, at most 41 ms, of 50")
     expect(row).to_contain_text("12 ms, once 1.3 s")
     never = nodes.get_by_role("row").filter(has_text="one:9091")
-    expect(never.get_by_role("img", name="it has read none since it started")).to_have_count(1)
+    expect(never.get_by_role("img", name="the node has loaded none since its start")).to_have_count(1)
     stopped = nodes.get_by_role("row").filter(has_text="stopped")
     expect(stopped.get_by_role("img", name="unknown: it is stopped")).to_have_count(2)
 

@@ -19,8 +19,8 @@ def test_live_reset_equals_plan_and_group_is_deleted(cluster, open_page, finds_n
 
     page.get_by_label("Topic").select_option(refunds)
     page.get_by_label("Partitions").fill("0,3")
-    page.get_by_role("button", name="Show what it would do").click()
-    soon(page.get_by_text("2 partitions: no record is left out, 20 records will be read again.")).to_be_visible()
+    page.get_by_role("button", name="Show the plan").click()
+    soon(page.get_by_text("2 partitions: no record is skipped, 20 records will be read again.")).to_be_visible()
     command = f"kohort group reset-offsets {refunds} --topic {refunds}:0,3 --to-earliest --execute"
     expect(page.get_by_text(command)).to_be_visible()
     walk.is_sound(page, finds_nothing)
@@ -35,7 +35,7 @@ def test_live_reset_equals_plan_and_group_is_deleted(cluster, open_page, finds_n
         soon(cell(row_of(page, "Partitions", f"{refunds}-{partition}"), 5)).to_have_text(lag)
     tab(page, "Offsets", "Offsets, and other changes")
     page.get_by_role("button", name="Delete the group").click()
-    page.get_by_role("button", name="Show what it would do").click()
+    page.get_by_role("button", name="Show the plan").click()
     page.get_by_label(f"Type {refunds} to confirm").fill(refunds)
     page.get_by_role("button", name="Delete the group").last.click()
     soon(page.get_by_role("heading", name="Done")).to_be_visible()
@@ -49,7 +49,7 @@ def test_live_rejected_reset_names_members(cluster, open_page, problems):
     soon(page.locator("p.warn-panel")).to_contain_text(f"{group}-1")
     before = cluster.crew.committed(group)
 
-    page.get_by_role("button", name="Show what it would do").click()
+    page.get_by_role("button", name="Show the plan").click()
     page.get_by_label(f"Type {group} to confirm").fill(group)
     page.get_by_role("button", name="Move the offsets").click()
 
@@ -65,12 +65,12 @@ def test_live_member_removal_is_in_journal_with_reason(cluster, open_page):
     page = open_page(f"/groups/{group}/offsets?way=members", at=cluster.console)
     page.get_by_role("checkbox", name=f"{group}-2").check()
     page.get_by_label("Reason").fill("host is down")
-    page.get_by_role("button", name="Show what it would do").click()
-    soon(page.get_by_text("1 member; what they have is given to others.")).to_be_visible()
+    page.get_by_role("button", name="Show the plan").click()
+    soon(page.get_by_text("1 member; their partitions go to other members.")).to_be_visible()
     before = set(cluster.crew.story_of(group))
 
     page.get_by_label(f"Type {group} to confirm").fill(group)
-    page.get_by_role("button", name="Take them out").click()
+    page.get_by_role("button", name="Remove the members").click()
 
     soon(page.get_by_role("heading", name="Done")).to_be_visible()
     tab(page, "Rebalances", "Rebalances")

@@ -82,7 +82,7 @@ def test_live_slow_member_is_named(cluster, opened, protocol):
     member.stand_still()
     if protocol == "classic" and cluster.is_ours:
         soon(happened(page, "max poll exceeded", slow)).to_be_visible()
-    else:  # why it left is not told, or not seen from outside: the page says what looks the same
+    else:  # why it left is not told, or not inferred: the page says what looks the same
         left = happened(page, "member left", slow)
         soon(left).to_be_visible()
         left.get_by_role("rowheader").get_by_role("link").click()

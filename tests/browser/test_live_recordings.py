@@ -51,11 +51,11 @@ def test_recorded_incident_is_shown_in_all_views(cluster, open_page, finds_nothi
         expect(page.locator("[data-mode=recorded]")).to_be_visible(timeout=PATIENCE_MS)
         row = row_of(page, "Groups", group)
         soon(row).to_contain_text("2")
-        expect(row.get_by_role("img", name="unknown: no lag is known").first).to_be_visible()
+        expect(row.get_by_role("img", name="unknown: the lag is unknown").first).to_be_visible()
         walk.is_sound(page, finds_nothing)
         row.get_by_role("link").click()
         soon(page.get_by_role("heading", level=1, name=group)).to_be_visible()
-        expect(page.get_by_text("No lag was seen in this span.")).to_be_visible()
+        expect(page.get_by_text("No lag in this time span.")).to_be_visible()
         walk.is_sound(page, finds_nothing)
         rebalances_are_those_that_were(page, group, why["rebalances"])
         walk.is_sound(page, finds_nothing)
@@ -72,15 +72,15 @@ def rebalances_are_those_that_were(page, group, known):
     told_there = [one["cause"].replace("_", " ").lower() for one in reversed(real)]
     assert [cause for cause in causes if cause in told_there] == told_there
     rows.filter(has_text="member left").filter(has_text=f"{group}-guest").get_by_role("link").first.click()
-    soon(page.get_by_role("heading", name="What moved")).to_be_visible()
+    soon(page.get_by_role("heading", name="Moved partitions")).to_be_visible()
 
 
 def the_other_views(page, group, finds_nothing):
     views = {
-        "Timeline": "Who had what when",
+        "Timeline": "Assignments over time",
         "Members": "Members",
         "Partitions": "Partitions",
-        "Fenced": "Refused and suspicious requests",
+        "Fenced": "Rejected and suspicious requests",
         "Causes": "Causes",
         "What-if": "What if",
         "Offsets": "Offsets, and other changes",
@@ -94,11 +94,11 @@ def the_other_views(page, group, finds_nothing):
             unknown = page.get_by_role("table", name="Partitions").get_by_role("img", name="unknown").first
             expect(unknown).to_be_visible()
         if title == "What-if":
-            page.get_by_label("Members more").fill("1")
+            page.get_by_label("New members").fill("1")
             page.get_by_role("button", name="Predict").click()
             soon(page.get_by_text("Nothing was executed")).to_be_visible()
         if title == "Offsets":
-            expect(page.get_by_text("This is the past: nothing can be changed in it.")).to_be_visible()
+            expect(page.get_by_text("A recording cannot be changed.")).to_be_visible()
         walk.is_sound(page, finds_nothing)
 
 
@@ -108,5 +108,5 @@ def what_needs_a_cluster_says_so(page, finds_nothing):
         walk.is_sound(page, finds_nothing)
     for title in ("Topics", "Brokers"):
         page.get_by_role("navigation", name="Sections").get_by_role("link", name=title, exact=True).click()
-        soon(page.get_by_text("A recording has no cluster to ask")).to_be_visible()
+        soon(page.get_by_text("A recording has no cluster")).to_be_visible()
         walk.is_sound(page, finds_nothing)

@@ -136,14 +136,14 @@ def test_past_moment_without_offsets_reports_no_healthy_group(canned, open_page)
 
     page.goto(page.url.replace("/groups", "/doctor"))
     expect(page.get_by_text("5 groups examined: no findings; the health of all is unknown.")).to_be_visible()
-    expect(page.get_by_text("No rule found anything.")).to_be_visible()
+    expect(page.get_by_text("No problems found.")).to_be_visible()
 
 
 def test_recording_is_shown_without_stream(canned, open_page):
     page = open_page("/groups/checkout/rebalances")
 
     expect(page.locator("[data-mode=recorded]")).to_be_visible()
-    expect(page.get_by_text("9 rebalances in this span; the journal tells of 9.")).to_be_visible()
+    expect(page.get_by_text("9 rebalances in this time span, of 9 in the journal.")).to_be_visible()
     assert not any("/stream" in one for one in canned.asked)
 
 

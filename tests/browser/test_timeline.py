@@ -85,7 +85,7 @@ def test_lane_of_dead_member_is_hatched_after_last_sign_of_life(timeline):
     box = silent.first.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     expect(page.locator(".timeline-tip")).to_contain_text("nothing was heard of it for 10.0 s, and its session ended")
-    expect(page.get_by_role("group", name="Legend")).to_contain_text("had, but silent or away")
+    expect(page.get_by_role("group", name="Legend")).to_contain_text("owned, but silent or absent")
     page.get_by_role("button", name="Table").click()
     row = page.get_by_role("table").get_by_role("row").filter(has_text="silent or away for 10.0 s")
     expect(row.first).to_contain_text("checkout-4")
@@ -211,4 +211,4 @@ def test_timeline_reports_group_without_members(canned, open_page):
 
     page = staged(open_page(stage_of("reports")))
 
-    expect(page.get_by_text("Nobody was in reports in this time.")).to_be_visible()
+    expect(page.get_by_text("No member in reports in this time.")).to_be_visible()

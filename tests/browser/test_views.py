@@ -10,25 +10,25 @@ from browser.lively import make_live
 VIEWS = {
     "/groups": "Groups",
     "/groups/checkout/overview": "Why it rebalanced",
-    "/groups/checkout/timeline": "Who had what when",
+    "/groups/checkout/timeline": "Assignments over time",
     "/groups/checkout/rebalances": "Rebalances",
-    "/groups/checkout/rebalances/9": "What moved",
-    "/groups/payments/rebalances/6": "Who has not yet given up what",
+    "/groups/checkout/rebalances/9": "Moved partitions",
+    "/groups/payments/rebalances/6": "Partitions to revoke",
     "/groups/payments/members": "Reconciliation: target against current",
     "/groups/checkout/partitions": "Partitions",
     "/groups/checkout/partitions?peek=orders-0": "Records of orders-0",
-    "/groups/checkout/fenced": "Refused and suspicious requests",
+    "/groups/checkout/fenced": "Rejected and suspicious requests",
     "/groups/checkout/causes": "Causes",
     "/groups/checkout/what-if": "What if",
     "/groups/checkout/offsets": "Offsets, and other changes",
     "/groups/checkout/events": "Events",
     "/doctor": "Doctor",
-    "/causes": "How much of the time groups were stable",
+    "/causes": "Share of time that groups were stable",
     "/topics": "Topics",
     "/topics/orders?peek=orders-0": "Records of orders-0",
     "/brokers": "Brokers and coordination",
     "/pipelines": "Pipelines",
-    "/nowhere": "There is no such view",
+    "/nowhere": "This view does not exist",
 }
 
 
@@ -87,13 +87,13 @@ def test_rebalance_view_shows_cause_evidence_and_advice(open_page):
     evidence = page.locator("section.evidence")
     assert "connection closed" in evidence.inner_text()
     page.get_by_role("button", name="Explain session timeout process died").click()
-    page.get_by_text("What looks the same").wait_for()
+    page.get_by_text("Similar causes").wait_for()
 
 
 def test_rebalance_outside_time_span_opens_by_address(canned, open_page):
     page = open_page("/groups/checkout/rebalances/2?from=1700000200000&until=1700000250000")
 
-    page.get_by_role("heading", name="What moved").wait_for()
+    page.get_by_role("heading", name="Moved partitions").wait_for()
     assert any("rebalances" in asked and "from" not in asked for asked in canned.asked)
 
 
@@ -134,12 +134,12 @@ def test_members_view_shows_partitions_to_revoke_of_consumer_group(canned, open_
 
 def test_unknown_value_is_dash_with_reason(open_page):
     page = open_page("/groups/checkout/partitions")
-    unknown = page.get_by_role("img", name="unknown: one look tells no rates").first
+    unknown = page.get_by_role("img", name="unknown: rates need several samples").first
 
     unknown.focus()
 
     assert unknown.inner_text() == "\u2013"
-    assert page.locator(".tip").inner_text() == "unknown: one look tells no rates"
+    assert page.locator(".tip").inner_text() == "unknown: rates need several samples"
 
 
 def test_view_is_copied_as_command_and_markdown(open_page):

@@ -107,7 +107,7 @@ def _overview(page: Page, cluster: WatchedCluster, group: str) -> None:
 
 
 def _timeline(page: Page, cluster: WatchedCluster, group: str) -> None:
-    tab(page, "Timeline", "Who had what when")
+    tab(page, "Timeline", "Assignments over time")
     drawn = page.locator("section.timeline")
     for number in (1, 2):
         soon(drawn).to_contain_text(f"{group}-{number}")
@@ -120,7 +120,7 @@ def _rebalances(page: Page, cluster: WatchedCluster, group: str) -> None:
     tab(page, "Rebalances", "Rebalances")
     soon(page.get_by_role("table", name="Rebalances")).to_contain_text("group forming")
     page.get_by_role("table", name="Rebalances").get_by_role("rowheader").get_by_role("link").last.click()
-    for heading in ("What moved", "Where the time went", "Evidence"):
+    for heading in ("Moved partitions", "Phases", "Evidence"):
         soon(page.get_by_role("heading", name=heading)).to_be_visible()
     told = "journal" if cluster.is_ours else "inferred"
     expect(page.locator("p.chips").get_by_text(told, exact=True)).to_be_visible()
@@ -154,11 +154,11 @@ def _partitions(page: Page, cluster: WatchedCluster, group: str) -> None:
 
 
 def _fenced(page: Page, cluster: WatchedCluster, group: str) -> None:
-    tab(page, "Fenced", "Refused and suspicious requests")
+    tab(page, "Fenced", "Rejected and suspicious requests")
     if cluster.is_ours:
-        soon(page.get_by_text("In this span nothing was refused.")).to_be_visible()
+        soon(page.get_by_text("No request was rejected in this time span.")).to_be_visible()
     else:
-        soon(page.get_by_text("Refused requests are not seen from the outside.")).to_be_visible()
+        soon(page.get_by_text("Rejected requests are not in this journal.")).to_be_visible()
         expect(page.get_by_role("img", name="unknown: only a watcher tells of this group")).to_have_count(1)
 
 
@@ -167,13 +167,13 @@ def _causes(page: Page, cluster: WatchedCluster, group: str) -> None:
     forming = row_of(page, "Rebalances by cause", "group forming")
     soon(cell(forming, 2)).to_have_text(re.compile("[1-9]"))
     forming.get_by_role("button", name="Explain").click()
-    soon(page.locator(".explanation")).to_contain_text("What proves it")
+    soon(page.locator(".explanation")).to_contain_text("Proof")
 
 
 def _what_if(page: Page, cluster: WatchedCluster, group: str) -> None:
     tab(page, "What-if", "What if")
     before = cluster.crew.story_of(group)
-    page.get_by_label("Members more").fill("2")
+    page.get_by_label("New members").fill("2")
     page.get_by_role("button", name="Predict").click()
     board = page.get_by_role("region", name="Before and after", exact=True)
     soon(board).to_contain_text("Nothing was executed")
@@ -184,8 +184,8 @@ def _what_if(page: Page, cluster: WatchedCluster, group: str) -> None:
 
 def _offsets(page: Page, cluster: WatchedCluster, group: str) -> None:
     tab(page, "Offsets", "Offsets, and other changes")
-    expect(page.locator("p.warn-panel")).to_contain_text("2 members are in the group, so its coordinator will refuse")
-    page.get_by_role("button", name="Show what it would do").click()
+    expect(page.locator("p.warn-panel")).to_contain_text("2 members are in the group, so the coordinator rejects a reset")
+    page.get_by_role("button", name="Show the plan").click()
     soon(page.get_by_text(f"{READ} records will be read again")).to_be_visible()
     assert sum(cluster.crew.committed(group).values()) == READ
 
@@ -194,7 +194,7 @@ def _events(page: Page, cluster: WatchedCluster, group: str) -> None:
     tab(page, "Events", "Events")
     rows = page.get_by_role("table", name="Events").locator("tbody tr")
     soon(rows.first).to_be_visible()
-    expect(page.get_by_text("seen from outside", exact=True)).to_have_count(0 if cluster.is_ours else rows.count())
+    expect(page.get_by_text("inferred", exact=True)).to_have_count(0 if cluster.is_ours else rows.count())
     rows.first.get_by_role("button").click()
     expect(page.get_by_role("group", name="the entry")).to_contain_text("{")
 
@@ -225,7 +225,7 @@ def _topics(page: Page, cluster: WatchedCluster) -> None:
     table = page.get_by_role("table", name="Topics")
     soon(table).to_contain_text(cluster.idle)
     expect(table).not_to_contain_text("__consumer_offsets")
-    page.get_by_label("Kafka's own, too").check()
+    page.get_by_label("show internal topics").check()
     expect(table).to_contain_text("__consumer_offsets")
     page.get_by_role("link", name=cluster.idle).click()
     row = row_of(page, "Partitions", "3")
@@ -249,4 +249,4 @@ def _brokers(page: Page, cluster: WatchedCluster) -> None:
 
 def _pipelines(page: Page, cluster: WatchedCluster) -> None:
     section(page, "Pipelines")
-    soon(page.get_by_text("No pipeline was given to this console.")).to_be_visible()
+    soon(page.get_by_text("This console shows no pipeline.")).to_be_visible()

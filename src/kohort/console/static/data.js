@@ -97,7 +97,7 @@ function fetched(address, signal) {
  * @returns {Promise<any>}
  */
 export async function post(path, body) {
-  if (embedded) throw new AskError(0, "this page is a file, and asks no server", "run kohort console for that");
+  if (embedded) throw new AskError(0, "this page is a file without a server", "use kohort console");
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
   if (token) headers["X-Kohort-Token"] = token;
   const request = { method: "POST", headers, body: JSON.stringify(body), signal: withTimeout() };
@@ -112,7 +112,7 @@ function withTimeout(signal) {
 function fromFile(path, query) {
   const found = embedded[path + query] ?? embedded[path];
   if (found === undefined) {
-    throw new AskError(404, "this file does not hold that", "open the console that it was made with: kohort console");
+    throw new AskError(404, "this file does not contain the answer", "open the live console: kohort console");
   }
   return found;
 }
@@ -125,7 +125,7 @@ async function answerOf(ask) {
     if (error.name === "AbortError") throw error;
     const late = error.name === "TimeoutError";
     throw new AskError(0, late ? "the console's server did not answer in time" : "the console's server cannot be reached",
-      "see whether its process still runs; the page shows what it knew last");
+      "check that its process still runs; the page shows its last values");
   }
   const text = await response.text().catch((error) => {
     if (error.name === "AbortError") throw error;
@@ -137,7 +137,7 @@ async function answerOf(ask) {
     return body;
   }
   throw new AskError(response.status, body?.error ?? `the server answered ${response.status}`,
-    body?.what_to_do ?? "see the server's log", body);
+    body?.what_to_do ?? "check the log of the console", body);
 }
 
 const EVENTS = ["reach", "looked", "groups", "group", "entries", "resync", "bye"];

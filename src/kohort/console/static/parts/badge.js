@@ -31,18 +31,18 @@ export function Badge({ icon, tone, tip, children }) {
 
 /** Health words: icon, tone, what it means. */
 const HEALTH = {
-  OK: ["check", "ok", "offsets move on and the lag does not grow"],
-  WARN: ["triangle", "warn", "it moves on, but something is not as it should be"],
-  STOP: ["square", "bad", "nothing is committed any more though records come"],
-  STALL: ["pause", "bad", "a member is there, but its offset stands still while records wait"],
+  OK: ["check", "ok", "offsets advance and the lag does not grow"],
+  WARN: ["triangle", "warn", "offsets advance, but there is a problem, such as a growing lag"],
+  STOP: ["square", "bad", "no commits, although new records arrive"],
+  STALL: ["pause", "bad", "a member owns the partition, but its offset does not advance"],
   REWIND: ["back", "bad", "an offset went back"],
-  REBALANCING: ["turn", "info", "partitions are being given out anew"],
-  STORM: ["bolt", "bad", "one rebalance follows another"],
+  REBALANCING: ["turn", "info", "the group is rebalancing"],
+  STORM: ["bolt", "bad", "repeated rebalances"],
 };
 
 /** @param {{word: string|null, why?: string}} props */
 export function Health({ word, why = "" }) {
-  const [icon, tone, meaning] = HEALTH[word] ?? ["question", "none", "its health cannot be told"];
+  const [icon, tone, meaning] = HEALTH[word] ?? ["question", "none", "its health is unknown"];
   const tip = [meaning, why && `here: ${visible(why)}`].filter(Boolean).join("\n");
   return html`<${Badge} icon=${icon} tone=${tone} tip=${tip}>${word ?? "unknown"}<//>`;
 }
@@ -73,10 +73,10 @@ export function Severity({ word }) {
 }
 
 const SURE = {
-  proof: "proof: the journal or the protocol says it",
-  high: "high: the evidence leaves little else",
-  medium: "medium: the evidence speaks for it",
-  low: "low: nothing better is known",
+  proof: "proof: the journal or the protocol states it",
+  high: "high: other causes are unlikely",
+  medium: "medium: the evidence supports it",
+  low: "low: the best available guess",
 };
 
 /** How sure a claim is: filled bars and a word. */
@@ -92,5 +92,5 @@ export function Confidence({ word }) {
 /** Where a finding comes from. */
 export function Origin({ word }) {
   const seen = word === "inferred";
-  return html`<span class="chip" data-tip=${seen ? "inferred from what could be seen from the outside" : "told by the coordinator's own journal"}>${seen ? "inferred" : "journal"}</span>`;
+  return html`<span class="chip" data-tip=${seen ? "inferred by kohort watch" : "from the coordinator's journal"}>${seen ? "inferred" : "journal"}</span>`;
 }

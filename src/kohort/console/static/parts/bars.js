@@ -43,12 +43,12 @@ export function byFamily(byCause) {
 
 const PHASES = {
   join: "waiting for members to join",
-  assign: "the leader computes who gets what",
-  sync: "handing out the assignment",
-  resume: "until the last new owner reads",
-  target: "the coordinator computes the target",
-  revoke: "until the last member gave up what it had to",
-  give: "handing out what was given up",
+  assign: "the leader computes the assignment",
+  sync: "the coordinator sends the assignment",
+  resume: "until the first fetch of the last new owner",
+  target: "the coordinator computes the target assignment",
+  revoke: "until the last member has revoked its partitions",
+  give: "assigning the revoked partitions",
   settle: "until the last member is at the target",
 };
 
@@ -58,7 +58,7 @@ const PHASES = {
  */
 export function Waterfall({ phases }) {
   const names = Object.keys(phases);
-  if (!names.length) return html`<p class="soft">How long its phases took is not known: it was seen from the outside, or did not end.</p>`;
+  if (!names.length) return html`<p class="soft">The durations of its phases are unknown: it was inferred, or did not end.</p>`;
   const total = Math.max(1, names.reduce((sum, name) => sum + phases[name], 0));
   let begin = 0;
   return html`<table class="waterfall"><caption class="hidden">Phases of the rebalance</caption>

@@ -60,12 +60,12 @@ function Explanation({ code }) {
 }
 
 function Explained({ about }) {
-  if (!about) return html`<p>Nothing is known of it.</p>`;
+  if (!about) return html`<p>There is no explanation.</p>`;
   return html`<p>${about.sentence ?? about.meaning}</p>
     <dl>
-      ${about.proof && html`<dt>What proves it</dt><dd>${about.proof}</dd>`}
+      ${about.proof && html`<dt>Proof</dt><dd>${about.proof}</dd>`}
       ${about.advice && html`<dt>What to do</dt><dd>${about.advice}</dd>`}
-      ${about.look_alikes?.length > 0 && html`<dt>What looks the same</dt><dd><ul>${about.look_alikes.map((one) => html`<li><strong>${plain(one.cause)}</strong>: ${one.difference}</li>`)}</ul></dd>`}
+      ${about.look_alikes?.length > 0 && html`<dt>Similar causes</dt><dd><ul>${about.look_alikes.map((one) => html`<li><strong>${plain(one.cause)}</strong>: ${one.difference}</li>`)}</ul></dd>`}
       ${about.kafka_log && html`<dt>In Kafka's log</dt><dd><code>${about.kafka_log}</code></dd>`}
     </dl>`;
 }

@@ -36,20 +36,20 @@ export function Change({ path, body, name, verb, command, ready = true, shown, c
     setState(next);
   };
   return html`<form class="panel form" onSubmit=${ask}>${children}
-      <div class="buttons"><button type="submit" disabled=${!ready || why !== null}>Show what it would do</button></div>
+      <div class="buttons"><button type="submit" disabled=${!ready || why !== null}>Show the plan</button></div>
       ${why && html`<p class="soft">${why} The command that shows the same:</p>`}
       ${(why || !plan) && html`<${Command} text=${command} />`}</form>
     ${state.error && html`<${Failure} error=${state.error} />`}
-    ${plan && html`<section class="panel plan"><h3>What it would do</h3>${shown(plan)}${plan.command && html`<${Command} text=${plan.command} />`}
+    ${plan && html`<section class="panel plan"><h3>Plan</h3>${shown(plan)}${plan.command && html`<${Command} text=${plan.command} />`}
       ${plan.confirm && html`<form onSubmit=${apply} class="confirm"><label class="field"><span>Type <b>${visible(name)}</b> to confirm</span><input type="text" autocomplete="off" value=${typed} onInput=${(event) => setTyped(event.target.value)} /></label>
         <button type="submit" class="danger" disabled=${typed !== name}>${verb}</button></form>`}</section>`}
     ${state.done && html`<section class="panel done"><h3>Done</h3>${shown(state.done)}</section>`}`;
 }
 
 function whyNot(cluster, mode) {
-  if (cluster?.kind === "recorded") return "This is the past: nothing can be changed in it.";
-  if (!cluster?.allow_changes) return "This console only reads: it was started without --allow-changes.";
-  return mode === "live" ? null : "Changes are made now, not in the past: go back to now first.";
+  if (cluster?.kind === "recorded") return "A recording cannot be changed.";
+  if (!cluster?.allow_changes) return "This console allows no changes: it was started without --allow-changes.";
+  return mode === "live" ? null : "This view shows the past: go back to now for changes.";
 }
 
 async function tried(ask, then) {

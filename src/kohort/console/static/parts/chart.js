@@ -34,7 +34,7 @@ export function LagChart({ times, lag, bands, onPick }) {
 
 function summary(times, lag, bands) {
   const known = lag.filter((value) => value !== null);
-  if (!known.length) return "lag over time: nothing is known";
+  if (!known.length) return "lag over time: unknown";
   const last = known[known.length - 1];
   return `lag over ${duration(times[times.length - 1] - times[0])}: from ${compact(known[0])} to ${compact(last)}, at most ${compact(Math.max(...known))}; ${bands.length} rebalances`;
 }

@@ -39,7 +39,7 @@ export function Answer({ of, title, past = false, children }) {
 
 /** In place of what only a cluster can answer, where a recording is shown. */
 export function NoCluster({ title }) {
-  return html`<h1>${title}</h1><p class="empty">A recording has no cluster to ask: <code>kohort console --bootstrap HOST:PORT</code> shows one.</p>`;
+  return html`<h1>${title}</h1><p class="empty">A recording has no cluster: <code>kohort console --bootstrap HOST:PORT</code> shows one.</p>`;
 }
 
 /** Keeps a fault of one view from taking the whole page. */
@@ -56,6 +56,6 @@ export class Guarded extends Component {
 
   render({ children }, { error }) {
     if (!error) return children;
-    return html`<${Failure} error=${{ message: `this view could not be drawn: ${error.message}`, whatToDo: "go to another view, or load the page anew; it is a fault of kohort's" }} />`;
+    return html`<${Failure} error=${{ message: `this view could not be drawn: ${error.message}`, whatToDo: "open another view, or reload the page; this is a bug in kohort" }} />`;
   }
 }

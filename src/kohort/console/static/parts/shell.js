@@ -49,7 +49,7 @@ export function Shell() {
       ${error && html`<${Failure} error=${error} />`}
       ${cluster && html`<${Unseen} cluster=${cluster} />`}
       ${cluster && html`<${Guarded} key=${place.path}>${viewOf(place)}<//>`}
-      ${!cluster && !error && html`<p class="soft">Asking the cluster …</p>`}
+      ${!cluster && !error && html`<p class="soft">Loading …</p>`}
     </main>`;
 }
 
@@ -109,5 +109,5 @@ function ThemeSwitch() {
     setChosen(event.target.value);
   };
   return html`<label class="themes"><span class="hidden">Colours</span><select value=${chosen} onChange=${change}>
-    <option value="system">as the system</option><option value="light">light</option><option value="dark">dark</option></select></label>`;
+    <option value="system">system</option><option value="light">light</option><option value="dark">dark</option></select></label>`;
 }

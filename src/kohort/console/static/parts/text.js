@@ -43,31 +43,31 @@ export function Unknown({ why }) {
  * A value, or why there is none.
  * @param {{value: any, why?: string, as?: (value: any) => any}} props
  */
-export function Known({ value, why = "it was not told", as = number }) {
+export function Known({ value, why = "unknown", as = number }) {
   return value === null || value === undefined ? html`<${Unknown} why=${why} />` : as(value);
 }
 
 /** A number of records, short, with all digits in the tip. */
 export function Records({ value, why, least = false }) {
-  if (value === null || value === undefined) return html`<${Unknown} why=${why ?? "no lag is known"} />`;
+  if (value === null || value === undefined) return html`<${Unknown} why=${why ?? "the lag is unknown"} />`;
   const text = `${least ? "≥ " : ""}${compact(value)}`;
   return Math.abs(value) < 10000 ? text : html`<span data-tip=${number(value)}>${text}</span>`;
 }
 
 /** For how long the next record has waited. */
 export function Waited({ value, complete = true, why }) {
-  if (value === null || value === undefined) return html`<${Unknown} why=${why ?? "when the next record was written is not known"} />`;
+  if (value === null || value === undefined) return html`<${Unknown} why=${why ?? "the time of the next record is unknown"} />`;
   return `${complete ? "" : "≥ "}${duration(value)}`;
 }
 
 /** A time of day; UTC in the tip. */
-export function Time({ ms, why = "it was not told" }) {
+export function Time({ ms, why = "unknown" }) {
   if (ms === null || ms === undefined) return html`<${Unknown} why=${why} />`;
   return html`<time datetime=${utc(ms)} data-tip=${utc(ms)}>${timeOfDay(ms, nowMs())}</time>`;
 }
 
 /** How long ago; the time in the tip. */
-export function Ago({ ms, why = "it was not told" }) {
+export function Ago({ ms, why = "unknown" }) {
   if (ms === null || ms === undefined) return html`<${Unknown} why=${why} />`;
   return html`<time datetime=${utc(ms)} data-tip=${`${timeOfDay(ms)} (${utc(ms)})`}>${ago(ms, nowMs())}</time>`;
 }

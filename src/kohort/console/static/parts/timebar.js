@@ -108,15 +108,15 @@ function SpanChoice() {
   const chosen = fixed ? "fixed" : (params.span ?? (cluster.kind === "recorded" ? "" : String(HOUR_MS)));
   const change = (event) => choose({ span: event.target.value, from: null, until: null });
   return html`<label class="span">Span <select value=${chosen} onChange=${change}>
-    ${fixed && html`<option value="fixed">as in the address</option>`}
-    ${cluster.kind === "recorded" && html`<option value="">all of it</option>`}
+    ${fixed && html`<option value="fixed">from the address</option>`}
+    ${cluster.kind === "recorded" && html`<option value="">whole recording</option>`}
     ${SPANS.map(([ms, name]) => html`<option value=${String(ms)}>${name}</option>`)}</select></label>`;
 }
 
 function Source({ cluster }) {
   const journal = cluster.journal;
   if (!journal?.kind) {
-    return html`<span class="chip warn" tabindex="0" data-tip=${visible(journal?.why_not ?? "nobody keeps one")}>no journal</span>`;
+    return html`<span class="chip warn" tabindex="0" data-tip=${visible(journal?.why_not ?? "there is none")}>no journal</span>`;
   }
   return html`<span class="chip" tabindex="0" data-tip=${`what happened is told by the ${journal.kind}${journal.stale ? "; it may be out of date" : ""}`}>${journal.kind}${journal.stale ? " (stale)" : ""}${journal.since_ms && html`, since <${Ago} ms=${journal.since_ms} />`}</span>`;
 }

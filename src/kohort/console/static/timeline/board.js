@@ -29,9 +29,9 @@ export function WhatIfBoard({ group, prediction }) {
         <${Nobody} nobody=${board.nobody} hues=${hues} /></tbody>
       </table>
     </div>
-    ${many && html`<button type="button" class="board-more" onClick=${() => setAll(!all)}>${all ? "Only what changes first" : `All ${board.rows.length} members`}</button>`}
+    ${many && html`<button type="button" class="board-more" onClick=${() => setAll(!all)}>${all ? "Changes first" : `All ${board.rows.length} members`}</button>`}
     <p class="board-legend"><span class="board-chip gives">0</span> goes elsewhere <span class="board-chip gets">0</span> comes from elsewhere <span class="board-chip">0</span> stays</p>
-    <${Words} title="What to know" of=${prediction.notes} /><${Words} title="Assumed" of=${prediction.assumptions} />
+    <${Words} title="Notes" of=${prediction.notes} /><${Words} title="Assumed" of=${prediction.assumptions} />
   </section>`;
 }
 
@@ -57,9 +57,9 @@ function Metrics({ board, prediction }) {
     <${Metric} name="Partitions of one member" was=${spread(before)} now=${spread(after)} />
     <${Metric} name="Partitions that move" now=${`${prediction.moves.length} of ${prediction.partitions}`} more=${prediction.moves_in_all > prediction.moves.length ? `${prediction.moves_in_all} moves on the way` : ""} />
     <${Metric} name="Rebalances" now=${prediction.rounds} />
-    <${Metric} name="Pause, added up" now=${`${pause} s`} more="partition-seconds" tone=${prediction.pause_to_s > 60 ? "warn" : ""} />
-    <${Metric} name="Without work" now=${prediction.idle.length} tone=${prediction.idle.length > 0 ? "warn" : ""} />
-    ${waits && html`<${Metric} name="Lag at its height" now=${[...new Set([waits.peak_lag_from, waits.peak_lag_to])].map(compact).join(" to ")} />
+    <${Metric} name="Total pause" now=${`${pause} s`} more="partition-seconds" tone=${prediction.pause_to_s > 60 ? "warn" : ""} />
+    <${Metric} name="Idle" now=${prediction.idle.length} tone=${prediction.idle.length > 0 ? "warn" : ""} />
+    ${waits && html`<${Metric} name="Peak lag" now=${[...new Set([waits.peak_lag_from, waits.peak_lag_to])].map(compact).join(" to ")} />
       <${Metric} name="Caught up after" now=${waits.drained_from_s === null ? "never" : waits.drained_to_s === null ? `${round(waits.drained_from_s)} s, or never` : `${range(waits.drained_from_s, waits.drained_to_s)} s`} tone=${waits.drained_to_s === null ? "warn" : ""} />`}
   </dl>`;
 }
@@ -77,8 +77,8 @@ function Metric({ name, was, now, more = "", tone = "" }) {
 function Row({ row, names, hues, idle }) {
   const fate = row.before === null ? "new" : row.after === null ? "goes" : "";
   return html`<tr class=${fate || (row.changed ? "changed" : "")}>
-    <th scope="row"><b title=${visible(row.id)}>${cut(visible(nameOf(row)), 48)}</b>${fate && html`<span class="board-fate">${fate}</span>`}${idle && html`<span class="board-fate warn">nothing to do</span>`}</th>
-    <td><${Chips} chips=${row.before} kind="gives" names=${names} hues=${hues} none="not there yet" /></td>
+    <th scope="row"><b title=${visible(row.id)}>${cut(visible(nameOf(row)), 48)}</b>${fate && html`<span class="board-fate">${fate}</span>`}${idle && html`<span class="board-fate warn">idle</span>`}</th>
+    <td><${Chips} chips=${row.before} kind="gives" names=${names} hues=${hues} none="new" /></td>
     <td><${Chips} chips=${row.after} kind="gets" names=${names} hues=${hues} none="gone" /></td>
   </tr>`;
 }

@@ -130,7 +130,7 @@ function chipsOf(owned, silences, columns, oneTopic, hues) {
     };
     if (cut > from) add({ from, until: cut }, MOVED, "moved in");
     if (until > cut) add({ from: cut, until }, KEPT, "kept");
-    if (!open) spans.push({ ...about, from: until, until: nextAt(owned, place, until), style: TAIL, text: "", say: "given up" });
+    if (!open) spans.push({ ...about, from: until, until: nextAt(owned, place, until), style: TAIL, text: "", say: "revoked" });
   }
   return spans;
 }
@@ -234,20 +234,20 @@ function ownersOf(spans, gaps) {
 function ownerSpans(span, from, until) {
   return cutAt(from, until, span.silences).map(({ silence, ...part }) => ({
     ...part, hue: span.hue, place: 0, text: silence ? `${span.label}, silent` : span.label,
-    style: silence ? SILENT : OWNED, say: silence ? `${span.owner} had it, ${visible(silence.say)}` : span.owner,
+    style: silence ? SILENT : OWNED, say: silence ? `${span.owner} owned it, ${visible(silence.say)}` : span.owner,
   }));
 }
 
 function gapSpan({ from, until }) {
   const took = duration(until - from);
-  return { from, until, style: NOBODY, hue: 0, place: 0, text: took, say: `nobody had it for ${took}` };
+  return { from, until, style: NOBODY, hue: 0, place: 0, text: took, say: `no owner for ${took}` };
 }
 
 /** What a span is, in words. */
 export function sayOfSpan(row, span) {
   const lasted = duration(span.until - span.from);
   if (span.style === NOBODY) return `${row.name}: ${span.say}`;
-  if (span.style === TAIL) return `${row.name} gave up ${span.partition}`;
+  if (span.style === TAIL) return `${row.name} revoked ${span.partition}`;
   if (span.style === SILENT && span.partition) return `${row.name} had ${span.partition}, ${visible(span.say)}`;
   if (span.partition) return `${row.name}: ${span.partition}, ${plain(span.say)}, for ${lasted}`;
   return `${row.name}: ${span.say}, for ${lasted}`;

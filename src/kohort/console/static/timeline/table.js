@@ -14,8 +14,8 @@ export function TimelineTable({ timeline, from, until }) {
   const left = all.length - rows.length;
   return html`<div class="timeline-table" tabindex="0" role="region" aria-label="Timeline as a table">
     <table>
-      <caption>Who had which partitions of ${visible(timeline.group)}, after each rebalance${left > 0 ? `; ${left} more rows: zoom in to see them` : ""}</caption>
-      <thead><tr>${["Generation", "Began", "Cause", "Took", "Member", "Has", "Got", "Gave up", "Happened"].map((title) => html`<th scope="col">${title}</th>`)}</tr></thead>
+      <caption>Assignments of ${visible(timeline.group)}, after each rebalance${left > 0 ? `; ${left} more rows: zoom in to see them` : ""}</caption>
+      <thead><tr>${["Generation", "Began", "Cause", "Took", "Member", "Has", "Got", "Revoked", "Happened"].map((title) => html`<th scope="col">${title}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<tr>
         <th scope="row">${row.column.generation ?? "–"}</th>
         <td title=${utc(row.column.from_ms)}>${timeOfDay(row.column.from_ms)}</td>

@@ -79,7 +79,7 @@ export function Timeline(props) {
     setCursor((now) => ({ ...now, row: -1 }));
   };
 
-  if (timeline.lanes.length === 0) return html`<p class="timeline-none">Nobody was in ${visible(timeline.group)} in this time.</p>`;
+  if (timeline.lanes.length === 0) return html`<p class="timeline-none">No member in ${visible(timeline.group)} in this time.</p>`;
   const shown = asTable ? "table" : mode;
   const tools = { shown, setMode, elastic, setElastic, fit, setFit, glide, seen, model, tall: placed.total > TALLEST || fit };
   return html`<section class="timeline" ref=${box} aria-label="Timeline" data-marks=${model.marks} data-rows=${model.rows.length} data-rounds=${model.rounds.length}>
@@ -207,7 +207,7 @@ function Tools({ shown, setMode, elastic, setElastic, fit, setFit, glide, seen, 
       <button type="button" aria-label="Zoom in" onClick=${() => glide(zoomed(seen, 2, 0.5))}>+</button>
       <button type="button" onClick=${() => glide(ALL)}>All</button>
     </span>
-    <label><input type="checkbox" checked=${elastic} onChange=${(event) => setElastic(event.target.checked)} /> Give rebalances room</label>
+    <label><input type="checkbox" checked=${elastic} onChange=${(event) => setElastic(event.target.checked)} /> Widen rebalances</label>
     ${tall && html`<label><input type="checkbox" checked=${fit} onChange=${(event) => setFit(event.target.checked)} /> All rows at once</label>`}
     <span class="push">${countOfRows(model)}, ${model.counted.rebalances}</span>
   </div>`;
@@ -261,7 +261,7 @@ function Chart(props) {
   const words = describe(model);
   return html`<div class="timeline-chart" ref=${surface} tabindex="0" role="group" aria-roledescription="timeline" aria-label=${words} onKeyDown=${onKeyDown} data-drawn=${many ? "canvas" : "svg"} data-seen=${marks}>
     <div class="timeline-head">
-      <div class="timeline-corner"><strong>${model.mode === "members" ? "Members" : "Partitions"}</strong>${model.mode === "members" ? (model.chips ? "a band for each partition" : "darker is more partitions") : "colour and name: who has it"}</div>
+      <div class="timeline-corner"><strong>${model.mode === "members" ? "Members" : "Partitions"}</strong>${model.mode === "members" ? (model.chips ? "a band for each partition" : "darker is more partitions") : "colour and name: the owner"}</div>
       <div class="timeline-over" ...${pointer}><${Head} model=${model} view=${view} cursor=${cursor} onOpen=${open} onRound=${(round) => goTo({ ...cursor, round })} /></div>
     </div>
     <div class="timeline-scroll" tabindex="-1" style=${{ height: `${height}px` }} onScroll=${(event) => onScroll(event.currentTarget.scrollTop)}>

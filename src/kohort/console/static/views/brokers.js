@@ -36,12 +36,12 @@ function Brokers({ body }) {
     { key: "address", title: "Address", width: "address", value: (one) => one.address, cell: (one) => html`<${Known} value=${one.address} as=${(address) => html`<${Text} value=${address} limit=${60} />`} />` },
     { key: "leads", title: "Leads", kind: "number", help: "partitions", value: (one) => one.leads, cell: (one) => one.leads },
     { key: "parts", title: "Group partitions", kind: "number", help: "partitions of __consumer_offsets that it leads", value: (one) => one.group_partitions, cell: (one) => one.group_partitions },
-    { key: "load", title: "Load of groups", kind: "number", help: "how long it took to read a partition of groups from its log, since the node started: average, and the longest", value: (one) => one.load_max_ms, cell: (one) => html`<${Known} value=${loadWords(one)} as=${String} why=${one.loads === 0 ? "it has read none since it started" : one.unknown} />` },
-    { key: "late", title: "Late", kind: "number", help: "how late its loop was at most in the last minute or two, and since it started: all its clients waited for so long", value: (one) => one.late_ms, cell: (one) => html`<${Known} value=${lateWords(one)} as=${String} why=${one.unknown} />` },
+    { key: "load", title: "Load of groups", kind: "number", help: "time to load a __consumer_offsets partition since the start of the node: average and longest", value: (one) => one.load_max_ms, cell: (one) => html`<${Known} value=${loadWords(one)} as=${String} why=${one.loads === 0 ? "the node has loaded none since its start" : one.unknown} />` },
+    { key: "late", title: "Late", kind: "number", help: "longest delay of the event loop in the last two minutes, and since the start: all clients of the node waited so long", value: (one) => one.late_ms, cell: (one) => html`<${Known} value=${lateWords(one)} as=${String} why=${one.unknown} />` },
     { key: "groups", title: "Coordinates", width: "wide", value: (one) => groupsOf(body, one)?.length, cell: (one) => html`<${Groups} groups=${groupsOf(body, one)} />` },
   ];
   return html`<${Heading} title="Brokers and coordination" sentence=${sentence} command="kohort nodes list" markdown=${() => asMarkdown(body)} />
-    <${Table} caption="Nodes" columns=${columns} rows=${body.nodes} keyOf=${(one) => String(one.node)} empty="No node was told." />`;
+    <${Table} caption="Nodes" columns=${columns} rows=${body.nodes} keyOf=${(one) => String(one.node)} empty="The cluster reported no node." />`;
 }
 
 /** "12 ms, at most 40 ms, of 50": what loads of group partitions took; null where there were none, or it does not say. */
@@ -56,7 +56,7 @@ function lateWords(one) {
 }
 
 function Groups({ groups }) {
-  if (groups === null) return html`<${Known} value=${null} why="which groups it coordinates was not told" />`;
+  if (groups === null) return html`<${Known} value=${null} why="its groups are unknown" />`;
   if (!groups.length) return "no groups";
   const links = (some) => some.map((group) => html`<${Link} to=${pathOf("groups", group, "overview")} class="among"><${Brief} value=${group} limit=${40} /><//> `);
   if (groups.length <= SHOWN) return links(groups);

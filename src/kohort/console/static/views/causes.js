@@ -130,7 +130,7 @@ function Offenders({ offenders }) {
     { key: "times", title: "Rebalances", kind: "number", value: (row) => row.rebalances, cell: (row) => row.rebalances },
     { key: "cause", title: "Mostly", value: (row) => row.cause, cell: (row) => html`<${Cause} code=${row.cause} />` },
   ];
-  return html`<section><h2>Who is behind it</h2><${Table} caption="Who is behind the rebalances" columns=${columns} rows=${offenders} keyOf=${(row) => `${row.kind} ${row.name} ${row.cause}`} order="times.down" sortParam="offenders" /></section>`;
+  return html`<section><h2>Triggers</h2><${Table} caption="Triggers of the rebalances" columns=${columns} rows=${offenders} keyOf=${(row) => `${row.kind} ${row.name} ${row.cause}`} order="times.down" sortParam="offenders" /></section>`;
 }
 
 /** The software of the members that rebalances began with, where their clients told it; of the others, why not. */
@@ -145,16 +145,16 @@ function SoftwareTable({ body }) {
     { key: "times", title: "Rebalances", kind: "number", value: (row) => row.rebalances, cell: (row) => row.rebalances },
     { key: "cause", title: "Mostly", value: (row) => row.cause ?? "", cell: (row) => row.cause && html`<${Cause} code=${row.cause} />` },
   ];
-  return html`<section><h2>By client version</h2><${Table} caption="Software of the members that rebalances began with" columns=${columns} rows=${[...body.software, ...unknown]} keyOf=${(row) => row.software ?? `unknown ${row.why}`} order="times.down" sortParam="software" /></section>`;
+  return html`<section><h2>By client version</h2><${Table} caption="Client software of the members that triggered rebalances" columns=${columns} rows=${[...body.software, ...unknown]} keyOf=${(row) => row.software ?? `unknown ${row.why}`} order="times.down" sortParam="software" /></section>`;
 }
 
 function Stable({ shares }) {
   const rows = Object.entries(shares).map(([group, part]) => ({ group, part }));
   const columns = [
     { key: "group", title: "Group", head: true, value: (row) => row.group, cell: (row) => html`<${Link} to=${pathOf("groups", row.group, "causes")}><${Brief} value=${row.group} limit=${48} /><//>` },
-    { key: "part", title: "Time stable", kind: "number", help: "share of the span in which it was not rebalancing", value: (row) => row.part, cell: (row) => (row.part > 0.995 && row.part < 1 ? `${(row.part * 100).toFixed(2)} %` : share(row.part)) },
+    { key: "part", title: "Time stable", kind: "number", help: "share of the time span without a rebalance", value: (row) => row.part, cell: (row) => (row.part > 0.995 && row.part < 1 ? `${(row.part * 100).toFixed(2)} %` : share(row.part)) },
   ];
-  return html`<section><h2>How much of the time groups were stable</h2><${Table} caption="Share of time that groups were stable" columns=${columns} rows=${rows} keyOf=${(row) => row.group} order="part.up" sortParam="stable" /></section>`;
+  return html`<section><h2>Share of time that groups were stable</h2><${Table} caption="Share of time that groups were stable" columns=${columns} rows=${rows} keyOf=${(row) => row.group} order="part.up" sortParam="stable" /></section>`;
 }
 
 function asMarkdown(all) {

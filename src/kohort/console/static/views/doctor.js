@@ -32,7 +32,7 @@ function sentenceOf({ examined, findings, unknown = 0 }) {
 
 /** Findings as a list. @param {{findings: any[], named?: boolean}} props `named`: with the name of each one's group */
 export function Findings({ findings, named = false }) {
-  if (!findings.length) return html`<p class="empty">No rule found anything.</p>`;
+  if (!findings.length) return html`<p class="empty">No problems found.</p>`;
   return html`<ul class="findings">${findings.slice(0, SHOWN).map((one) => html`<${Finding} one=${one} named=${named} />`)}</ul>
     ${findings.length > SHOWN && html`<p class="soft">${findings.length - SHOWN} more: filter to see them.</p>`}`;
 }

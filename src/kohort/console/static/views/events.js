@@ -1,4 +1,4 @@
-/** What happened to a group, entry by entry: the raw journal in sentences. */
+/** Event to a group, entry by entry: the raw journal in sentences. */
 import { html } from "../parts/html.js";
 import { Answer } from "../parts/failure.js";
 import { count } from "../parts/format.js";
@@ -29,14 +29,14 @@ function Events({ body, group }) {
       <label><span class="hidden">Kind</span><select value=${params.kind ?? ""} onChange=${(event) => choose({ kind: event.target.value })}><option value="">all kinds</option>${kinds.map((kind) => html`<option value=${kind}>${plain(kind)}</option>`)}</select></label>
       <${Search} value=${params.filter ?? ""} label="Filter events" onInput=${(filter) => choose({ filter })} /><//>
     ${open && html`<section class="panel"><div class="heading"><h3>${plain(open.kind)}, <${Time} ms=${open.at_ms} /></h3><button type="button" class="small" onClick=${() => choose({ entry: null })}>close</button></div><pre tabindex="0" role="group" aria-label="the entry">${visible(JSON.stringify(open.entry, null, 2)).replaceAll("⟨U+000A⟩", "\n")}</pre></section>`}
-    <${Table} caption="Events" columns=${COLUMNS} rows=${rows} keyOf=${(one) => one.key} rowHeight=${34} empty="No entry is like that in this span." />`;
+    <${Table} caption="Events" columns=${COLUMNS} rows=${rows} keyOf=${(one) => one.key} rowHeight=${34} empty="No entry matches in this time span." />`;
 }
 
 /** @type {import("../parts/table.js").Column[]} */
 const COLUMNS = [
   { key: "at", title: "When", value: (one) => one.at_ms, cell: (one) => html`<${Time} ms=${one.at_ms} />` },
-  { key: "what", title: "What happened", head: true, width: "widest", cell: (one) => html`<${Brief} value=${one.sentence} limit=${180} />` },
+  { key: "what", title: "Event", head: true, width: "widest", cell: (one) => html`<${Brief} value=${one.sentence} limit=${180} />` },
   { key: "who", title: "Who", value: (one) => one.who && memberName(one.who), cell: (one) => one.who && html`<${Member} who=${one.who} />` },
-  { key: "gen", title: "Generation", kind: "number", value: (one) => one.generation, cell: (one) => html`<${Known} value=${one.generation} why="the entry is about none" as=${String} />` },
-  { key: "kind", title: "Kind", value: (one) => one.kind, cell: (one) => html`<button type="button" class="small" onClick=${() => choose({ entry: one.key }, { push: true })}><${Text} value=${plain(one.kind)} limit=${30} /></button>${one.observed ? html` <span class="chip">seen from outside</span>` : ""}` },
+  { key: "gen", title: "Generation", kind: "number", value: (one) => one.generation, cell: (one) => html`<${Known} value=${one.generation} why="the entry names no member" as=${String} />` },
+  { key: "kind", title: "Kind", value: (one) => one.kind, cell: (one) => html`<button type="button" class="small" onClick=${() => choose({ entry: one.key }, { push: true })}><${Text} value=${plain(one.kind)} limit=${30} /></button>${one.observed ? html` <span class="chip">inferred</span>` : ""}` },
 ];

@@ -13,12 +13,12 @@ import { plain, shellWord, visible } from "../parts/words.js";
 
 /** Verdicts, worst first: icon, tone, in words. */
 const VERDICTS = {
-  duplicate: ["square", "bad", "two processes of one instance id"],
-  zombie: ["bolt", "bad", "out of the group, and working on"],
-  unfenced: ["triangle", "warn", "no member, and not refused either"],
-  behind: ["triangle", "warn", "in the group, for an older generation"],
-  unknown: ["question", "none", "it cannot be told why"],
-  benign: ["check", "ok", "no fault: it tries again"],
+  duplicate: ["square", "bad", "two processes with one instance id"],
+  zombie: ["bolt", "bad", "removed from the group, but still working"],
+  unfenced: ["triangle", "warn", "not a member, but its commits are accepted"],
+  behind: ["triangle", "warn", "a member with an older generation"],
+  unknown: ["question", "none", "reason unknown"],
+  benign: ["check", "ok", "no problem: the client retries"],
 };
 
 /** @param {{group: string}} props */
@@ -27,18 +27,18 @@ export function FencedView({ group }) {
   return html`<${Answer} past of=${asked}>${(body) => {
     const order = Object.keys(VERDICTS);
     const found = [...body.fenced].sort((a, b) => order.indexOf(a.verdict) - order.indexOf(b.verdict) || b.last_at_ms - a.last_at_ms);
-    return html`<${Heading} level=${2} title="Refused and suspicious requests" sentence=${sentenceOf(found, body.from_outside)} command=${`kohort group fenced ${shellWord(group)}`} markdown=${() => asMarkdown(found)} />
-      ${!found.length && !body.from_outside && html`<p class="empty">Here stand zombies (members that were put out and work on), processes that share an instance id, and commits that came too late. There were none.</p>`}
-      ${body.from_outside && html`<p class="empty">Whether any request was refused is unknown <${Unknown} why="only a watcher tells of this group, and what a coordinator refuses is not seen from the outside" />: a watcher sees groups from the outside, and what a coordinator refuses it tells nobody else. Brokers of kohort keep it in their journal.</p>`}
+    return html`<${Heading} level=${2} title="Rejected and suspicious requests" sentence=${sentenceOf(found, body.from_outside)} command=${`kohort group fenced ${shellWord(group)}`} markdown=${() => asMarkdown(found)} />
+      ${!found.length && !body.from_outside && html`<p class="empty">This view lists zombies (removed members that still work), processes that share an instance id, and late commits. It found none.</p>`}
+      ${body.from_outside && html`<p class="empty">Rejected requests are unknown <${Unknown} why="only a watcher tells of this group, and what a coordinator refuses is not seen from the outside" />: only the journal of a kohort broker has rejected requests; kohort watch cannot see them.</p>`}
       ${found.map((one) => html`<${Culprit} key=${`${one.who.member_id} ${one.error} ${one.first_at_ms}`} one=${one} />`)}`;
   }}<//>`;
 }
 
 function sentenceOf(found, fromOutside) {
-  if (!found.length && fromOutside) return "Refused requests are not seen from the outside.";
-  if (!found.length) return "In this span nothing was refused.";
+  if (!found.length && fromOutside) return "Rejected requests are not in this journal.";
+  if (!found.length) return "No request was rejected in this time span.";
   const serious = found.filter((one) => one.verdict !== "benign").length;
-  return `${count(found.length, "culprit")}, ${serious ? `${serious} of them not harmless` : "all of them harmless"}.`;
+  return `${count(found.length, "culprit")}, ${serious ? `${serious} of them harmful` : "all of them harmless"}.`;
 }
 
 function Culprit({ one }) {
@@ -49,10 +49,10 @@ function Culprit({ one }) {
     <dl class="facts">
       <div><dt>Error</dt><dd>${visible(one.error)}</dd></div>
       <div><dt>Generation</dt><dd>${one.generation}, the group was at ${one.current}</dd></div>
-      <div><dt>Requests noted</dt><dd>${Object.entries(one.by_api).map(([api, times]) => `${api} ${times}×`).join(", ")}</dd></div>
+      <div><dt>Requests</dt><dd>${Object.entries(one.by_api).map(([api, times]) => `${api} ${times}×`).join(", ")}</dd></div>
       <div><dt>First, last</dt><dd><${Time} ms=${one.first_at_ms} />, <${Time} ms=${one.last_at_ms} /></dd></div>
-      ${one.removed_at_ms !== null && html`<div><dt>Out of the group</dt><dd><${Time} ms=${one.removed_at_ms} />: ${visible(plain(one.removed_why ?? "unknown"))}</dd></div>`}
-      ${one.others.length > 0 && html`<div><dt>Also as this one</dt><dd>${one.others.map((who) => html`<${Member} who=${who} /> at ${visible(who.host)} `)}</dd></div>`}
+      ${one.removed_at_ms !== null && html`<div><dt>Removed</dt><dd><${Time} ms=${one.removed_at_ms} />: ${visible(plain(one.removed_why ?? "unknown"))}</dd></div>`}
+      ${one.others.length > 0 && html`<div><dt>Other processes</dt><dd>${one.others.map((who) => html`<${Member} who=${who} /> at ${visible(who.host)} `)}</dd></div>`}
     </dl>
     ${one.tried.length > 0 && html`<${Tried} tried=${one.tried} />`}</section>`;
 }
@@ -61,10 +61,10 @@ function Tried({ tried }) {
   const columns = [
     { key: "place", title: "Partition", head: true, cell: (row) => html`<${Text} value=${`${row.topic}-${row.partition}`} limit=${60} />` },
     { key: "offset", title: "Tried to commit", kind: "number", cell: (row) => number(row.offset) },
-    { key: "committed", title: "Is committed", kind: "number", cell: (row) => html`<${Known} value=${row.committed} why="nothing" as=${number} />` },
-    { key: "again", title: "Read again", kind: "number", help: "what it had handled beyond what is committed", cell: (row) => html`<${Known} value=${row.committed === null ? null : Math.max(0, row.offset - row.committed)} why="nothing is committed to compare with" as=${number} />` },
+    { key: "committed", title: "Committed", kind: "number", cell: (row) => html`<${Known} value=${row.committed} why="nothing" as=${number} />` },
+    { key: "again", title: "Read again", kind: "number", help: "processed records after the committed offset", cell: (row) => html`<${Known} value=${row.committed === null ? null : Math.max(0, row.offset - row.committed)} why="there is no committed offset" as=${number} />` },
   ];
-  return html`<details><summary>What its last commit tried: ${count(tried.length, "partition")}</summary><${Table} caption="Offsets that were refused" columns=${columns} rows=${tried} keyOf=${(row) => `${row.topic}-${row.partition}`} sortParam="tried" /></details>`;
+  return html`<details><summary>Its last commit: ${count(tried.length, "partition")}</summary><${Table} caption="Rejected offsets" columns=${columns} rows=${tried} keyOf=${(row) => `${row.topic}-${row.partition}`} sortParam="tried" /></details>`;
 }
 
 function asMarkdown(found) {

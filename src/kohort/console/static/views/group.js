@@ -62,7 +62,7 @@ export function GroupView({ group, tab, id }) {
       ${outage && html`<${Health} word=${null} why=${sinceWords(outage)} />`}
     </div>
     ${status && html`<p class="sentence"><${Text} value=${status.sentence} limit=${500} /></p>`}
-    ${outage && html`<p class="sentence">Its health, lag and members are unknown: ${sinceWords(outage)}.</p>`}
+    ${outage && html`<p class="sentence">Health, lag and members are unknown: ${sinceWords(outage)}.</p>`}
     ${asked.error && !outage && html`<${Failure} error=${asked.error} retry=${asked.reload} />`}
     <nav class="tabs" aria-label="Views of this group"><ul>${TABS.map(({ name, title }) => html`<li><${Link} to=${pathOf("groups", group, name)} aria-current=${name === tab ? "page" : null}>${title}<//></li>`)}</ul></nav>
     ${outage && !chosen.past ? html`<${NotKnown} title=${chosen.title} level=${2} />` : html`<${View} group=${group} status=${status} id=${id} />`}`;

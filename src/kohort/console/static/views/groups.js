@@ -73,7 +73,7 @@ function Groups({ body, outage }) {
 }
 
 function sentenceOf(groups, troubled) {
-  if (!groups.length) return "No group is visible here.";
+  if (!groups.length) return "The cluster shows no group.";
   const unknown = groups.filter((row) => (row.health ?? null) === null).length;
   if (!troubled.length) return `${count(groups.length, "group")}; ${healthWords(groups.length - unknown, unknown)}.`;
   const worst = troubled[0];
@@ -126,12 +126,12 @@ function columnsFor(body) {
     { key: "group", title: "Group, and why", value: (row) => row.group, head: true, width: "wide", cell: (row) => html`<${Name} row=${row} />` },
     { key: "state", title: "State", needs: "middle", value: (row) => row.state, cell: (row) => html`${visible(row.state)}<div class="under">${visible(row.assignor || row.group_type)}</div>` },
     { key: "members", title: "Members", kind: "number", value: (row) => row.members, cell: (row) => html`<${Known} value=${row.members} why=${row.reason} as=${String} /><div class="under">${[row.idle_members && `${row.idle_members} idle`, row.stuck_members && `${row.stuck_members} stuck`].filter(Boolean).join(", ")}</div>` },
-    { key: "lag", title: "Lag", kind: "number", help: "records that wait", value: (row) => row.lag, cell: (row) => html`<${Records} value=${row.lag} /><div class="under">${row.partitions === null ? "" : count(row.partitions, "partition")}</div>` },
-    { key: "wait", title: "Waited", kind: "number", help: "for how long the next record has waited: the longest of its partitions", value: (row) => row.lag_ms, cell: (row) => html`<${Waited} value=${row.lag_ms} complete=${row.lag_ms_complete} />` },
+    { key: "lag", title: "Lag", kind: "number", help: "unread records", value: (row) => row.lag, cell: (row) => html`<${Records} value=${row.lag} /><div class="under">${row.partitions === null ? "" : count(row.partitions, "partition")}</div>` },
+    { key: "wait", title: "Waited", kind: "number", help: "age of the next unread record: the oldest of all partitions", value: (row) => row.lag_ms, cell: (row) => html`<${Waited} value=${row.lag_ms} complete=${row.lag_ms_complete} />` },
     { key: "trend", title: "15 min", needs: "middle", help: "lag in the last 15 minutes", cell: (row) => html`<${Trend} row=${row} values=${row.trend ?? body.trends?.[row.group]} />` },
-    { key: "rebalances", title: "Rebal./h", needs: "middle", kind: "number", help: "rebalances in the last hour; the second round of a cooperative one is not counted; and how much of that time it did not rebalance", value: (row) => row.rebalances_1h, cell: (row) => html`<${Known} value=${row.rebalances_1h} why="nobody keeps a journal" /><div class="under">${row.stable_share_1h === null || row.stable_share_1h === undefined ? "" : `${stableWords(row.stable_share_1h)} stable`}</div>` },
+    { key: "rebalances", title: "Rebal./h", needs: "middle", kind: "number", help: "rebalances in the last hour, without second rounds of cooperative rebalances; and the share of stable time", value: (row) => row.rebalances_1h, cell: (row) => html`<${Known} value=${row.rebalances_1h} why="there is no journal" /><div class="under">${row.stable_share_1h === null || row.stable_share_1h === undefined ? "" : `${stableWords(row.stable_share_1h)} stable`}</div>` },
     { key: "last", title: "Last rebalance", width: "brief", value: (row) => row.last_rebalance?.at_ms, cell: (row) => html`<${Last} row=${row} />` },
-    { key: "node", title: "Node", needs: "wide", kind: "number", help: "the broker that coordinates it", value: (row) => row.coordinator_id, cell: (row) => html`<${Known} value=${row.coordinator_id} why="its coordinator was not told" as=${String} />` },
+    { key: "node", title: "Node", needs: "wide", kind: "number", help: "broker that coordinates the group", value: (row) => row.coordinator_id, cell: (row) => html`<${Known} value=${row.coordinator_id} why="its coordinator is unknown" as=${String} />` },
   ];
 }
 
@@ -152,7 +152,7 @@ function Trend({ row, values }) {
 
 function Last({ row }) {
   const last = row.last_rebalance;
-  if (!last) return html`<${Unknown} why=${row.rebalances_1h === null ? "nobody keeps a journal" : "the journal tells of none"} />`;
+  if (!last) return html`<${Unknown} why=${row.rebalances_1h === null ? "there is no journal" : "the journal has none"} />`;
   return html`<${Ago} ms=${last.at_ms} />${last.took_ms !== null && `, ${duration(last.took_ms)}`}<div class="under" data-tip=${visible(plain(last.cause))}><${Cause} code=${last.cause} /></div>`;
 }
 

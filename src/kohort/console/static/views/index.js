@@ -43,7 +43,7 @@ function OneGroup(props) {
         loaded = module.GroupView;
         setState({ View: loaded, error: null });
       },
-      () => setState({ View: null, error: { message: "the views of a group could not be loaded", whatToDo: "see whether the console still runs, and load the page anew" } }),
+      () => setState({ View: null, error: { message: "the views of a group could not be loaded", whatToDo: "check that the console still runs, and reload the page" } }),
     );
   }, []);
   if (state.error) return html`<${Failure} error=${state.error} />`;
@@ -51,5 +51,5 @@ function OneGroup(props) {
 }
 
 function NothingHere() {
-  return html`<h1>There is no such view</h1><p>Go to <${Link} to="/groups">all groups<//>.</p>`;
+  return html`<h1>This view does not exist</h1><p>Go to <${Link} to="/groups">all groups<//>.</p>`;
 }

@@ -7,7 +7,7 @@ import { pathOf } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import { Known, Member, Text } from "../parts/text.js";
 
-const OLD = "entries of that version do not have it";
+const OLD = "journal entries of that version have no such value";
 const SLACK_MS = 1000;
 
 /** The joins of a classic rebalance that its journal tells of. @param {{group: string, one: any}} props */
@@ -19,18 +19,18 @@ export function Joins({ group, one }) {
 function Asked({ group, one }) {
   const until = one.opened_at_ms + (one.took_ms ?? 0) + SLACK_MS;
   const asked = useJson(pathOf("groups", group, "events"), { kinds: "member_arrived", from: one.opened_at_ms, until });
-  return html`<section><h3>Who joined how</h3><${Answer} past of=${asked}>${(body) => html`<${JoinsTable} arrivals=${body.events.filter((event) => event.kind === "member_arrived" && event.at_ms - (event.entry.after_ms ?? 0) === one.opened_at_ms)} />`}<//></section>`;
+  return html`<section><h3>Joins</h3><${Answer} past of=${asked}>${(body) => html`<${JoinsTable} arrivals=${body.events.filter((event) => event.kind === "member_arrived" && event.at_ms - (event.entry.after_ms ?? 0) === one.opened_at_ms)} />`}<//></section>`;
 }
 
 function JoinsTable({ arrivals }) {
   const last = Math.max(1, ...arrivals.map((event) => event.entry.after_ms));
   const columns = [
     { key: "who", title: "Member", head: true, value: (event) => event.who?.member_id, cell: (event) => html`<${Member} who=${event.who} />${event.entry.new ? html` <span class="chip">new</span>` : ""}` },
-    { key: "after", title: "Came after", kind: "number", value: (event) => event.entry.after_ms, cell: (event) => html`<svg class="arrival" viewBox="0 0 60 8" width="60" height="8" aria-hidden="true" focusable="false"><rect class="phase p0" width=${Math.max(1, (event.entry.after_ms / last) * 60)} height="8" /></svg> ${duration(event.entry.after_ms)}` },
-    { key: "reason", title: "Its reason", cell: (event) => html`<${Known} value=${event.entry.reason || null} why="its client gave none (before JoinGroup 8 none can be given)" as=${(text) => html`<${Text} value=${text} limit=${120} />`} />` },
+    { key: "after", title: "Arrived after", kind: "number", value: (event) => event.entry.after_ms, cell: (event) => html`<svg class="arrival" viewBox="0 0 60 8" width="60" height="8" aria-hidden="true" focusable="false"><rect class="phase p0" width=${Math.max(1, (event.entry.after_ms / last) * 60)} height="8" /></svg> ${duration(event.entry.after_ms)}` },
+    { key: "reason", title: "Its reason", cell: (event) => html`<${Known} value=${event.entry.reason || null} why="the client sent none (JoinGroup before version 8 has no reason)" as=${(text) => html`<${Text} value=${text} limit=${120} />`} />` },
     { key: "version", title: "JoinGroup", kind: "number", value: (event) => event.entry.api_version, cell: (event) => html`<${Known} value=${event.entry.api_version} why=${OLD} as=${(version) => `v${version}`} />` },
     { key: "session", title: "Session", kind: "number", help: "session.timeout.ms", value: (event) => event.entry.session_timeout_ms, cell: (event) => html`<${Known} value=${event.entry.session_timeout_ms} why=${OLD} as=${duration} />` },
-    { key: "limit", title: "Waited for at most", kind: "number", help: "its rebalance timeout: max.poll.interval.ms of Java's clients and of librdkafka's", value: (event) => event.entry.rebalance_timeout_ms, cell: (event) => html`<${Known} value=${event.entry.rebalance_timeout_ms} why=${OLD} as=${duration} />` },
+    { key: "limit", title: "Rebalance timeout", kind: "number", help: "longest wait for the member: max.poll.interval.ms of Java clients and librdkafka", value: (event) => event.entry.rebalance_timeout_ms, cell: (event) => html`<${Known} value=${event.entry.rebalance_timeout_ms} why=${OLD} as=${duration} />` },
   ];
-  return html`<p class="soft">${count(arrivals.length, "join")} in this rebalance.</p><${Table} caption="Joins of this rebalance" columns=${columns} rows=${arrivals} keyOf=${(event) => `${event.who?.member_id} ${event.at_ms}`} order="after.up" sortParam="joins" empty="The journal has no join of it." />`;
+  return html`<p class="soft">${count(arrivals.length, "join")} in this rebalance.</p><${Table} caption="Joins of this rebalance" columns=${columns} rows=${arrivals} keyOf=${(event) => `${event.who?.member_id} ${event.at_ms}`} order="after.up" sortParam="joins" empty="The journal has no join of this rebalance." />`;
 }

@@ -29,7 +29,7 @@ export function MembersView({ group, status }) {
   const shown = status.members.filter((one) => matches([memberName(one.who), one.who.client_id, one.who.host, one.state, one.reason]));
   return html`<${Heading} level=${2} title="Members" sentence=${sentenceOf(status)} command=${`kohort group describe ${shellWord(group)} --members`} markdown=${() => asMarkdown(status)}>
       <${Search} value=${params.filter ?? ""} label="Filter members" onInput=${(filter) => choose({ filter })} /><//>
-    <${Table} caption="Members" columns=${columnsFor(known, status)} rows=${shown} keyOf=${(one) => one.who.member_id} order="state.up" rowHeight=${46} empty="It has no members: nobody reads." />
+    <${Table} caption="Members" columns=${columnsFor(known, status)} rows=${shown} keyOf=${(one) => one.who.member_id} order="state.up" rowHeight=${46} empty="The group has no members." />
     ${status.protocol === "consumer" && html`<${Reconciliation} standing=${more.size ? standingOf(status, more, journal) : journal} />`}
     <${Why} members=${shown} />`;
 }
@@ -59,17 +59,17 @@ function columnsFor(known, status) {
     { key: "parts", title: "Partitions", kind: "number", value: (one) => one.partitions.length, cell: (one) => html`<${Places} of=${one.partitions} />` },
     { key: "lag", title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Records} value=${one.lag} />` },
     { key: "wait", title: "Waited", kind: "number", value: (one) => one.lag_ms, cell: (one) => html`<${Waited} value=${one.lag_ms} complete=${one.lag_ms_complete} />` },
-    { key: "eta", title: "Caught up in", kind: "number", value: (one) => one.eta_ms, cell: (one) => html`<${Known} value=${one.eta_ms} why="it does not get less, or no rates were seen" as=${duration} />` },
+    { key: "eta", title: "Caught up in", kind: "number", value: (one) => one.eta_ms, cell: (one) => html`<${Known} value=${one.eta_ms} why="the lag does not shrink, or its rate is unknown" as=${duration} />` },
     { key: "software", title: "Client", needs: "middle", value: (one) => known.get(one.who.member_id)?.software, cell: (one) => html`<${Known} value=${known.get(one.who.member_id)?.software} why=${whyNot(known, one, "software")} as=${(text) => html`<${Brief} value=${text} limit=${32} />`} />` },
-    { key: "poll", title: "Last poll, of limit", help: "as its client pushed it (KIP-714), against how long a rebalance waits for it: max.poll.interval.ms of Java's clients and of librdkafka's", value: (one) => known.get(one.who.member_id)?.last_poll_ms_ago, cell: (one) => html`<${Polls} about=${known.get(one.who.member_id)} why=${(what) => whyNot(known, one, what)} />` },
-    { key: "session", title: "Session", kind: "number", needs: "wide", help: "after so long a silence it is put out: session.timeout.ms", value: (one) => known.get(one.who.member_id)?.session_timeout_ms, cell: (one) => html`<${Known} value=${known.get(one.who.member_id)?.session_timeout_ms} why=${whyNot(known, one, "limits")} as=${duration} />` },
+    { key: "poll", title: "Last poll, of limit", help: "time since the last poll, pushed by the client (KIP-714); limit: max.poll.interval.ms of Java clients and librdkafka", value: (one) => known.get(one.who.member_id)?.last_poll_ms_ago, cell: (one) => html`<${Polls} about=${known.get(one.who.member_id)} why=${(what) => whyNot(known, one, what)} />` },
+    { key: "session", title: "Session", kind: "number", needs: "wide", help: "session.timeout.ms: the member is removed after this silence", value: (one) => known.get(one.who.member_id)?.session_timeout_ms, cell: (one) => html`<${Known} value=${known.get(one.who.member_id)?.session_timeout_ms} why=${whyNot(known, one, "limits")} as=${duration} />` },
     ...(status.protocol === "consumer" ? [{ key: "epoch", title: "Epoch", kind: "number", value: (one) => one.epoch, cell: (one) => html`<${Known} value=${one.epoch} as=${String} />${one.epoch !== null && status.epoch !== null && one.epoch < status.epoch ? html`<div class="under">of ${status.epoch}</div>` : ""}` }] : []),
   ];
 }
 
 /** Why something of a member's client is not known. @param {"software"|"limits"|"polls"} what */
 function whyNot(known, one, what) {
-  return known.get(one.who.member_id)?.unknown[what] ?? "nobody has told it yet";
+  return known.get(one.who.member_id)?.unknown[what] ?? "not reported yet";
 }
 
 /** The last poll against the limit of polls, as far as either is known; below it when that was said. */
@@ -89,7 +89,7 @@ function standingOf(status, more, journal) {
     const told = more.get(one.who.member_id);
     const get = told?.to_get ?? [];
     const awaited = get.filter((place) => owners.has(place)).map((place) => [place, owners.get(place)]);
-    const lags = told?.to_give_up?.length ? "is to give up partitions" : get.length ? "waits for partitions" : "at the target";
+    const lags = told?.to_give_up?.length ? "must revoke partitions" : get.length ? "waits for partitions" : "at the target";
     return { who: one.who, epoch: told?.member_epoch ?? one.epoch, state: lags, known: true, has: one.partitions, target: told?.target_assignment ?? null, to_revoke: told?.to_give_up ?? [], to_revoke_since_ms: since.get(one.who.member_id) ?? null, still_to_get: get, awaited_from: Object.fromEntries(awaited) };
   });
 }
@@ -98,7 +98,7 @@ function standingOf(status, more, journal) {
 function Why({ members }) {
   const unwell = members.filter((one) => !["OK", "ok"].includes(one.state) && one.evidence.length).slice(0, 20);
   if (!unwell.length) return null;
-  return html`<section><h3>What these states rest on</h3>${unwell.map((one) => html`<details><summary><${Member} who=${one.who} />: <${Text} value=${one.reason} limit=${200} /></summary><${Evidence} facts=${one.evidence} /></details>`)}</section>`;
+  return html`<section><h3>Evidence for these states</h3>${unwell.map((one) => html`<details><summary><${Member} who=${one.who} />: <${Text} value=${one.reason} limit=${200} /></summary><${Evidence} facts=${one.evidence} /></details>`)}</section>`;
 }
 
 function asMarkdown(status) {

@@ -15,19 +15,19 @@ import { Field } from "./what-if.js";
 
 const WAYS = [
   ["reset", "Reset offsets"],
-  ["forget", "Forget offsets"],
+  ["forget", "Delete offsets"],
   ["members", "Remove members"],
   ["delete", "Delete the group"],
 ];
 /** Where offsets can be set: name for the API, words, option of the command, what has to be given. */
 const TARGETS = [
-  ["earliest", "the first record there is", "--to-earliest", null],
-  ["latest", "behind the last record", "--to-latest", null],
-  ["datetime", "the first record of a time", "--to-datetime", "2026-11-20T08:00:00"],
-  ["duration", "the first record of so long ago", "--by-duration", "PT2H or 90m"],
+  ["earliest", "the first record", "--to-earliest", null],
+  ["latest", "the log end", "--to-latest", null],
+  ["datetime", "the first record since a time", "--to-datetime", "2026-11-20T08:00:00"],
+  ["duration", "the first record of the last", "--by-duration", "PT2H or 90m"],
   ["offset", "an offset", "--to-offset", "1500"],
-  ["shift", "so many records forward, or back", "--shift-by", "-100"],
-  ["current", "where it is", "--to-current", null],
+  ["shift", "a number of records forward, or back", "--shift-by", "-100"],
+  ["current", "the committed offset", "--to-current", null],
   ["file", "offsets in a file", "--from-file", "lines"],
   ["group", "the offsets of another group", "clone", "a group"],
 ];
@@ -41,9 +41,9 @@ export function OffsetsView({ group, status }) {
   const way = WAYS.some(([name]) => name === params.way) ? params.way : "reset";
   if (!status) return null;
   const Form = { reset: Reset, forget: Forget, members: RemoveMembers, delete: DeleteGroup }[way];
-  return html`<${Heading} level=${2} title="Offsets, and other changes" sentence="Nothing happens before you have seen the plan and typed the group's name." command=${`kohort group describe ${shellWord(group)}`} markdown=${() => asMarkdown(status)} />
+  return html`<${Heading} level=${2} title="Offsets, and other changes" sentence="Each change shows a plan first, and needs the group's name as confirmation." command=${`kohort group describe ${shellWord(group)}`} markdown=${() => asMarkdown(status)} />
     <div class="counts" role="group" aria-label="What to change">${WAYS.map(([name, title]) => html`<button type="button" aria-pressed=${way === name} onClick=${() => choose({ way: name })}>${title}</button>`)}</div>
-    ${way !== "members" && status.members.length > 0 && html`<p class="panel warn-panel"><strong>${count(status.members.length, "member")} ${status.members.length === 1 ? "is" : "are"} in the group</strong>, so its coordinator will refuse: stop ${status.members.slice(0, 3).map((one) => visible(memberName(one.who))).join(", ")}${status.members.length > 3 ? " and the others" : ""} first. The plan can be seen all the same.</p>`}
+    ${way !== "members" && status.members.length > 0 && html`<p class="panel warn-panel"><strong>${count(status.members.length, "member")} ${status.members.length === 1 ? "is" : "are"} in the group</strong>, so the coordinator rejects a reset: stop ${status.members.slice(0, 3).map((one) => visible(memberName(one.who))).join(", ")}${status.members.length > 3 ? " and the others" : ""} first. The plan can be seen all the same.</p>`}
     <${Form} group=${group} status=${status} />`;
 }
 
@@ -72,7 +72,7 @@ function Reset({ group, status }) {
   const set = (name) => (text) => choose({ [name]: text });
   return html`<${Change} path=${`${pathOf("groups", group)}/offsets`} body=${body} name=${group} verb="Move the offsets" command=${resetCommand(group, { to, option, scope, value })} ready=${ready} shown=${(plan) => html`<${Diff} plan=${plan} group=${group} />`}>
     <${Field} label="To"><select value=${to} onChange=${(event) => choose({ to: event.target.value, value: null })}>${TARGETS.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select><//>
-    ${!apart && html`<${TopicChoice} status=${status} value=${topic} onChange=${set("topic")} all="all that it has committed" />
+    ${!apart && html`<${TopicChoice} status=${status} value=${topic} onChange=${set("topic")} all="all committed partitions" />
       <${Field} label="Partitions" hint="such as 0,3; empty for all"><input type="text" value=${params.only ?? ""} disabled=${!topic} onInput=${(event) => choose({ only: event.target.value })} /><//>`}
     ${to === "file" && html`<${FileLines} lines=${lines} onLines=${setLines} />`}
     ${to === "group" && html`<${OtherGroup} group=${group} value=${value} onChange=${set("value")} />`}
@@ -93,10 +93,10 @@ function FileLines({ lines, onLines }) {
   const take = async (event) => {
     const [file] = event.target.files;
     if (!file) return;
-    setProblem(file.size > MOST_FILE ? `${file.name} has ${number(file.size)} bytes; up to ${number(MOST_FILE)} are taken here: use the command` : "");
+    setProblem(file.size > MOST_FILE ? `${file.name} has ${number(file.size)} bytes; the limit is ${number(MOST_FILE)}: use the command` : "");
     onLines(file.size > MOST_FILE ? "" : await file.text());
   };
-  return html`<${Field} label="File" hint="as “Save as CSV” or kohort group reset-offsets --export wrote it"><input type="file" accept=".csv,text/csv,text/plain" onChange=${take} /><//>
+  return html`<${Field} label="File" hint="CSV of “Save as CSV” or of kohort group reset-offsets --export"><input type="file" accept=".csv,text/csv,text/plain" onChange=${take} /><//>
     ${problem && html`<p class="bad-text" role="alert">${visible(problem)}</p>`}
     <${Field} label="Its lines" hint="topic,partition,offset"><textarea rows="5" spellcheck="false" value=${lines} onInput=${(event) => onLines(event.target.value)} placeholder="orders,0,1500"></textarea><//>`;
 }
@@ -105,7 +105,7 @@ function FileLines({ lines, onLines }) {
 function OtherGroup({ group, value, onChange }) {
   const { body } = useJson("/groups");
   const others = (body?.groups ?? []).map((row) => row.group).filter((name) => name !== group);
-  return html`<${Field} label="Of which group" hint="all that it has committed"><input type="text" list="other-groups" value=${value} onInput=${(event) => onChange(event.target.value)} /><datalist id="other-groups">${others.slice(0, 500).map((name) => html`<option value=${name} />`)}</datalist><//>`;
+  return html`<${Field} label="Source group" hint="all committed partitions"><input type="text" list="other-groups" value=${value} onInput=${(event) => onChange(event.target.value)} /><datalist id="other-groups">${others.slice(0, 500).map((name) => html`<option value=${name} />`)}</datalist><//>`;
 }
 
 function Diff({ plan, group }) {
@@ -114,24 +114,24 @@ function Diff({ plan, group }) {
   const before = plan.partitions.filter((one) => one.prior_offset !== null).map((one) => [one.topic, one.partition, one.prior_offset]);
   const columns = [
     { key: "place", title: "Partition", head: true, value: (one) => `${one.topic}-${one.partition}`, cell: (one) => html`<${Text} value=${`${one.topic}-${one.partition}`} limit=${60} />` },
-    { key: "before", title: "Is at", kind: "number", value: (one) => one.prior_offset, cell: (one) => html`<${Known} value=${one.prior_offset} why="nothing is committed" as=${number} />` },
-    { key: "after", title: plan.executed ? "Went to" : "Would go to", kind: "number", value: (one) => one.new_offset, cell: (one) => number(one.new_offset) },
-    { key: "skipped", title: "Not read", kind: "number", value: (one) => one.skipped, cell: (one) => html`<${Known} value=${one.skipped} why="nothing is committed" as=${number} />` },
-    { key: "again", title: "Read again", kind: "number", value: (one) => one.read_again, cell: (one) => html`<${Known} value=${one.read_again} why="nothing is committed" as=${number} />` },
+    { key: "before", title: "Committed", kind: "number", value: (one) => one.prior_offset, cell: (one) => html`<${Known} value=${one.prior_offset} why="no committed offset" as=${number} />` },
+    { key: "after", title: plan.executed ? "New offset" : "Planned offset", kind: "number", value: (one) => one.new_offset, cell: (one) => number(one.new_offset) },
+    { key: "skipped", title: "Not read", kind: "number", value: (one) => one.skipped, cell: (one) => html`<${Known} value=${one.skipped} why="no committed offset" as=${number} />` },
+    { key: "again", title: "Read again", kind: "number", value: (one) => one.read_again, cell: (one) => html`<${Known} value=${one.read_again} why="no committed offset" as=${number} />` },
     { key: "error", title: "Refused", cell: (one) => one.error && html`<${Text} value=${one.error} />` },
   ];
-  const words = [skipped ? `${count(skipped, "record")} will not be read` : "no record is left out", again ? `${count(again, "record")} will be read again` : "none is read again"];
+  const words = [skipped ? `${count(skipped, "record")} will not be read` : "no record is skipped", again ? `${count(again, "record")} will be read again` : "no record is read again"];
   return html`<p class="lead">${count(plan.partitions.length, "partition")}: ${words.join(", ")}.</p>
     ${plan.refused.map((one) => html`<p class="bad-text">${visible(one.group)}: <${Text} value=${one.reason} limit=${300} /></p>`)}
-    ${before.length > 0 && html`<p><${Save} label="Save as CSV where it is now" name=${`${fileName(group, "offsets")}.csv`} text=${() => csv(before, { forSpreadsheets: false })} /> <span class="soft">so that it can be undone: a file to reset from</span></p>`}
-    <${Table} caption="Where offsets go" columns=${columns} rows=${plan.partitions} keyOf=${(one) => `${one.topic}-${one.partition}`} sortParam="plan" empty="Nothing would move." />`;
+    ${before.length > 0 && html`<p><${Save} label="Save present offsets as CSV" name=${`${fileName(group, "offsets")}.csv`} text=${() => csv(before, { forSpreadsheets: false })} /> <span class="soft">a file to undo the reset</span></p>`}
+    <${Table} caption="Planned offsets" columns=${columns} rows=${plan.partitions} keyOf=${(one) => `${one.topic}-${one.partition}`} sortParam="plan" empty="No offset changes." />`;
 }
 
 function Forget({ group, status }) {
   const { params } = usePlace();
   const topic = params.topic ?? "";
   const command = `kohort group delete-offsets ${shellWord(group)} --topic ${topic ? shellWord(topic) : "TOPIC"}`;
-  return html`<${Change} path=${`${pathOf("groups", group)}/offsets:delete`} body=${{ topics: topic ? [topic] : [] }} name=${group} verb="Forget the offsets" command=${command} ready=${topic !== ""} shown=${(plan) => html`<p class="lead">${count(plan.deleted.length, "offset")} ${plan.executed === false ? "would be" : "are"} forgotten.</p><p><${Text} value=${plan.deleted.map((one) => `${one.topic}-${one.partition} at ${one.offset}`).join(", ")} limit=${600} /></p>`}>
+  return html`<${Change} path=${`${pathOf("groups", group)}/offsets:delete`} body=${{ topics: topic ? [topic] : [] }} name=${group} verb="Delete the offsets" command=${command} ready=${topic !== ""} shown=${(plan) => html`<p class="lead">${count(plan.deleted.length, "offset")} ${plan.executed === false ? "would be" : "are"} forgotten.</p><p><${Text} value=${plan.deleted.map((one) => `${one.topic}-${one.partition} at ${one.offset}`).join(", ")} limit=${600} /></p>`}>
     <${TopicChoice} status=${status} value=${topic} onChange=${(chosen) => choose({ topic: chosen })} /><//>`;
 }
 
@@ -140,15 +140,15 @@ function RemoveMembers({ group, status }) {
   const [reason, setReason] = useState("");
   const flip = (id) => setChosen(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id]);
   const command = ["kohort group remove-member", shellWord(group), ...(chosen.length ? chosen.map(shellWord) : ["MEMBER"]), reason && `--reason ${shellWord(reason)}`].filter(Boolean).join(" ");
-  return html`<${Change} path=${`${pathOf("groups", group)}/members:remove`} body=${{ members: chosen, reason }} name=${group} verb="Take them out" command=${command} ready=${chosen.length > 0 && reason !== ""} shown=${(plan) => html`<p class="lead">${count(plan.removed.length, "member")}; what they have is given to others.</p><ul>${plan.removed.map((one) => html`<li>${visible(memberName({ ...one, instance_id: one.group_instance_id }))}: ${count(one.assignment.length, "partition")}</li>`)}</ul>`}>
+  return html`<${Change} path=${`${pathOf("groups", group)}/members:remove`} body=${{ members: chosen, reason }} name=${group} verb="Remove the members" command=${command} ready=${chosen.length > 0 && reason !== ""} shown=${(plan) => html`<p class="lead">${count(plan.removed.length, "member")}; their partitions go to other members.</p><ul>${plan.removed.map((one) => html`<li>${visible(memberName({ ...one, instance_id: one.group_instance_id }))}: ${count(one.assignment.length, "partition")}</li>`)}</ul>`}>
     <fieldset class="members"><legend>Members</legend>${status.members.map((one) => {
       const id = one.who.instance_id || one.who.member_id;
       return html`<label class="tick"><input type="checkbox" checked=${chosen.includes(id)} onChange=${() => flip(id)} /> ${visible(memberName(one.who)).slice(0, 60)} <span class="soft">${visible(plain(one.state))}, ${count(one.partitions.length, "partition")}</span></label>`;
-    })}${!status.members.length && html`<p class="soft">It has none.</p>`}</fieldset>
+    })}${!status.members.length && html`<p class="soft">The group has no members.</p>`}</fieldset>
     <${Field} label="Reason" hint="is written to the journal"><input type="text" maxlength="200" value=${reason} onInput=${(event) => setReason(event.target.value)} /><//><//>`;
 }
 
 function DeleteGroup({ group }) {
-  return html`<${Change} path=${`${pathOf("groups", group)}/group:delete`} body=${{}} name=${group} verb="Delete the group" command=${`kohort group delete ${shellWord(group)}`} shown=${() => html`<p class="lead">The group and all its offsets go for good: whoever comes next begins where auto.offset.reset says.</p>`}>
-    <p>A group without members goes, with everything it has committed.</p><//>`;
+  return html`<${Change} path=${`${pathOf("groups", group)}/group:delete`} body=${{}} name=${group} verb="Delete the group" command=${`kohort group delete ${shellWord(group)}`} shown=${() => html`<p class="lead">The group and all its offsets are deleted permanently: its next members start at auto.offset.reset.</p>`}>
+    <p>Deletes a group without members, and its committed offsets.</p><//>`;
 }

@@ -31,7 +31,7 @@ export function OverviewView({ group, status }) {
     ${findings.length > 0 && html`<section><h2>What to do next</h2><${Findings} findings=${findings} /></section>`}
     <section><h2>Lag, and rebalances</h2><${Answer} of=${history}>${(body) => html`<${Chart} history=${body} rebalances=${rebalances.body?.rebalances ?? []} group=${group} />`}<//></section>
     <${Answer} of=${rebalances}>${(body) => html`<${Causes} body=${body} group=${group} />`}<//>
-    ${status && html`<${Evidence} facts=${status.evidence} title="What its health rests on" />`}`;
+    ${status && html`<${Evidence} facts=${status.evidence} title="Evidence for the health" />`}`;
 }
 
 function Cards({ status, group }) {
@@ -39,24 +39,24 @@ function Cards({ status, group }) {
   const last = status.last_rebalance;
   return html`<dl class="cards">
     <div><dt>State</dt><dd>${visible(plain(status.state))}<small>${visible(status.protocol)}, ${visible(status.assignor || "no assignor")}</small></dd></div>
-    <div><dt>${status.protocol === "consumer" ? "Epoch" : "Generation"}</dt><dd><${Known} value=${status.epoch} why="a classic group's generation is told by its journal alone, and there is none, or it has nothing of the group" as=${String} /><small>node <${Known} value=${status.coordinator_id} why="its coordinator was not told" as=${String} /></small></dd></div>
+    <div><dt>${status.protocol === "consumer" ? "Epoch" : "Generation"}</dt><dd><${Known} value=${status.epoch} why="only the journal has the generation of a classic group, and it has no entry" as=${String} /><small>node <${Known} value=${status.coordinator_id} why="its coordinator is unknown" as=${String} /></small></dd></div>
     <div><dt>Members</dt><dd><${Link} to=${pathOf("groups", group, "members")}>${status.members.length}<//><small>${owned} of ${status.partitions.length} partitions owned</small></dd></div>
     <div><dt>Lag</dt><dd><${Records} value=${status.lag} least=${status.lag_unknown > 0} /><small>${status.lag_unknown ? `${status.lag_unknown} partitions unknown` : "records"}</small></dd></div>
     <div><dt>Waited</dt><dd><${Waited} value=${status.lag_ms} complete=${status.lag_ms_complete} /><small>${drain(status)}</small></dd></div>
-    <div><dt>Who causes it</dt><dd class="words">${status.blame === "none" ? "nobody" : visible(plain(status.blame))}<small>${status.blamed && html`<${Member} who=${status.blamed} />`}</small></dd></div>
-    <div><dt>Last rebalance</dt><dd><${Ago} ms=${last?.at_ms} why="no journal tells of one" /><small>${last && html`<${Cause} code=${last.cause} />`}${last?.took_ms ? ` ${duration(last.took_ms)}` : ""}</small></dd></div>
-    <div><dt>How sure</dt><dd class="words"><${Confidence} word=${status.confidence} /><small>${status.looked_for_ms ? `looked for ${duration(status.looked_for_ms)}` : "one look: no rates"}</small></dd></div>
+    <div><dt>Cause of the lag</dt><dd class="words">${status.blame === "none" ? "nobody" : visible(plain(status.blame))}<small>${status.blamed && html`<${Member} who=${status.blamed} />`}</small></dd></div>
+    <div><dt>Last rebalance</dt><dd><${Ago} ms=${last?.at_ms} why="no journal has one" /><small>${last && html`<${Cause} code=${last.cause} />`}${last?.took_ms ? ` ${duration(last.took_ms)}` : ""}</small></dd></div>
+    <div><dt>Confidence</dt><dd class="words"><${Confidence} word=${status.confidence} /><small>${status.looked_for_ms ? `looked for ${duration(status.looked_for_ms)}` : "one look: no rates"}</small></dd></div>
   </dl>`;
 }
 
 function drain(status) {
   if (status.eta_ms !== null && status.draining === "draining") return `caught up in ${duration(status.eta_ms)}`;
-  return plain(status.draining) === "unknown" ? "whether it drains is unknown" : plain(status.draining);
+  return plain(status.draining) === "unknown" ? "the trend of the lag is unknown" : plain(status.draining);
 }
 
 function Chart({ history, rebalances, group }) {
   const bands = useMemo(() => rebalancesOf(rebalances).map((one) => ({ from: one.opened_at_ms, until: one.opened_at_ms + (one.took_ms ?? 0), key: rebalanceKey(one) })), [rebalances]);
-  if (!history.times_ms.length) return html`<p class="empty">No lag was seen in this span.</p>`;
+  if (!history.times_ms.length) return html`<p class="empty">No lag in this time span.</p>`;
   const open = (ms) => {
     const band = nearest(bands, ms);
     if (band) go(pathOf("groups", group, "rebalances", band.key));
@@ -75,7 +75,7 @@ function HistoryTable({ history }) {
   const rows = history.times_ms.map((at, i) => ({ at, lag: history.lag[i], waited: history.lag_ms?.[i] ?? null }));
   const columns = [
     { key: "at", title: "Time", head: true, value: (row) => row.at, cell: (row) => html`<${Time} ms=${row.at} />` },
-    { key: "lag", title: "Lag", kind: "number", value: (row) => row.lag, cell: (row) => html`<${Known} value=${row.lag} why="it was not seen then" as=${number} />` },
+    { key: "lag", title: "Lag", kind: "number", value: (row) => row.lag, cell: (row) => html`<${Known} value=${row.lag} why="no sample at that time" as=${number} />` },
     { key: "waited", title: "Waited", kind: "number", value: (row) => row.waited, cell: (row) => html`<${Waited} value=${row.waited} />` },
   ];
   return html`<${Table} caption="Lag over time" columns=${columns} rows=${rows} keyOf=${(row) => String(row.at)} sortParam="lagsort" tall />`;

@@ -34,7 +34,7 @@ export function PartitionsView({ group, status }) {
       <${Search} value=${params.filter ?? ""} label="Filter partitions" onInput=${(filter) => choose({ filter })} /><//>
     <div class="counts" role="group" aria-label="Which partitions">${ONLY.map(([name, title, test]) => html`<button type="button" aria-pressed=${only[0] === name} onClick=${() => choose({ only: name })}>${title} <b>${status.partitions.filter(test).length}</b></button>`)}</div>
     ${params.peek && html`<${Peek} path=${pathOf("groups", group, "peek")} place=${params.peek} command=${(topic, partition) => `kohort group peek ${shellWord(group)} ${shellWord(`${topic}:${partition}`)}`} />`}
-    <${Table} caption="Partitions" columns=${columnsWith(moves)} rows=${shown} keyOf=${(one) => `${one.topic}-${one.partition}`} order="status.up" rowHeight=${46} empty="No partition is like that." />`;
+    <${Table} caption="Partitions" columns=${columnsWith(moves)} rows=${shown} keyOf=${(one) => `${one.topic}-${one.partition}`} order="status.up" rowHeight=${46} empty="No partition matches." />`;
 }
 
 /** How often each partition changed hands in the rebalances of the span; null where no journal tells. */
@@ -50,7 +50,7 @@ function movesOf(body) {
 
 function columnsWith(moves) {
   const of = (one) => (moves === null ? null : (moves.get(`${one.topic}-${one.partition}`) ?? 0));
-  const moved = { key: "moved", title: "Moved", needs: "wide", kind: "number", help: "how often it changed hands in the span", value: of, cell: (one) => html`<${Known} value=${of(one)} why="no journal tells of rebalances in this span" as=${(times) => `${times}×`} />` };
+  const moved = { key: "moved", title: "Moved", needs: "wide", kind: "number", help: "moves to another member in this time span", value: of, cell: (one) => html`<${Known} value=${of(one)} why="no journal has rebalances of this time span" as=${(times) => `${times}×`} />` };
   return [...COLUMNS.slice(0, -2), moved, ...COLUMNS.slice(-2)];
 }
 
@@ -68,15 +68,15 @@ const COLUMNS = [
   { key: "status", title: "Status", value: rank, cell: (one) => html`<${Health} word=${one.status} why=${one.reason} />` },
   { key: "place", title: "Partition, and why", head: true, width: "wide", value: (one) => `${one.topic}-${one.partition}`, cell: (one) => html`<span class="name"><${Brief} value=${`${one.topic}-${one.partition}`} limit=${48} /></span><div class="under reason">${one.status === "OK" ? "" : html`<${Brief} value=${one.reason} limit=${110} />`}</div>` },
   { key: "owner", title: "Owner", value: (one) => one.owner && memberName(one.owner), cell: (one) => html`<${Member} who=${one.owner} />` },
-  { key: "committed", title: "Committed", kind: "number", value: (one) => one.committed, cell: (one) => html`<${Known} value=${one.committed} why="nothing was ever committed" as=${number} />` },
-  { key: "end", title: "End", kind: "number", help: "the end of the log; below it the last stable offset where a transaction is open", value: (one) => one.log_end, cell: (one) => html`<${Known} value=${one.log_end} as=${number} />${one.last_stable !== null && one.last_stable !== one.log_end ? html`<div class="under">stable ${number(one.last_stable)}</div>` : ""}` },
+  { key: "committed", title: "Committed", kind: "number", value: (one) => one.committed, cell: (one) => html`<${Known} value=${one.committed} why="never committed" as=${number} />` },
+  { key: "end", title: "End", kind: "number", help: "log end; below it, the last stable offset of an open transaction", value: (one) => one.log_end, cell: (one) => html`<${Known} value=${one.log_end} as=${number} />${one.last_stable !== null && one.last_stable !== one.log_end ? html`<div class="under">stable ${number(one.last_stable)}</div>` : ""}` },
   { key: "lag", title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Records} value=${one.lag} why=${one.unknown} />` },
   { key: "wait", title: "Waited", kind: "number", value: (one) => one.lag_ms, cell: (one) => html`<${Waited} value=${one.lag_ms} />` },
-  { key: "lead", title: "Lead", kind: "number", help: "how far the next record is from the start of the log: at 0 records are about to be lost", value: (one) => one.lead, cell: (one) => html`<${Known} value=${one.lead} as=${number} />${one.lost ? html`<div class="under bad-text">${number(one.lost)} lost</div>` : ""}` },
-  { key: "in", title: "Written", kind: "number", value: (one) => one.written_per_s, cell: (one) => html`<${Known} value=${one.written_per_s} why="one look tells no rates" as=${rate} />` },
-  { key: "out", title: "Read", kind: "number", value: (one) => one.read_per_s, cell: (one) => html`<${Known} value=${one.read_per_s} why="one look tells no rates" as=${rate} />` },
-  { key: "eta", title: "Caught up in", kind: "number", value: (one) => one.eta_ms, cell: (one) => html`<${Known} value=${one.eta_ms} why="it does not get less, or no rates were seen" as=${duration} />` },
-  { key: "said", title: "Said with it", needs: "wide", help: "the metadata of the commit", value: (one) => one.metadata || null, cell: (one) => (one.metadata ? html`<${Brief} value=${one.metadata} limit=${24} />` : "") },
+  { key: "lead", title: "Lead", kind: "number", help: "distance of the next record from the log start: at 0, retention is about to delete unread records", value: (one) => one.lead, cell: (one) => html`<${Known} value=${one.lead} as=${number} />${one.lost ? html`<div class="under bad-text">${number(one.lost)} lost</div>` : ""}` },
+  { key: "in", title: "Written", kind: "number", value: (one) => one.written_per_s, cell: (one) => html`<${Known} value=${one.written_per_s} why="rates need several samples" as=${rate} />` },
+  { key: "out", title: "Read", kind: "number", value: (one) => one.read_per_s, cell: (one) => html`<${Known} value=${one.read_per_s} why="rates need several samples" as=${rate} />` },
+  { key: "eta", title: "Caught up in", kind: "number", value: (one) => one.eta_ms, cell: (one) => html`<${Known} value=${one.eta_ms} why="the lag does not shrink, or its rate is unknown" as=${duration} />` },
+  { key: "said", title: "Metadata", needs: "wide", help: "the metadata of the commit", value: (one) => one.metadata || null, cell: (one) => (one.metadata ? html`<${Brief} value=${one.metadata} limit=${24} />` : "") },
   { key: "look", title: "Records", cell: (one) => html`<button type="button" class="small" aria-label=${visible(`peek at the records of ${one.topic}-${one.partition}`)} onClick=${() => choose({ peek: `${one.topic}-${one.partition}` }, { push: true })}>peek</button>` },
 ];
 

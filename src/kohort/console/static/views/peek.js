@@ -22,7 +22,7 @@ export function Peek({ path, place, level = 3, command }) {
   const topic = place.slice(0, dash);
   const partition = Number(place.slice(dash + 1));
   const asked = useJson(path, { topic, partition, before: AROUND, after: AROUND });
-  return html`<section class="panel peek" aria-label=${`a look at ${visible(place)}`}><div class="heading"><${`h${level}`}>Records of ${visible(place)}<//>
+  return html`<section class="panel peek" aria-label=${`records of ${visible(place)}`}><div class="heading"><${`h${level}`}>Records of ${visible(place)}<//>
       <div class="heading-tools">${command && html`<${Copy} label="Copy as command" text=${() => command(topic, partition)} />`}<button type="button" class="small" onClick=${() => choose({ peek: null })}>close</button></div></div>
     <${Answer} of=${asked}>${(body) => html`<${Peeked} body=${body} />`}<//></section>`;
 }
@@ -39,7 +39,7 @@ export function PeekTopic({ topic, place }) {
   const first = asked.body?.records[0]?.offset ?? null;
   const last = asked.body?.records.at(-1)?.offset ?? null;
   const to = (at) => choose({ offset: at === null ? null : Math.max(0, at) });
-  return html`<section class="panel peek" aria-label=${`a look at ${visible(place)}`}><div class="heading"><h2>Records of ${visible(place)}</h2>
+  return html`<section class="panel peek" aria-label=${`records of ${visible(place)}`}><div class="heading"><h2>Records of ${visible(place)}</h2>
       <div class="heading-tools"><label>from offset <input type="number" min="0" size="12" value=${offset ?? ""} placeholder="the last" onChange=${(event) => choose({ offset: event.target.value })} /></label>
         <button type="button" class="small" disabled=${first === null || first <= asked.body.log_start_offset} onClick=${() => to(first - MANY)}>earlier</button>
         <button type="button" class="small" disabled=${last === null || last + 1 >= asked.body.log_end_offset} onClick=${() => to(last + 1)}>later</button>
@@ -52,7 +52,7 @@ export function PeekTopic({ topic, place }) {
 function Peeked({ body, ofGroup = true }) {
   const where = ofGroup ? `Committed: ${number(body.committed)}. ` : "";
   return html`<p class="soft">${where}The log reaches from ${number(body.log_start_offset)} to ${number(body.log_end_offset)}.</p>
-    <${Table} caption="Records" columns=${ofGroup ? COLUMNS : COLUMNS.slice(1)} rows=${body.records} keyOf=${(record) => String(record.offset)} rowClass=${(record) => (ofGroup && record.read === "next" ? "next" : "")} sortParam="records" empty="No record is there." />`;
+    <${Table} caption="Records" columns=${ofGroup ? COLUMNS : COLUMNS.slice(1)} rows=${body.records} keyOf=${(record) => String(record.offset)} rowClass=${(record) => (ofGroup && record.read === "next" ? "next" : "")} sortParam="records" empty="No records." />`;
 }
 
 const COLUMNS = [

@@ -12,16 +12,16 @@ import { markdownTable, visible } from "../parts/words.js";
 
 export function PipelinesView() {
   const asked = useJson("/pipelines", {}, OF_CLUSTER);
-  return html`<${Answer} past of=${asked} title="Pipelines">${(body) => html`<${Heading} title="Pipelines" sentence=${body.pipelines.length ? `${count(body.pipelines.length, "pipeline")}. Where one goes on is in Spark's checkpoint; its group has what was committed after each micro-batch.` : "No pipeline was given to this console."} command="kohort pipeline status FILE" markdown=${body.pipelines.length ? () => asMarkdown(body.pipelines) : null} />
-      ${!body.pipelines.length && html`<p class="empty">Pipelines are told by their files and ledgers: start the console with <code>kohort console --pipeline FILE</code>.</p>`}
+  return html`<${Answer} past of=${asked} title="Pipelines">${(body) => html`<${Heading} title="Pipelines" sentence=${body.pipelines.length ? `${count(body.pipelines.length, "pipeline")}. A run continues from Spark's checkpoint; the group's offsets are committed after each micro-batch.` : "This console shows no pipeline."} command="kohort pipeline status FILE" markdown=${body.pipelines.length ? () => asMarkdown(body.pipelines) : null} />
+      ${!body.pipelines.length && html`<p class="empty">To show pipelines, start the console with <code>kohort console --pipeline FILE</code>.</p>`}
       ${body.pipelines.map((one) => html`<${Pipeline} one=${one} />`)}`}<//>`;
 }
 
 function Pipeline({ one }) {
   const ledger = one.last_run?.ledger ?? null;
   return html`<section class="panel"><h2><${Text} value=${one.name} limit=${60} /></h2>
-    <p>${one.running ? html`<span class="badge info"><${Icon} name="turn" />running</span> on <${Text} value=${one.running.host} limit=${40} /> (process ${one.running.pid}), since <${Ago} ms=${one.running.since_ms} />.` : "No run goes on."}</p>
-    ${one.sources.length + one.batches.length === 0 && !one.problem && html`<p class="soft">It has never run: it has no ledger yet.</p>`}
+    <p>${one.running ? html`<span class="badge info"><${Icon} name="turn" />running</span> on <${Text} value=${one.running.host} limit=${40} /> (process ${one.running.pid}), since <${Ago} ms=${one.running.since_ms} />.` : "Not running."}</p>
+    ${one.sources.length + one.batches.length === 0 && !one.problem && html`<p class="soft">The pipeline has not run yet.</p>`}
     ${one.problem && html`<p class="bad-text"><${Text} value=${one.problem} limit=${400} /></p>`}
     ${ledger && html`<${Ledger} ledger=${ledger} />`}
     ${one.sources.length > 0 && html`<h3>Sources</h3><${Table} caption="Sources" columns=${SOURCES} rows=${one.sources} keyOf=${(source) => source.name} sortParam="sources" />`}
@@ -29,7 +29,7 @@ function Pipeline({ one }) {
 }
 
 function asMarkdown(pipelines) {
-  const rows = pipelines.map((one) => [one.name, one.running ? "running" : "no run goes on", one.sources.reduce((sum, source) => sum + source.lag, 0), one.batches.at(-1)?.batch, one.last_run?.ledger ? (one.last_run.ledger.balanced ? "every row" : "does not add up") : null, one.problem]);
+  const rows = pipelines.map((one) => [one.name, one.running ? "running" : "not running", one.sources.reduce((sum, source) => sum + source.lag, 0), one.batches.at(-1)?.batch, one.last_run?.ledger ? (one.last_run.ledger.balanced ? "every row" : "does not add up") : null, one.problem]);
   return markdownTable(["Pipeline", "Run", "Lag", "Last batch", "Accounted for", "Problem"], rows);
 }
 

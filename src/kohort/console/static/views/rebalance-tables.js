@@ -17,14 +17,14 @@ export function MovesTable({ one }) {
     { key: "place", title: "Partition", head: true, value: (move) => `${move.topic}-${move.partition}`, cell: (move) => html`<${Text} value=${`${move.topic}-${move.partition}`} limit=${60} />` },
     { key: "from", title: "From", value: (move) => move.from, cell: (move) => who(move.from) },
     { key: "to", title: "To", value: (move) => move.to, cell: (move) => who(move.to) },
-    { key: "gap", title: "Without owner", kind: "number", value: (move) => move.unowned_ms, cell: (move) => html`<${Known} value=${move.unowned_ms} why="when its new owner began to read was not seen" as=${duration} />` },
-    { key: "before", title: "Lag before", kind: "number", value: (move) => move.lag_before, cell: (move) => html`<${Known} value=${move.lag_before} why="nobody looked then" />` },
-    { key: "after", title: "Lag after", kind: "number", value: (move) => move.lag_after, cell: (move) => html`<${Known} value=${move.lag_after} why="nobody looked then" />` },
-    { key: "again", title: "Read again", kind: "number", help: "an estimate, from a commit that came too late", value: (move) => move.redelivered, cell: (move) => html`<${Known} value=${move.redelivered} why="the old owner did not say how far it was" as=${number} />` },
+    { key: "gap", title: "Without owner", kind: "number", value: (move) => move.unowned_ms, cell: (move) => html`<${Known} value=${move.unowned_ms} why="the first fetch of the new owner is unknown" as=${duration} />` },
+    { key: "before", title: "Lag before", kind: "number", value: (move) => move.lag_before, cell: (move) => html`<${Known} value=${move.lag_before} why="no sample at that time" />` },
+    { key: "after", title: "Lag after", kind: "number", value: (move) => move.lag_after, cell: (move) => html`<${Known} value=${move.lag_after} why="no sample at that time" />` },
+    { key: "again", title: "Read again", kind: "number", help: "an estimate, from a late commit", value: (move) => move.redelivered, cell: (move) => html`<${Known} value=${move.redelivered} why="the position of the old owner is unknown" as=${number} />` },
   ];
   const total = one.unowned_partition_ms === null ? "" : `; together ${duration(one.unowned_partition_ms)} without an owner`;
-  return html`<section><h3>What moved</h3><p class="soft">${count(one.moves.length, "partition")} changed hands${total}.</p>
-    <${Table} caption="Partitions that changed hands" columns=${columns} rows=${one.moves} keyOf=${(move) => `${move.topic}-${move.partition}`} sortParam="moves" empty="No partition changed hands." /></section>`;
+  return html`<section><h3>Moved partitions</h3><p class="soft">${count(one.moves.length, "partition")} changed hands${total}.</p>
+    <${Table} caption="Moved partitions" columns=${columns} rows=${one.moves} keyOf=${(move) => `${move.topic}-${move.partition}`} sortParam="moves" empty="No partition moved." /></section>`;
 }
 
 /** Of a classic group: who was there before and after, and what each won or lost. */
@@ -46,7 +46,7 @@ export function MemberChanges({ one }) {
     { key: "won", title: "Won", kind: "number", value: (row) => row.won, cell: (row) => (row.won ? `+${row.won}` : "0") },
     { key: "lost", title: "Lost", kind: "number", value: (row) => row.lost, cell: (row) => (row.lost ? `−${row.lost}` : "0") },
   ];
-  return html`<section><h3>Members</h3><${Table} caption="Members before and after" columns=${columns} rows=${rows} keyOf=${(row) => row.who.member_id} sortParam="who" empty="It has no members." /></section>`;
+  return html`<section><h3>Members</h3><${Table} caption="Members before and after" columns=${columns} rows=${rows} keyOf=${(row) => row.who.member_id} sortParam="who" empty="The group has no members." /></section>`;
 }
 
 function changeOf(row) {
@@ -56,7 +56,7 @@ function changeOf(row) {
 }
 
 /** Of a modern group: what each member has against what it is to have, and whom it waits for. */
-export function Standings({ standing, title = "Who has not yet given up what" }) {
+export function Standings({ standing, title = "Partitions to revoke" }) {
   const names = new Map(standing.map((each) => [each.who.member_id, each.who]));
   const late = standing.filter((each) => each.to_revoke.length || each.still_to_get.length);
   const columns = [
@@ -64,13 +64,13 @@ export function Standings({ standing, title = "Who has not yet given up what" })
     { key: "state", title: "State", value: (row) => row.state, cell: (row) => visible(plain(row.state)) },
     { key: "epoch", title: "Epoch", kind: "number", value: (row) => row.epoch, cell: (row) => html`<${Known} value=${row.epoch} as=${String} />` },
     { key: "has", title: "Has", kind: "number", value: (row) => row.has.length, cell: (row) => html`<${Places} of=${row.has} />${row.known ? "" : " or more"}` },
-    { key: "target", title: "Target", kind: "number", value: (row) => row.target?.length, cell: (row) => (row.target === null ? html`<${Known} value=${null} why="the target is not known" />` : html`<${Places} of=${row.target} />`) },
-    { key: "revoke", title: "To give up", value: (row) => row.to_revoke.length, cell: (row) => html`<${Places} of=${row.to_revoke} />${row.to_revoke.length > 0 && row.to_revoke_since_ms ? html`<div class="under">told <${Ago} ms=${row.to_revoke_since_ms} /></div>` : ""}` },
+    { key: "target", title: "Target", kind: "number", value: (row) => row.target?.length, cell: (row) => (row.target === null ? html`<${Known} value=${null} why="the target assignment is unknown" />` : html`<${Places} of=${row.target} />`) },
+    { key: "revoke", title: "To revoke", value: (row) => row.to_revoke.length, cell: (row) => html`<${Places} of=${row.to_revoke} />${row.to_revoke.length > 0 && row.to_revoke_since_ms ? html`<div class="under">told <${Ago} ms=${row.to_revoke_since_ms} /></div>` : ""}` },
     { key: "get", title: "Still to get", value: (row) => row.still_to_get.length, cell: (row) => html`<${Places} of=${row.still_to_get} /><${Awaited} from=${row.awaited_from} names=${names} />` },
   ];
   const sentence = late.length ? `${count(late.length, "member")} of ${standing.length} not at the target yet.` : "All members are at the target.";
   return html`<section><h3>${title}</h3><p>${sentence}</p>
-    <${Table} caption="Members against the target" columns=${columns} rows=${standing} keyOf=${(row) => row.who.member_id} order="revoke.down" sortParam="standing" empty="It has no members." /></section>`;
+    <${Table} caption="Members against the target" columns=${columns} rows=${standing} keyOf=${(row) => row.who.member_id} order="revoke.down" sortParam="standing" empty="The group has no members." /></section>`;
 }
 
 function Awaited({ from, names }) {

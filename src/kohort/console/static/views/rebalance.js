@@ -33,7 +33,7 @@ function placeOf(body, id) {
 }
 
 function NotKnown({ group, id }) {
-  return html`<h2>The journal does not tell of ${visible(id)}</h2><p>It may be too long ago. See <${Link} to=${pathOf("groups", group, "rebalances")}>those that it tells of<//>.</p>`;
+  return html`<h2>The journal does not have ${visible(id)}</h2><p>It may be too old. See <${Link} to=${pathOf("groups", group, "rebalances")}>its rebalances<//>.</p>`;
 }
 
 function Steps({ group, before, after }) {
@@ -51,7 +51,7 @@ function Rebalance({ one, group }) {
     <${Advice} text=${one.advice ?? "no action is known for this cause"}><div class="explain"><${Explain} code=${one.cause} /></div><//>
     <${Related} one=${one} group=${group} />
     <div class="columns">
-      <div><${Blocker} one=${one} /><section><h3>Where the time went</h3><${Waterfall} phases=${one.phases_ms} /></section></div>
+      <div><${Blocker} one=${one} /><section><h3>Phases</h3><${Waterfall} phases=${one.phases_ms} /></section></div>
       <${Evidence} facts=${one.evidence.filter((fact) => !fact.kind.startsWith("phase_"))} />
     </div>
     <${MovesTable} one=${one} />
@@ -61,10 +61,10 @@ function Rebalance({ one, group }) {
 }
 
 function Related({ one, group }) {
-  const parent = one.parent !== null && html`<p>The second round of <${Link} to=${pathOf("groups", group, "rebalances", String(one.parent))}>generation ${one.parent}<//>: members had to give up partitions first.</p>`;
+  const parent = one.parent !== null && html`<p>The second round of <${Link} to=${pathOf("groups", group, "rebalances", String(one.parent))}>generation ${one.parent}<//>: members had to revoke partitions first.</p>`;
   const key = one.follows?.startsWith(`${group}/`) ? one.follows.slice(group.length + 1) : one.follows;
-  const follows = key && html`<p>Follows <${Link} to=${pathOf("groups", group, "rebalances", key)}>${visible(key)}<//>, in which that member had been put out.</p>`;
-  const stale = one.stale_requests > 0 && html`<p>${count(one.stale_requests, "request")} of members that were out of date ${one.stale_requests === 1 ? "was" : "were"} refused after it: <${Link} to=${pathOf("groups", group, "fenced")}>see which<//>.</p>`;
+  const follows = key && html`<p>Follows <${Link} to=${pathOf("groups", group, "rebalances", key)}>${visible(key)}<//>, which removed that member.</p>`;
+  const stale = one.stale_requests > 0 && html`<p>${count(one.stale_requests, "request")} of members that were out of date ${one.stale_requests === 1 ? "was" : "were"} refused after it: <${Link} to=${pathOf("groups", group, "fenced")}>show them<//>.</p>`;
   return html`${parent}${follows}${stale}`;
 }
 
@@ -72,13 +72,13 @@ function Blocker({ one }) {
   if (!one.blocker) return null;
   const because = one.blocker.because ? `: ${plain(one.blocker.because)}` : "";
   const part = one.took_ms ? ` of ${duration(one.took_ms)}` : "";
-  return html`<section class="blocker"><h3>Who held it up</h3><p><strong>${duration(one.blocker.waited_ms)}</strong>${part} was waiting for <${Member} who=${one.blocker.who} />${because}.</p></section>`;
+  return html`<section class="blocker"><h3>Delayed by</h3><p><strong>${duration(one.blocker.waited_ms)}</strong>${part} was waiting for <${Member} who=${one.blocker.who} />${because}.</p></section>`;
 }
 
 function asMarkdown(one) {
   const facts = one.evidence.map((fact) => `- ${plain(fact.kind)}: ${visible(fact.value)}`);
   const moves = one.moves.slice(0, 30).map((move) => `- ${visible(move.topic)}-${move.partition}: ${visible(move.from ?? "nobody")} → ${visible(move.to ?? "nobody")}`);
-  const blocker = one.blocker ? [`Held up by ${visible(memberName(one.blocker.who))} for ${duration(one.blocker.waited_ms)}.`, ""] : [];
+  const blocker = one.blocker ? [`Delayed by ${visible(memberName(one.blocker.who))} for ${duration(one.blocker.waited_ms)}.`, ""] : [];
   const head = [`### ${visible(one.id)}: ${plain(one.cause)}`, "", visible(one.sentence), "", ...blocker];
   return [...head, `What to do: ${one.advice ?? "nothing"}`, "", "Evidence:", ...facts, "", `Moved (${one.moves.length}):`, ...moves].join("\n");
 }

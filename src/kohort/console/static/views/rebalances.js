@@ -25,7 +25,7 @@ function Rebalances({ body, group }) {
   const shown = body.rebalances.filter((one) => matches([one.cause, one.sentence, one.id, one.assignor]));
   const real = rebalancesOf(body.rebalances).length;
   const others = body.rebalances.length - real;
-  const sentence = `${count(real, "rebalance")} in this span; the journal tells of ${body.known}.${others ? ` Beside them ${count(others, "change")} without a rebalance.` : ""}`;
+  const sentence = `${count(real, "rebalance")} in this time span, of ${body.known} in the journal.${others ? ` Beside them ${count(others, "change")} without a rebalance.` : ""}`;
   return html`<${Heading} level=${2} title="Rebalances" sentence=${sentence} command=${`kohort group why ${shellWord(group)} --last 0`} markdown=${() => listAsMarkdown(body)}>
       <${Search} value=${params.filter ?? ""} label="Filter rebalances" onInput=${(filter) => choose({ filter })} /><//>
     ${body.patterns.map((pattern) => html`<${Pattern} pattern=${pattern} group=${group} />`)}
@@ -52,11 +52,11 @@ function columnsFor(group) {
       value: (one) => one.cause,
       cell: (one) => html`${one.parent !== null && html`<span class="chip">second round</span> `}<${Link} to=${pathOf("groups", group, "rebalances", rebalanceKey(one))} class="name">${visible(rebalanceName(one))}<//> <${Cause} code=${one.cause} /><div class="under reason"><${Brief} value=${one.sentence} limit=${240} /></div>`,
     },
-    { key: "took", title: "Took", kind: "number", value: (one) => one.took_ms, cell: (one) => html`<${Known} value=${one.took_ms} why="it did not end, or its end was not seen" as=${duration} />` },
-    { key: "moved", title: "Moved", kind: "number", help: "partitions that changed hands", value: (one) => one.moves.length, cell: (one) => one.moves.length },
-    { key: "pause", title: "Unowned", kind: "number", help: "how long partitions had no owner, added up", value: (one) => one.unowned_partition_ms, cell: (one) => html`<${Known} value=${one.unowned_partition_ms} why="when partitions were read again is not known" as=${duration} />` },
+    { key: "took", title: "Took", kind: "number", value: (one) => one.took_ms, cell: (one) => html`<${Known} value=${one.took_ms} why="it did not end, or its end is unknown" as=${duration} />` },
+    { key: "moved", title: "Moved", kind: "number", help: "moved partitions", value: (one) => one.moves.length, cell: (one) => one.moves.length },
+    { key: "pause", title: "Unowned", kind: "number", help: "time that partitions had no owner, summed", value: (one) => one.unowned_partition_ms, cell: (one) => html`<${Known} value=${one.unowned_partition_ms} why="the first fetch of new owners is unknown" as=${duration} />` },
     { key: "members", title: "Members", kind: "number", value: (one) => one.members.length, cell: (one) => `${one.members_before.length} → ${one.members.length}` },
-    { key: "sure", title: "How sure", value: (one) => one.confidence, cell: (one) => html`<${Confidence} word=${one.confidence} />` },
+    { key: "sure", title: "Confidence", value: (one) => one.confidence, cell: (one) => html`<${Confidence} word=${one.confidence} />` },
   ];
 }
 

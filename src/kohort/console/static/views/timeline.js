@@ -32,7 +32,7 @@ function Drawn({ timeline, rebalances, events, group }) {
   const selected = rebalances.find((one) => rebalanceKey(one) === params.gen)?.id ?? null;
   const counted = countsIn(timeline, rebalances);
   const sentence = `${counted.members}, ${counted.rebalances} in this span.`;
-  return html`<${Heading} level=${2} title="Who had what when" sentence=${sentence} command=${`kohort group timeline ${shellWord(group)}`} markdown=${() => asMarkdown(timeline)} />
+  return html`<${Heading} level=${2} title="Assignments over time" sentence=${sentence} command=${`kohort group timeline ${shellWord(group)}`} markdown=${() => asMarkdown(timeline)} />
     <${Timeline} timeline=${timeline} rebalances=${rebalances} events=${events} selected=${selected} onSelect=${(id) => open(group, rebalances, id)}
       mode=${params.rows ?? "members"} onMode=${(rows) => choose({ rows: rows === "members" ? null : rows })} range=${rangeOf(params.zoom)} onRange=${keepRange} />
     <details open=${tables} onToggle=${(event) => setTables(event.target.open)}><summary>The same in tables</summary>${tables && html`<${TimelineTables} timeline=${timeline} group=${group} rebalances=${rebalances} />`}</details>`;
@@ -68,7 +68,7 @@ function TimelineTables({ timeline, group, rebalances }) {
   return html`<h3>Rebalances</h3><${ColumnsTable} columns=${timeline.columns} group=${group} rebalances=${rebalances} />
     <h3>Members</h3><${SpellsTable} spells=${spells} end=${timeline.until_ms} />
     ${silences.length > 0 && html`<h3>Silent or away</h3><${SilencesTable} silences=${silences} end=${timeline.until_ms} />`}
-    ${marks.length > 0 && html`<h3>What happened to them</h3><${MarksTable} marks=${marks} />`}`;
+    ${marks.length > 0 && html`<h3>Events of members</h3><${MarksTable} marks=${marks} />`}`;
 }
 
 function ColumnsTable({ columns, group, rebalances }) {
@@ -77,7 +77,7 @@ function ColumnsTable({ columns, group, rebalances }) {
     { key: "from", title: "From", value: (row) => row.from_ms, cell: (row) => html`<${Time} ms=${row.from_ms} />` },
     { key: "gen", title: "Generation", head: true, value: (row) => row.generation, cell: (row) => (keyOf.has(row.rebalance) ? html`<${Link} to=${pathOf("groups", group, "rebalances", keyOf.get(row.rebalance))}>${row.generation ?? "none"}<//>` : (row.generation ?? "before")) },
     { key: "cause", title: "Cause", value: (row) => row.cause, cell: (row) => row.cause && html`<${Cause} code=${row.cause} />` },
-    { key: "who", title: "Of whom", cell: (row) => row.trigger && html`<${Member} who=${row.trigger} />` },
+    { key: "who", title: "Member", cell: (row) => row.trigger && html`<${Member} who=${row.trigger} />` },
     { key: "took", title: "Took", kind: "number", value: (row) => row.took_ms, cell: (row) => (row.took_ms === null ? "" : duration(row.took_ms)) },
   ];
   return html`<${Table} caption="Rebalances of this span" columns=${titles} rows=${columns} keyOf=${(row) => `${row.from_ms} ${row.rebalance}`} sortParam="columns" />`;
@@ -91,7 +91,7 @@ function SpellsTable({ spells, end }) {
     { key: "long", title: "For", kind: "number", value: (row) => (row.until_ms ?? end) - row.from_ms, cell: (row) => duration((row.until_ms ?? end) - row.from_ms) },
     { key: "had", title: "Partitions", kind: "number", value: (row) => row.partitions.length, cell: (row) => html`<${Places} of=${row.partitions} />` },
   ];
-  return html`<${Table} caption="Who had what when" columns=${titles} rows=${spells} keyOf=${(row) => row.key} sortParam="spells" />`;
+  return html`<${Table} caption="Assignments over time" columns=${titles} rows=${spells} keyOf=${(row) => row.key} sortParam="spells" />`;
 }
 
 function SilencesTable({ silences, end }) {
@@ -99,9 +99,9 @@ function SilencesTable({ silences, end }) {
     { key: "who", title: "Member", head: true, value: (row) => row.who.member_id, cell: (row) => html`<${Member} who=${row.who} />` },
     { key: "from", title: "Last heard", value: (row) => row.from_ms, cell: (row) => html`<${Time} ms=${row.from_ms} />` },
     { key: "long", title: "For", kind: "number", value: (row) => (row.until_ms ?? end) - row.from_ms, cell: (row) => `${duration((row.until_ms ?? end) - row.from_ms)}${row.until_ms === null ? " so far" : ""}` },
-    { key: "text", title: "In words", cell: (row) => html`<${Text} value=${row.text} limit=${300} />` },
+    { key: "text", title: "Description", cell: (row) => html`<${Text} value=${row.text} limit=${300} />` },
   ];
-  return html`<${Table} caption="Who had partitions and was not there" columns=${titles} rows=${silences} keyOf=${(row) => row.key} sortParam="silences" />`;
+  return html`<${Table} caption="Silent or absent owners" columns=${titles} rows=${silences} keyOf=${(row) => row.key} sortParam="silences" />`;
 }
 
 function MarksTable({ marks }) {
@@ -109,9 +109,9 @@ function MarksTable({ marks }) {
     { key: "at", title: "When", value: (row) => row.at_ms, cell: (row) => html`<${Time} ms=${row.at_ms} />` },
     { key: "who", title: "Member", head: true, value: (row) => row.who.member_id, cell: (row) => html`<${Member} who=${row.who} />` },
     { key: "kind", title: "What", value: (row) => row.kind, cell: (row) => visible(plain(row.kind)) },
-    { key: "text", title: "In words", cell: (row) => html`<${Text} value=${row.text} limit=${300} />` },
+    { key: "text", title: "Description", cell: (row) => html`<${Text} value=${row.text} limit=${300} />` },
   ];
-  return html`<${Table} caption="What happened to members" columns=${titles} rows=${marks} keyOf=${(row) => row.key} sortParam="marks" />`;
+  return html`<${Table} caption="Events of members" columns=${titles} rows=${marks} keyOf=${(row) => row.key} sortParam="marks" />`;
 }
 
 function asMarkdown(timeline) {

@@ -20,10 +20,10 @@ export function TopicsView() {
     const matches = matcher(params.filter);
     const shown = body.topics.filter((one) => (params.internal === "1" || !one.internal) && matches([one.name]));
     const hidden = body.topics.filter((one) => one.internal).length;
-    return html`<${Heading} title="Topics" sentence=${`${count(body.topics.length - hidden, "topic")}, and ${hidden} of Kafka's own.`} command="kohort topics list" markdown=${() => markdownTable(["Topic", "Partitions"], shown.map((one) => [one.name, one.partitions]))}>
-        <label class="tick"><input type="checkbox" checked=${params.internal === "1"} onChange=${(event) => choose({ internal: event.target.checked ? "1" : null })} /> Kafka's own, too</label>
+    return html`<${Heading} title="Topics" sentence=${`${count(body.topics.length - hidden, "topic")}, and ${hidden} internal ones.`} command="kohort topics list" markdown=${() => markdownTable(["Topic", "Partitions"], shown.map((one) => [one.name, one.partitions]))}>
+        <label class="tick"><input type="checkbox" checked=${params.internal === "1"} onChange=${(event) => choose({ internal: event.target.checked ? "1" : null })} /> show internal topics</label>
         <${Search} value=${params.filter ?? ""} label="Filter topics" onInput=${(filter) => choose({ filter })} /><//>
-      <${Table} caption="Topics" columns=${COLUMNS} rows=${shown} keyOf=${(one) => one.name} empty="No topic is like that." />`;
+      <${Table} caption="Topics" columns=${COLUMNS} rows=${shown} keyOf=${(one) => one.name} empty="No topic matches." />`;
   }}<//>`;
 }
 
@@ -49,8 +49,8 @@ function Topic({ about, topic, peek }) {
   const configs = Object.entries(about.configs ?? {});
   return html`<${Heading} title=${html`<${Text} value=${topic} limit=${80} />`} sentence=${`${count(about.partitions.length, "partition")}, ${number(records)} offsets between first and last.`} command=${`kohort topics describe ${shellWord(topic)}`} markdown=${() => asMarkdown(about)} />
     ${peek && html`<${PeekTopic} topic=${topic} place=${peek} />`}
-    <${Table} caption="Partitions" columns=${partitionColumns(topic)} rows=${about.partitions} keyOf=${(one) => String(one.partition)} empty="It has no partitions." />
-    ${configs.length > 0 && html`<section><h2>Options that are not the defaults</h2><dl class="facts">${configs.map(([name, value]) => html`<div><dt>${visible(name)}</dt><dd>${value === null ? html`<${Unknown} why="it is secret" />` : html`<${Text} value=${value} />`}</dd></div>`)}</dl></section>`}`;
+    <${Table} caption="Partitions" columns=${partitionColumns(topic)} rows=${about.partitions} keyOf=${(one) => String(one.partition)} empty="The topic has no partitions." />
+    ${configs.length > 0 && html`<section><h2>Options that differ from the defaults</h2><dl class="facts">${configs.map(([name, value]) => html`<div><dt>${visible(name)}</dt><dd>${value === null ? html`<${Unknown} why="it is secret" />` : html`<${Text} value=${value} />`}</dd></div>`)}</dl></section>`}`;
 }
 
 function asMarkdown(about) {

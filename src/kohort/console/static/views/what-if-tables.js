@@ -15,13 +15,13 @@ export function Loads({ found }) {
   const idle = new Set(found.idle);
   const columns = [
     { key: "who", title: "Member", head: true, value: (one) => one.member_id, cell: (one) => html`<${Member} who=${one} />${idle.has(one.member_id) ? html` <span class="chip">idle</span>` : ""}` },
-    { key: "before", title: "Partitions before", kind: "number", value: (one) => one.partitions_before, cell: (one) => html`<${Known} value=${one.partitions_before} why="it is not in the group then" />` },
-    { key: "after", title: "after", kind: "number", value: (one) => one.partitions_after, cell: (one) => html`<${Known} value=${one.partitions_after} why="it is not in the group then" />` },
+    { key: "before", title: "Partitions before", kind: "number", value: (one) => one.partitions_before, cell: (one) => html`<${Known} value=${one.partitions_before} why="not a member then" />` },
+    { key: "after", title: "after", kind: "number", value: (one) => one.partitions_after, cell: (one) => html`<${Known} value=${one.partitions_after} why="not a member then" />` },
     { key: "change", title: "Change", kind: "number", value: changeOf, cell: (one) => signed(changeOf(one)) },
     { key: "lagb", title: "Lag before", kind: "number", value: (one) => one.lag_before, cell: (one) => html`<${Records} value=${one.lag_before} />` },
     { key: "laga", title: "after", kind: "number", value: (one) => one.lag_after, cell: (one) => html`<${Records} value=${one.lag_after} />` },
   ];
-  return html`<section><h3>Who would have how much</h3><${Table} caption="Loads of members" columns=${columns} rows=${found.loads} keyOf=${(one) => one.member_id} sortParam="loads" /></section>`;
+  return html`<section><h3>Partitions of each member</h3><${Table} caption="Loads of members" columns=${columns} rows=${found.loads} keyOf=${(one) => one.member_id} sortParam="loads" /></section>`;
 }
 
 function changeOf(one) {
@@ -40,7 +40,7 @@ export function Moves({ found, status }) {
     { key: "from", title: "From", value: (move) => move.from, cell: (move) => who(move.from) },
     { key: "to", title: "To", value: (move) => move.to, cell: (move) => who(move.to) },
   ];
-  return html`<details open=${found.moves.length <= 20}><summary>What would move: ${found.moves.length}</summary><${Table} caption="Partitions that would move" columns=${columns} rows=${found.moves} keyOf=${(move) => `${move.topic}-${move.partition}`} sortParam="moves" empty="Nothing would move." /></details>`;
+  return html`<details open=${found.moves.length <= 20}><summary>Moves: ${found.moves.length}</summary><${Table} caption="Partitions that would move" columns=${columns} rows=${found.moves} keyOf=${(move) => `${move.topic}-${move.partition}`} sortParam="moves" empty="No partition would move." /></details>`;
 }
 
 /** The same scenario with every assignor. */

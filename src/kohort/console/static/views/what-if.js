@@ -13,7 +13,7 @@ import { Compared, Loads, Moves } from "./what-if-tables.js";
 
 const ASSIGNORS = { classic: ["range", "roundrobin", "sticky", "cooperative-sticky"], consumer: ["uniform", "range"] };
 /** How a member ends: as the command takes it, in words. */
-const HOWS = [["", "its process dies"], ["close", "it says goodbye"], ["poll", "it stops polling"]];
+const HOWS = [["", "its process dies"], ["close", "it leaves the group"], ["poll", "it stops polling"]];
 const KEPT = ["add", "remove", "kill", "how", "assignor", "partitions", "rolling", "static", "consumer", "in", "drain"];
 
 /**
@@ -77,10 +77,10 @@ export function WhatIfView({ group, status }) {
     if (shared) ask(); // who opens the address of a prediction sees it
   }, [status === null]);
   if (!status) return null;
-  return html`<${Heading} level=${2} title="What if" sentence=${html`<span class="banner"><${Icon} name="info" />A prediction by the very assignors. Nothing is executed.</span>`} command=${commandOf(group, scenario)} markdown=${state.body && (() => asMarkdown(state.body))} />
+  return html`<${Heading} level=${2} title="What if" sentence=${html`<span class="banner"><${Icon} name="info" />A prediction by the real assignors. Nothing is executed.</span>`} command=${commandOf(group, scenario)} markdown=${state.body && (() => asMarkdown(state.body))} />
     <div class="what-if"><${Form} status=${status} params=${params} onSubmit=${ask} asking=${state.asking} />
       <div>${state.error && html`<${Failure} error=${state.error} />`}
-        ${state.body ? html`<${Answered} body=${state.body} status=${status} />` : html`<p class="empty">Choose what is to change, then “Predict”.</p>`}</div></div>`;
+        ${state.body ? html`<${Answered} body=${state.body} status=${status} />` : html`<p class="empty">Choose a change, then “Predict”.</p>`}</div></div>`;
 }
 
 function Form({ status, params, onSubmit, asking }) {
@@ -91,17 +91,17 @@ function Form({ status, params, onSubmit, asking }) {
   const modern = status.protocol === "consumer" || params.consumer === "1";
   const clear = () => choose(Object.fromEntries(KEPT.map((name) => [name, null])));
   return html`<form class="panel form" onSubmit=${onSubmit}>
-    <${Field} label="Members more"><input type="number" min="0" max="1000" value=${params.add ?? ""} onInput=${set("add")} disabled=${restart} /><//>
-    <${Field} label="Take out"><${MemberChoice} members=${members} value=${params.remove} onChange=${set("remove")} disabled=${restart} /><//>
+    <${Field} label="New members"><input type="number" min="0" max="1000" value=${params.add ?? ""} onInput=${set("add")} disabled=${restart} /><//>
+    <${Field} label="Remove"><${MemberChoice} members=${members} value=${params.remove} onChange=${set("remove")} disabled=${restart} /><//>
     <${Field} label="Kill"><${MemberChoice} members=${members} value=${params.kill} onChange=${set("kill")} disabled=${restart} /><//>
     <${Field} label="How it ends"><select value=${params.how ?? ""} onChange=${set("how")} disabled=${restart || !params.kill}>${HOWS.map(([how, words]) => html`<option value=${how}>${words}</option>`)}</select><//>
-    <${Field} label="Assignor"><select value=${params.assignor ?? ""} onChange=${set("assignor")}><option value="">as it is</option>${ASSIGNORS[modern ? "consumer" : "classic"].map((name) => html`<option value=${name}>${name}</option>`)}</select><//>
+    <${Field} label="Assignor"><select value=${params.assignor ?? ""} onChange=${set("assignor")}><option value="">unchanged</option>${ASSIGNORS[modern ? "consumer" : "classic"].map((name) => html`<option value=${name}>${name}</option>`)}</select><//>
     <${Field} label="Partitions" hint="TOPIC=N"><input type="text" list="what-if-topics" value=${params.partitions ?? ""} onInput=${set("partitions")} placeholder=${topics[0] ? visible(`${topics[0]}=24`) : ""} /><datalist id="what-if-topics">${topics.map((topic) => html`<option value=${`${topic}=`} />`)}</datalist><//>
     <label class="tick"><input type="checkbox" checked=${restart} onChange=${set("rolling")} /> restart all, one after the other</label>
     <label class="tick"><input type="checkbox" checked=${params.static === "1"} onChange=${set("static")} disabled=${!restart && !Number(params.add)} /> with instance ids (static)</label>
     <label class="tick"><input type="checkbox" checked=${params.consumer === "1"} onChange=${set("consumer")} /> move to the consumer protocol</label>
-    <${Field} label="Written, records/s"><input type="number" min="0" step="any" value=${params.in ?? ""} onInput=${set("in")} placeholder="as seen" /><//>
-    <${Field} label="One member handles, /s"><input type="number" min="0" step="any" value=${params.drain ?? ""} onInput=${set("drain")} placeholder="as seen" /><//>
+    <${Field} label="Written, records/s"><input type="number" min="0" step="any" value=${params.in ?? ""} onInput=${set("in")} placeholder="measured" /><//>
+    <${Field} label="One member handles, /s"><input type="number" min="0" step="any" value=${params.drain ?? ""} onInput=${set("drain")} placeholder="measured" /><//>
     <div class="buttons"><button type="submit" class="primary" disabled=${asking || isOneFile()} data-tip=${isOneFile() ? "this page is a file: run kohort console to predict" : null}>${asking ? "Predicting …" : "Predict"}</button> <button type="button" onClick=${clear}>Clear</button></div>
   </form>`;
 }
