@@ -34,7 +34,6 @@ class BadSourceFile(KohortError):
 class SourceTables:
     flights: pa.Table
     weather: pa.Table
-    folder: Path
 
 
 def data_folder() -> Path:
@@ -51,7 +50,7 @@ def read_tables(folder: Path | None = None, *, flights_limit: int | None = None)
     if flights_limit is not None and flights_limit < flights.num_rows:
         stride = flights.num_rows // flights_limit
         flights = flights.take(list(range(0, flights_limit * stride, stride)))
-    return SourceTables(flights, _read(folder, WEATHER, "weather"), folder)
+    return SourceTables(flights, _read(folder, WEATHER, "weather"))
 
 
 def _read(folder: Path, names: tuple[str, ...], table: str) -> pa.Table:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -100,25 +100,21 @@ class _Demo:
         self._say.line(f"{tables.flights.num_rows:,} flights, {tables.weather.num_rows:,} rows of weather")
         self._start_broker()
         self._load("weather", tables)
-        journal = DemoJournal(self._bootstrap, GROUP)
-        try:
+        with closing(DemoJournal(self._bootstrap, GROUP)) as journal:
             group = DemoGroup(self._bootstrap, "flights", self._processes, self._folder / "seen", journal)
             self._load_and_kill_member(group, tables)
             self._finish_group(group, tables)
             entries = journal.read_all()
-        finally:
-            journal.close()
         self._beside.group_finished(entries[-1].at_ms)
         expected = expect_from(tables)
-        report = self._run_pipeline(expected)
-        self._verify(report, expected)
+        self._verify(self._run_pipeline(expected), expected)
         self._explain(group, entries)
         self._say.checks(self._outcome.checks)
         return self._outcome
 
     def _start_broker(self) -> None:
         self._bootstrap = self._processes.start_broker(self._folder / "broker", BROKER_SETTINGS)
-        self._say.line(f"broker: a kohort serve process of its own on {self._bootstrap}, data on disk")
+        self._say.line(f"broker: kohort serve on {self._bootstrap}, data on disk")
         with Admin(bootstrap_servers=self._bootstrap, client_id="demo") as admin:
             admin.create_topics({"flights": PARTITIONS, "weather": PARTITIONS})
         self._beside.broker_started(self._bootstrap)
@@ -173,11 +169,10 @@ class _Demo:
     def _finish_group(self, group: DemoGroup, tables: SourceTables) -> None:
         group.wait_for_lag_0()
         seen = group.seen()
-        rows = tables.flights.num_rows
         shares = ", ".join(f"{name} {count:,}" for name, count in sorted(seen.by_member.items()))
         self._say.line(f"delivered: {shares}")
         self._outcome.checks.append(checks.check_lag(GROUP, lag_of(self._bootstrap, GROUP, ["flights"])))
-        self._outcome.checks.append(checks.check_deliveries(seen, rows, GROUP))
+        self._outcome.checks.append(checks.check_deliveries(seen, tables.flights.num_rows, GROUP))
         self._outcome.report["seen"] = {"by_member": seen.by_member, "distinct": seen.distinct, "again": seen.again}
         group.leave()
 
@@ -206,8 +201,7 @@ class _Demo:
         self._say.results(found)
 
     def _explain(self, group: DemoGroup, entries: list[JournalEntry]) -> None:
-        sentences = [explain(rebalance).sentence for rebalance in rebalances(entries)]
-        self._outcome.sentences = sentences
+        self._outcome.sentences = sentences = [explain(rebalance).sentence for rebalance in rebalances(entries)]
         self._say.rebalances(GROUP, sentences)
         killed = group.killed
         if killed is None:

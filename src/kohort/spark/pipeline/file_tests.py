@@ -193,13 +193,10 @@ def _letter(stage: str, reason: str, row: Row) -> Mapping[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    # Spark returns times in the machine's time zone
-    from datetime import datetime
-
     from pyspark.sql import Row
 
     if isinstance(value, datetime):
-        return value.astimezone(UTC)
+        return value.astimezone(UTC)  # Spark returns times in the machine's time zone
     if isinstance(value, Row):
         return {k: _value(v) for k, v in value.asDict().items()}
     if isinstance(value, list):

@@ -71,15 +71,14 @@ class YamlSection:
         return value
 
     def sections(self, key: str) -> list[YamlSection]:
-        line = self._entries[key][1] if key in self._entries else self.line
+        line = self.line_of(key)
         items = self.take(key, list, [])
-        for item in items:
-            if not isinstance(item, YamlSection):
-                raise self.error(f"{key}: expected keys and values in each entry", line)
+        if not all(isinstance(item, YamlSection) for item in items):
+            raise self.error(f"{key}: expected keys and values in each entry", line)
         return items
 
     def texts(self, key: str, default: Any = _MISSING) -> list[str]:
-        line = self._entries[key][1] if key in self._entries else self.line
+        line = self.line_of(key)
         if key in self._entries and isinstance(self._entries[key][0], str):
             return [self.take(key, str)]
         items = self.take(key, list, default)
@@ -88,7 +87,7 @@ class YamlSection:
         return items
 
     def choice(self, key: str, allowed: Iterable[str], default: str) -> str:
-        line = self._entries[key][1] if key in self._entries else self.line
+        line = self.line_of(key)
         value = self.take(key, str, default)
         options = list(allowed)
         if value not in options:
@@ -209,17 +208,13 @@ class _YamlReader:
     def _scalar(self, node: Any) -> Any:
         import yaml
 
-        line = node.start_mark.line + 1
-        text = self._fill(node.value, line)
+        try:
+            text = fill_in(node.value, self._environ)
+        except ConfigError as error:
+            raise PipelineError(self._file, node.start_mark.line + 1, str(error)) from None
         if node.style:  # quoted, or a block
             return text
         try:
             return _by_fastest("load", text) if text else None
         except (yaml.YAMLError, ValueError):  # an invalid date, or a number without digits
             return text
-
-    def _fill(self, text: str, line: int) -> str:
-        try:
-            return fill_in(text, self._environ)
-        except ConfigError as error:
-            raise PipelineError(self._file, line, str(error)) from None

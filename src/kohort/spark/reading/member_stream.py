@@ -17,7 +17,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
@@ -33,9 +33,6 @@ from kohort.spark.reading.log_changes import TopicIds, ids_of, partitions_of, wi
 from kohort.spark.reading.ranges import ReadTask
 from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.values.row_builders import RowBuilder
-
-if TYPE_CHECKING:
-    from kohort.spark.options.source import SourceOptions
 
 log = logging.getLogger(__name__)
 

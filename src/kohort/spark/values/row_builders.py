@@ -174,8 +174,6 @@ class ValueRowBuilder:
         import numpy as np
         import pyarrow as pa
 
-        from kohort.columns.conversions.times import zone_named
-
         values = batch.column("value")
         if values.null_count and self._tombstones == "drop":
             batch = batch.filter(values.is_valid())
