@@ -1,7 +1,7 @@
-"""A served broker, shared by the tests of a module, raw clients of it, and names that no other test uses.
+"""A served broker shared by the tests of a module, raw clients, and unique names.
 
-``pytest tests/behaviour --broker=HOST:PORT`` takes the broker at an address instead, an Apache Kafka say: raw requests
-judge it, and kohort's clients show that they get on with it.
+``pytest tests/behaviour --broker=HOST:PORT`` uses the broker at an address instead, such as an Apache Kafka: raw
+requests test it, and kohort's clients prove to be compatible with it.
 """
 
 import uuid
@@ -15,7 +15,6 @@ from support.raw.raw_client import RawClient
 from support.waiting import eventually
 
 OPTIONS = {"group.min.session.timeout.ms": 500, "group.max.size": 5}
-"""Where our served broker differs from its defaults, so that tests need not wait; any broker is asked for its own."""
 KNOWN_S = 60
 
 
@@ -56,13 +55,11 @@ def broker(bootstrap: str) -> Iterator[BrokerUnderTest]:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A name of the test's own, for a topic and for a group: the broker may have seen this test before."""
     return f"{request.function.__name__[:180]}-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest, bootstrap: str, name: str) -> str:
-    """A topic of the test's own, of as many partitions as its module says."""
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics({name: request.module.PARTITIONS})
         # Kafka's broker learns of it from its controller, a moment later

@@ -1,5 +1,3 @@
-"""Partitions assigned by hand are read at once: one ListOffsets for all, and no empty poll before the records."""
-
 from __future__ import annotations
 
 import asyncio
@@ -13,7 +11,6 @@ from kohort.testing import StagedBroker
 PARTITIONS = [TopicPartition("t", number) for number in range(50)]
 RECORDS = 400
 PATIENCE_MS = 20_000
-"""A poll returns as soon as there is a record."""
 
 
 @pytest.fixture(scope="module")

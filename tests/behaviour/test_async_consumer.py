@@ -1,5 +1,3 @@
-"""The consumer of asyncio over real sockets: tasks, listeners that are coroutines, cancellation, and its end."""
-
 from __future__ import annotations
 
 import asyncio
@@ -13,7 +11,6 @@ from kohort import ApiTimeout, AsyncConsumer, ConfigError, OffsetAndMetadata, To
 
 DEADLINE_S = 60
 PARTITIONS = 4
-"""Of the topic that each test gets."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +42,7 @@ def send(producer: kohort.Producer, topic: str, count: int, first: int = 0) -> N
     producer.flush()
 
 
-def test_records_come_one_by_one_and_the_positions_follow(producer, make, topic):
+def test_iteration_yields_records_and_advances_positions(producer, make, topic):
     send(producer, topic, 100)
 
     async def story() -> None:
@@ -69,7 +66,7 @@ def test_records_come_one_by_one_and_the_positions_follow(producer, make, topic)
     run(story())
 
 
-def test_getmany_gives_them_by_partition_and_getone_one(producer, make, topic):
+def test_getmany_returns_records_by_partition_and_getone_a_record(producer, make, topic):
     send(producer, topic, 40)
 
     async def story() -> None:
@@ -87,7 +84,7 @@ def test_getmany_gives_them_by_partition_and_getone_one(producer, make, topic):
     run(story())
 
 
-def test_seeking_pausing_and_times_work_from_other_tasks(producer, make, topic):
+def test_seek_pause_and_offsets_for_times_work_from_other_tasks(producer, make, topic):
     at_ms = [1000, 2000, 3000]
     for timestamp_ms in at_ms:
         producer.send(topic, b"x", partition=0, timestamp_ms=timestamp_ms)
@@ -115,7 +112,7 @@ def test_seeking_pausing_and_times_work_from_other_tasks(producer, make, topic):
     run(story())
 
 
-def test_a_listener_may_wait_and_commit_before_its_partitions_go(producer, make, topic):
+def test_listener_may_await_a_commit_before_revocation(producer, make, topic):
     send(producer, topic, 20)
     told: list[tuple[str, int]] = []
 
@@ -148,7 +145,7 @@ def test_a_listener_may_wait_and_commit_before_its_partitions_go(producer, make,
     run(story())
 
 
-def test_what_a_cancelled_poll_would_have_given_comes_with_the_next(producer, make, topic):
+def test_cancelled_poll_consumes_nothing(producer, make, topic):
     async def story() -> None:
         async with make() as consumer:
             consumer.subscribe(topic)
@@ -168,7 +165,7 @@ def test_what_a_cancelled_poll_would_have_given_comes_with_the_next(producer, ma
     run(story())
 
 
-def test_two_tasks_that_poll_are_told_who_is_who(make, topic):
+def test_concurrent_poll_error_names_both_tasks(make, topic):
     async def story() -> None:
         async with make() as consumer:
             consumer.subscribe(topic)
@@ -181,7 +178,7 @@ def test_two_tasks_that_poll_are_told_who_is_who(make, topic):
     run(story())
 
 
-def test_closing_ends_the_poll_and_the_iteration_of_another_task(producer, make, topic):
+def test_close_ends_poll_and_iteration_of_another_task(producer, make, topic):
     send(producer, topic, 1)
 
     async def story() -> None:
@@ -208,7 +205,7 @@ def test_closing_ends_the_poll_and_the_iteration_of_another_task(producer, make,
     run(story())
 
 
-def test_closing_commits_and_leaves_so_that_the_next_member_need_not_wait(producer, make, topic):
+def test_close_commits_and_leaves_so_that_the_next_member_joins_immediately(producer, make, topic):
     send(producer, topic, 30)
 
     async def story() -> None:
@@ -228,7 +225,7 @@ def test_closing_commits_and_leaves_so_that_the_next_member_need_not_wait(produc
     run(story())
 
 
-def test_a_commit_without_waiting_calls_back_in_order(producer, make, topic):
+def test_commit_async_callbacks_run_in_order(producer, make, topic):
     send(producer, topic, 1)
     partition = TopicPartition(topic, 0)
     heard: list[int] = []
@@ -248,7 +245,7 @@ def test_a_commit_without_waiting_calls_back_in_order(producer, make, topic):
     run(story())
 
 
-def test_arrow_tables_come_without_blocking_the_verbs(producer, make, topic):
+def test_poll_arrow_does_not_block_other_calls(producer, make, topic):
     pyarrow = pytest.importorskip("pyarrow")
     send(producer, topic, 50)
 
@@ -265,7 +262,7 @@ def test_arrow_tables_come_without_blocking_the_verbs(producer, make, topic):
     run(story())
 
 
-def test_mistakes_are_explained(make):
+def test_usage_errors_explain_the_mistake(make):
     with pytest.raises(ConfigError, match=r"'group.idd'; did you mean group.id\?"):
         make(group_idd="x")
 
@@ -285,7 +282,7 @@ def test_mistakes_are_explained(make):
     run(story())
 
 
-def test_a_consumer_belongs_to_one_loop(make, topic):
+def test_consumer_is_bound_to_one_event_loop(make, topic):
     consumers = [make()]
     consumers[0].subscribe(topic)
     asyncio.run(consumers[0].poll())
@@ -301,7 +298,7 @@ def test_a_consumer_belongs_to_one_loop(make, topic):
         consumers.clear()
 
 
-def test_one_that_is_dropped_says_goodbye_so_that_the_next_gets_the_partitions(producer, make, topic):
+def test_garbage_collected_consumer_leaves_its_group(producer, make, topic):
     send(producer, topic, 1)
 
     async def story() -> None:

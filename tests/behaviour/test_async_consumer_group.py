@@ -1,5 +1,3 @@
-"""Groups of handlers that are coroutines, over real sockets: sessions, rebalances, errors, slow claims, the end."""
-
 from __future__ import annotations
 
 import asyncio
@@ -13,7 +11,6 @@ from kohort import AsyncConsumerGroup, AsyncGroupHandler, HandlerFailed, TopicPa
 
 DEADLINE_S = 60
 PARTITIONS = 4
-"""Of the topic that each test gets."""
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +35,6 @@ def make(bootstrap: str, topic: str) -> Callable[..., AsyncConsumerGroup]:
 
 
 class Writer(AsyncGroupHandler):
-    """Writes down what it sees, and marks it."""
-
     def __init__(self) -> None:
         self.events: list[str] = []
         self.seen: list[int] = []
@@ -88,7 +83,7 @@ def committed(bootstrap: str, group_id: str, topic: str) -> int:
     return sum(o.offset for o in found.values() if o)
 
 
-def test_each_partition_is_handled_in_a_task_and_what_is_marked_is_committed(bootstrap, producer, make, topic):
+def test_each_partition_has_a_task_and_marks_are_committed(bootstrap, producer, make, topic):
     send(producer, topic, 100)
     handler = Writer()
 
@@ -107,7 +102,7 @@ def test_each_partition_is_handled_in_a_task_and_what_is_marked_is_committed(boo
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_rebalance_ends_the_session_and_begins_the_next_without_loss(producer, make, topic, strategy):
+def test_rebalance_starts_a_new_session_without_loss(producer, make, topic, strategy):
     send(producer, topic, 200)
     first, second = Writer(), Writer()
 
@@ -131,7 +126,7 @@ def test_a_rebalance_ends_the_session_and_begins_the_next_without_loss(producer,
     assert sorted(first.seen + second.seen) == list(range(500)), "all of it, none of it twice"
 
 
-def test_the_error_of_a_handler_ends_the_session_and_says_where(bootstrap, producer, make, topic):
+def test_handler_error_ends_the_session_and_names_the_partition(bootstrap, producer, make, topic):
     send(producer, topic, 10, partition=1)
 
     class Fails(Writer):
@@ -159,7 +154,7 @@ def test_the_error_of_a_handler_ends_the_session_and_says_where(bootstrap, produ
     assert committed(bootstrap, topic, topic) == 10
 
 
-def test_a_handler_that_is_cancelled_by_others_does_not_end_its_session_in_silence(producer, make, topic):
+def test_handler_cancelled_by_other_code_fails_the_session(producer, make, topic):
     send(producer, topic, 1, partition=2)
 
     class Cancels(Writer):
@@ -175,7 +170,7 @@ def test_a_handler_that_is_cancelled_by_others_does_not_end_its_session_in_silen
     run(story())
 
 
-def test_a_slow_claim_holds_up_nobody_else(producer, make, topic):
+def test_slow_claim_does_not_delay_other_claims(producer, make, topic):
     handler = Writer()
 
     async def story() -> None:
@@ -204,7 +199,7 @@ def test_a_slow_claim_holds_up_nobody_else(producer, make, topic):
     assert [n for n in handler.seen if n % 2 == 0] == list(range(0, 80, 2))
 
 
-def test_commits_by_hand_wait_until_they_are_written(bootstrap, producer, make, topic):
+def test_manual_commit_waits_until_it_is_persisted(bootstrap, producer, make, topic):
     send(producer, topic, 10, partition=0)
     found: list[int] = []
 
@@ -227,7 +222,7 @@ def test_commits_by_hand_wait_until_they_are_written(bootstrap, producer, make, 
     assert committed(bootstrap, topic, topic) == 7
 
 
-def test_misuse_is_explained(bootstrap, producer, make, topic):
+def test_usage_errors_of_group_explain_the_mistake(bootstrap, producer, make, topic):
     send(producer, topic, 1)
     told: list[str] = []
 

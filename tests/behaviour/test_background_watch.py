@@ -25,7 +25,6 @@ def member(address: str, group: str):
 
 
 def a_watch(address: str, folder: Path, **options) -> tuple[BackgroundWatch, list[str], list[tuple[str, str]]]:
-    """Return an unstarted watch, its messages, and the group and cause of each reported rebalance."""
     said: list[str] = []
     causes: list[tuple[str, str]] = []
     clients = WatchClients(

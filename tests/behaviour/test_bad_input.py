@@ -1,5 +1,3 @@
-"""Whatever a stranger sends: its own connection may end, the broker and the others go on, memory stays bounded."""
-
 import resource
 import socket
 import struct
@@ -40,7 +38,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_bad_bytes_end_their_own_connection_only(bootstrap, client, bad):
+def test_malformed_bytes_close_only_their_connection(bootstrap, client, bad):
     with RawClient(bootstrap) as stranger:
         stranger.send_bytes(bad)
         assert stranger.is_closed_by_peer()
@@ -48,13 +46,13 @@ def test_bad_bytes_end_their_own_connection_only(bootstrap, client, bad):
     assert client.metadata("still-here").error_code == 0
 
 
-def test_a_frame_that_never_ends_is_waited_for_without_harm(bootstrap, client):
+def test_incomplete_frame_does_not_block_the_broker(bootstrap, client):
     with RawClient(bootstrap) as stranger:
         stranger.send_bytes(struct.pack(">i", 1000) + b"\x00\x03")
         assert client.metadata("still-here").error_code == 0
 
 
-def test_a_newer_api_versions_is_told_what_is_served(client):
+def test_newer_api_versions_request_gets_the_supported_versions(client):
     client.send_bytes(struct.pack(">ihhih", 10, 18, 99, 5, -1))
     client._asked.append((5, ApiVersionsRequest(), 0))
 
@@ -64,7 +62,7 @@ def test_a_newer_api_versions_is_told_what_is_served(client):
     assert [(r.api_key, r.min_version, r.max_version) for r in answer.api_keys] == [(18, 0, 5)]
 
 
-def test_a_batch_with_a_wrong_crc_is_refused_and_nothing_is_stored(client):
+def test_batch_with_wrong_crc_is_rejected(client):
     client.create("crc")
     broken = bytearray(build_batch([NewRecord(None, b"value")]))
     broken[-3] ^= 0xFF
@@ -73,7 +71,7 @@ def test_a_batch_with_a_wrong_crc_is_refused_and_nothing_is_stored(client):
     assert client.read_all("crc") == []
 
 
-def test_a_commit_from_a_stale_generation_is_refused(client):
+def test_commit_from_a_stale_generation_is_rejected(client):
     client.create("stale")
     member = RawMember(client, "stale", ["stale"])
     member.join()
@@ -86,7 +84,7 @@ def test_a_commit_from_a_stale_generation_is_refused(client):
 # ---------------------------------------------------------------- memory, on a process of its own
 
 
-def test_memory_stays_bounded_whatever_peers_do():
+def test_memory_is_bounded_for_hostile_connections():
     with Served("--quiet") as served:
         with RawClient(served.bootstrap) as client:
             client.create("big")
@@ -113,7 +111,7 @@ def test_memory_stays_bounded_whatever_peers_do():
             one.close()
 
 
-def test_connections_leave_file_handles_to_the_logs_and_it_is_told_once(tmp_path):
+def test_last_file_handles_are_reserved_for_logs(tmp_path):
     limit = 100
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
@@ -136,7 +134,7 @@ def test_connections_leave_file_handles_to_the_logs_and_it_is_told_once(tmp_path
         assert "WARNING" in lines[0]
 
 
-def test_peers_that_read_no_answers_and_peers_that_end_no_request_cost_little(tmp_path):
+def test_slow_readers_and_incomplete_requests_use_little_memory(tmp_path):
     value = b"v" * 900_000
     asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MIB)
     fetch = FetchRequest(max_bytes=50 * MIB, session_epoch=-1, topics=[FetchTopic(topic="large", partitions=[asked])])
@@ -158,7 +156,7 @@ def test_peers_that_read_no_answers_and_peers_that_end_no_request_cost_little(tm
         for peer in [connect() for _ in range(20)]:
             peer.socket.settimeout(0.2)
             peer.send_bytes(struct.pack(">i", 100 * 1000 * 1000))
-            with suppress(TimeoutError):  # where it is not read
+            with suppress(TimeoutError):  # the broker may not read
                 peer.send_bytes(bytes(16 * MIB))
         assert honest.produce("large", value).error_code == 0
 

@@ -1,5 +1,3 @@
-"""Records below a topic's max.message.bytes arrive in order and soon, although their batches are above it."""
-
 from __future__ import annotations
 
 import pytest
@@ -11,7 +9,7 @@ from kohort.testing import StagedBroker
 RECORDS = 400
 
 
-def test_records_of_a_small_topic_arrive_in_order_with_few_refused_requests():
+def test_batches_above_the_topic_limit_are_split_with_few_rejections():
     with StagedBroker() as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics([NewTopic("small", 1, configs={"max.message.bytes": "1100"})])
@@ -35,7 +33,7 @@ def ways_to_send(producer: Producer, values: list[bytes]):
 
 
 @pytest.mark.parametrize("too_large", [0, 3, 9])
-def test_delivery_of_many_records_fails_where_one_of_them_is_too_large(too_large: int):
+def test_delivery_of_many_records_fails_if_one_is_too_large(too_large: int):
     values = [b"x" * (2_000 if n == too_large else 10) for n in range(10)]
     with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics([NewTopic("small", 1, configs={"max.message.bytes": "1100"})])
@@ -53,7 +51,7 @@ def test_delivery_of_many_records_fails_where_one_of_them_is_too_large(too_large
                 assert all(delivery.done() for delivery in deliveries)
 
 
-def test_delivery_of_a_divided_batch_calls_back_once_when_all_its_records_are_done():
+def test_delivery_of_a_split_batch_calls_back_once():
     with Broker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics([NewTopic("small", 1, configs={"max.message.bytes": "1100"})])
         with Producer(bootstrap_servers=broker.bootstrap, linger_ms=0) as producer:

@@ -1,5 +1,3 @@
-"""An embedded broker in a child process that was forked: its addresses are there, the broker stays the parent's."""
-
 import asyncio
 import multiprocessing
 
@@ -14,7 +12,6 @@ FORK = multiprocessing.get_context("fork")
 
 
 def in_child(use, broker):
-    """What ``use`` returns in a forked child; the child has to end by itself."""
     results = FORK.Queue()
     child = FORK.Process(target=lambda: results.put(use(broker)))
     child.start()
@@ -51,7 +48,7 @@ def refusals(broker):
 
 
 @pytest.mark.parametrize("kind", [kohort.Broker, StagedBroker])
-def test_forked_child_ends_the_block_and_leaves_the_broker_to_its_parent(kind):
+def test_forked_child_leaves_the_broker_to_its_parent(kind):
     with kind() as broker:
         assert in_child(end_block_and_stop, broker) == "ended"
 
@@ -59,7 +56,7 @@ def test_forked_child_ends_the_block_and_leaves_the_broker_to_its_parent(kind):
             assert list(admin.create_topics({"a": 1})) == ["a"]
 
 
-def test_calls_of_a_forked_child_are_refused_with_the_process_that_runs_the_broker():
+def test_calls_in_a_forked_child_raise_usage_error_with_the_parents_pid():
     with kohort.Broker(nodes=2) as broker:
         found = in_child(refusals, broker)
 
@@ -71,12 +68,12 @@ def produce(broker):
         return producer.send("a", b"child").result(WAIT_S * 1000).offset, broker.port, broker.cluster_id
 
 
-def test_client_of_a_forked_child_connects_to_the_broker_of_its_parent():
+def test_client_in_a_forked_child_connects_to_the_parents_broker():
     with kohort.Broker() as broker:
         assert in_child(produce, broker) == (0, broker.port, broker.cluster_id)
 
 
-def test_broker_made_in_a_forked_child_runs_there():
+def test_broker_created_in_a_forked_child_runs_there():
     def other(_broker):
         with kohort.Broker() as mine:
             return mine.port

@@ -1,9 +1,3 @@
-"""What becomes of clients whose network, names, tokens, clocks or processes go wrong: they recover, wait without work,
-close in time, and nothing acknowledged is lost.
-
-``lab/tools/faults`` has the faults and the faces. ``make campaigns`` plays a slice of both, then all of them.
-"""
-
 from __future__ import annotations
 
 import json
@@ -45,7 +39,7 @@ def acknowledged_commits(folder):
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_clients_bear_a_broker_that_is_gone_and_an_address_where_nobody_answers(tmp_path):
+def test_clients_survive_a_stopped_broker_and_a_dead_address(tmp_path):
     play(tmp_path, SLICE, SLICED_FACES)
     assert acknowledged_commits(tmp_path) > 0
 
@@ -53,7 +47,7 @@ def test_clients_bear_a_broker_that_is_gone_and_an_address_where_nobody_answers(
 @pytest.mark.timeout(2 * 3600)
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_every_face_bears_every_fault(tmp_path):
+def test_every_client_survives_every_fault(tmp_path):
     play(tmp_path, list(FAULTS.values()), FACES)
 
 
@@ -62,14 +56,14 @@ def test_every_face_bears_every_fault(tmp_path):
 @pytest.mark.campaign
 @pytest.mark.kafka
 @pytest.mark.interop
-def test_every_face_bears_the_faults_of_the_network_before_apache_kafka(tmp_path):
+def test_every_client_survives_network_faults_before_apache_kafka(tmp_path):
     play(tmp_path, [fault for fault in FAULTS.values() if fault.on_apache], FACES, apache=True)
 
 
 # ---------------------------------------------------------------- the tool itself
 
 
-def test_what_a_cell_is_judged_by():
+def test_fault_results_are_judged_by_loss_and_recovery():
     silent, good = FAULTS["silent"], Cell("admin", "silent", recovered_s=0.1, cpu=0.01, close_s=0.1, said="a warning")
 
     def judged(**changes):
@@ -89,18 +83,15 @@ def test_what_a_cell_is_judged_by():
 
 @pytest.fixture
 def echo():
-    """A proxy before a broker."""
     with kohort.Broker() as broker, Proxy() as proxy:
         proxy.target = ("127.0.0.1", broker.port)
         yield proxy
 
 
 ASK = bytes.fromhex("0000000a 0012 0000 00000007 ffff")
-"""ApiVersions 0 with the correlation id 7."""
 
 
 def asked(proxy, timeout_s=0.5):
-    """What comes back on a new connection, at least the head of the answer."""
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as client:
         client.sendall(ASK)
         client.settimeout(timeout_s)
@@ -110,7 +101,7 @@ def asked(proxy, timeout_s=0.5):
         return head
 
 
-def test_the_proxy_passes_on_and_heals(echo):
+def test_proxy_forwards_and_heals(echo):
     assert asked(echo)[4:] == ASK[8:12]
     echo.set(silent={TO_CLIENT})
     with pytest.raises(TimeoutError):
@@ -119,7 +110,7 @@ def test_the_proxy_passes_on_and_heals(echo):
     assert asked(echo, 20)[4:] == ASK[8:12]
 
 
-def test_the_proxy_refuses_resets_and_is_dead(echo):
+def test_proxy_refuses_resets_and_stalls(echo):
     echo.close_door()
     with pytest.raises(ConnectionRefusedError):
         asked(echo)

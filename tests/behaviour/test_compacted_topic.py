@@ -1,5 +1,3 @@
-"""A compacted topic over sockets: while it is written and read, its past shrinks to the last value of every key."""
-
 import pytest
 
 import kohort
@@ -11,7 +9,7 @@ DEADLINE_MS = 30_000
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
-def test_readers_find_the_last_value_of_every_key(tmp_path, compression):
+def test_compacted_topic_returns_the_last_value_of_every_key(tmp_path, compression):
     options = {"log.cleaner.backoff.ms": 50, "log.segment.bytes": 4096, "log.cleaner.min.cleanable.ratio": 0.1}
     with kohort.Broker(options, data_dir=tmp_path) as broker:
         admin = kohort.Admin(bootstrap_servers=broker.bootstrap)

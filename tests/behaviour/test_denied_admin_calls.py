@@ -1,5 +1,3 @@
-"""An admin call that is denied says which right it takes; who is given that, and nothing else, is served."""
-
 from __future__ import annotations
 
 import re
@@ -71,7 +69,6 @@ CALLS: dict[str, list[Callable[[kohort.Admin], Any]]] = {
 
 @pytest.fixture
 def places() -> Iterator[tuple[kohort.Admin, dict[str, str]]]:
-    """An administrator of a broker with a topic, a group and a transactional id; how alice logs in, who may not."""
     with kohort.Broker(ASKS_FOR_RIGHTS) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({T: 1})
         with kohort.Producer(bootstrap_servers=broker.bootstrap, transactional_id=ID) as producer:
@@ -83,7 +80,6 @@ def places() -> Iterator[tuple[kohort.Admin, dict[str, str]]]:
 
 
 def granted(note: str) -> AclBinding:
-    """The ACL of the command that a denial ends with."""
     assert note.count("kafka-acls") == 1, note
     found = NOTE.search(note)
     assert found is not None, note
@@ -95,7 +91,6 @@ def granted(note: str) -> AclBinding:
 
 
 def called(alice: kohort.Admin, call: Callable[[kohort.Admin], Any]) -> ApiError | None:
-    """What a call is denied with, if it is."""
     try:
         call(alice)
     except ApiError as denied:
@@ -103,12 +98,12 @@ def called(alice: kohort.Admin, call: Callable[[kohort.Admin], Any]) -> ApiError
     return None
 
 
-def test_every_call_that_takes_a_right_has_its_story_here() -> None:
+def test_every_admin_call_with_a_right_has_a_case() -> None:
     assert set(CALLS) == set(REQUIRED_OPERATIONS)
 
 
 @pytest.mark.parametrize(("call", "number"), [(name, n) for name, made in CALLS.items() for n in range(len(made))])
-def test_who_is_given_what_a_denial_names_is_served(
+def test_granting_the_named_right_allows_the_call(
     places: tuple[kohort.Admin, dict[str, str]], call: str, number: int
 ) -> None:
     admin, as_alice = places
@@ -123,7 +118,7 @@ def test_who_is_given_what_a_denial_names_is_served(
     assert len(given) <= len(REQUIRED_OPERATIONS[call]), f"{given}: the first should have been enough"
 
 
-def test_results_hold_the_advice_of_each_item(places: tuple[kohort.Admin, dict[str, str]]) -> None:
+def test_results_name_the_missing_right_of_each_item(places: tuple[kohort.Admin, dict[str, str]]) -> None:
     _, as_alice = places
     with kohort.Admin(as_alice) as alice:
         results = alice.create_topics(["a", "b"], check=False)

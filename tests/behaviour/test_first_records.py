@@ -1,5 +1,3 @@
-"""When the record was appended that a reader would get next: asked of the log itself, of many partitions at once."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -35,7 +33,7 @@ def first_of(admin: kohort.Admin, tp: TopicPartition, offset: int, level: str = 
     return admin.first_records([PartitionOffset(tp, offset)], isolation_level=level)[PartitionOffset(tp, offset)]
 
 
-def test_each_place_has_the_time_of_its_record(admin, producer, topic) -> None:
+def test_each_place_has_the_timestamp_of_its_record(admin, producer, topic) -> None:
     produced(producer, topic, 1000, 2000, 3000)
     produced(producer, topic, 7000, partition=1)
     zero, one, two = (TopicPartition(topic, number) for number in range(PARTITIONS))
@@ -58,7 +56,7 @@ def test_each_place_has_the_time_of_its_record(admin, producer, topic) -> None:
     ]
 
 
-def test_the_middle_of_a_batch_is_looked_at_record_by_record(admin, bootstrap, topic) -> None:
+def test_place_inside_a_batch_is_found_by_record(admin, bootstrap, topic) -> None:
     with kohort.Producer(bootstrap_servers=bootstrap, linger_ms=1000, compression_type="gzip") as producer:
         for at in range(100):
             producer.send(topic, b"v", partition=0, timestamp_ms=1000 + at)
@@ -67,7 +65,7 @@ def test_the_middle_of_a_batch_is_looked_at_record_by_record(admin, bootstrap, t
     assert first_of(admin, TopicPartition(topic, 0), 57) == FirstRecord(57, 1057)
 
 
-def test_a_batch_larger_than_what_many_are_asked_for_is_asked_for_alone(admin, producer, topic) -> None:
+def test_batch_above_the_shared_fetch_size_is_fetched_alone(admin, producer, topic) -> None:
     places = [PartitionOffset(TopicPartition(topic, number), 1) for number in range(PARTITIONS)]
     for number in range(PARTITIONS):
         produced(producer, topic, 1000, partition=number)
@@ -78,7 +76,7 @@ def test_a_batch_larger_than_what_many_are_asked_for_is_asked_for_alone(admin, p
     assert [found[place] for place in places] == [FirstRecord(1, 2000 + number) for number in range(PARTITIONS)]
 
 
-def test_aborted_records_and_markers_are_gone_past(admin, bootstrap, producer, topic, name) -> None:
+def test_aborted_records_and_markers_are_skipped(admin, bootstrap, producer, topic, name) -> None:
     tp = TopicPartition(topic, 0)
     with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) as writer:
         writer.init_transactions()
@@ -92,12 +90,10 @@ def test_aborted_records_and_markers_are_gone_past(admin, bootstrap, producer, t
     assert first_of(admin, tp, 0) == FirstRecord(2, 2000)
     assert first_of(admin, tp, 0, "read_uncommitted") == FirstRecord(0, 1000)
     assert admin.list_ends([tp])[tp] == LogEnds(0, 4, 4)
-    assert first_of(admin, tp, 3) is None  # a commit marker, which nobody waits for
+    assert first_of(admin, tp, 3) is None  # a commit marker
 
 
-def test_what_an_open_transaction_holds_is_seen_by_readers_of_uncommitted_records(
-    admin, bootstrap, producer, topic, name
-) -> None:
+def test_records_of_an_open_transaction_need_read_uncommitted(admin, bootstrap, producer, topic, name) -> None:
     tp = TopicPartition(topic, 0)
     produced(producer, topic, 500)
     with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) as writer:
@@ -110,7 +106,7 @@ def test_what_an_open_transaction_holds_is_seen_by_readers_of_uncommitted_record
             assert first_of(admin, tp, 1, "read_uncommitted") == FirstRecord(1, 1000)
 
 
-def test_a_place_that_the_log_does_not_have_is_refused_alone(admin, producer, topic) -> None:
+def test_place_outside_of_the_log_fails_alone(admin, producer, topic) -> None:
     produced(producer, topic, 1000, 2000)
     tp, beyond, missing = TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(f"{topic}-none", 0)
     admin.delete_records({tp: 1})
@@ -128,7 +124,7 @@ def test_a_place_that_the_log_does_not_have_is_refused_alone(admin, producer, to
     }
 
 
-def test_many_places_of_one_partition_are_each_answered(admin, producer, topic) -> None:
+def test_many_places_of_one_partition_get_their_own_results(admin, producer, topic) -> None:
     produced(producer, topic, *range(1000, 1040))
     tp = TopicPartition(topic, 0)
 
@@ -137,7 +133,7 @@ def test_many_places_of_one_partition_are_each_answered(admin, producer, topic) 
     assert [found[PartitionOffset(tp, offset)] for offset in range(40)] == [FirstRecord(n, 1000 + n) for n in range(40)]
 
 
-def test_offsets_of_many_groups_come_in_one_call(admin, producer, topic, name) -> None:
+def test_list_offsets_of_many_groups_in_one_call(admin, producer, topic, name) -> None:
     produced(producer, topic, 1000, 2000)
     tp = TopicPartition(topic, 0)
     names = [f"{name}-{number}" for number in range(30)]

@@ -1,4 +1,4 @@
-"""A group end to end over sockets: three members, one joins late, one falls silent, one leaves."""
+"""A group of three raw members: a late join, a session timeout, a leave."""
 
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
@@ -8,7 +8,6 @@ from support.waiting import eventually
 
 
 def settle(*members: RawMember) -> None:
-    """Members whose joins are under way end them, and sync to a plan that gives each one partition."""
     for member in members:
         member.end_join()
     (leader,) = [m for m in members if m.leader]
@@ -19,7 +18,6 @@ def settle(*members: RawMember) -> None:
 
 
 def welcome(newcomer: RawMember, *present: RawMember) -> None:
-    """A member joins; those present hear of it with their next heartbeat and join again."""
     newcomer.start_join()
     for member in present:
         assert member.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
@@ -27,7 +25,7 @@ def welcome(newcomer: RawMember, *present: RawMember) -> None:
     settle(*present, newcomer)
 
 
-def test_a_group_of_three_lives_through_joining_silence_and_leaving(bootstrap):
+def test_group_of_three_handles_join_expiry_and_leave(bootstrap):
     wires = [RawClient(bootstrap) for _ in range(3)]
     wires[0].create("work", 3)
     ann, ben = (RawMember(wire, "broker", ["work"], session_timeout_ms=30_000) for wire in wires[:2])

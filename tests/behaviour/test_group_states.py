@@ -1,4 +1,4 @@
-"""Every request of a member in every state of its group, seen from outside."""
+"""Every group request in every state of a group."""
 
 from typing import Any
 
@@ -16,8 +16,6 @@ REBALANCING, UNKNOWN, STALE = (
 
 
 class Scene:
-    """A group brought into a state: ann leads, ben follows; ``broker`` asks from outside."""
-
     def __init__(self, broker) -> None:
         self.broker = broker
         self.group = broker.group()
@@ -65,7 +63,7 @@ def scene(request, broker):
     return scene
 
 
-def test_heartbeat(scene):
+def test_heartbeat_in_each_group_state(scene):
     ben = scene.ben
     known = scene.state not in ("Empty", "Dead")
 
@@ -74,7 +72,7 @@ def test_heartbeat(scene):
     assert ben.heartbeat(member_id="stranger") == UNKNOWN
 
 
-def test_sync(scene):
+def test_sync_group_in_each_group_state(scene):
     ben = scene.ben
     known = scene.state not in ("Empty", "Dead")
 
@@ -89,11 +87,11 @@ def test_sync(scene):
         assert ben.sync().error_code == expected.get(scene.state, UNKNOWN)
 
 
-def test_commit_by_a_member(scene):
+def test_offset_commit_by_a_member_in_each_group_state(scene):
     ben, topic = scene.ben, scene.topic
     expected = {"Stable": 0, "PreparingRebalance": 0, "CompletingRebalance": REBALANCING, "Empty": UNKNOWN}
 
-    # A group that is not there has no generations: from version 9 on that is what is said.
+    # a missing group has no generation: the error of version 9 and later
     assert ben.commit(topic, {0: 1}) == [expected.get(scene.state, ErrorCode.GROUP_ID_NOT_FOUND)]
     assert ben.commit(topic, {0: 1}, version=8) == [expected.get(scene.state, STALE)]
     if scene.state not in ("Empty", "Dead"):
@@ -101,7 +99,7 @@ def test_commit_by_a_member(scene):
         assert ben.commit(topic, {0: 1}, member_id="stranger") == [UNKNOWN]
 
 
-def test_commit_from_outside(scene):
+def test_offset_commit_from_outside_in_each_group_state(scene):
     allowed = scene.state in ("Empty", "Dead")
 
     assert scene.broker.commit(scene.group, scene.topic, {0: 5}) == [0 if allowed else UNKNOWN]
@@ -109,7 +107,7 @@ def test_commit_from_outside(scene):
     assert scene.broker.committed(scene.group, scene.topic, [0]) == [5 if allowed else -1]
 
 
-def test_join_of_a_member_that_was_there(scene):
+def test_join_group_of_a_known_member_in_each_group_state(scene):
     ben, known = scene.ben, scene.state not in ("Empty", "Dead")
 
     assert ben.refused_join(protocol_type="connect") == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL if known else UNKNOWN)
@@ -120,11 +118,11 @@ def test_join_of_a_member_that_was_there(scene):
         ben.start_join()
         assert scene.ann.joined().generation_id == ben.joined().generation_id == 3
     else:
-        answer = ben.rejoin()  # says the same: it is told of the generation as it is
+        answer = ben.rejoin()  # unchanged metadata returns the current generation
         assert (answer.members, answer.leader) == ([], scene.ann.member_id)
 
 
-def test_a_follower_that_says_something_else_begins_a_rebalance(scene):
+def test_follower_with_changed_metadata_starts_a_rebalance(scene):
     scene.ben.protocols = [("range", subscription("something else"))]
     if scene.state in ("Empty", "Dead"):
         assert scene.ben.refused_join() == UNKNOWN
@@ -140,25 +138,25 @@ def test_a_follower_that_says_something_else_begins_a_rebalance(scene):
     settle(scene.ann, scene.ben)
 
 
-def test_leave(scene):
+def test_leave_group_in_each_group_state(scene):
     known = scene.state not in ("Empty", "Dead")
 
     (answer,) = scene.ben.leave().members
 
     assert answer.error_code == (0 if known else UNKNOWN)
     if scene.state == "PreparingRebalance":
-        assert scene.ann.joined().generation_id == 3  # it was ben that the round waited for
+        assert scene.ann.joined().generation_id == 3  # the round waited for ben
     elif known:
         assert scene.ann.heartbeat() == REBALANCING
 
 
-def test_delete(scene):
+def test_delete_group_in_each_group_state(scene):
     expected = {"Empty": 0, "Dead": ErrorCode.GROUP_ID_NOT_FOUND}
 
     assert scene.broker.delete_group(scene.group) == [expected.get(scene.state, ErrorCode.NON_EMPTY_GROUP)]
 
 
-def test_describe(scene):
+def test_describe_group_in_each_group_state(scene):
     group = scene.broker.describe(scene.group)
 
     stable, there = scene.state == "Stable", scene.state != "Dead"
@@ -174,13 +172,13 @@ def test_describe(scene):
         assert described.member_assignment == described.member_id.encode()  # what it was last given
 
 
-def test_describe_from_version_6_tells_a_missing_group_from_an_empty_one(scene):
+def test_describe_group_version_6_distinguishes_missing_and_empty_groups(scene):
     code = ErrorCode.GROUP_ID_NOT_FOUND if scene.state == "Dead" else 0
 
     assert scene.broker.describe(scene.group, version=6).error_code == code
 
 
-def test_list(scene):
+def test_list_groups_in_each_group_state(scene):
     broker, state = scene.broker, scene.state
     there = {scene.group} if state != "Dead" else set()
 
@@ -194,7 +192,7 @@ def test_list(scene):
     }
 
 
-def test_list_before_filters(scene):
+def test_list_groups_before_filters(scene):
     listed = scene.broker.listed(version=3)
 
     assert set(listed) == ({scene.group} if scene.state != "Dead" else set())

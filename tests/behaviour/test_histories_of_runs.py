@@ -1,4 +1,4 @@
-"""Producers, groups of both protocols and a copying group, killed at random with their broker: what they saw is right.
+"""Histories of producers and groups that are killed with their broker are consistent.
 
 ``lab/tools/history/run.py`` makes the runs; the checker shares no code with broker and clients.
 """
@@ -30,7 +30,7 @@ def runs(tmp_path, count, *more):
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_what_clients_see_in_fifty_runs(tmp_path):
+def test_histories_of_fifty_runs_are_consistent(tmp_path):
     runs(tmp_path, 50)
 
 
@@ -38,13 +38,13 @@ def test_what_clients_see_in_fifty_runs(tmp_path):
 @pytest.mark.slow
 @pytest.mark.campaign
 @pytest.mark.kafka
-def test_what_clients_see_in_twenty_runs_of_apache_kafka(tmp_path):
+def test_histories_of_twenty_runs_at_apache_kafka_are_consistent(tmp_path):
     runs(tmp_path, 20, "--apache")
 
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_where_clients_stand_still_what_the_cluster_says_is_kept(tmp_path):
+def test_state_of_the_cluster_is_recorded_when_clients_stall(tmp_path):
     tool = history_tool()
 
     with tool.OurBroker(tmp_path / "data") as broker:

@@ -1,9 +1,3 @@
-"""Ctrl-C at any moment: whatever call it ends, nothing stays locked, and the consumer can still be closed.
-
-An interrupt arrives where the interpreter looks for signals: after calls, at loops' ends and where functions begin.
-Each of these places in the blocking face is tried in turn, by a trace that raises there.
-"""
-
 from __future__ import annotations
 
 import contextlib
@@ -28,16 +22,14 @@ TRACED = {
     threading.__file__,
 }
 OUT_OF_OUR_HANDS = {"wait"}
-"""Of Condition: itself not safe against interrupts in every place, but it leaves nothing locked."""
 LOOKS_FOR_SIGNALS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME", "JUMP_BACKWARD"}
 
 
 class Interrupt(Exception):
-    """What a signal's handler raises."""
+    pass
 
 
 def run_to(place: int, call: Callable[[], Any]) -> None:
-    """Run ``call``, and raise Interrupt where it could arrive for the ``place``-th time."""
     passed = 0
     before: dict[FrameType, str] = {}
     me = threading.current_thread()
@@ -67,7 +59,6 @@ def run_to(place: int, call: Callable[[], Any]) -> None:
 
 
 def is_free(consumer: Consumer) -> bool:
-    """Whether another thread gets at what the interrupted call had held."""
     thread = threading.Thread(target=consumer.wakeup, daemon=True)
     thread.start()
     thread.join(20)
@@ -81,7 +72,7 @@ def broker() -> Iterator[kohort.Broker]:
 
 
 @pytest.mark.parametrize("call", ["poll", "pause", "commit", "position"])
-def test_nothing_stays_locked_wherever_a_call_is_interrupted(broker: kohort.Broker, call: str) -> None:
+def test_interrupt_at_any_point_leaves_no_lock_taken(broker: kohort.Broker, call: str) -> None:
     partition = TopicPartition(f"interrupted-{call}", 0)
     with Consumer(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
         with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:

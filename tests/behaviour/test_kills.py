@@ -1,5 +1,3 @@
-"""A broker that is killed at any moment under a busy group of ten loses no acknowledged commit; the group settles."""
-
 import itertools
 import random
 import threading
@@ -29,8 +27,6 @@ SETTINGS = (
 
 
 class Member(threading.Thread):
-    """Reads and commits without end; ``acknowledged`` is what the broker has promised to keep."""
-
     def __init__(self, bootstrap, acknowledged):
         super().__init__(daemon=True)
         self._address = bootstrap
@@ -59,7 +55,7 @@ class Member(threading.Thread):
                 except UsageError:
                     raise
                 except KohortError:
-                    continue  # the broker is away, or a rebalance was under way: what is not acknowledged is not noted
+                    continue  # the broker is down, or a rebalance in flight: only acknowledged commits count
 
     def end(self):
         self._over.set()
@@ -68,8 +64,6 @@ class Member(threading.Thread):
 
 
 class Acknowledged:
-    """The furthest commit that was acknowledged, by partition."""
-
     def __init__(self):
         self._offsets = {}
         self._lock = threading.Lock()
@@ -100,8 +94,6 @@ def eventually(what, check):
 
 
 class Feeder(threading.Thread):
-    """Writes to every partition without end, so that there is always something to read and to commit."""
-
     def __init__(self, bootstrap):
         super().__init__(daemon=True)
         self._producer = kohort.Producer(bootstrap_servers=bootstrap)
@@ -127,7 +119,7 @@ def is_stable(admin):
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.campaign])])
-def test_kill_9_at_random_moments_loses_no_acknowledged_commit(tmp_path, kills):
+def test_kill_9_at_random_times_loses_no_acknowledged_commit(tmp_path, kills):
     rng = random.Random(kills)
     acknowledged = Acknowledged()
     served = Served(*SETTINGS, data=tmp_path)
@@ -150,7 +142,7 @@ def test_kill_9_at_random_moments_loses_no_acknowledged_commit(tmp_path, kills):
             eventually("commits", lambda before=before: acknowledged.count >= before + MEMBERS)
             if number == kills:
                 break
-            if number % 2:  # some are killed in the middle of a rebalance
+            if number % 2:  # kill some members during a rebalance
                 members.append(Member(bootstrap, acknowledged))
                 members[-1].start()
                 leaving = members.pop(0)

@@ -1,4 +1,4 @@
-"""KIP-1242: a client says which node of which cluster it means to reach, and begins anew where another answers."""
+"""KIP-1242: a client names the cluster and node that it expects, and starts again if another one answers."""
 
 import kohort
 from kohort import Admin, Producer
@@ -10,7 +10,7 @@ def cluster_id(bootstrap):
         return admin.describe_cluster().cluster_id
 
 
-def test_a_client_finds_the_cluster_that_has_the_address_now():
+def test_client_follows_an_address_to_its_new_cluster():
     with kohort.Broker() as broker, Producer(bootstrap_servers=broker.bootstrap, client_id="writer") as producer:
         address = broker.bootstrap
         assert producer.send("t", b"to the first").result(30_000).offset == 0
@@ -26,7 +26,7 @@ def test_a_client_finds_the_cluster_that_has_the_address_now():
     assert meant[:2] == [(first, 1), (None, -1)], "it meant the first cluster, and then began anew"
 
 
-def test_nodes_of_one_process_are_told_apart():
+def test_client_detects_a_wrong_node_of_the_same_process():
     with kohort.Broker(nodes=3) as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics({"t": 3})

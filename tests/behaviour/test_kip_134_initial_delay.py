@@ -1,4 +1,4 @@
-"""KIP-134: an empty group waits a moment for more members before its first generation, and longer while they come."""
+"""KIP-134: an empty group delays its first generation, longer while more members join."""
 
 import time
 
@@ -11,7 +11,6 @@ from support.waiting import eventually
 
 @pytest.fixture(scope="module")
 def patient(request):
-    """A broker whose initial delay is a second."""
     address = request.config.getoption("--broker", default=None)
     if address:
         under_test = BrokerUnderTest(address)
@@ -32,7 +31,7 @@ def slow_broker(patient):
     broker.close()
 
 
-def test_members_that_come_within_the_delay_share_the_first_generation(slow_broker):
+def test_members_within_the_initial_delay_share_the_first_generation(slow_broker):
     delay_s = slow_broker.config("group.initial.rebalance.delay.ms") / 1000
     ann, ben, cal = (slow_broker.member(slow_broker.group()) for _ in range(3))
 
@@ -46,21 +45,20 @@ def test_members_that_come_within_the_delay_share_the_first_generation(slow_brok
     settle(ann, ben, cal)
 
 
-def test_the_delay_is_extended_while_members_come(slow_broker):
+def test_initial_delay_is_extended_by_further_joins(slow_broker):
     delay_s = slow_broker.config("group.initial.rebalance.delay.ms") / 1000
     ann, ben = (slow_broker.member(slow_broker.group()) for _ in range(2))
 
     started = time.monotonic()
     ann.join()
-    ben.join()  # while the delay runs: it runs once more
+    ben.join()  # a join during the delay extends it
     ann.joined()
     ben.joined()
 
     assert time.monotonic() - started >= 2 * delay_s * 0.95
 
 
-def test_the_delay_never_passes_the_rebalance_timeout(slow_broker):
-    """As long as members come the delay runs on, but only until the members' own timeout is up."""
+def test_initial_delay_never_exceeds_the_rebalance_timeout(slow_broker):
     delay_s = slow_broker.config("group.initial.rebalance.delay.ms") / 1000
     group, timeout_ms = slow_broker.group(), int(delay_s * 1500)
     came_at = [-delay_s]

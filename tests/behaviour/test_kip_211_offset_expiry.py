@@ -1,4 +1,4 @@
-"""KIP-211: offsets expire, by a time of their own or the broker's; a group goes with its last one."""
+"""KIP-211: offsets expire by their own or the broker's retention; a group expires with its last offset."""
 
 import time
 
@@ -13,7 +13,6 @@ SWEEP_MS = 200
 
 @pytest.fixture(scope="module")
 def forgetful(request):
-    """A broker that looks for expired offsets all the time."""
     address = request.config.getoption("--broker", default=None)
     if address:
         under_test = BrokerUnderTest(address)
@@ -35,7 +34,7 @@ def forgetful_broker(forgetful):
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
-def test_a_commit_of_an_old_version_brings_its_own_retention(forgetful_broker, version):
+def test_commit_of_an_old_version_has_its_own_retention(forgetful_broker, version):
     group, topic = forgetful_broker.group(), forgetful_broker.topic()
     started = time.monotonic()
     assert forgetful_broker.commit(group, topic, {0: 7}, version=version, retention_time_ms=1000) == [0]
@@ -47,7 +46,7 @@ def test_a_commit_of_an_old_version_brings_its_own_retention(forgetful_broker, v
     assert forgetful_broker.state(group) == "Empty"
 
 
-def test_a_group_of_offsets_alone_goes_with_its_last_one(forgetful_broker):
+def test_group_with_offsets_only_expires_with_its_last_offset(forgetful_broker):
     group, topic = forgetful_broker.group(), forgetful_broker.topic()
     forgetful_broker.commit(group, topic, {0: 7}, version=2, retention_time_ms=1)
 
@@ -56,7 +55,7 @@ def test_a_group_of_offsets_alone_goes_with_its_last_one(forgetful_broker):
     assert group not in forgetful_broker.listed()
 
 
-def test_an_empty_group_without_offsets_goes_and_one_with_members_stays(forgetful_broker):
+def test_empty_group_without_offsets_expires(forgetful_broker):
     ann, ben = (forgetful_broker.member(forgetful_broker.group(name)) for name in ("a", "b"))
     forgetful_broker.stable(ann)
     forgetful_broker.stable(ben)
@@ -67,7 +66,7 @@ def test_an_empty_group_without_offsets_goes_and_one_with_members_stays(forgetfu
     assert ann.heartbeat() == 0
 
 
-def test_a_members_offsets_expire_at_their_own_time_even_in_a_stable_group(forgetful_broker):
+def test_offsets_of_a_stable_group_expire_by_their_own_retention(forgetful_broker):
     group, topic = forgetful_broker.group(), forgetful_broker.topic()
     ann = forgetful_broker.member(group, topic)
     forgetful_broker.stable(ann)

@@ -1,4 +1,4 @@
-"""KIP-229: DeleteGroups takes empty groups, each for itself."""
+"""KIP-229: DeleteGroups deletes empty groups, each with its own result."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from kohort.errors import ErrorCode
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_an_empty_group_goes_with_its_offsets(broker, version):
+def test_empty_group_is_deleted_with_its_offsets(broker, version):
     group, topic = broker.group(), broker.topic()
     assert broker.commit(group, topic, {0: 7, 1: 8}) == [0, 0]
 
@@ -17,7 +17,7 @@ def test_an_empty_group_goes_with_its_offsets(broker, version):
     assert broker.delete_group(group) == [ErrorCode.GROUP_ID_NOT_FOUND]
 
 
-def test_a_group_with_members_stays(broker):
+def test_group_with_members_is_not_deleted(broker):
     ann = broker.member(broker.group())
     broker.stable(ann)
 
@@ -25,7 +25,7 @@ def test_a_group_with_members_stays(broker):
     assert ann.heartbeat() == 0
 
 
-def test_a_group_that_members_left_can_go(broker):
+def test_group_without_remaining_members_is_deleted(broker):
     ann = broker.member(broker.group())
     broker.stable(ann)
     ann.leave()
@@ -35,7 +35,7 @@ def test_a_group_that_members_left_can_go(broker):
     assert broker.state(ann.group) == "Dead"
 
 
-def test_each_group_is_answered_for_itself_and_once(broker):
+def test_each_group_of_a_delete_request_is_answered_once(broker):
     gone, busy = broker.group("gone"), broker.member(broker.group("busy"))
     broker.commit(gone, broker.topic(), {0: 1})
     broker.stable(busy)
@@ -45,7 +45,7 @@ def test_each_group_is_answered_for_itself_and_once(broker):
     assert codes == [0, ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND, 0]
 
 
-def test_a_deleted_group_can_begin_anew(broker):
+def test_deleted_group_can_be_created_again(broker):
     ann = broker.member(broker.group())
     broker.stable(ann)
     ann.leave()

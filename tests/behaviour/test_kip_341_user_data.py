@@ -1,4 +1,4 @@
-"""KIP-341: what members say of themselves and are given is theirs; the coordinator hands it on byte for byte."""
+"""KIP-341: the coordinator passes metadata and assignments on unchanged."""
 
 from support.consumer_protocol import subscription
 from support.raw.broker_under_test import settle
@@ -6,7 +6,7 @@ from support.raw.broker_under_test import settle
 OPAQUE = bytes(range(256)) * 4
 
 
-def test_the_leader_is_given_every_members_user_data_and_generation(broker):
+def test_leader_gets_user_data_and_generation_of_every_member(broker):
     group = broker.group()
     ann, ben = (
         broker.member(group, protocols=[("sticky", subscription("t", user_data=b"generation-%d" % i + OPAQUE))])
@@ -24,7 +24,7 @@ def test_the_leader_is_given_every_members_user_data_and_generation(broker):
     assert ben.joined().members == []
 
 
-def test_only_the_chosen_protocols_metadata_is_shown(broker):
+def test_describe_returns_only_the_selected_protocols_metadata(broker):
     group = broker.group()
     ann = broker.member(group, protocols=[("sticky", subscription("s")), ("range", subscription("r"))])
     ben = broker.member(group, protocols=[("range", subscription("b"))])
@@ -37,7 +37,7 @@ def test_only_the_chosen_protocols_metadata_is_shown(broker):
     assert answer.protocol_name == "range"
 
 
-def test_assignments_reach_their_members_byte_for_byte(broker):
+def test_assignments_reach_members_unchanged(broker):
     group = broker.group()
     ann, ben = broker.member(group), broker.member(group)
     ann.join()

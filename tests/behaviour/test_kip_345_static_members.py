@@ -1,4 +1,4 @@
-"""KIP-345: a static member is back under a new id without a rebalance, and its old process is fenced."""
+"""KIP-345: a restarted static member gets a new member id without a rebalance; its old process is fenced."""
 
 import time
 
@@ -13,7 +13,6 @@ STICKY = ("sticky", b"s")
 
 
 def restarted(broker, member, **options):
-    """The same instance in a new process: no member id yet."""
     given = {"protocols": member.protocols, "instance_id": member.instance_id} | options
     return broker.member(member.group, **given)
 
@@ -24,7 +23,7 @@ def leave(broker, group, *entries, version=5):
     return [(m.member_id, m.group_instance_id, m.error_code) for m in answer.members]
 
 
-def test_a_static_member_joins_in_one_step_and_its_id_begins_with_its_instance(broker):
+def test_static_member_joins_in_one_step_with_a_member_id_of_its_instance_id(broker):
     ann = broker.member(broker.group(), instance_id="pod-1")
     broker.stable(ann)
 
@@ -33,7 +32,7 @@ def test_a_static_member_joins_in_one_step_and_its_id_begins_with_its_instance(b
     assert (member.member_id, member.group_instance_id) == (ann.member_id, "pod-1")
 
 
-def test_a_restart_keeps_generation_and_share(broker):
+def test_restarted_static_member_keeps_generation_and_assignment(broker):
     group = broker.group()
     ann, ben = (broker.member(group, instance_id=i) for i in ("a", "b"))
     broker.stable(ann, ben)
@@ -48,7 +47,7 @@ def test_a_restart_keeps_generation_and_share(broker):
     assert ann.heartbeat() == 0
 
 
-def test_the_old_process_is_fenced_everywhere(broker):
+def test_replaced_static_member_is_fenced_in_every_api(broker):
     group, topic = broker.group(), broker.topic()
     ann, ben = (broker.member(group, instance_id=i) for i in ("a", "b"))
     broker.stable(ann, ben)
@@ -63,7 +62,7 @@ def test_the_old_process_is_fenced_everywhere(broker):
     assert ben.heartbeat(group_instance_id=None) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_parked_join_of_the_old_process_is_fenced(broker):
+def test_parked_join_of_the_replaced_member_is_fenced(broker):
     group = broker.group()
     ann, ben = (broker.member(group, instance_id=i) for i in ("a", "b"))
     broker.stable(ann, ben)
@@ -79,7 +78,7 @@ def test_a_parked_join_of_the_old_process_is_fenced(broker):
     assert (ann.joined().generation_id, again.joined().generation_id) == (3, 3)
 
 
-def test_a_parked_sync_of_the_old_process_is_fenced(broker):
+def test_parked_sync_of_the_replaced_member_is_fenced(broker):
     group = broker.group()
     ann, ben = (broker.member(group, instance_id=i) for i in ("a", "b"))
     broker.stable(ann, ben)
@@ -99,7 +98,7 @@ def test_a_parked_sync_of_the_old_process_is_fenced(broker):
     settle(ann, again)
 
 
-def test_a_restart_that_changes_the_chosen_protocol_rebalances(broker):
+def test_restart_with_another_selected_protocol_rebalances(broker):
     group = broker.group()
     ann = broker.member(group, instance_id="a", protocols=[("range", b"r"), STICKY])
     broker.stable(ann)
@@ -110,7 +109,7 @@ def test_a_restart_that_changes_the_chosen_protocol_rebalances(broker):
     assert broker.state(group) == "CompletingRebalance"
 
 
-def test_a_restart_that_keeps_the_chosen_protocol_does_not(broker):
+def test_restart_with_the_same_selected_protocol_does_not_rebalance(broker):
     group = broker.group()
     ann = broker.member(group, instance_id="a", protocols=[("range", b"r"), STICKY])
     broker.stable(ann)
@@ -121,7 +120,7 @@ def test_a_restart_that_keeps_the_chosen_protocol_does_not(broker):
     assert broker.describe(group).members[0].member_metadata == b"another"
 
 
-def test_a_silent_static_member_goes_with_its_session(broker):
+def test_silent_static_member_expires_with_its_session(broker):
     group = broker.group()
     session_ms = broker.config("group.min.session.timeout.ms") * 3  # it joins and syncs in time on a slow machine too
     ann = broker.member(group, instance_id="a", session_timeout_ms=session_ms)
@@ -132,7 +131,7 @@ def test_a_silent_static_member_goes_with_its_session(broker):
     assert ann.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_that_misses_a_rebalance_stays_in_it(broker):
+def test_static_member_that_misses_a_rebalance_stays(broker):
     group = broker.group()
     ann = broker.member(group, instance_id="a", rebalance_timeout_ms=3000)
     ben = broker.member(group, instance_id="b", rebalance_timeout_ms=3000)
@@ -146,7 +145,7 @@ def test_a_static_member_that_misses_a_rebalance_stays_in_it(broker):
     assert members == {"a": subscription("more"), "b": ben.protocols[0][1]}
 
 
-def test_an_administrator_removes_by_instance_id_alone(broker):
+def test_admin_removes_a_static_member_by_instance_id(broker):
     group = broker.group()
     ann, ben = (broker.member(group, instance_id=i) for i in ("a", "b"))
     broker.stable(ann, ben)
@@ -158,7 +157,7 @@ def test_an_administrator_removes_by_instance_id_alone(broker):
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_a_batch_is_answered_entry_by_entry(broker, version):
+def test_batch_leave_is_answered_per_entry(broker, version):
     group = broker.group()
     ann, ben, cal = (broker.member(group, instance_id=i) for i in ("a", "b", None))
     broker.stable(ann, ben, cal)
@@ -184,7 +183,7 @@ def test_a_batch_is_answered_entry_by_entry(broker, version):
     assert ben.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_nobody_can_speak_for_an_instance_that_is_not_there(broker):
+def test_requests_with_an_unknown_instance_id_are_rejected(broker):
     ann = broker.member(broker.group())
     broker.stable(ann)
 

@@ -1,11 +1,10 @@
-"""KIP-389: a group has a largest size."""
+"""KIP-389: group.max.size limits the members of a group."""
 
 from kohort.errors import ErrorCode
 from support.raw.broker_under_test import settle
 
 
 def full(broker):
-    """A stable group of as many as may be."""
     size = broker.config("group.max.size")
     assert size <= 20, f"group.max.size is {size}: the broker must be started with a small one"
     members = [broker.member(broker.group()) for _ in range(size)]
@@ -13,7 +12,7 @@ def full(broker):
     return members
 
 
-def test_a_full_group_takes_no_one_more(broker):
+def test_full_group_rejects_new_members(broker):
     ann, *_ = full(broker)
 
     answer = (late := broker.member(ann.group)).wire.ask(late.join_request(), 9)
@@ -22,7 +21,7 @@ def test_a_full_group_takes_no_one_more(broker):
     assert ann.heartbeat() == 0
 
 
-def test_ids_that_were_handed_out_reserve_no_room(broker):
+def test_pending_member_ids_do_not_count_for_the_size(broker):
     *members, last = [broker.member(broker.group()) for _ in range(broker.config("group.max.size"))]
     broker.stable(*members)
     late = broker.member(last.group)
@@ -36,7 +35,7 @@ def test_ids_that_were_handed_out_reserve_no_room(broker):
     assert late.refused_join() == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_full_group_lets_its_members_rejoin(broker):
+def test_full_group_lets_its_members_rejoin(broker):
     ann, *others = full(broker)
 
     broker.start_rebalance(ann, *others)
@@ -46,7 +45,7 @@ def test_a_full_group_lets_its_members_rejoin(broker):
     settle(ann, *others)
 
 
-def test_who_leaves_makes_room(broker):
+def test_leaving_member_makes_room(broker):
     ann, *others, ben = full(broker)
     ben.leave()
     late = broker.member(ann.group)

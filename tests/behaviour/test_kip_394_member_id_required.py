@@ -1,4 +1,4 @@
-"""KIP-394: from JoinGroup 4 on a new dynamic member is given its id first, so that a lost answer leaves no ghost."""
+"""KIP-394: JoinGroup 4 first assigns a member id, so that a lost response leaves no member behind."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from kohort.wire.messages.group_classic import LeaveGroupRequest, MemberIdentity
 
 
 @pytest.mark.parametrize("version", [4, 5, 6, 7, 8, 9])
-def test_the_first_join_is_answered_with_an_id_and_nothing_else(broker, version):
+def test_first_join_returns_member_id_required_with_an_id(broker, version):
     ann = broker.member(broker.group(), join_version=version, client_id="clerk")
 
     answer = ann.wire.ask(ann.join_request(), version)
@@ -21,7 +21,7 @@ def test_the_first_join_is_answered_with_an_id_and_nothing_else(broker, version)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_before_version_4_a_member_joins_in_one_step(broker, version):
+def test_join_before_version_4_needs_one_step(broker, version):
     ann = broker.member(broker.group(), join_version=version)
 
     answer = ann.rejoin()
@@ -30,13 +30,13 @@ def test_before_version_4_a_member_joins_in_one_step(broker, version):
     assert [m.member_id for m in answer.members] == [ann.member_id]
 
 
-def test_every_first_join_is_given_another_id(broker):
+def test_each_first_join_gets_another_member_id(broker):
     ann = broker.member(broker.group())
 
     assert ann.ask_for_id() != ann.ask_for_id()
 
 
-def test_an_id_that_nobody_was_given_is_unknown(broker):
+def test_join_group_rejects_unknown_member_id(broker):
     group = broker.group()
     ann = broker.member(group)
     assert ann.refused_join(member_id="made-up") == ErrorCode.UNKNOWN_MEMBER_ID
@@ -44,7 +44,7 @@ def test_an_id_that_nobody_was_given_is_unknown(broker):
     assert ann.refused_join(member_id="made-up") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_id_that_is_not_used_is_forgotten_after_the_session(broker):
+def test_unused_member_id_expires_with_the_session_timeout(broker):
     session_ms = broker.config("group.min.session.timeout.ms")
     ann = broker.member(broker.group(), session_timeout_ms=session_ms)
     ben = broker.member(ann.group)
@@ -56,7 +56,7 @@ def test_an_id_that_is_not_used_is_forgotten_after_the_session(broker):
     assert ann.refused_join() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_rebalance_waits_for_whoever_was_given_an_id(broker):
+def test_rebalance_waits_for_pending_member_ids(broker):
     ann, ben = (broker.member(broker.group()) for _ in range(2))
     broker.stable(ann)
     ben.ask_for_id()
@@ -68,7 +68,7 @@ def test_a_rebalance_waits_for_whoever_was_given_an_id(broker):
     assert (ann.joined().generation_id, ben.joined().generation_id) == (2, 2)
 
 
-def test_whoever_was_given_an_id_can_leave_with_it(broker):
+def test_pending_member_can_leave(broker):
     ann, ben = (broker.member(broker.group()) for _ in range(2))
     broker.stable(ann)
     ben.ask_for_id()
@@ -83,7 +83,7 @@ def test_whoever_was_given_an_id_can_leave_with_it(broker):
     assert ben.refused_join() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_whoever_was_given_an_id_is_no_member_yet(broker):
+def test_pending_member_is_not_described(broker):
     ann = broker.member(broker.group())
     ann.ask_for_id()
 

@@ -1,4 +1,4 @@
-"""KIP-429: members keep what they own through a rebalance; for the coordinator it is one more join, commits allowed."""
+"""KIP-429: members keep their owned partitions, and may commit, during a cooperative rebalance."""
 
 from kohort.errors import ErrorCode
 from support.consumer_protocol import subscription
@@ -9,7 +9,7 @@ def cooperative(*topics, owned=()):
     return [("cooperative-sticky", subscription(*topics, owned=owned))]
 
 
-def test_what_a_member_owns_reaches_the_leader(broker):
+def test_leader_gets_owned_partitions_of_members(broker):
     group = broker.group()
     ann, ben = (broker.member(group, protocols=cooperative("t")) for _ in range(2))
     broker.stable(ann, ben)
@@ -22,12 +22,12 @@ def test_what_a_member_owns_reaches_the_leader(broker):
     ben.joined()
 
 
-def test_a_follower_whose_partitions_changed_brings_the_second_rebalance(broker):
+def test_follower_with_changed_owned_partitions_starts_the_second_rebalance(broker):
     group = broker.group()
     ann, ben = (broker.member(group, protocols=cooperative("t", owned=[("t", i)])) for i in range(2))
     broker.stable(ann, ben)
 
-    ben.protocols = cooperative("t")  # it has revoked and says so
+    ben.protocols = cooperative("t")  # the metadata after the revocation
     ben.start_join()
     broker.await_state(group, "PreparingRebalance")
 
@@ -37,7 +37,7 @@ def test_a_follower_whose_partitions_changed_brings_the_second_rebalance(broker)
     settle(ann, ben)
 
 
-def test_a_follower_that_says_the_same_is_answered_at_once(broker):
+def test_follower_with_unchanged_metadata_is_answered_immediately(broker):
     group = broker.group()
     ann, ben = (broker.member(group, protocols=cooperative("t")) for _ in range(2))
     broker.stable(ann, ben)
@@ -48,7 +48,7 @@ def test_a_follower_that_says_the_same_is_answered_at_once(broker):
     assert broker.state(group) == "Stable"
 
 
-def test_a_leader_that_says_the_same_rebalances(broker):
+def test_leader_with_unchanged_metadata_starts_a_rebalance(broker):
     group = broker.group()
     ann, ben = (broker.member(group, protocols=cooperative("t")) for _ in range(2))
     broker.stable(ann, ben)
@@ -58,7 +58,7 @@ def test_a_leader_that_says_the_same_rebalances(broker):
     assert (ann.joined().generation_id, ben.joined().generation_id) == (3, 3)
 
 
-def test_members_commit_while_the_rebalance_is_prepared_and_not_while_it_completes(broker):
+def test_members_may_commit_while_preparing_and_not_while_completing_a_rebalance(broker):
     group, topic = broker.group(), broker.topic()
     ann, ben = (broker.member(group, protocols=cooperative(topic)) for _ in range(2))
     broker.stable(ann, ben)

@@ -1,4 +1,4 @@
-"""KIP-447, as far as it concerns groups without transactions: OffsetFetch can ask for stable offsets only."""
+"""KIP-447: OffsetFetch can require stable offsets."""
 
 import pytest
 
@@ -6,14 +6,14 @@ from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestT
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_without_transactions_every_commit_is_stable_at_once(broker, stable):
+def test_commits_without_transactions_are_stable_immediately(broker, stable):
     group, topic = broker.group(), broker.topic()
     broker.commit(group, topic, {0: 41})
 
     assert broker.committed(group, topic, [0, 1], stable=stable) == [41, -1]
 
 
-def test_version_7_asks_for_it_at_the_top(broker):
+def test_require_stable_is_a_top_level_field_of_version_7(broker):
     group, topic = broker.group(), broker.topic()
     broker.commit(group, topic, {1: 5})
 

@@ -1,4 +1,4 @@
-"""KIP-496: OffsetDelete forgets offsets of topics that nobody in the group works on."""
+"""KIP-496: OffsetDelete deletes offsets of topics to which no member is subscribed."""
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.offsets import (
@@ -10,7 +10,6 @@ from support.consumer_protocol import subscription
 
 
 def delete(broker, group, topics):
-    """The top-level error, and the errors by topic and partition."""
     asked = [
         OffsetDeleteRequestTopic(name=t, partitions=[OffsetDeleteRequestPartition(partition_index=p) for p in ps])
         for t, ps in topics.items()
@@ -19,7 +18,7 @@ def delete(broker, group, topics):
     return answer.error_code, {(t.name, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
 
 
-def test_the_offsets_of_an_empty_group_can_be_deleted(broker):
+def test_offsets_of_an_empty_group_can_be_deleted(broker):
     group, topic = broker.group(), broker.topic()
     broker.commit(group, topic, {0: 1, 1: 2})
 
@@ -28,14 +27,14 @@ def test_the_offsets_of_an_empty_group_can_be_deleted(broker):
     assert broker.committed(group, topic, [0, 1]) == [-1, 2]
 
 
-def test_deleting_what_is_not_there_is_no_error(broker):
+def test_deleting_missing_offsets_is_no_error(broker):
     group, topic = broker.group(), broker.topic()
     broker.commit(group, topic, {0: 1})
 
     assert delete(broker, group, {topic: [1]}) == (0, {(topic, 1): 0})
 
 
-def test_a_topic_that_does_not_exist_is_told(broker):
+def test_unknown_topic_is_reported(broker):
     group, topic = broker.group(), broker.topic()
     broker.commit(group, topic, {0: 1})
 
@@ -46,7 +45,7 @@ def test_a_topic_that_does_not_exist_is_told(broker):
     )
 
 
-def test_a_subscribed_topic_is_kept_and_another_is_not(broker):
+def test_offsets_of_subscribed_topics_are_not_deleted(broker):
     group, mine, other = broker.group(), broker.topic("mine"), broker.topic("other")
     ann = broker.member(group, protocols=[("range", subscription(mine))])
     broker.stable(ann)
@@ -59,7 +58,7 @@ def test_a_subscribed_topic_is_kept_and_another_is_not(broker):
     assert broker.committed(group, other, [0]) == [-1]
 
 
-def test_a_subscription_that_cannot_be_read_counts_as_every_topic(broker):
+def test_unparsable_subscription_counts_as_all_topics(broker):
     group, topic = broker.group(), broker.topic()
     ann = broker.member(group, protocols=[("range", b"\x00")])
     broker.stable(ann)
@@ -68,7 +67,7 @@ def test_a_subscription_that_cannot_be_read_counts_as_every_topic(broker):
     assert delete(broker, group, {topic: [0]}) == (0, {(topic, 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC})
 
 
-def test_a_busy_group_of_another_kind_is_not_touched(broker):
+def test_group_of_another_protocol_type_with_members_is_rejected(broker):
     group, topic = broker.group(), broker.topic()
     ann = broker.member(group, protocol_type="connect")
     broker.stable(ann)
@@ -76,7 +75,7 @@ def test_a_busy_group_of_another_kind_is_not_touched(broker):
     assert delete(broker, group, {topic: [0]}) == (ErrorCode.NON_EMPTY_GROUP, {})
 
 
-def test_a_group_that_is_not_there_or_has_no_name_is_refused(broker):
+def test_missing_group_and_empty_group_id_are_rejected(broker):
     group, topic = broker.group(), broker.topic()
 
     assert delete(broker, group, {topic: [0]}) == (ErrorCode.GROUP_ID_NOT_FOUND, {})

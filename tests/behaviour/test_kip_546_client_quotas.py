@@ -1,5 +1,3 @@
-"""Clients over real sockets are held to quotas that an admin sets, lose nothing by it, and the broker says so."""
-
 from __future__ import annotations
 
 import time
@@ -25,7 +23,7 @@ def admin(broker):
         yield client
 
 
-def test_a_producer_and_a_consumer_above_their_quotas_wait_and_lose_nothing(broker, admin, caplog):
+def test_producer_and_consumer_above_their_quotas_are_throttled_without_loss(broker, admin, caplog):
     caplog.set_level("INFO", logger="kohort.server")
     quotas = {"producer_byte_rate": 50_000.0, "consumer_byte_rate": 50_000.0}
     admin.alter_client_quotas({ClientQuotaEntity(client_id="app"): quotas})
@@ -50,7 +48,7 @@ def test_a_producer_and_a_consumer_above_their_quotas_wait_and_lose_nothing(brok
     assert said[0].endswith("(producer_byte_rate=50000)")
 
 
-def test_the_time_of_requests_is_measured_by_the_thread_that_serves_them(broker, admin):
+def test_request_quota_measures_time_of_the_serving_thread(broker, admin):
     admin.alter_client_quotas({ClientQuotaEntity(user="ANONYMOUS"): {"request_percentage": 0.000_001}})
 
     started_s = time.monotonic()

@@ -1,11 +1,11 @@
-"""KIP-559: the protocol's type and name travel with JoinGroup 7 and SyncGroup 5, and must fit the group's."""
+"""KIP-559: JoinGroup 7 and SyncGroup 5 carry the protocol type and name, which must match the group's."""
 
 import pytest
 
 from kohort.errors import ErrorCode
 
 
-def test_join_and_sync_tell_the_protocol(broker):
+def test_join_and_sync_return_the_protocol(broker):
     ann = broker.member(broker.group(), protocol_type="connect", protocols=[("eager", b"")])
     ann.join()
 
@@ -17,7 +17,7 @@ def test_join_and_sync_tell_the_protocol(broker):
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "sticky"}])
-def test_a_sync_of_another_protocol_is_refused(broker, wrong):
+def test_sync_with_another_protocol_is_rejected(broker, wrong):
     ann = broker.member(broker.group())
     ann.join()
     ann.joined()
@@ -30,14 +30,14 @@ def test_a_sync_of_another_protocol_is_refused(broker, wrong):
 
 
 @pytest.mark.parametrize("missing", [{"protocol_type": None}, {"protocol_name": None}])
-def test_version_5_must_name_both_before_anything_else_is_looked_at(broker, missing):
+def test_sync_version_5_requires_protocol_type_and_name(broker, missing):
     ann = broker.member(broker.group())
 
     assert ann.sync(**missing).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
-def test_earlier_versions_name_none(broker, version):
+def test_sync_before_version_5_has_no_protocol(broker, version):
     ann = broker.member(broker.group())
     ann.join()
     ann.joined()

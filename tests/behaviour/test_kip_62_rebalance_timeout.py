@@ -1,4 +1,4 @@
-"""KIP-62: the rebalance has a timeout of its own, the longest that a member asks for; sessions run beside it."""
+"""KIP-62: the rebalance timeout is the longest of the members, independent of session timeouts."""
 
 import time
 
@@ -7,7 +7,7 @@ from support.raw.broker_under_test import settle
 from support.waiting import eventually
 
 
-def test_a_member_that_misses_the_join_is_out_when_the_rebalance_timeout_is_over(broker):
+def test_member_that_misses_the_join_phase_expires_at_the_rebalance_timeout(broker):
     ann, ben, cal = (broker.member(broker.group(), rebalance_timeout_ms=3000) for _ in range(3))
     broker.stable(ann, ben)
 
@@ -24,7 +24,7 @@ def test_a_member_that_misses_the_join_is_out_when_the_rebalance_timeout_is_over
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_longest_timeout_of_the_members_counts(broker):
+def test_longest_rebalance_timeout_of_the_members_applies(broker):
     group = broker.group()
     ann = broker.member(group, rebalance_timeout_ms=200)
     ben = broker.member(group, rebalance_timeout_ms=2500)
@@ -38,7 +38,7 @@ def test_the_longest_timeout_of_the_members_counts(broker):
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_version_0_has_no_rebalance_timeout_and_its_session_counts_for_both(broker):
+def test_join_version_0_uses_the_session_timeout_for_rebalances(broker):
     group = broker.group()
     ann = broker.member(group, join_version=0, session_timeout_ms=3000)
     ben = broker.member(group, join_version=0, session_timeout_ms=3000)
@@ -53,9 +53,9 @@ def test_version_0_has_no_rebalance_timeout_and_its_session_counts_for_both(brok
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_parked_join_keeps_a_member_longer_than_its_session(broker):
+def test_parked_join_keeps_a_member_beyond_its_session_timeout(broker):
     group = broker.group()
-    session_ms = broker.config("group.min.session.timeout.ms") * 4  # a slow machine may stand still for a second
+    session_ms = broker.config("group.min.session.timeout.ms") * 4  # a slow machine may stall for a second
     ann = broker.member(group, session_timeout_ms=session_ms, rebalance_timeout_ms=session_ms * 2)
     ben = broker.member(group, session_timeout_ms=session_ms * 10, rebalance_timeout_ms=session_ms * 2)
     broker.stable(ann, ben)
@@ -66,7 +66,7 @@ def test_a_parked_join_keeps_a_member_longer_than_its_session(broker):
     assert ann.heartbeat() == 0
 
 
-def test_a_silent_member_is_out_after_its_session_and_the_others_rebalance(broker):
+def test_silent_member_expires_and_the_group_rebalances(broker):
     group = broker.group()
     session_ms = broker.config("group.min.session.timeout.ms") * 3
     ann, ben = broker.member(group), broker.member(group, session_timeout_ms=session_ms)
@@ -81,7 +81,7 @@ def test_a_silent_member_is_out_after_its_session_and_the_others_rebalance(broke
     settle(ann)
 
 
-def test_a_member_that_never_syncs_is_out_when_the_rebalance_timeout_is_over(broker):
+def test_member_that_never_syncs_expires_at_the_rebalance_timeout(broker):
     group = broker.group()
     # As long as this is the group seen waiting for ann too: time enough on a slow machine.
     ann, ben = (broker.member(group, rebalance_timeout_ms=6000) for _ in range(2))
@@ -99,7 +99,7 @@ def test_a_member_that_never_syncs_is_out_when_the_rebalance_timeout_is_over(bro
     assert ann.rejoin().generation_id == 4
 
 
-def test_session_timeouts_have_bounds(broker):
+def test_session_timeout_outside_of_its_bounds_is_rejected(broker):
     ann = broker.member(broker.group())
     low, high = (broker.config(f"group.{end}.session.timeout.ms") for end in ("min", "max"))
 

@@ -1,4 +1,4 @@
-"""KIP-699: FindCoordinator asks for many groups at once."""
+"""KIP-699: FindCoordinator takes several keys."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from kohort.errors import ErrorCode
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 
 
-def test_every_key_is_answered_in_order(broker):
+def test_each_key_is_answered_in_order(broker):
     keys = [broker.group(f"g{i}") for i in range(20)]
 
     answer = broker.ask(FindCoordinatorRequest(coordinator_keys=keys), 6)
@@ -17,17 +17,17 @@ def test_every_key_is_answered_in_order(broker):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_earlier_versions_ask_for_one(broker, version):
+def test_earlier_versions_have_one_key(broker, version):
     answer = broker.ask(FindCoordinatorRequest(key=broker.group()), version)
 
     assert (answer.error_code, f"{answer.host}:{answer.port}") == (0, broker.bootstrap)
 
 
-def test_no_keys_no_answers(broker):
+def test_request_without_keys_has_an_empty_response(broker):
     assert broker.ask(FindCoordinatorRequest(coordinator_keys=[]), 4).coordinators == []
 
 
-def test_share_groups_need_version_6(broker):
+def test_share_group_coordinator_needs_version_6(broker):
     answer = broker.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=["k"]), 5)
 
     assert [c.error_code for c in answer.coordinators] == [ErrorCode.INVALID_REQUEST]

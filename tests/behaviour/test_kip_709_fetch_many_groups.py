@@ -1,4 +1,4 @@
-"""KIP-709: OffsetFetch 8 asks for many groups at once, each with topics of its own or all; the versions around it."""
+"""KIP-709: OffsetFetch 8 takes several groups, each with its own topics or all."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def by_topic(group):
     return {(t.name, p.partition_index): p.committed_offset for t in group.topics for p in t.partitions}
 
 
-def test_each_group_is_answered_for_itself(broker):
+def test_each_group_of_an_offset_fetch_has_its_own_result(broker):
     one, two, none = broker.group("one"), broker.group("two"), broker.group("none")
     t, u = broker.topic("t"), broker.topic("u")
     broker.commit(one, t, {0: 1, 1: 2})
@@ -40,7 +40,7 @@ def test_each_group_is_answered_for_itself(broker):
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5, 6, 7])
-def test_earlier_versions_ask_for_one_group_and_may_ask_for_all_topics(broker, version):
+def test_offset_fetch_of_earlier_versions_has_one_group_or_all_topics(broker, version):
     group, topic = broker.group(), broker.topic()
     broker.commit(group, topic, {0: 9}, metadata="note")
 
@@ -52,7 +52,7 @@ def test_earlier_versions_ask_for_one_group_and_may_ask_for_all_topics(broker, v
     assert (found.name, partition.committed_offset, partition.metadata) == (topic, 9, "note")
 
 
-def test_version_1_answers_partitions_that_nobody_committed(broker):
+def test_offset_fetch_version_1_answers_uncommitted_partitions(broker):
     group, topic = broker.group(), broker.topic()
     asked = OffsetFetchRequestTopic(name=topic, partition_indexes=[1])
 
@@ -62,7 +62,7 @@ def test_version_1_answers_partitions_that_nobody_committed(broker):
     assert (partition.committed_offset, partition.metadata, partition.error_code) == (-1, "", 0)
 
 
-def test_version_10_asks_by_topic_id(broker):
+def test_offset_fetch_version_10_uses_topic_ids(broker):
     group, topic = broker.group(), broker.topic()
     assert broker.commit(group, topic, {0: 4}, version=10) == [0]
     topic_id, stranger = broker.topic_id(topic), b"\x01" * 16
@@ -75,7 +75,7 @@ def test_version_10_asks_by_topic_id(broker):
     assert answers == {topic_id: (4, 0), stranger: (-1, ErrorCode.UNKNOWN_TOPIC_ID)}
 
 
-def test_a_group_without_members_ignores_member_and_epoch(broker):
+def test_offset_fetch_of_a_group_without_members_ignores_member_and_epoch(broker):
     group, topic = broker.group(), broker.topic()
     broker.commit(group, topic, {0: 4})
     asked = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]

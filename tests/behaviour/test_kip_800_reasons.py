@@ -1,4 +1,4 @@
-"""KIP-800: members may say why they join and why they leave."""
+"""KIP-800: JoinGroup and LeaveGroup carry a reason."""
 
 import pytest
 
@@ -9,7 +9,7 @@ REASONS = [None, "", "a rebalance for maintenance", "é" * 300]
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_join_with_a_reason_is_a_join(broker, version, reason):
+def test_join_group_accepts_a_reason(broker, version, reason):
     ann = broker.member(broker.group(), join_version=version)
     ann.ask_for_id()
 
@@ -19,7 +19,7 @@ def test_a_join_with_a_reason_is_a_join(broker, version, reason):
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_leave_with_a_reason_is_a_leave(broker, reason):
+def test_leave_group_accepts_a_reason(broker, reason):
     ann = broker.member(broker.group())
     broker.stable(ann)
 

@@ -1,4 +1,4 @@
-"""KIP-814: a static leader that comes back leads on, and is told that no assignment is asked of it."""
+"""KIP-814: a returning static leader is told to skip the assignment."""
 
 from kohort.errors import ErrorCode
 from support.raw.broker_under_test import settle
@@ -11,7 +11,7 @@ def static_pair(broker, **options):
     return ann, ben
 
 
-def test_from_version_9_the_leader_is_told_to_skip_the_assignment(broker):
+def test_join_version_9_tells_the_returning_leader_to_skip_the_assignment(broker):
     ann, ben = static_pair(broker)
     again = broker.member(ann.group, instance_id="a")
 
@@ -23,7 +23,7 @@ def test_from_version_9_the_leader_is_told_to_skip_the_assignment(broker):
     assert again.sync().assignment == ann.member_id.encode()
 
 
-def test_a_follower_that_comes_back_skips_nothing(broker):
+def test_returning_follower_skips_no_assignment(broker):
     ann, _ = static_pair(broker)
     again = broker.member(ann.group, instance_id="b")
 
@@ -32,7 +32,7 @@ def test_a_follower_that_comes_back_skips_nothing(broker):
     assert (answer.skip_assignment, answer.leader, answer.members) == (False, ann.member_id, [])
 
 
-def test_before_version_9_the_leader_is_told_that_its_old_self_leads(broker):
+def test_join_before_version_9_names_the_previous_leader(broker):
     ann, _ = static_pair(broker)
     again = broker.member(ann.group, instance_id="a", join_version=8)
 
@@ -42,7 +42,7 @@ def test_before_version_9_the_leader_is_told_that_its_old_self_leads(broker):
     assert again.sync().assignment == ann.member_id.encode()
 
 
-def test_the_leader_that_came_back_still_leads_the_next_generation(broker):
+def test_returning_leader_leads_the_next_generation(broker):
     ann, ben = static_pair(broker)
     again = broker.member(ann.group, instance_id="a")
     again.rejoin()

@@ -1,7 +1,4 @@
-"""KIP-98, KIP-447, KIP-890: transactions by raw requests, of producers of before KIP-890 and of after it.
-
-What Kafka does a moment after it answers (markers, the end of a transaction) is waited for, with a deadline.
-"""
+"""KIP-98, KIP-447, KIP-890: transactions by raw requests, of producers before and after KIP-890."""
 
 import pytest
 
@@ -26,8 +23,6 @@ AT_ONCE_OR_LATER = {
 
 
 class Patient(Transactional):
-    """It asks again where Kafka says that the end before is still under way."""
-
     def again(self, ask):
         codes = []
 
@@ -68,7 +63,7 @@ def producer(broker, request):
     return made
 
 
-def test_what_is_committed_is_read_and_what_is_open_or_aborted_is_not(broker, producer):
+def test_only_committed_transactions_are_read(broker, producer):
     topic = broker.topic()
     producer.send(topic, b"1", b"2")
     assert committed_values(broker, topic) == []
@@ -88,7 +83,7 @@ def test_what_is_committed_is_read_and_what_is_open_or_aborted_is_not(broker, pr
     assert [(a.producer_id, a.first_offset) for a in aborted] == [(producer.producer_id, 3)]
 
 
-def test_offsets_count_when_their_transaction_is_committed(broker, producer):
+def test_offsets_are_visible_after_their_transaction_commits(broker, producer):
     topic, group = broker.topic(), broker.group()
     broker.commit(group, topic, {0: 3})
     assert producer.commit_offsets(group, topic, 10) == 0
@@ -100,7 +95,7 @@ def test_offsets_count_when_their_transaction_is_committed(broker, producer):
     eventually(lambda: committed_offset(broker, group, topic, stable=True) == (0, 10))
 
 
-def test_offsets_of_an_aborted_transaction_are_forgotten(broker, producer):
+def test_offsets_of_an_aborted_transaction_are_dropped(broker, producer):
     topic, group = broker.topic(), broker.group()
     broker.commit(group, topic, {0: 3})
     assert producer.commit_offsets(group, topic, 10) == 0
@@ -110,7 +105,7 @@ def test_offsets_of_an_aborted_transaction_are_forgotten(broker, producer):
     eventually(lambda: committed_offset(broker, group, topic, stable=True) == (0, 3))
 
 
-def test_a_commit_outside_that_comes_later_wins_over_the_one_inside(broker, producer):
+def test_later_commit_outside_of_the_transaction_wins(broker, producer):
     topic, group = broker.topic(), broker.group()
     assert producer.commit_offsets(group, topic, 10) == 0
     broker.commit(group, topic, {0: 4})
@@ -121,7 +116,7 @@ def test_a_commit_outside_that_comes_later_wins_over_the_one_inside(broker, prod
     eventually(lambda: committed_offset(broker, group, topic, stable=True) == (0, 4))
 
 
-def test_whoever_names_a_member_must_be_one(broker, producer):
+def test_transactional_commit_with_an_unknown_member_is_rejected(broker, producer):
     topic, group = broker.topic(), broker.group()
 
     assert producer.commit_offsets(group, topic, 1, generation=3, member="m") == ErrorCode.ILLEGAL_GENERATION
@@ -130,7 +125,7 @@ def test_whoever_names_a_member_must_be_one(broker, producer):
     assert producer.commit_offsets(group, topic, 1, generation=3, member="m") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_offsets_of_nothing_that_exists_are_in_no_transaction(broker, producer):
+def test_transactional_commit_for_unknown_partitions_is_rejected(broker, producer):
     group = broker.group()
 
     code = producer.commit_offsets(group, f"none-{group}", 1, adds=False)
@@ -139,7 +134,7 @@ def test_offsets_of_nothing_that_exists_are_in_no_transaction(broker, producer):
     assert producer.end(commit=True) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_second_producer_of_one_id_fences_the_first(broker, producer):
+def test_second_producer_with_the_same_id_fences_the_first(broker, producer):
     topic = broker.topic()
     producer.send(topic, b"of the first")
     second = Patient(broker, producer.transactional_id, new=producer.new)
@@ -155,7 +150,7 @@ def test_a_second_producer_of_one_id_fences_the_first(broker, producer):
     eventually(lambda: committed_values(broker, topic) == [b"of the second"])
 
 
-def test_an_end_that_is_asked_for_twice_is_done_once(broker, producer):
+def test_repeated_end_of_a_transaction_is_idempotent(broker, producer):
     topic = broker.topic()
     producer.send(topic, b"1")
     had = producer.producer_id, producer.epoch
@@ -170,7 +165,7 @@ def test_an_end_that_is_asked_for_twice_is_done_once(broker, producer):
     assert latest(broker, topic) == 2
 
 
-def test_nothing_is_written_that_the_transaction_was_not_told_of(broker, producer):
+def test_produce_to_a_partition_outside_of_the_transaction_is_rejected(broker, producer):
     topic, group = broker.topic(), broker.group()
     broker.commit(group, topic, {0: 3})
     if producer.new:
@@ -180,7 +175,7 @@ def test_nothing_is_written_that_the_transaction_was_not_told_of(broker, produce
         assert producer.commit_offsets(group, topic, 1, adds=False) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_an_unknown_producer_is_told_so(broker, producer):
+def test_unknown_producer_id_is_rejected(broker, producer):
     topic = broker.topic()
     producer.send(topic, b"1")
     stranger = Patient(broker, producer.transactional_id)

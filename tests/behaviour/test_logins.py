@@ -1,5 +1,3 @@
-"""Our clients log in to our broker, whatever their face; who is not let in hears why, once, and others go on."""
-
 from __future__ import annotations
 
 import asyncio
@@ -83,7 +81,7 @@ def token_of(name):
 # Let in
 
 
-def test_every_face_comes_in(broker):
+def test_every_client_can_log_in(broker):
     options = client(broker)
     with kohort.Producer(options) as producer:
         offset = producer.send("t", b"one").result().offset
@@ -125,16 +123,16 @@ def test_every_face_comes_in(broker):
         },
     ],
 )
-def test_every_mechanism_lets_in(broker, login):
+def test_every_mechanism_can_log_in(broker, login):
     assert topics(client(broker, **login)) == ["t"]
 
 
-def test_a_signed_token_lets_in(broker, issuer):
+def test_signed_token_can_log_in(broker, issuer):
     login = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": lambda: issuer.token("erin")}
     assert topics(client(broker, "SIGNED", **login)) == ["t"]
 
 
-def test_a_callback_of_asyncio_is_awaited_on_the_clients_loop(broker):
+def test_async_token_callback_is_awaited_on_the_clients_loop(broker):
     loops = []
 
     async def provider() -> str:
@@ -151,7 +149,7 @@ def test_a_callback_of_asyncio_is_awaited_on_the_clients_loop(broker):
     asyncio.run(run())
 
 
-def test_sessions_are_renewed_while_records_go_through(broker, caplog):
+def test_sessions_are_reauthenticated_during_traffic(broker, caplog):
     options = client(broker, "SHORT")
     with kohort.Producer(options) as producer, kohort.Consumer(options) as consumer:
         partition = kohort.TopicPartition("t", 0)
@@ -181,7 +179,7 @@ def wrong(broker, listener="IN"):
     return client(broker, listener) | {"sasl.password": "not " + PASSWORD}
 
 
-def test_a_wrong_password_ends_every_faces_call_with_the_brokers_words(broker):
+def test_wrong_password_fails_every_clients_call_with_the_brokers_message(broker):
     options = wrong(broker)
     address = broker.bootstrap_of("IN")
     told = (
@@ -213,7 +211,7 @@ def test_a_wrong_password_ends_every_faces_call_with_the_brokers_words(broker):
     ended(lambda: asyncio.run(consume()))
 
 
-def test_there_is_no_storm_of_logins(broker):
+def test_failed_logins_are_retried_with_backoff(broker):
     an_hour = {"reconnect.backoff.ms": "3600000", "reconnect.backoff.max.ms": "3600000"}
     with Door(broker.bootstrap_of("IN")) as door:
         options = wrong(broker) | {"bootstrap.servers": door.address} | an_hour
@@ -226,8 +224,6 @@ def test_there_is_no_storm_of_logins(broker):
 
 
 class Door:
-    """Passes connections on to an address, and counts them."""
-
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self._behind = (host, int(port))
@@ -258,7 +254,7 @@ class Door:
             target.shutdown(socket.SHUT_WR)
 
 
-def test_a_client_that_is_let_in_later_goes_on(broker):
+def test_client_continues_after_its_login_is_allowed(broker):
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as root:
         options = client(broker, sasl_mechanism="SCRAM-SHA-256", sasl_username="late", sasl_password=PASSWORD)
         with kohort.Consumer(options, auto_offset_reset="earliest") as consumer:
@@ -274,7 +270,7 @@ def test_a_client_that_is_let_in_later_goes_on(broker):
             eventually(reads, "the client is not let in although it should be")
 
 
-def test_a_mechanism_that_is_off_is_told_with_those_that_are_on(broker):
+def test_disabled_mechanism_error_lists_the_enabled_ones(broker):
     with pytest.raises(
         AuthenticationFailed,
         match=r"sasl\.mechanism=PLAIN is not enabled on this listener; enabled: OAUTHBEARER; user 'alice'",
@@ -282,7 +278,7 @@ def test_a_mechanism_that_is_off_is_told_with_those_that_are_on(broker):
         topics(client(broker, "SIGNED"))
 
 
-def test_a_token_that_is_not_believed_is_told_by_what_it_says(broker, issuer):
+def test_rejected_token_error_describes_the_token(broker, issuer):
     for claims, words in (
         ({"aud": "another"}, "aud='another'"),
         ({"exp": int(time.time()) - 400}, "expired 4"),
@@ -295,7 +291,7 @@ def test_a_token_that_is_not_believed_is_told_by_what_it_says(broker, issuer):
         assert token not in str(raised.value)
 
 
-def test_a_login_where_none_is_wanted_and_none_where_one_is(broker):
+def test_login_at_a_listener_without_sasl_and_missing_login_are_rejected(broker):
     with pytest.raises(
         AuthenticationFailed, match=r"this listener does not use SASL: set security\.protocol=PLAINTEXT"
     ):
@@ -304,7 +300,7 @@ def test_a_login_where_none_is_wanted_and_none_where_one_is(broker):
         topics({"bootstrap.servers": broker.bootstrap_of("IN")})
 
 
-def test_others_are_not_disturbed_by_who_is_not_let_in(broker):
+def test_rejected_logins_do_not_disturb_other_clients(broker):
     with kohort.Producer(client(broker)) as producer:
         producer.send("t", b"before").result()
         with pytest.raises(AuthenticationFailed):
@@ -312,13 +308,13 @@ def test_others_are_not_disturbed_by_who_is_not_let_in(broker):
         producer.send("t", b"after").result()
 
 
-def test_contradictions_are_found_when_the_client_is_made(broker):
+def test_contradicting_login_options_raise_config_error(broker):
     for make in (kohort.Producer, kohort.Consumer, kohort.Admin, kohort.AsyncProducer, kohort.AsyncConsumer):
         with pytest.raises(ConfigError, match=r"set sasl\.mechanism to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"):
             make(client(broker) | {"sasl.mechanism": "GSSAPI"})
 
 
-def test_no_log_and_no_description_shows_the_password(broker, caplog):
+def test_logs_and_reprs_do_not_contain_the_password(broker, caplog):
     caplog.set_level(logging.DEBUG)
     options = wrong(broker) | {"sasl.password": PASSWORD + "-wrong"}
     with kohort.Consumer(options, group_id="g") as consumer:

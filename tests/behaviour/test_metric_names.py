@@ -1,5 +1,3 @@
-"""The table of metrics: everything that clients emit is in it, and everything in it is emitted."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -12,7 +10,6 @@ from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import BLOCKED
 
 OPTIONAL = {"partition-lost-latency", "partition-revoked-latency"}
-"""There once a listener was told so."""
 
 
 def told(kind: str) -> set[tuple[str, str, tuple[str, ...]]]:
@@ -23,18 +20,18 @@ def emitted(all_found: Iterable[MetricsSnapshot]) -> set[tuple[str, str, tuple[s
     return {(n.group, n.name, tuple(key for key, _ in n.tags[1:])) for found in all_found for n in found}
 
 
-def test_no_metric_stands_twice_in_the_table():
+def test_metric_names_are_unique():
     for rows in METRICS.values():
         names = [(row.group, name, row.tags) for row in rows for name in row.names]
         assert len(names) == len(set(names))
 
 
-def test_what_waits_has_a_metric():
+def test_waiting_time_has_a_metric():
     names = {name for row in METRICS["producer"] for name in row.names}
     assert set(BLOCKED.values()) <= names
 
 
-def test_every_client_emits_what_the_table_says_and_nothing_else(bootstrap: str):
+def test_every_client_emits_the_documented_metrics(bootstrap: str):
     with kohort.Producer(bootstrap_servers=bootstrap, client_id="p") as producer:
         producer.send("metric-names", b"v").result()
         sent = producer.metrics()
@@ -72,6 +69,6 @@ class Quiet(kohort.RebalanceListener):
         pass
 
 
-def test_the_reference_names_them_all():
+def test_client_metrics_reference_is_complete():
     page = (Path(__file__).parents[2] / "docs/reference/client-metrics.md").read_text()
     assert [row.stem for rows in METRICS.values() for row in rows if f"`{row.names[0]}`" not in page] == []

@@ -1,5 +1,3 @@
-"""The journal of the brokers of a process, for whoever makes a page: each entry once, whatever becomes of a look."""
-
 from __future__ import annotations
 
 import asyncio
@@ -28,7 +26,7 @@ def named(entries: Iterable[JournalEntry]) -> list[str]:
     return [entry.group for entry in entries]
 
 
-def test_a_look_that_is_given_up_loses_no_entries():
+def test_cancelled_snapshot_loses_no_journal_entries():
     async def told() -> None:
         server = await three_nodes()
         state = LocalBrokers(server, wall_ms)
@@ -48,7 +46,7 @@ def test_a_look_that_is_given_up_loses_no_entries():
     asyncio.run(told())
 
 
-def test_a_node_that_stops_has_told_all_before_and_one_that_starts_is_heard_at_once():
+def test_journal_entries_of_stopped_and_started_nodes_are_collected():
     async def told() -> None:
         server = await three_nodes()
         state = LocalBrokers(server, wall_ms)

@@ -1,5 +1,3 @@
-"""``/metrics`` of a broker that serves clients: what a real scrape has, and what scrapers can do to it."""
-
 from __future__ import annotations
 
 import asyncio
@@ -39,12 +37,10 @@ QUIET = {
     "kohort_group_lag_drain_eta_seconds": "one look does not tell",
     "kohort_client_metric": "it is not asked for",
 }
-"""What a page does not have while nothing of it happens."""
 
 
 @contextmanager
 def a_broker(data: Path | None = None, nodes: int = 1, **options: object) -> Iterator[tuple[str, str]]:
-    """Run a broker on a loop of its own; its address, and that of its page."""
     given = {
         "port": 0,
         "group.initial.rebalance.delay.ms": 0,
@@ -83,7 +79,6 @@ def a_broker(data: Path | None = None, nodes: int = 1, **options: object) -> Ite
 
 
 def scraped(url: str) -> dict[str, Metric]:
-    """What a scrape has, by the names of the catalogue."""
     request = urllib.request.Request(url, headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     with urllib.request.urlopen(request, timeout=20) as answer:
         text = answer.read().decode()
@@ -97,7 +92,6 @@ def value(page: dict[str, Metric], name: str, **labels: str) -> float | None:
 
 
 def work(bootstrap: str, group: str = "billing") -> None:
-    """Write ten records, read five of them in a group and commit."""
     with Producer(bootstrap_servers=bootstrap) as producer:
         for number in range(10):
             producer.send("orders", str(number)).result(60_000)
@@ -117,7 +111,6 @@ def work(bootstrap: str, group: str = "billing") -> None:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Metric]]:
-    """A scrape of a broker with a disk, while a member reads."""
     options = {"log.flush.interval.messages": 1}
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -132,14 +125,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Metric]
             yield scraped(url)
 
 
-def test_a_real_scrape_has_every_metric_of_the_catalogue(page):
+def test_scrape_has_every_metric_of_the_catalogue(page):
     shown = {name for name in page if not name.startswith("process_")}
 
     assert shown == CATALOGUE.keys() - QUIET.keys()
     assert "process_resident_memory_bytes" in page
 
 
-def test_what_a_group_did_is_on_the_page(page):
+def test_group_activity_is_on_the_page(page):
     assert value(page, "kafka_consumergroup_lag", consumergroup="billing", topic="orders", partition="0") == 5
     assert value(page, "kafka_consumergroup_members", consumergroup="billing") == 1
     assert value(page, "kohort_group_total_lag_records", group="billing") == 5
@@ -158,7 +151,7 @@ def test_what_a_group_did_is_on_the_page(page):
     assert took == 10
 
 
-def test_what_clients_push_is_there_where_it_is_asked_for():
+def test_client_metrics_are_on_the_page_if_enabled():
     idle = "org.apache.kafka.consumer.poll.idle.ratio.avg"
     with a_broker(**{"kohort.metrics.clients": True}) as (bootstrap, url), RawClient(bootstrap, "worker") as client:
         given = client.ask(GetTelemetrySubscriptionsRequest(), 0)
@@ -181,7 +174,7 @@ def test_what_clients_push_is_there_where_it_is_asked_for():
     assert value(page, "kohort_broker_pushing_clients") == 1
 
 
-def test_a_group_that_is_deleted_is_not_left_behind():
+def test_deleted_group_is_not_on_the_page():
     with a_broker() as (bootstrap, url):
         work(bootstrap)
         with Admin(bootstrap_servers=bootstrap) as admin:
@@ -191,7 +184,7 @@ def test_a_group_that_is_deleted_is_not_left_behind():
     assert [s for one in page.values() for s in one.samples if "billing" in s.labels.values()] == []
 
 
-def test_nodes_of_a_process_are_told_apart():
+def test_metrics_distinguish_nodes_of_a_process():
     with a_broker(nodes=3) as (bootstrap, url):
         work(bootstrap)
         page = scraped(url)
@@ -201,7 +194,7 @@ def test_nodes_of_a_process_are_told_apart():
     assert value(page, "kohort_broker_groups", protocol="classic") == 1
 
 
-def test_a_hundred_scrapers_do_not_keep_clients_from_their_work():
+def test_hundred_scrapers_do_not_block_clients():
     with a_broker() as (bootstrap, url), ThreadPoolExecutor(100) as many:
 
         def scrape(_number: int) -> int:
@@ -212,7 +205,7 @@ def test_a_hundred_scrapers_do_not_keep_clients_from_their_work():
             except urllib.error.HTTPError as refused:
                 return refused.code
             except OSError:
-                return 503  # cut off before it was told
+                return 503  # disconnected before the response
 
         scrapes = [many.submit(scrape, number) for number in range(300)]
         work(bootstrap)

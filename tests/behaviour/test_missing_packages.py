@@ -1,5 +1,3 @@
-"""Stories of uses whose packages are not installed."""
-
 from __future__ import annotations
 
 import sys
@@ -9,7 +7,7 @@ import pytest
 from kohort import Broker, Consumer, MissingExtra
 
 
-def test_polling_for_arrow_without_pyarrow_says_what_to_install(monkeypatch):
+def test_poll_arrow_without_pyarrow_names_the_extra(monkeypatch):
     with Broker() as broker, Consumer(bootstrap_servers=broker.bootstrap, group_id="g") as consumer:
         consumer.subscribe(["t"])
         monkeypatch.setitem(sys.modules, "pyarrow", None)

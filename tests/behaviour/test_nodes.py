@@ -1,5 +1,3 @@
-"""Several nodes of one process over sockets: where they listen, and what stays when the process ends."""
-
 import asyncio
 
 import pytest
@@ -12,7 +10,7 @@ from kohort.errors import ApiError, ConfigError, UsageError
 from support.processes.served_broker import Served
 
 
-def test_ids_and_ports_count_up_from_those_given():
+def test_node_ids_and_ports_count_up():
     given = {"node.id": 5, "port": 9092, "advertised.listeners": "PLAINTEXT://[::1]:7000"}
 
     nodes = node_configs(parse_config(BrokerConfig, given), 3)
@@ -24,7 +22,7 @@ def test_ids_and_ports_count_up_from_those_given():
         node_configs(parse_config(BrokerConfig, {"port": 65535}), 2)
 
 
-def test_a_process_of_three_keeps_its_records_and_leaders(tmp_path):
+def test_three_nodes_keep_records_and_leaders(tmp_path):
     with Served("--nodes", "3", data=tmp_path) as served:
         assert len(served.bootstrap.split(",")) == 3
         with kohort.Admin(bootstrap_servers=served.bootstrap) as admin:
@@ -43,7 +41,7 @@ def test_a_process_of_three_keeps_its_records_and_leaders(tmp_path):
         assert [at.offset for at in ends.values()] == [1, 1, 1]
 
 
-def test_one_broker_alone_has_nothing_to_stop():
+def test_single_node_cannot_be_stopped():
     with kohort.Broker() as broker:
         assert list(broker.nodes) == [1]
         with pytest.raises(UsageError, match=r"Broker\(nodes=3\)"):
@@ -52,7 +50,7 @@ def test_one_broker_alone_has_nothing_to_stop():
         kohort.Broker(nodes=0)
 
 
-def test_nodes_stop_and_start_on_the_callers_own_loop():
+def test_nodes_stop_and_start_on_the_callers_loop():
     async def story():
         async with kohort.Broker(nodes=2) as broker:
             broker.stop_node(2)

@@ -1,5 +1,3 @@
-"""An administrator gives one group options of its own, over a real connection."""
-
 import pytest
 
 import kohort
@@ -8,7 +6,7 @@ from kohort import ApiError, ConfigResource, ErrorCode
 SESSION = "consumer.session.timeout.ms"
 
 
-def test_an_administrator_gives_a_group_a_session_timeout():
+def test_admin_sets_the_session_timeout_of_a_group():
     group = ConfigResource("group", "g")
     with kohort.Broker() as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_configs({group: {SESSION: "50000"}}).check()

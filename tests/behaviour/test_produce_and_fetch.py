@@ -1,5 +1,3 @@
-"""Produce and Fetch through a socket: long polls, order, pipelining, acks=0."""
-
 import time
 
 import pytest
@@ -10,7 +8,7 @@ from kohort.wire.record_batch import NewRecord, build_batch
 from support.raw.raw_client import RawClient, fetch_request
 
 
-def test_records_come_back_in_order(client):
+def test_records_are_fetched_in_order(client):
     client.create("order")
     for i in range(20):
         assert client.produce("order", b"%d" % i).base_offset == i
@@ -18,7 +16,7 @@ def test_records_come_back_in_order(client):
     assert client.read_all("order") == [b"%d" % i for i in range(20)]
 
 
-def test_a_long_poll_ends_with_the_first_record(bootstrap, client):
+def test_waiting_fetch_ends_with_the_first_record(bootstrap, client):
     client.create("poll")
     client.send(fetch_request("poll", max_wait_ms=3_600_000), 12)
 
@@ -29,7 +27,7 @@ def test_a_long_poll_ends_with_the_first_record(bootstrap, client):
     assert bytes(got.records).endswith(b"now\x00")
 
 
-def test_a_long_poll_ends_with_its_time(client):
+def test_waiting_fetch_ends_at_its_max_wait(client):
     client.create("quiet")
     started = time.monotonic()
 
@@ -39,7 +37,7 @@ def test_a_long_poll_ends_with_its_time(client):
     assert time.monotonic() - started >= 0.29
 
 
-def test_requests_sent_ahead_are_answered_in_order(client):
+def test_pipelined_requests_are_answered_in_order(client):
     client.create("ahead")
     sent = [client.request_bytes(fetch_request("ahead", max_wait_ms=1), 12) for _ in range(50)]
 
@@ -48,7 +46,7 @@ def test_requests_sent_ahead_are_answered_in_order(client):
     assert [client.take().error_code for _ in sent] == [0] * 50
 
 
-def test_a_large_batch_travels_whole_in_both_directions(client):
+def test_large_batch_is_produced_and_fetched_whole(client):
     client.create("large")
     value = bytes(range(256)) * 4000
 
@@ -58,7 +56,7 @@ def test_a_large_batch_travels_whole_in_both_directions(client):
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_every_codec_passes_through_untouched(client, codec):
+def test_compressed_batches_are_stored_unchanged(client, codec):
     topic = f"codec-{codec.name.lower()}"
     client.create(topic)
     batch = build_batch([NewRecord(b"k", b"v" * 1000, [("h", None)], 5)] * 10, codec=codec)
@@ -68,7 +66,7 @@ def test_every_codec_passes_through_untouched(client, codec):
     assert bytes(client.fetch(topic).records)[21:] == batch[21:]
 
 
-def test_a_compressed_bomb_is_stored_and_sent_as_it_came(client):
+def test_compression_bomb_is_stored_and_sent_unchanged(client):
     client.create("bomb")
     bomb = build_batch([NewRecord(None, bytes(40_000_000))], codec=Codec.GZIP)
     assert len(bomb) < 100_000
@@ -77,7 +75,7 @@ def test_a_compressed_bomb_is_stored_and_sent_as_it_came(client):
     assert bytes(client.fetch("bomb").records)[21:] == bomb[21:]
 
 
-def test_acks_0_is_not_answered_and_closes_the_connection_on_failure(bootstrap):
+def test_acks_0_has_no_response_and_closes_the_connection_on_failure(bootstrap):
     with RawClient(bootstrap) as client:
         client.create("fire")
         from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -93,7 +91,7 @@ def test_acks_0_is_not_answered_and_closes_the_connection_on_failure(bootstrap):
         assert client.is_closed_by_peer()
 
 
-def test_an_idempotent_producers_retry_is_stored_once(client):
+def test_retry_of_an_idempotent_producer_is_stored_once(client):
     client.create("once")
     first = build_batch([NewRecord(None, b"1")], producer_id=5, producer_epoch=0, base_sequence=0)
     gap = build_batch([NewRecord(None, b"3")], producer_id=5, producer_epoch=0, base_sequence=2)

@@ -1,4 +1,4 @@
-"""A broker that is killed under load and started again has lost nothing that it acknowledged."""
+"""A broker that is killed under load loses nothing that it acknowledged."""
 
 import threading
 
@@ -11,8 +11,6 @@ from support.raw.raw_client import RawClient
 
 
 class Writer(threading.Thread):
-    """Produces numbers, commits each, and remembers what was acknowledged, until its broker is gone."""
-
     def __init__(self, bootstrap: str, partition: int, warm: threading.Semaphore) -> None:
         super().__init__(daemon=True)
         self.client = RawClient(bootstrap)
@@ -38,7 +36,7 @@ class Writer(threading.Thread):
             self.client.close()
 
 
-def test_kill_9_under_load_loses_no_acknowledged_record_and_no_acknowledged_commit(tmp_path):
+def test_kill_9_under_load_loses_no_acknowledged_record_and_commit(tmp_path):
     with Served("--set", "group.initial.rebalance.delay.ms=0", data=tmp_path) as served:
         with RawClient(served.bootstrap) as client:
             client.create("load", 4)
@@ -69,7 +67,7 @@ def test_kill_9_under_load_loses_no_acknowledged_record_and_no_acknowledged_comm
         assert committed(client, "broker", "load", [3]) == {3: 42}
 
 
-def test_a_clean_stop_is_quick_to_come_back_from_and_exits_0(tmp_path):
+def test_clean_stop_exits_0_and_restarts_quickly(tmp_path):
     with Served(data=tmp_path) as served:
         with RawClient(served.bootstrap) as client:
             client.create("kept")
@@ -82,7 +80,7 @@ def test_a_clean_stop_is_quick_to_come_back_from_and_exits_0(tmp_path):
         assert served.ready["data"] == str(tmp_path)
 
 
-def test_a_torn_tail_is_cut_and_the_log_says_so(tmp_path):
+def test_torn_log_tail_is_truncated_and_logged(tmp_path):
     with Served(data=tmp_path) as served:
         with RawClient(served.bootstrap) as client:
             client.create("torn")
@@ -100,7 +98,7 @@ def test_a_torn_tail_is_cut_and_the_log_says_so(tmp_path):
         assert "torn-0" in served.log
 
 
-def test_a_port_in_use_is_a_clear_error(tmp_path):
+def test_used_port_is_reported(tmp_path):
     with Served("--quiet") as served, pytest.raises(RuntimeError) as refused:
         Served("--listen", served.bootstrap, data=tmp_path)
 
@@ -110,7 +108,7 @@ def test_a_port_in_use_is_a_clear_error(tmp_path):
     assert "Traceback" not in text
 
 
-def test_a_data_folder_owned_by_a_running_broker_is_a_clear_error(tmp_path):
+def test_used_data_folder_is_reported(tmp_path):
     with Served("--quiet", data=tmp_path) as served, RawClient(served.bootstrap) as client:
         client.create("mine")
         with pytest.raises(RuntimeError) as refused:

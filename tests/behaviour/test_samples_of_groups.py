@@ -1,5 +1,3 @@
-"""Snapshots of groups as they are taken from any cluster: what is there, since when records wait, what is not known."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -14,7 +12,6 @@ from kohort.watch.sampling import SamplingLimits, sample_groups
 
 PARTITIONS = 3
 LIMITS = SamplingLimits(append_ms=30_000)
-"""On a machine with much to do the log may answer late."""
 
 
 @pytest.fixture
@@ -25,7 +22,6 @@ def admin(bootstrap: str) -> Iterator[kohort.Admin]:
 
 @pytest.fixture
 def filled(bootstrap: str, topic: str) -> str:
-    """A topic with records of the times 1000, 1001, ... in each partition."""
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         for number in range(30):
             producer.send(topic, b"v", partition=number % 3, timestamp_ms=1000 + number // 3)
@@ -38,7 +34,7 @@ def parts_of(sample, group):
     return {p.partition.partition: p for p in found.partitions}
 
 
-def test_a_group_without_members(admin, filled, name) -> None:
+def test_sample_of_a_group_without_members(admin, filled, name) -> None:
     admin.alter_group_offsets(name, {TopicPartition(filled, 0): 4, TopicPartition(filled, 1): 10})
 
     sample = sample_groups(admin, [name], LIMITS)
@@ -53,7 +49,7 @@ def test_a_group_without_members(admin, filled, name) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_with_a_member_has_all_partitions_of_what_it_reads(admin, bootstrap, filled, name, protocol) -> None:
+def test_sample_of_a_member_has_all_subscribed_partitions(admin, bootstrap, filled, name, protocol) -> None:
     options = {"group.id": name, "client.id": "reader", "group.protocol": protocol, "auto.offset.reset": "earliest"}
     with kohort.Consumer({"bootstrap.servers": bootstrap, "enable.auto.commit": False, **options}) as consumer:
         consumer.subscribe([filled])
@@ -76,7 +72,7 @@ def test_a_group_with_a_member_has_all_partitions_of_what_it_reads(admin, bootst
     assert [one.unknown for one in lag.partitions] == ["never committed", "never committed", None]
 
 
-def test_nothing_waits_behind_the_marker_of_a_transaction(admin, bootstrap, topic, name) -> None:
+def test_transaction_marker_after_the_commit_is_no_lag(admin, bootstrap, topic, name) -> None:
     with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) as writer:
         writer.init_transactions()
         with writer.transaction():
@@ -99,7 +95,7 @@ def test_nothing_waits_behind_the_marker_of_a_transaction(admin, bootstrap, topi
         writer.abort_transaction()
 
 
-def test_what_an_open_transaction_holds_has_a_time(admin, bootstrap, topic, name) -> None:
+def test_records_of_an_open_transaction_have_a_timestamp(admin, bootstrap, topic, name) -> None:
     admin.alter_group_offsets(name, {TopicPartition(topic, 0): 0})
     with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) as writer:
         writer.init_transactions()
@@ -114,7 +110,7 @@ def test_what_an_open_transaction_holds_has_a_time(admin, bootstrap, topic, name
         writer.abort_transaction()
 
 
-def test_records_that_were_deleted_unread_do_not_hide_those_that_wait(admin, filled, name) -> None:
+def test_deleted_unread_records_do_not_hide_the_remaining_lag(admin, filled, name) -> None:
     admin.alter_group_offsets(name, {TopicPartition(filled, 0): 2})
     admin.delete_records({TopicPartition(filled, 0): 5})
 
@@ -123,7 +119,7 @@ def test_records_that_were_deleted_unread_do_not_hide_those_that_wait(admin, fil
     assert (part.log_start, part.committed_record_at_ms) == (5, 1005)
 
 
-def test_the_limits_hold_and_what_was_left_out_is_counted(admin, filled, name) -> None:
+def test_sample_limits_apply_and_count_skipped_partitions(admin, filled, name) -> None:
     admin.alter_group_offsets(name, {TopicPartition(filled, 0): 9, TopicPartition(filled, 1): 0})
 
     one = sample_groups(admin, [name], SamplingLimits(append_times=1, append_ms=30_000))
@@ -134,7 +130,7 @@ def test_the_limits_hold_and_what_was_left_out_is_counted(admin, filled, name) -
     assert none.unknown_waits == 2
 
 
-def test_ends_are_asked_for_in_pieces_and_each_partition_has_one_name(admin, filled, name, monkeypatch) -> None:
+def test_log_ends_are_queried_in_pieces(admin, filled, name, monkeypatch) -> None:
     admin.alter_group_offsets(name, {TopicPartition(filled, n): n for n in range(3)})
     monkeypatch.setattr(sampling, "ENDS_AT_ONCE", 2)
     places: dict[TopicPartition, TopicPartition] = {}
@@ -146,7 +142,7 @@ def test_ends_are_asked_for_in_pieces_and_each_partition_has_one_name(admin, fil
     assert all(second[n].partition is first[n].partition for n in first)
 
 
-def test_groups_that_are_not_there_are_told_beside_those_that_are(admin, filled, name) -> None:
+def test_sample_reports_missing_groups_separately(admin, filled, name) -> None:
     admin.alter_group_offsets(name, {TopicPartition(filled, 0): 9})
 
     sample = sample_groups(admin, [f"{name}-none", name, name], LIMITS)
@@ -156,7 +152,7 @@ def test_groups_that_are_not_there_are_told_beside_those_that_are(admin, filled,
     assert sample_groups(admin, [], LIMITS).groups == []
 
 
-def test_of_a_member_with_an_expression_it_is_told_what_that_matches(admin, bootstrap, filled, name) -> None:
+def test_sample_of_a_member_with_a_subscription_pattern_has_matched_topics(admin, bootstrap, filled, name) -> None:
     other = f"other-{name}"
     admin.alter_group_offsets(name, {TopicPartition(filled, 0): 4})
     options = {"group.id": name, "group.protocol": "consumer"}

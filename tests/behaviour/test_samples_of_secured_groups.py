@@ -1,5 +1,3 @@
-"""Snapshots for who may not see everything: what is hidden is told, and is not 0."""
-
 from __future__ import annotations
 
 import pytest
@@ -17,7 +15,6 @@ SEEN, HIDDEN = TopicPartition("seen", 0), TopicPartition("hidden", 0)
 
 @pytest.fixture
 def alice():
-    """An admin client of alice, and one of an administrator; groups ``g`` and ``h`` of two topics."""
     with kohort.Broker(ASKS_FOR_RIGHTS) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as root:
         root.create_topics({"seen": 1, "hidden": 1})
         with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
@@ -29,7 +26,7 @@ def alice():
             yield alice, root
 
 
-def test_a_group_that_must_not_be_described_is_told_beside_those_that_may(alice):
+def test_sample_reports_unauthorized_groups_separately(alice):
     admin, root = alice
     root.create_acls([AclBinding("group", "g", "User:alice", "describe")])
 
@@ -40,7 +37,7 @@ def test_a_group_that_must_not_be_described_is_told_beside_those_that_may(alice)
     assert find_group(sample.groups).lag is None
 
 
-def test_who_may_describe_and_not_read_knows_the_lag_and_not_its_time(alice):
+def test_describe_right_shows_lag_without_time(alice):
     admin, root = alice
     root.create_acls(
         [AclBinding("group", "g", "User:alice", "describe"), AclBinding("topic", "seen", "User:alice", "describe")]
@@ -54,7 +51,7 @@ def test_who_may_describe_and_not_read_knows_the_lag_and_not_its_time(alice):
     assert (told.lag, told.lag_ms, told.lag_ms_complete) == (1, None, False)
 
 
-def test_who_may_read_knows_the_time_too(alice):
+def test_read_right_shows_lag_with_time(alice):
     admin, root = alice
     root.create_acls(
         [AclBinding("group", "g", "User:alice", "describe"), AclBinding("topic", "seen", "User:alice", "read")]

@@ -1,5 +1,3 @@
-"""Passwords, tokens and keys are planted everywhere, and looked for in all that is shown, written or told."""
-
 from __future__ import annotations
 
 import json
@@ -30,7 +28,6 @@ PLAIN_JAAS = f'{MODULES}.plain.PlainLoginModule required username="alice" passwo
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    """Certificates, and the server's key again under a password of its own."""
     made = Certificates(tmp_path_factory.mktemp("certificates"))
     key = serialization.load_pem_private_key(made.server.key.read_bytes(), None)
     locked = made.server.key.with_name("locked.pem")
@@ -47,7 +44,6 @@ def certificates(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def options(certificates):
-    """A broker with TLS, logins of every kind, ACLs, and a listener where nobody logs in."""
     _, locked = certificates
     return {
         "listeners": "PLAINTEXT://127.0.0.1:0,SASLS://127.0.0.1:0",
@@ -64,7 +60,6 @@ def options(certificates):
 
 
 def ways(certificates, token):
-    """How clients come in, right and wrong."""
     tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(certificates.authority.certificate)}
     plain = {**tls, "sasl.mechanism": "PLAIN"}
     scram = {**tls, "sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "bob"}
@@ -86,7 +81,6 @@ def ways(certificates, token):
 
 
 def use(config):
-    """What a client does, and the text of what it says of itself; the error, if it was refused."""
     said = []
     try:
         with kohort.Producer({**config, "max.block.ms": 20_000}) as producer:
@@ -109,7 +103,7 @@ def use(config):
     return said, None
 
 
-def test_neither_side_shows_a_secret_in_logs_reprs_and_errors(options, certificates, caplog):
+def test_logs_reprs_and_errors_of_both_sides_show_no_secret(options, certificates, caplog):
     token = unsecured("carol", jti=IN_TOKEN)
     good, bad = ways(certificates[0], token)
     said = []
@@ -133,7 +127,7 @@ def test_neither_side_shows_a_secret_in_logs_reprs_and_errors(options, certifica
     assert shown("\n".join(said), token.encode()) == []
 
 
-def test_options_that_are_refused_do_not_say_what_they_were():
+def test_rejected_options_do_not_show_their_values():
     refused: list[dict[str, Any]] = [
         {"sasl.password": PLAIN},
         {"sasl.username": "a", "sasl.password": PLAIN, "sasl_password": WRONG},
@@ -162,7 +156,7 @@ def test_options_that_are_refused_do_not_say_what_they_were():
     assert shown(str(error.value)) == []
 
 
-def test_log_of_a_served_broker_holds_no_secret(options, certificates, tmp_path):
+def test_log_of_a_served_broker_has_no_secret(options, certificates, tmp_path):
     token = unsecured("carol", jti=IN_TOKEN)
     good, bad = ways(certificates[0], token)
     properties = tmp_path / "server.properties"
@@ -186,7 +180,7 @@ def test_log_of_a_served_broker_holds_no_secret(options, certificates, tmp_path)
     assert shown(served.log, token.encode()) == []
 
 
-def test_what_a_broker_keeps_of_a_password_is_no_password(tmp_path):
+def test_broker_stores_no_plain_password(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_user_scram_credentials([kohort.UserScramCredentialUpsertion("bob", SCRAM)])
     (kept,) = tmp_path.rglob("kohort-security.json")
@@ -201,7 +195,6 @@ def test_what_a_broker_keeps_of_a_password_is_no_password(tmp_path):
 
 
 def spellings_of_salt(text):
-    """The bytes that a text of the file may stand for."""
     import base64
     import binascii
 
@@ -212,7 +205,7 @@ def spellings_of_salt(text):
             continue
 
 
-def test_commands_and_their_tracebacks_say_none(options, certificates, tmp_path):
+def test_commands_and_their_tracebacks_show_no_secret(options, certificates, tmp_path):
     good, bad = ways(certificates[0], unsecured("carol", jti=IN_TOKEN))
     with kohort.Broker(options) as broker:
         said = []
@@ -236,7 +229,7 @@ def test_commands_and_their_tracebacks_say_none(options, certificates, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_story_of_the_simulator_tells_of_passwords_and_shows_none(tmp_path):
+def test_simulator_history_shows_no_password(tmp_path):
     users = ["admin", "producer", *(f"c{number}" for number in range(9))]
     secrets = [password_of(user).reveal().encode() for user in users]
     secrets += [salted_in_sim(user, turn).salted for user in users for turn in range(4)]
@@ -252,14 +245,12 @@ def test_a_story_of_the_simulator_tells_of_passwords_and_shows_none(tmp_path):
 
 
 def run(*args):
-    """What a command writes, and the traceback of what it raises."""
     result = CliRunner().invoke(main, list(args))
     trace = "".join(traceback.format_exception(*result.exc_info)) if result.exc_info else ""
     return result.output + trace
 
 
-def test_the_search_finds_what_it_looks_for():
-    """The other tests say nothing if this one fails."""
+def test_secret_search_finds_planted_secrets():
     import base64
 
     for before in ("", "a", "ab", "abc"):

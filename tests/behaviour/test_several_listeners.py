@@ -1,5 +1,3 @@
-"""Several listeners of one broker over sockets: clients are told the address of the listener that they came in on."""
-
 import re
 
 import pytest
@@ -21,7 +19,6 @@ TWO = {
 
 
 def told(address: str) -> set[str]:
-    """The addresses that a broker at ``address`` names, in four answers."""
     with RawClient(address) as client:
         metadata = client.ask(MetadataRequest(topics=[]), 12)
         described = client.ask(DescribeClusterRequest(), 0)
@@ -32,7 +29,7 @@ def told(address: str) -> set[str]:
         return {f"{node.host}:{node.port}" for node in found}
 
 
-def test_clients_are_told_the_address_of_the_listener_that_they_came_in_on():
+def test_clients_get_the_advertised_address_of_their_listener():
     with kohort.Broker(TWO) as broker:
         inner, outer = broker.bootstrap_of("INNER"), broker.bootstrap_of("outer")
 
@@ -46,7 +43,7 @@ def test_clients_are_told_the_address_of_the_listener_that_they_came_in_on():
             broker.bootstrap_of("OTHER")
 
 
-def test_so_are_clients_of_several_nodes():
+def test_clients_of_several_nodes_get_addresses_of_their_listener():
     with kohort.Broker(TWO, nodes=3) as broker:
         for name in ("INNER", "OUTER"):
             addresses = broker.bootstrap_of(name).split(",")
@@ -58,7 +55,7 @@ def test_so_are_clients_of_several_nodes():
         assert told(addresses[0]) == set(addresses)
 
 
-def test_a_client_writes_and_reads_through_any_of_them():
+def test_client_produces_and_consumes_through_any_listener():
     with kohort.Broker(TWO, nodes=2, auto_create_topics_enable=True) as broker:
         with kohort.Producer(bootstrap_servers=broker.bootstrap_of("OUTER")) as producer:
             for number in range(4):
@@ -70,7 +67,7 @@ def test_a_client_writes_and_reads_through_any_of_them():
                 assert (client.fetch("t").error_code == 0) is led_here
 
 
-def test_one_port_that_is_taken_leaves_none_bound():
+def test_used_port_of_one_listener_leaves_no_listener_bound():
     with kohort.Broker() as other:
         listeners = ["INNER://127.0.0.1:0", f"OUTER://127.0.0.1:{other.port}"]
         with pytest.raises(ConfigError, match=f"port {other.port} on 127.0.0.1 is in use by another program"):
@@ -85,12 +82,12 @@ def test_one_port_that_is_taken_leaves_none_bound():
         ({"listener.name.otter.ssl.client.auth": "none"}, "unknown listener OTTER; the listeners are INNER, OUTER"),
     ],
 )
-def test_what_cannot_be_is_told_before_anything_starts(given, words):
+def test_invalid_listeners_are_reported_before_the_start(given, words):
     with pytest.raises(ConfigError, match=re.escape(words)):
         kohort.Broker(TWO | given)
 
 
-def test_several_nodes_need_room_between_the_ports():
+def test_listeners_of_several_nodes_need_distinct_ports():
     config = parse_config(BrokerConfig, TWO | {"listeners": "INNER://127.0.0.1:9092,OUTER://127.0.0.1:9094"})
 
     assert [[one.port for one in listeners_of(node)] for node in node_configs(config, 2)] == [
@@ -102,7 +99,7 @@ def test_several_nodes_need_room_between_the_ports():
         node_configs(config, 3)
 
 
-def test_one_may_want_a_login_where_another_wants_none():
+def test_one_listener_requires_login_and_another_does_not():
     given = {
         "listeners": "INNER://127.0.0.1:0,OUTER://127.0.0.1:0",
         "listener.security.protocol.map": "INNER:PLAINTEXT,OUTER:SASL_PLAINTEXT",

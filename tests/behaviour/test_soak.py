@@ -1,5 +1,3 @@
-"""The soak: what its verdict finds, and a run of some seconds with a client that leaks."""
-
 from __future__ import annotations
 
 import json
@@ -11,7 +9,6 @@ from soak.verdict import MIB, judge, slope
 
 
 def samples(**series):
-    """A run of a hundred samples, five seconds apart; each series is a function of the sample's number."""
     return [{"at_s": 5.0 * n, "values": {f"broker {name}": of(n) for name, of in series.items()}} for n in range(100)]
 
 
@@ -19,7 +16,7 @@ def verdicts(**series):
     return {line.series.removeprefix("broker "): line.is_flat for line in judge(samples(**series))}
 
 
-def test_what_grows_is_told_from_what_goes_up_and_down():
+def test_trend_distinguishes_growth_from_oscillation():
     rng = random.Random(1)
     assert verdicts(
         rss=lambda n: 60 * MIB + n * MIB // 5,
@@ -30,22 +27,22 @@ def test_what_grows_is_told_from_what_goes_up_and_down():
     ) == {"rss": False, "handles": True, "threads": False, "disk": True, "loop_lag_ms": True}
 
 
-def test_what_grew_until_the_middle_is_flat():
+def test_series_that_stops_growing_is_flat():
     assert verdicts(rss=lambda n: min(n, 50) * MIB) == {"rss": True}
 
 
-def test_the_slope_is_that_of_most_pairs():
+def test_slope_is_the_median_of_pairwise_slopes():
     assert slope([(0, 0), (1, 2), (2, 4), (3, 1000), (4, 8)]) == pytest.approx(2)
     assert slope([(1, 5)]) == 0.0
 
 
-def test_a_series_without_a_bound_is_not_judged():
+def test_series_without_a_bound_is_not_judged():
     assert verdicts(cpu_s=lambda n: n) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_a_leak_of_memory_and_files_is_found_and_the_history_is_judged(tmp_path, capsys):
+def test_leak_of_memory_and_files_is_detected(tmp_path, capsys):
     arguments = ["--minutes", "0.25", "--every", "1", "--no-spark", "--plant-leak", "--out", str(tmp_path)]
 
     assert main([*arguments, "--keep", str(tmp_path)]) == 1

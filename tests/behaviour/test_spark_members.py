@@ -1,9 +1,3 @@
-"""Queries in member mode on a real broker: one stands still and comes back, one is killed and comes back, one stops.
-
-Spark's part is played by tests/support/processes/member_query.py; tests/spark has the same on a real Spark, and
-tests/unit/spark/test_member_stream.py each of its rules alone.
-"""
-
 from __future__ import annotations
 
 import json
@@ -35,8 +29,6 @@ DEADLINE_S = 180.0
 
 
 class Query:
-    """A running query; its micro-batches complete at once, unless ``holds``."""
-
     def __init__(self, bootstrap: str, checkpoint: Path) -> None:
         command = [sys.executable, str(PROGRAM), bootstrap, "orders", "shared", str(checkpoint)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -76,8 +68,6 @@ class Query:
 
 
 class Orders:
-    """The topic and its group."""
-
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.sent = 0
@@ -96,8 +86,6 @@ class Orders:
         )
 
     def shared_as(self, *shares: int) -> Callable[[], bool]:
-        """Whether so many partitions are with each member, and nothing is moving."""
-
         def now() -> bool:
             with Admin(bootstrap_servers=self.bootstrap) as admin:
                 found = admin.describe_groups(["shared"])
@@ -124,9 +112,7 @@ def orders() -> Iterator[Orders]:
         yield Orders(broker.bootstrap)
 
 
-def test_no_row_is_lost_and_what_came_twice_is_said_whatever_becomes_of_the_queries(
-    orders: Orders, tmp_path: Path
-) -> None:
+def test_no_row_is_lost_and_duplicates_are_reported_for_any_query_outcome(orders: Orders, tmp_path: Path) -> None:
     first, second = (Query(orders.bootstrap, tmp_path / name) for name in ("first", "second"))
     returned = None
     try:
@@ -134,7 +120,7 @@ def test_no_row_is_lost_and_what_came_twice_is_said_whatever_becomes_of_the_quer
         orders.send(120)
         eventually("the rows are read", orders.all_read_by(first, second), DEADLINE_S)
 
-        # The first stands still in the middle of a micro-batch, for longer than its session, and comes back.
+        # the first query stalls inside a micro-batch beyond its session timeout, and continues
         first.holds = True
         orders.send(60)
         eventually("a micro-batch begins", lambda: first.is_held, DEADLINE_S)

@@ -1,5 +1,3 @@
-"""What a Spark task does to send its rows, without Spark: a producer kept per process, and dropped where it failed."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -32,7 +30,7 @@ def rows(*pairs: tuple[str | None, bytes]) -> Any:
     )
 
 
-def test_rows_go_to_the_topics_they_name_through_one_producer_and_all_are_acknowledged() -> None:
+def test_rows_are_sent_to_their_topics_and_acknowledged() -> None:
     with Broker() as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics({"a": 1, "b": 1})
@@ -52,7 +50,7 @@ def test_rows_go_to_the_topics_they_name_through_one_producer_and_all_are_acknow
         RowSender(settings).fail()
 
 
-def test_a_task_that_cannot_send_says_why_and_not_that_it_could_not_finish() -> None:
+def test_failed_send_is_the_error_of_the_task() -> None:
     with Broker() as broker:
         settings = {"bootstrap.servers": broker.bootstrap, "max.block.ms": "300", "request.timeout.ms": "300"}
         settings |= {"delivery.timeout.ms": "600", "linger.ms": "0"}
@@ -66,7 +64,6 @@ def test_a_task_that_cannot_send_says_why_and_not_that_it_could_not_finish() -> 
 
 
 SMALL = 2_000
-"""The largest batch that the topics of these stories take."""
 
 
 @pytest.fixture
@@ -103,7 +100,7 @@ def letters(*records: tuple[bytes | None, bytes | None, dict[str, bytes]]) -> An
     )
 
 
-def test_row_that_is_too_large_fails_the_task_although_rows_behind_it_are_delivered(small_topics: str) -> None:
+def test_too_large_row_fails_the_task_despite_delivered_rows(small_topics: str) -> None:
     settings = {"bootstrap.servers": small_topics}
 
     with pytest.raises(ApiError) as error:
@@ -112,7 +109,7 @@ def test_row_that_is_too_large_fails_the_task_although_rows_behind_it_are_delive
     assert error.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_dead_letter_that_is_too_large_is_sent_without_its_value_and_says_so(small_topics: str) -> None:
+def test_too_large_dead_letter_is_sent_without_value_and_marked(small_topics: str) -> None:
     sent = [(b"k%d" % n, b"v%d" % n, {"own": b"o"}) for n in range(12)]
     sent[5] = (b"k5", b"x" * SMALL, {"own": b"o"})
     sent[9] = (b"k" * SMALL, b"x" * 3000, {"own": b"o"})
@@ -137,7 +134,7 @@ def test_dead_letter_that_is_too_large_is_sent_without_its_value_and_says_so(sma
     drop_producer({"bootstrap.servers": small_topics})
 
 
-def test_dead_letter_of_which_the_topic_takes_nothing_is_an_error(small_topics: str) -> None:
+def test_dead_letter_rejected_by_the_topic_is_an_error(small_topics: str) -> None:
     with pytest.raises(ApiError):
         send_rows(
             [letters((b"k", b"v", {"kohort-error.reason": b"r" * SMALL}))],

@@ -1,5 +1,3 @@
-"""Stories of the broker for the tests of others: time that is moved, answers that fail, requests that wait."""
-
 from __future__ import annotations
 
 import asyncio
@@ -39,7 +37,6 @@ def consumer(broker):
 
 
 def read(consumer, count):
-    """So many records, or whatever a minute brings."""
     found = []
     for _ in range(600):
         found += consumer.poll(timeout_ms=100)
@@ -48,7 +45,7 @@ def read(consumer, count):
     return [record.value for record in found]
 
 
-def test_a_commit_that_is_refused_twice_is_tried_again_and_stands(broker, producer, consumer):
+def test_commit_is_retried_after_two_scripted_errors(broker, producer, consumer):
     producer.send("t", b"one").result(30_000)
     consumer.subscribe(["t"])
     assert read(consumer, 1) == [b"one"]
@@ -61,7 +58,7 @@ def test_a_commit_that_is_refused_twice_is_tried_again_and_stands(broker, produc
     assert len(broker.requests("OffsetCommit", client_id="reader")) == 3
 
 
-def test_an_error_for_one_client_spares_the_others(broker, producer, consumer):
+def test_scripted_error_for_one_client_spares_others(broker, producer, consumer):
     broker.fail("Produce", "INVALID_REQUIRED_ACKS", times=None, client_id="writer")
 
     with pytest.raises(ApiError, match="INVALID_REQUIRED_ACKS"):
@@ -72,7 +69,7 @@ def test_an_error_for_one_client_spares_the_others(broker, producer, consumer):
     assert producer.send("t", b"three").result(30_000).offset == 1
 
 
-def test_an_answer_that_is_lost_after_the_append_does_not_write_the_record_twice(broker, producer, consumer):
+def test_lost_produce_response_does_not_duplicate_the_record(broker, producer, consumer):
     broker.lose_answer("Produce")
 
     producer.send("t", b"once").result(30_000)
@@ -84,14 +81,14 @@ def test_an_answer_that_is_lost_after_the_append_does_not_write_the_record_twice
     assert consumer.end_offsets([PARTITION]) == {PARTITION: 2}
 
 
-def test_connections_that_are_closed_instead_of_answered_are_opened_again(broker, producer):
+def test_closed_connections_are_opened_again(broker, producer):
     rule = broker.hang_up("Produce", times=2)
 
     assert producer.send("t", b"one").result(30_000).offset == 0
     assert rule.struck == 2
 
 
-def test_requests_that_are_held_are_served_when_they_are_let_go(broker, producer):
+def test_held_requests_are_served_on_release(broker, producer):
     with broker.hold("Produce") as held:
         delivery = producer.send("t", b"one")
         broker.wait_for("Produce")
@@ -102,7 +99,7 @@ def test_requests_that_are_held_are_served_when_they_are_let_go(broker, producer
     assert held.waiting == 0
 
 
-def test_a_member_that_is_silent_for_longer_than_its_session_is_expired(broker, producer, consumer):
+def test_silent_member_expires_when_time_advances(broker, producer, consumer):
     producer.send("t", b"one").result(30_000)
     consumer.subscribe(["t"])
     read(consumer, 1)
@@ -121,7 +118,7 @@ def test_a_member_that_is_silent_for_longer_than_its_session_is_expired(broker, 
     assert broker.requests("JoinGroup")[-1].message.member_id != first
 
 
-def test_while_time_stands_still_a_fetch_that_waits_holds_nobody_up(broker, producer, consumer):
+def test_waiting_fetch_with_frozen_clock_does_not_block_others(broker, producer, consumer):
     producer.send("t", b"one").result(30_000)
     consumer.assign([PARTITION])
     assert read(consumer, 1) == [b"one"]
@@ -132,7 +129,7 @@ def test_while_time_stands_still_a_fetch_that_waits_holds_nobody_up(broker, prod
     assert broker.now_ms() == before
 
 
-def test_records_older_than_the_retention_go_when_time_passes():
+def test_records_beyond_retention_are_deleted_when_time_advances():
     with StagedBroker(log_retention_ms=3_600_000) as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
         producer.send("t", b"old").result(30_000)
         broker.advance(2 * 3_600_000)
@@ -143,7 +140,7 @@ def test_records_older_than_the_retention_go_when_time_passes():
             assert consumer.beginning_offsets([PARTITION]) == {PARTITION: 1}
 
 
-def test_clients_come_back_after_their_connections_were_cut(broker, producer):
+def test_clients_reconnect_after_disconnect(broker, producer):
     producer.send("t", b"one").result(30_000)
 
     assert broker.disconnect("nobody") == 0
@@ -151,7 +148,7 @@ def test_clients_come_back_after_their_connections_were_cut(broker, producer):
     assert producer.send("t", b"two").result(30_000).offset == 1
 
 
-def test_faults_reach_every_node_of_several():
+def test_faults_apply_to_every_node():
     with StagedBroker(nodes=2, num_partitions=4) as broker:
         rule = broker.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
         with Producer(bootstrap_servers=broker.bootstrap, retry_backoff_ms=10) as producer:
@@ -161,7 +158,7 @@ def test_faults_reach_every_node_of_several():
         assert {seen.node_id for seen in broker.requests("Produce")} == set(broker.nodes)
 
 
-def test_on_the_loop_of_the_caller_arrivals_are_awaited():
+def test_arrived_waits_for_requests_on_the_callers_loop():
     async def story():
         async with StagedBroker() as broker, AsyncProducer(bootstrap_servers=broker.bootstrap) as producer:
             with pytest.raises(UsageError, match="await arrived"):
@@ -185,12 +182,12 @@ def test_on_the_loop_of_the_caller_arrivals_are_awaited():
         (lambda broker: broker.advance(-1), "advance: ms must be a number of milliseconds from 0 to"),
     ],
 )
-def test_what_does_not_exist_is_refused_with_the_nearest_that_does(broker, call, said):
+def test_unknown_api_or_code_error_names_the_nearest(broker, call, said):
     with pytest.raises(UsageError, match=said.replace("?", r"\?")):
         call(broker)
 
 
-def test_the_plugin_gives_each_test_a_broker_of_its_own(pytester):
+def test_plugin_gives_each_test_its_own_broker(pytester):
     pytester.makepyfile(
         """
         import pytest
@@ -216,7 +213,7 @@ def test_the_plugin_gives_each_test_a_broker_of_its_own(pytester):
     result.assert_outcomes(passed=2)
 
 
-def test_what_waits_for_the_disk_is_answered_while_time_stands_still(tmp_path):
+def test_flush_waits_complete_with_frozen_clock(tmp_path):
     with (
         StagedBroker({"log.flush.interval.messages": 1}, frozen=True, data_dir=tmp_path) as broker,
         Producer(bootstrap_servers=broker.bootstrap) as producer,

@@ -1,5 +1,3 @@
-"""TLS from end to end: our broker, our clients; and who comes with the wrong thing has one sentence for each side."""
-
 import asyncio
 import contextlib
 import logging
@@ -29,7 +27,6 @@ def certificates(tmp_path_factory):
 
 
 def options(certificates, **more):
-    """A broker with a listener of each kind: PLAINTEXT, TLS, MTLS."""
     return {
         "listeners": "PLAINTEXT://127.0.0.1:0,TLS://127.0.0.1:0,MTLS://127.0.0.1:0",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TLS:SSL,MTLS:SSL",
@@ -70,7 +67,6 @@ def produce_and_consume(address, security, topic, payload=b"v" * 100):
 
 
 def refusal(address, security, error=AuthenticationFailed):
-    """The words with which a call ends; well before its time is over."""
     with kohort.Admin({"bootstrap.servers": address, "default.api.timeout.ms": 60_000, **security}) as admin:
         with pytest.raises(error) as raised:
             admin.list_topics()
@@ -81,12 +77,12 @@ def said(caplog):
     return [record.getMessage() for record in caplog.records if record.name == "kohort.server"]
 
 
-def test_records_go_out_and_come_back(broker, certificates):
+def test_records_pass_over_tls(broker, certificates):
     security = believing(certificates.authority)
     assert produce_and_consume(broker.bootstrap_of("TLS"), security, "plain") == b"v" * 100
 
 
-def test_answers_of_many_megabytes_come_whole(broker, certificates):
+def test_responses_of_many_megabytes_pass_over_tls(broker, certificates):
     address = broker.bootstrap_of("TLS")
     security = believing(certificates.authority)
     payload = bytes(range(256)) * 3000
@@ -101,7 +97,7 @@ def test_answers_of_many_megabytes_come_whole(broker, certificates):
     assert set(found) == {payload}
 
 
-def test_the_face_for_asyncio_speaks_tls_too(broker, certificates):
+def test_async_clients_use_tls(broker, certificates):
     async def story():
         common = {"bootstrap.servers": broker.bootstrap_of("TLS"), **believing(certificates.authority)}
         async with kohort.AsyncProducer(common) as producer:
@@ -115,7 +111,7 @@ def test_the_face_for_asyncio_speaks_tls_too(broker, certificates):
     assert asyncio.run(asyncio.wait_for(story(), DEADLINE_S)) == 300_000
 
 
-def test_clients_are_told_the_address_that_they_came_in_on(broker, certificates):
+def test_tls_clients_get_the_advertised_address_of_their_listener(broker, certificates):
     address = broker.bootstrap_of("TLS")
     with kohort.Admin({"bootstrap.servers": address, **believing(certificates.authority)}) as admin:
         node = admin.describe_cluster().nodes[0]
@@ -123,7 +119,7 @@ def test_clients_are_told_the_address_that_they_came_in_on(broker, certificates)
 
 
 @pytest.mark.parametrize("form", ["files", "store", "text", "one file"])
-def test_a_client_shows_its_certificate_in_any_form(broker, certificates, form):
+def test_client_certificate_from_any_store(broker, certificates, form):
     alice = certificates.alice
     shown = {
         "files": own(alice),
@@ -135,7 +131,7 @@ def test_a_client_shows_its_certificate_in_any_form(broker, certificates, form):
     assert produce_and_consume(broker.bootstrap_of("MTLS"), security, "mtls") == b"v" * 100
 
 
-def test_a_login_goes_over_tls(certificates):
+def test_sasl_login_over_tls(certificates):
     users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";'
     given = options(certificates) | {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TLS:SASL_SSL,MTLS:SSL",
@@ -152,7 +148,7 @@ def test_a_login_goes_over_tls(certificates):
 # What goes wrong
 
 
-def test_an_unknown_authority_is_told_with_who_signed_and_which_file(broker, certificates, caplog):
+def test_unknown_issuer_error_names_issuer_and_file(broker, certificates, caplog):
     address = broker.bootstrap_of("TLS")
     words = refusal(address, believing(certificates.foreign_authority))
     assert "the broker's certificate (CN=localhost,OU=tests,O=Kohort) was signed by OU=Testing CA" in words
@@ -164,7 +160,7 @@ def test_an_unknown_authority_is_told_with_who_signed_and_which_file(broker, cer
     )
 
 
-def test_a_certificate_for_another_host_is_told_with_both(certificates, caplog):
+def test_wrong_host_name_error_names_both_hosts(certificates, caplog):
     with kohort.Broker({**options(certificates), **server_options(certificates.wrong_host())}) as broker:
         address = broker.bootstrap_of("TLS")
         words = refusal(address, believing(certificates.authority))
@@ -173,18 +169,18 @@ def test_a_certificate_for_another_host_is_told_with_both(certificates, caplog):
         assert produce_and_consume(address, unchecked, "t") == b"v" * 100
 
 
-def test_nothing_is_checked_where_a_client_says_so(broker):
+def test_disabled_verification_accepts_any_certificate(broker):
     security = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
     assert produce_and_consume(broker.bootstrap_of("TLS"), security, "unchecked") == b"v" * 100
 
 
-def test_a_broker_begins_with_no_certificate_that_has_expired(certificates):
+def test_broker_with_an_expired_certificate_does_not_start(certificates):
     broker = kohort.Broker({**options(certificates), **server_options(certificates.expired())})
     with pytest.raises(ConfigError, match=r"its certificate \(CN=localhost,OU=tests,O=Kohort\) expired on 20"):
         broker.start()
 
 
-def test_an_expired_certificate_of_another_broker_is_told_with_both_dates(certificates):
+def test_expired_broker_certificate_error_has_both_dates(certificates):
     expired = certificates.expired()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(expired.certificate, expired.key)
@@ -202,7 +198,7 @@ def test_an_expired_certificate_of_another_broker_is_told_with_both_dates(certif
     assert "this machine's clock: 20" in words
 
 
-def test_a_missing_client_certificate_is_told_on_both_sides(broker, certificates, caplog):
+def test_missing_client_certificate_is_reported_on_both_sides(broker, certificates, caplog):
     words = refusal(broker.bootstrap_of("MTLS"), believing(certificates.authority))
     assert "the broker requires a client certificate: set ssl.certificate.location" in words
     eventually(
@@ -210,7 +206,7 @@ def test_a_missing_client_certificate_is_told_on_both_sides(broker, certificates
     )
 
 
-def test_a_client_certificate_that_nobody_believes_is_told_on_both_sides(broker, certificates, caplog):
+def test_untrusted_client_certificate_is_reported_on_both_sides(broker, certificates, caplog):
     stranger = certificates.foreign()
     words = refusal(broker.bootstrap_of("MTLS"), {**believing(certificates.authority), **own(stranger)})
     assert "the broker does not trust the issuer of this client's certificate" in words
@@ -218,7 +214,7 @@ def test_a_client_certificate_that_nobody_believes_is_told_on_both_sides(broker,
     eventually(lambda: any(expected in line for line in said(caplog)))
 
 
-def test_no_version_and_no_cipher_in_common_are_told(certificates):
+def test_no_common_version_or_cipher_suite_is_reported(certificates):
     with kohort.Broker({**options(certificates), "ssl.enabled.protocols": "TLSv1.3"}) as broker:
         security = {**believing(certificates.authority), "ssl.enabled.protocols": "TLSv1.2"}
         words = refusal(broker.bootstrap_of("TLS"), security)
@@ -230,20 +226,20 @@ def test_no_version_and_no_cipher_in_common_are_told(certificates):
         assert "have no common cipher suite (ssl.cipher.suites)" in words
 
 
-def test_tls_to_a_plaintext_port_is_told_on_both_sides_at_once(broker, certificates, caplog):
+def test_tls_at_a_plaintext_port_is_reported_on_both_sides(broker, certificates, caplog):
     words = refusal(broker.bootstrap_of("PLAINTEXT"), believing(certificates.authority))
     assert "the server does not use TLS, but Kafka's protocol without TLS: set security.protocol=PLAINTEXT" in words
     eventually(lambda: any("the client uses TLS on listener PLAINTEXT without TLS" in line for line in said(caplog)))
 
 
-def test_plaintext_to_a_tls_port_is_told_on_both_sides_at_once(broker, caplog):
+def test_plaintext_at_a_tls_port_is_reported_on_both_sides(broker, caplog):
     words = refusal(broker.bootstrap_of("TLS"), {}, NotKafka)
     assert "it answers in TLS" in words
     expected = "sends plaintext to a TLS listener: set security.protocol=SSL"
     eventually(lambda: any(expected in line for line in said(caplog)))
 
 
-def test_who_speaks_plaintext_to_a_tls_port_can_read_an_alert(broker):
+def test_plaintext_client_at_a_tls_port_gets_an_alert(broker):
     host, port = broker.bootstrap_of("TLS").split(":")
     for beginning in (b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff", b"GET / HTTP/1.1\r\n\r\n"):
         with socket.create_connection((host, int(port)), timeout=DEADLINE_S) as plain:
@@ -252,7 +248,7 @@ def test_who_speaks_plaintext_to_a_tls_port_can_read_an_alert(broker):
             assert plain.recv(100) == b""
 
 
-def test_a_port_that_closes_at_the_hello_and_answers_nothing_is_no_lasting_refusal(certificates):
+def test_port_that_closes_at_the_tls_hello_is_retried(certificates):
     async def story():
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -276,14 +272,13 @@ def tls_socket(broker, certificates):
 
 @contextlib.contextmanager
 def raw_client(broker, certificates):
-    """Raw requests over TLS."""
     with RawClient(broker.bootstrap_of("TLS")) as client:
         client.close()
         client.socket = tls_socket(broker, certificates)
         yield client
 
 
-def test_half_a_handshake_holds_up_nobody_and_ends_after_its_time(certificates, monkeypatch, caplog):
+def test_incomplete_handshake_times_out_without_blocking_others(certificates, monkeypatch, caplog):
     monkeypatch.setattr(server_side, "HANDSHAKE_S", 0.3)
     with kohort.Broker(options(certificates)) as broker:
         address = broker.bootstrap_of("TLS")
@@ -299,7 +294,7 @@ def test_half_a_handshake_holds_up_nobody_and_ends_after_its_time(certificates, 
     assert any("the TLS handshake took longer than 0.3 s" in line for line in said(caplog))
 
 
-def test_a_handshake_that_never_ends_is_cut_off(broker, caplog):
+def test_endless_handshake_is_cut_off(broker, caplog):
     host, port = broker.bootstrap_of("TLS").split(":")
     with socket.create_connection((host, int(port)), DEADLINE_S) as endless:
         record = b"\x16\x03\x01" + struct.pack(">H", 16000) + b"\x01\xff\xff\xff" + bytes(15996)
@@ -309,7 +304,7 @@ def test_a_handshake_that_never_ends_is_cut_off(broker, caplog):
     eventually(lambda: broker.failed_handshakes > 0)
 
 
-def test_rubbish_after_the_handshake_costs_that_connection_alone(broker, certificates):
+def test_garbage_after_the_handshake_closes_only_that_connection(broker, certificates):
     failed = broker.failed_handshakes
     with raw_client(broker, certificates) as other:
         other.create("kept")
@@ -323,7 +318,7 @@ def test_rubbish_after_the_handshake_costs_that_connection_alone(broker, certifi
         assert other.produce("kept", b"v").base_offset == 0
 
 
-def test_who_does_not_read_is_sent_no_more_and_takes_no_memory(certificates):
+def test_client_that_does_not_read_uses_bounded_memory(certificates):
     with kohort.Broker(options(certificates)) as broker, raw_client(broker, certificates) as client:
         client.create("large")
         for _ in range(20):
@@ -343,7 +338,7 @@ def test_who_does_not_read_is_sent_no_more_and_takes_no_memory(certificates):
 # Certificates that change
 
 
-def test_a_renewed_certificate_is_shown_without_a_restart_and_a_bad_one_is_not(certificates, tmp_path, caplog):
+def test_renewed_certificate_is_reloaded_and_a_bad_one_is_not(certificates, tmp_path, caplog):
     caplog.set_level(logging.INFO, logger="kohort.server")
     store = tmp_path / "broker.pem"
     shutil.copy(certificates.server.pem, store)

@@ -1,5 +1,3 @@
-"""Consumers of each face close with few commits after a topic of theirs is deleted."""
-
 from __future__ import annotations
 
 import asyncio
@@ -15,7 +13,6 @@ from support.waiting import eventually
 
 PATTERN = re.compile("a-.*")
 MOST_COMMITS = 3
-"""Commits at the rebalance, at the close, and in flight."""
 
 
 @pytest.fixture
@@ -79,8 +76,6 @@ def test_async_consumer_of_a_deleted_topic_closes_after_few_commits(broker: Stag
 
 
 class Marker(GroupHandler):
-    """Marks each record."""
-
     def __init__(self) -> None:
         self.marked = 0
 
@@ -91,7 +86,7 @@ class Marker(GroupHandler):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_handlers_of_a_deleted_topic_end_after_few_commits(broker: StagedBroker, protocol: str):
+def test_consumer_group_of_a_deleted_topic_closes_after_few_commits(broker: StagedBroker, protocol: str):
     handler = Marker()
     with ConsumerGroup(**options(broker, protocol)) as group:
         running = threading.Thread(target=group.run, args=(PATTERN, handler), daemon=True)

@@ -1,5 +1,3 @@
-"""OpenTelemetry, switched on by one call: spans, their context in headers, metrics; and nothing of it without that."""
-
 from __future__ import annotations
 
 import asyncio
@@ -27,8 +25,6 @@ PARTITIONS = 2
 
 
 class Telescope:
-    """Providers that keep what they are told."""
-
     def __init__(self) -> None:
         self._kept = InMemorySpanExporter()
         self.tracer_provider = TracerProvider()
@@ -62,7 +58,7 @@ def telescope() -> Telescope:
     return Telescope()
 
 
-def test_what_is_sent_has_a_span_and_its_context_travels_with_it(bootstrap: str, topic: str, telescope: Telescope):
+def test_sent_record_has_a_span_and_carries_its_context(bootstrap: str, topic: str, telescope: Telescope):
     host, port = bootstrap.split(":")
     with kohort.Producer(bootstrap_servers=bootstrap, client_id="importer") as producer:
         kohort.instrument(producer, **telescope.given)
@@ -96,7 +92,7 @@ def test_what_is_sent_has_a_span_and_its_context_travels_with_it(bootstrap: str,
     assert [count for _, count in telescope.metric("messaging.client.operation.duration")] == [1]
 
 
-def test_a_send_that_fails_says_how(bootstrap: str, topic: str, telescope: Telescope):
+def test_failed_send_records_the_error(bootstrap: str, topic: str, telescope: Telescope):
     with kohort.Producer(bootstrap_servers=bootstrap, max_request_size=500) as producer:
         kohort.instrument(producer, **telescope.given)
         with pytest.raises(kohort.ApiError):
@@ -110,7 +106,7 @@ def test_a_send_that_fails_says_how(bootstrap: str, topic: str, telescope: Teles
     assert not first.status.is_ok
 
 
-def test_a_batch_is_one_span_that_is_the_parent_of_all(bootstrap: str, topic: str, telescope: Telescope):
+def test_batch_has_one_span_that_is_the_parent_of_all_records(bootstrap: str, topic: str, telescope: Telescope):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         kohort.instrument(producer, **telescope.given)
         for delivery in producer.send_batch(topic, 0, [b"a", (b"k", b"b"), (b"k", b"c", {"h": b"x"})]):
@@ -142,7 +138,7 @@ def fill(bootstrap: str, topic: str, telescope: Telescope, count: int) -> None:
             producer.send(topic, b"%d" % n, partition=0).result()
 
 
-def test_a_loop_over_records_has_a_span_around_each(bootstrap: str, topic: str, telescope: Telescope):
+def test_iteration_has_a_span_for_each_record(bootstrap: str, topic: str, telescope: Telescope):
     fill(bootstrap, topic, telescope, 3)
     seen = []
     with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
@@ -163,7 +159,7 @@ def test_a_loop_over_records_has_a_span_around_each(bootstrap: str, topic: str, 
 
 
 @pytest.mark.parametrize("as_lists", [False, True])
-def test_a_handler_has_a_span_for_what_it_handles(bootstrap: str, topic: str, telescope: Telescope, as_lists: bool):
+def test_handler_has_a_span_for_each_record(bootstrap: str, topic: str, telescope: Telescope, as_lists: bool):
     fill(bootstrap, topic, telescope, 3)
     current = []
 
@@ -194,7 +190,7 @@ def test_a_handler_has_a_span_for_what_it_handles(bootstrap: str, topic: str, te
         assert sum(s.attributes.get("messaging.batch.message_count", 1) for s in processed) == 3
 
 
-def test_under_asyncio_every_task_keeps_its_own_context(bootstrap: str, topic: str, telescope: Telescope):
+def test_each_asyncio_task_has_its_own_context(bootstrap: str, topic: str, telescope: Telescope):
     traces = {}
 
     async def story() -> None:
@@ -233,7 +229,7 @@ def test_under_asyncio_every_task_keeps_its_own_context(bootstrap: str, topic: s
     assert telescope.spans("poll")
 
 
-def test_the_older_words_are_there_where_they_are_wanted(
+def test_old_attribute_names_are_added_on_request(
     bootstrap: str, topic: str, telescope: Telescope, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", "http,messaging/dup")
@@ -247,7 +243,7 @@ def test_the_older_words_are_there_where_they_are_wanted(
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"\xff\xfe", b"00-0-0-00", bytes(100_000), None])
-def test_headers_that_make_no_sense_are_no_context(bootstrap: str, topic: str, telescope: Telescope, rubbish):
+def test_malformed_trace_headers_are_ignored(bootstrap: str, topic: str, telescope: Telescope, rubbish):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"v", partition=0, headers=[("traceparent", rubbish)]).result()
     with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
@@ -265,7 +261,9 @@ def test_headers_that_make_no_sense_are_no_context(bootstrap: str, topic: str, t
     assert telescope.spans("poll")[0].attributes["messaging.batch.message_count"] == 1
 
 
-def test_it_ends_when_it_is_told_to_and_holds_nobody(bootstrap: str, topic: str, telescope: Telescope):
+def test_stopped_instrumentation_restores_methods_and_holds_no_reference(
+    bootstrap: str, topic: str, telescope: Telescope
+):
     producer = kohort.Producer(bootstrap_servers=bootstrap)
     instrumentation = kohort.instrument(producer, **telescope.given)
     assert kohort.instrument(producer) is instrumentation
@@ -285,7 +283,7 @@ def test_it_ends_when_it_is_told_to_and_holds_nobody(bootstrap: str, topic: str,
     assert gone() is None
 
 
-def test_what_is_no_client_is_refused_and_a_missing_package_is_named(bootstrap: str, monkeypatch: pytest.MonkeyPatch):
+def test_invalid_client_and_missing_package_are_reported(bootstrap: str, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UsageError, match="expected a consumer, group or producer"):
         kohort.instrument("localhost:9092")  # type: ignore[arg-type]
     for name in [name for name in sys.modules if name.startswith(("opentelemetry", "kohort.instruments."))]:
@@ -300,7 +298,7 @@ def test_what_is_no_client_is_refused_and_a_missing_package_is_named(bootstrap: 
         instrument(producer)
 
 
-def test_who_does_not_ask_for_it_imports_nothing_of_it(bootstrap: str):
+def test_opentelemetry_is_not_imported_without_instrument(bootstrap: str):
     code = (
         "import sys, kohort\n"
         f"with kohort.Producer(bootstrap_servers={bootstrap!r}) as p: p.send('t', b'v').result(); p.metrics()\n"

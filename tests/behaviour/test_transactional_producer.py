@@ -1,5 +1,3 @@
-"""Transactions of our producer, on both of its faces, over real sockets: consume, transform, produce, exactly once."""
-
 from __future__ import annotations
 
 import asyncio
@@ -17,7 +15,6 @@ COMMITTED = {"auto_offset_reset": "earliest", "isolation_level": "read_committed
 
 @pytest.fixture
 def name(bootstrap, request):
-    """A topic of one partition that is this test's own; the name serves as transactional id and group too."""
     made = f"txn-{request.node.name.split('[')[0].removeprefix('test_')[:60]}-{time.time_ns()}"
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics({made: 1})
@@ -32,7 +29,6 @@ def producer(bootstrap, name):
 
 
 def committed_values(bootstrap, topic, partition=0):
-    """What a reader of committed records finds up to the end, which nobody writes to any more."""
     tp, values = TopicPartition(topic, partition), []
     deadline = time.monotonic() + WAIT_S
     with kohort.Consumer(bootstrap_servers=bootstrap, **COMMITTED) as consumer:
@@ -50,7 +46,7 @@ def held(bootstrap, group, topic):
         return admin.list_group_offsets(group, [tp]).check()[tp]
 
 
-def test_what_is_committed_counts_and_what_is_aborted_does_not(bootstrap, producer, name):
+def test_only_committed_transactions_are_visible(bootstrap, producer, name):
     for number in range(6):
         producer.begin_transaction()
         deliveries = [producer.send(name, b"%d/%d" % (number, n)) for n in range(5)]
@@ -66,7 +62,7 @@ def test_what_is_committed_counts_and_what_is_aborted_does_not(bootstrap, produc
     assert held(bootstrap, name, name).offset == 5
 
 
-def test_a_block_commits_at_its_end_and_aborts_when_it_raises(bootstrap, producer, name):
+def test_transaction_block_commits_at_its_end_and_aborts_on_error(bootstrap, producer, name):
     with producer.transaction():
         producer.send_batch(name, 0, [b"a", b"b"])
     with pytest.raises(ZeroDivisionError), producer.transaction():
@@ -77,7 +73,7 @@ def test_a_block_commits_at_its_end_and_aborts_when_it_raises(bootstrap, produce
     assert committed_values(bootstrap, name) == [b"a", b"b", b"c"]
 
 
-def test_the_next_producer_of_a_name_fences_the_one_before_and_aborts_what_it_left(bootstrap, producer, name):
+def test_next_producer_with_the_same_id_fences_the_previous_and_aborts_its_transaction(bootstrap, producer, name):
     producer.begin_transaction()
     producer.send(name, b"left open")
     producer.flush()
@@ -93,7 +89,7 @@ def test_the_next_producer_of_a_name_fences_the_one_before_and_aborts_what_it_le
     assert committed_values(bootstrap, name) == [b"done"]
 
 
-def test_closing_aborts_what_is_open(bootstrap, name):
+def test_close_aborts_an_open_transaction(bootstrap, name):
     with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
         producer.init_transactions(WAIT_MS)
         with producer.transaction():
@@ -105,8 +101,7 @@ def test_closing_aborts_what_is_open(bootstrap, name):
     assert committed_values(bootstrap, name) == [b"kept"], "and nobody waits for transaction.timeout.ms"
 
 
-def test_a_group_copies_each_record_once_although_its_members_come_and_go(bootstrap, producer, name):
-    """The loop of KIP-447: the offsets go with what was made of the records, and a member that was away is refused."""
+def test_group_copies_each_record_once_while_members_join_and_leave(bootstrap, producer, name):
     source = f"{name}-in"
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics({source: 2})
@@ -146,7 +141,7 @@ def test_a_group_copies_each_record_once_although_its_members_come_and_go(bootst
     assert sorted(committed_values(bootstrap, name), key=int) == [b"%d" % n for n in range(40)]
 
 
-def test_the_asynchronous_producer_does_the_same(bootstrap, name):
+def test_async_transactional_producer(bootstrap, name):
     async def cancelled(producer):
         async with producer.transaction():
             await producer.send(name, b"cancelled")
@@ -175,7 +170,7 @@ def test_the_asynchronous_producer_does_the_same(bootstrap, name):
     assert held(bootstrap, name, name).offset == 3
 
 
-def test_a_record_that_waited_for_its_topic_is_refused_when_its_transaction_has_ended_meanwhile(bootstrap, name):
+def test_record_that_waits_for_its_topic_is_rejected_after_its_transaction(bootstrap, name):
     async def run():
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
             await producer.init_transactions(WAIT_MS)
@@ -193,7 +188,7 @@ def test_a_record_that_waited_for_its_topic_is_refused_when_its_transaction_has_
     assert committed_values(bootstrap, name) == [b"in time"]
 
 
-def test_options_that_transactions_exclude_are_refused():
+def test_options_that_exclude_transactions_are_rejected():
     for options, what in [
         ({"enable_idempotence": False}, "enable.idempotence"),
         ({"acks": "1"}, "acks"),
@@ -205,7 +200,7 @@ def test_options_that_transactions_exclude_are_refused():
         kohort.Producer(bootstrap_servers="localhost:1", transactional_id="")
 
 
-def test_a_coordinator_that_does_not_answer_is_named_in_time():
+def test_silent_coordinator_is_named_in_the_timeout():
     late = r"no response to init_transactions\(\) within 200 ms"
     with (
         kohort.Producer(bootstrap_servers="127.0.0.1:1", transactional_id="t") as producer,
@@ -215,7 +210,6 @@ def test_a_coordinator_that_does_not_answer_is_named_in_time():
 
 
 def zombie_and_heir(bootstrap: str, name: str) -> tuple[kohort.Producer, kohort.Producer]:
-    """Two producers of one transactional id, of which the second has taken it over."""
     zombie, heir = (kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) for _ in range(2))
     zombie.init_transactions()
     with zombie.transaction():
@@ -225,25 +219,22 @@ def zombie_and_heir(bootstrap: str, name: str) -> tuple[kohort.Producer, kohort.
 
 
 def by_produce(zombie: kohort.Producer, name: str) -> None:
-    """The broker of the partition refuses its epoch."""
     with zombie.transaction():
         zombie.send(name, b"late").result(WAIT_MS)
 
 
 def by_commit(zombie: kohort.Producer, name: str) -> None:
-    """As before, but it hears of it when it commits."""
     with zombie.transaction():
         zombie.send(name, b"late")
 
 
 def by_offsets(zombie: kohort.Producer, name: str) -> None:
-    """The coordinator refuses its epoch."""
     with zombie.transaction():
         zombie.send_offsets_to_transaction({TopicPartition(name, 0): 1}, kohort.GroupMetadata("g", -1, "", None))
 
 
 @pytest.mark.parametrize("learns", [by_produce, by_commit, by_offsets])
-def test_a_producer_whose_id_was_taken_over_is_fenced_however_it_learns_of_it(bootstrap, name, learns):
+def test_producer_with_a_replaced_id_is_fenced_by_any_response(bootstrap, name, learns):
     zombie, heir = zombie_and_heir(bootstrap, name)
     with heir:
         with pytest.raises(ProducerFenced, match="another producer uses transactional"):
@@ -253,7 +244,7 @@ def test_a_producer_whose_id_was_taken_over_is_fenced_however_it_learns_of_it(bo
             heir.send(name, b"second")
 
 
-def test_an_asyncio_producer_whose_id_was_taken_over_is_fenced(bootstrap, name):
+def test_async_producer_with_a_replaced_id_is_fenced(bootstrap, name):
     async def story() -> None:
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=name) as zombie:
             await zombie.init_transactions()
@@ -266,7 +257,7 @@ def test_an_asyncio_producer_whose_id_was_taken_over_is_fenced(bootstrap, name):
     asyncio.run(story())
 
 
-def test_what_was_raised_within_says_more_than_that_the_id_was_taken_over(bootstrap, name):
+def test_error_of_the_block_precedes_the_fencing_error(bootstrap, name):
     zombie, heir = zombie_and_heir(bootstrap, name)
 
     def late() -> None:

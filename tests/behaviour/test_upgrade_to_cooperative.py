@@ -1,7 +1,4 @@
-"""From eager to cooperative rebalances while the group works: two rolling restarts, as KIP-429 has it.
-
-In the first every member comes back with both strategies, in the second without the eager one.
-"""
+"""KIP-429: two rolling restarts migrate a running group from eager to cooperative rebalances."""
 
 from __future__ import annotations
 
@@ -17,14 +14,11 @@ from support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(400)
 PARTITIONS = 6
-"""Of the topic that each test gets."""
 DEADLINE_S = 120
 EAGER, BOTH, COOPERATIVE = "range", "cooperative-sticky,range", "cooperative-sticky"
 
 
 class Ledger:
-    """Who owns what by the word of the listeners, all members together, and what was read."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.owners: dict[int, str] = {}
@@ -52,8 +46,6 @@ class Ledger:
 
 
 class Member(threading.Thread):
-    """One consumer in a thread of its own, until it is stopped; then it closes in order."""
-
     def __init__(self, name: str, bootstrap: str, topic: str, strategies: str, ledger: Ledger) -> None:
         super().__init__(daemon=True, name=name)
         self.ledger, self.stopping = ledger, False
@@ -94,7 +86,6 @@ class Member(threading.Thread):
 
 @pytest.fixture
 def members() -> Iterator[dict[int, Member]]:
-    """Filled by the test; whatever happens, they stop."""
     made: dict[int, Member] = {}
     yield made
     for member in made.values():
@@ -110,7 +101,7 @@ def until(done: Callable[[], object], ledger: Ledger) -> None:
     eventually(done, state, deadline_s=DEADLINE_S, pause_s=0.01)
 
 
-def test_two_rolling_restarts_take_a_group_from_range_to_cooperative_sticky(bootstrap, topic, members):
+def test_two_rolling_restarts_migrate_a_group_from_range_to_cooperative_sticky(bootstrap, topic, members):
     ledger = Ledger()
     numbers = itertools.count()
 

@@ -1,5 +1,3 @@
-"""Who watches groups without the rights to is told what it takes; with READ alone it sees what records tell."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -21,14 +19,13 @@ pytestmark = pytest.mark.ours
 
 @pytest.fixture
 def places() -> Iterator[tuple[kohort.Admin, dict[str, str]]]:
-    """An administrator of a broker with a group; how alice logs in, who may nothing."""
     with kohort.Broker(ASKS_FOR_RIGHTS) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({"orders": 1})
         admin.alter_group_offsets("billing", {TopicPartition("orders", 0): OffsetAndMetadata(0)})
         yield admin, {"bootstrap.servers": broker.bootstrap_of("SASL"), **AS_ALICE}
 
 
-def test_what_it_takes_is_told_and_what_may_not_be_asked_stays_unknown(places, tmp_path: Path) -> None:
+def test_watcher_names_missing_rights_and_skips_unauthorized_groups(places, tmp_path: Path) -> None:
     admin, login = places
     store = WatchStore(tmp_path / "s.sqlite")
     with kohort.Admin(login) as alice, kohort.Consumer({**login, **CONSUMER_OPTIONS}) as reader:
@@ -48,9 +45,7 @@ def test_what_it_takes_is_told_and_what_may_not_be_asked_stays_unknown(places, t
     store.close()
 
 
-def test_a_journal_that_may_not_be_read_keeps_nobody_from_reading_what_else_there_is(
-    places, tmp_path: Path, capsys
-) -> None:
+def test_unreadable_journal_does_not_hide_other_data(places, tmp_path: Path, capsys) -> None:
     admin, login = places
     admin.create_acls([AclBinding("topic", OFFSETS_TOPIC, "User:alice", "read")])
     cluster = ClusterAccess(login)
@@ -60,7 +55,7 @@ def test_a_journal_that_may_not_be_read_keeps_nobody_from_reading_what_else_ther
     assert "no right to read __kohort_journal, if it exists" in said
     assert "no journal: __consumer_offsets has records since" in said
 
-    admin.delete_groups(["billing"])  # so that there is something in it
+    admin.delete_groups(["billing"])  # writes a journal entry
     admin.create_acls([AclBinding("topic", "__kohort_journal", "User:alice", "describe")])
     assert read_journal(cluster, "billing") == []
     assert "may not be read" in capsys.readouterr().err

@@ -17,18 +17,18 @@ BEHAVIOUR = ROOT / "tests" / "behaviour"
 PROTOCOL = [
     *(path.name for path in sorted(BEHAVIOUR.glob("test_kip_*.py"))),
     "test_group_states.py",
-    "test_groups_without_a_name.py",
+    "test_empty_group_id.py",
 ]
 """Raw requests: what the broker must answer."""
 CLIENTS = [
     "test_async_consumer.py",
     "test_async_consumer_group.py",
-    "test_consumer_face.py",
-    "test_consumer_group_faces.py",
+    "test_blocking_consumer.py",
+    "test_consumer_group_handlers.py",
     "test_first_records.py",
-    "test_own_assignor.py",
-    "test_mistakes.py",
-    "test_producer_faces.py",
+    "test_custom_assignor.py",
+    "test_invalid_arguments.py",
+    "test_producers.py",
     "test_samples_of_groups.py",
     "test_upgrade_to_cooperative.py",
 ]

@@ -1,4 +1,4 @@
-"""Notes for a log: their levels, and lines that strangers cannot forge."""
+"""Log notes: levels, and escaped lines."""
 
 import logging
 
@@ -7,14 +7,14 @@ import pytest
 from kohort.notes import LINE_MAX_CHARS, Level, debug, failure, info, one_line, warning
 
 
-def test_a_note_has_the_level_that_logging_knows():
+def test_note_levels_are_those_of_logging():
     made = [debug("a"), info("b"), warning("c"), failure("d")]
 
     assert [str(note) for note in made] == ["a", "b", "c", "d"]
     assert [logging.getLevelName(note.level) for note in made] == [level.name for level in Level]
 
 
-def test_a_note_about_something_keeps_its_level_and_is_counted_with_those_of_the_same_thing():
+def test_note_about_an_object_keeps_its_level_and_counts_per_object():
     note = warning("cannot be read", "read").about("orders-0")
 
     assert (note.level, note.text) == (Level.WARNING, "orders-0: cannot be read")
@@ -34,12 +34,12 @@ def test_a_note_about_something_keeps_its_level_and_is_counted_with_those_of_the
         ("half a pair \ud800, a tag \U000e0041", "half a pair \\ud800, a tag \\U000e0041"),
     ],
 )
-def test_what_does_not_print_is_written_out(given, shown):
+def test_non_printable_characters_are_escaped(given, shown):
     assert one_line(given) == shown
-    one_line(given).encode()  # and any stream can take it
+    one_line(given).encode()  # encodable for any stream
 
 
-def test_a_long_line_is_cut_and_says_how_long_it_was():
+def test_long_line_is_cut_with_its_length():
     topics = "; ".join(f"topic-{i}" for i in range(100_000))
 
     line = one_line(topics)

@@ -1,16 +1,13 @@
-"""Work in steps: when it yields, and that nothing is lost by it."""
-
 import random
 
 from kohort.steps import FIRST_US, STEP_US, Pace, at_once, each, in_order
 
 
 def pauses(steps) -> int:
-    """How often it gives way to others."""
     return sum(1 for _ in steps)
 
 
-def test_the_first_step_is_longer_than_the_others():
+def test_first_step_is_longer_than_the_others():
     pace = Pace()
 
     due = [pace.is_due(1000) for _ in range(40)]
@@ -19,13 +16,13 @@ def test_the_first_step_is_longer_than_the_others():
     assert (first, second - first) == (FIRST_US / 1000, STEP_US / 1000)
 
 
-def test_little_is_done_at_once_and_much_in_steps():
+def test_small_work_takes_one_step_and_large_work_several():
     assert pauses(each(range(10), str, 100)) == 0
     assert pauses(each(range(10_000), str, 100)) > 100
     assert at_once(each(range(10_000), str, 100)) == [str(i) for i in range(10_000)]
 
 
-def test_names_come_in_order_and_once_however_many():
+def test_names_are_sorted_without_duplicates():
     names = [f"n{i}" for i in range(20_000)] * 2
     random.Random(1).shuffle(names)
 

@@ -1,5 +1,3 @@
-"""A name with several addresses: one that refuses, or where nobody answers, does not keep a client from the others."""
-
 from __future__ import annotations
 
 import asyncio
@@ -27,7 +25,6 @@ def listening() -> Iterator[socket.socket]:
 
 @pytest.fixture
 def nobody() -> Iterator[int]:
-    """A port at which nobody answers, not even with a refusal: the queue of its listener is full."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen(0)
@@ -54,31 +51,29 @@ def connected(addresses, loop_factory):
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
-def test_an_address_where_nobody_answers_leaves_time_for_the_next(listening, nobody, loop_factory):
+def test_dead_address_leaves_time_for_the_next(listening, nobody, loop_factory):
     here = listening.getsockname()
     assert connected([info("127.0.0.1", nobody), info(*here)], loop_factory) == here
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
-def test_an_address_that_refuses_is_passed_over(listening, loop_factory):
+def test_refusing_address_is_skipped(listening, loop_factory):
     here = listening.getsockname()
     assert connected([info("127.0.0.1", 1), info(*here)], loop_factory) == here
 
 
-def test_what_the_last_one_said_is_raised(nobody):
+def test_error_of_the_last_address_is_raised(nobody):
     with pytest.raises(ConnectionRefusedError):
         connected([info("127.0.0.1", nobody), info("127.0.0.1", 1)], asyncio.new_event_loop)
 
 
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "no..host"])
-def test_what_can_be_no_name_is_an_error_of_the_network(host):
+def test_invalid_host_name_raises_os_error(host):
     with pytest.raises(OSError, match="invalid host name"):
         asyncio.run(connect_to(host, 9092, LIMIT_S))
 
 
 class SlowNames(asyncio.SelectorEventLoop):
-    """A loop whose look-ups end when they are told to, or fail."""
-
     def __init__(self, found):
         super().__init__()
         self.asked = 0
@@ -93,7 +88,7 @@ class SlowNames(asyncio.SelectorEventLoop):
         return self._found
 
 
-def test_a_look_up_that_outlives_an_attempt_serves_the_next(listening):
+def test_lookup_that_outlives_an_attempt_serves_the_next(listening):
     here = listening.getsockname()
 
     async def story():
@@ -116,7 +111,7 @@ def test_a_look_up_that_outlives_an_attempt_serves_the_next(listening):
         runner.run(story())
 
 
-def test_a_look_up_that_fails_is_begun_anew(listening):
+def test_failed_lookup_is_repeated(listening):
     async def story():
         loop: Any = asyncio.get_running_loop()
         loop.known.set()

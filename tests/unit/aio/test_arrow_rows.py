@@ -1,5 +1,3 @@
-"""Tables that ``send_arrow`` takes: Arrow's own, readers, and data frames with Arrow's PyCapsule interface."""
-
 from __future__ import annotations
 
 import pytest
@@ -16,8 +14,6 @@ COLUMNS = ("value", "key", "headers", "timestamp", "partition")
 
 
 class Frame:
-    """A data frame as Polars exports it, with views of text and bytes."""
-
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         views = pa.schema([("key", pa.string_view()), ("value", pa.binary_view())])
         return TABLE.cast(views).__arrow_c_stream__(requested_schema)
@@ -37,7 +33,7 @@ def test_send_arrow_takes_readers_and_data_frames_as_tables(table: object) -> No
 
 
 @pytest.mark.parametrize("given", [None, {"value": [b"1"]}, [b"1"]])
-def test_send_arrow_rejects_what_has_no_arrow_interface(given: object) -> None:
+def test_send_arrow_rejects_objects_without_arrow_interface(given: object) -> None:
     with pytest.raises(
         UsageError, match="send_arrow takes a pyarrow Table, RecordBatch or RecordBatchReader, or a data"
     ):

@@ -1,5 +1,3 @@
-"""The log of a broker: what is told at once, what is counted, and how an error of the broker's own is shown."""
-
 import logging
 
 import pytest
@@ -12,7 +10,6 @@ NOW = 1_700_000_000_000
 
 @pytest.fixture
 def told(caplog):
-    """A broker log, and what it wrote since it was last asked."""
     logger = logging.getLogger("kohort.test_broker_log")
     caplog.set_level(logging.INFO, logger.name)
 
@@ -25,14 +22,14 @@ def told(caplog):
     return Told(logger)
 
 
-def test_each_note_is_a_line_of_its_level(told):
+def test_each_note_is_one_line_with_its_level(told):
     told.write([info("began"), warning("lost 7 bytes"), warning("lost 7 bytes"), debug("nobody asked")], NOW)
 
     assert told.lines() == [("INFO", "began"), ("WARNING", "lost 7 bytes"), ("WARNING", "lost 7 bytes")]
     assert told.wake_at_ms is None
 
 
-def test_a_stranger_cannot_forge_a_line(told):
+def test_client_input_cannot_forge_a_line(told):
     told.write([warning("no topic 'x\n2026-11-22 19:00:00,000 INFO admin logged in\x1b[2J'")], NOW)
     told.write([warning("y" * 1_280_090, "flood")], NOW)
     told.write([warning("z\n" * 1_280_090, "flood")], NOW)
@@ -43,7 +40,7 @@ def test_a_stranger_cannot_forge_a_line(told):
     assert all(len(line) < 1_100 and line.isprintable() for _, line in lines)
 
 
-def test_a_hundred_thousand_bad_connections_are_a_few_lines(told):
+def test_hundred_thousand_bad_connections_make_few_lines(told):
     for i in range(100_000):
         told.write([warning(f"malformed request {i}", "malformed").about("10.0.0.1")], NOW + i)
 
@@ -57,7 +54,7 @@ def test_a_hundred_thousand_bad_connections_are_a_few_lines(told):
     ]
 
 
-def test_another_host_or_another_reason_is_told_at_once(told):
+def test_note_about_another_host_or_reason_is_logged_immediately(told):
     for host in ("10.0.0.1", "10.0.0.2"):
         for reason in ("malformed", "short"):
             for _ in range(3):
@@ -66,7 +63,7 @@ def test_another_host_or_another_reason_is_told_at_once(told):
     assert len(told.lines()) == 4
 
 
-def test_one_that_came_twice_is_told_twice(told):
+def test_second_note_of_a_kind_is_logged_after_a_minute(told):
     told.write([warning("first", "a")], NOW)
     told.write([warning("second", "a")], NOW + 1)
     told.write([], told.wake_at_ms - 1)
@@ -81,7 +78,7 @@ def test_one_that_came_twice_is_told_twice(told):
     assert told.lines() == [("WARNING", "third")]
 
 
-def test_a_thousand_hosts_are_a_hundred_lines_and_a_count(told):
+def test_thousand_hosts_make_a_hundred_lines_and_a_count(told):
     for i in range(1_000):
         told.write([warning("malformed", "malformed").about(f"10.0.{i // 256}.{i % 256}")], NOW)
     assert len(told.lines()) == KINDS_MAX + 1
@@ -92,13 +89,13 @@ def test_a_thousand_hosts_are_a_hundred_lines_and_a_count(told):
     ]
 
 
-def test_what_nobody_reads_takes_no_room(told):
+def test_notes_below_the_log_level_use_no_memory(told):
     told.write([debug("idle", "idle").about(f"10.0.0.{i}") for i in range(200)], NOW)
 
     assert told.wake_at_ms is None
 
 
-def test_an_error_nobody_foresaw_shows_its_calls_and_no_forged_line(told):
+def test_internal_error_is_logged_with_its_stack_and_no_forged_line(told):
     def decode(depth):
         if depth:
             decode(depth - 1)

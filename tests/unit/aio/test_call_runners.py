@@ -1,5 +1,3 @@
-"""Calls written once: what both faces make of a generator that waits."""
-
 import asyncio
 
 import pytest
@@ -9,8 +7,6 @@ from kohort.aio.producing.producer_calls import Wait
 
 
 def both(make_call, answer):
-    """Carry out a call as each face does."""
-
     async def later(wait):
         await asyncio.sleep(0)
         return answer(wait)
@@ -19,7 +15,7 @@ def both(make_call, answer):
     yield lambda: asyncio.run(run_call_async(make_call(), later))
 
 
-def test_a_call_is_sent_what_it_waited_for_and_its_result_is_returned():
+def test_call_gets_the_result_of_its_wait_and_returns_a_value():
     def call():
         first = yield Wait(lambda: 1, 10)
         second = yield Wait(lambda: 2, 20)
@@ -29,7 +25,7 @@ def test_a_call_is_sent_what_it_waited_for_and_its_result_is_returned():
         assert carry_out() == ((1, 10), (2, 20))
 
 
-def test_a_call_that_waits_for_nothing_returns_at_once():
+def test_call_without_waits_returns_immediately():
     def call():
         return 5
         yield
@@ -38,7 +34,7 @@ def test_a_call_that_waits_for_nothing_returns_at_once():
         assert carry_out() == 5
 
 
-def test_what_is_raised_while_it_waits_is_raised_in_the_call():
+def test_error_of_a_wait_is_raised_inside_the_call():
     def failing(_wait):
         raise OSError("no")
 

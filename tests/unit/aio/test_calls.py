@@ -1,5 +1,3 @@
-"""Calls are run to their end, whatever their waits bring: the same for threads and for tasks."""
-
 from __future__ import annotations
 
 import asyncio
@@ -14,7 +12,7 @@ from kohort.errors import ApiTimeout
 
 
 class Interrupt(BaseException):
-    """As KeyboardInterrupt, which would end the tests."""
+    pass
 
 
 def work_of(wait: Wait) -> Any:
@@ -47,7 +45,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Call[Any]], Any]:
     return runner
 
 
-def test_a_call_goes_on_with_what_came_of_each_wait(run):
+def test_call_continues_with_the_result_of_each_wait(run):
     def call() -> Call[str]:
         first = yield Run(lambda: "a")
         second = yield Run(lambda: first + "b")
@@ -56,7 +54,7 @@ def test_a_call_goes_on_with_what_came_of_each_wait(run):
     assert run(call()) == "abc"
 
 
-def test_a_call_without_waits_has_a_result_too(run):
+def test_call_without_waits_has_a_result(run):
     def call() -> Call[int]:
         yield from ()
         return 7
@@ -64,7 +62,7 @@ def test_a_call_without_waits_has_a_result_too(run):
     assert run(call()) == 7
 
 
-def test_what_a_wait_raises_is_raised_where_the_call_waits(run):
+def test_error_of_a_wait_is_raised_at_its_yield(run):
     def call() -> Call[str]:
         with suppress(ApiTimeout):
             yield Run(failing(ApiTimeout("too late")))
@@ -73,7 +71,7 @@ def test_what_a_wait_raises_is_raised_where_the_call_waits(run):
     assert run(call()) == "went on"
 
 
-def test_an_error_that_the_call_does_not_take_comes_out(run):
+def test_unhandled_error_of_a_wait_is_raised(run):
     def call() -> Call[None]:
         yield Run(failing(ApiTimeout("too late")))
 
@@ -81,7 +79,7 @@ def test_an_error_that_the_call_does_not_take_comes_out(run):
         run(call())
 
 
-def test_an_error_of_the_call_itself_comes_out(run):
+def test_error_of_the_call_is_raised(run):
     def call() -> Call[None]:
         yield Run(lambda: None)
         raise ApiTimeout("of its own")
@@ -90,7 +88,7 @@ def test_an_error_of_the_call_itself_comes_out(run):
         run(call())
 
 
-def test_what_must_be_done_at_the_end_may_wait_although_the_call_was_interrupted(run):
+def test_finally_clause_may_wait_after_an_interrupt(run):
     done: list[str] = []
 
     def call() -> Call[None]:
@@ -105,7 +103,7 @@ def test_what_must_be_done_at_the_end_may_wait_although_the_call_was_interrupted
     assert done == ["said goodbye", "ended"]
 
 
-def test_a_second_interrupt_does_not_keep_the_outer_end_from_its_turn(run):
+def test_second_interrupt_still_runs_the_outer_finally_clause(run):
     done: list[str] = []
 
     def call() -> Call[None]:
@@ -122,7 +120,7 @@ def test_a_second_interrupt_does_not_keep_the_outer_end_from_its_turn(run):
     assert done == ["ended"]
 
 
-def test_a_stray_stop_iteration_of_the_users_work_is_not_taken_for_the_end():
+def test_stop_iteration_of_user_code_does_not_end_the_call():
     def call() -> Call[str]:
         yield Run(lambda: next(iter([])))
         return "the end"

@@ -1,4 +1,4 @@
-"""The driver: sockets and time for an engine, and an end for everybody who waits."""
+"""The driver: sockets and timers of an engine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from kohort.errors import KohortError
 
 
 class Engine:
-    """Does what its script says, and keeps what it was told."""
-
     credentials = None
     config = ClientConfig(bootstrap_servers=["127.0.0.1:1"])
 
@@ -44,7 +42,7 @@ def run(story):
     return asyncio.run(asyncio.wait_for(story, 60))
 
 
-def test_bytes_go_out_and_come_back():
+def test_driver_sends_and_receives_bytes():
     async def story():
         async def shout(reader, writer):
             writer.write((await reader.read(100)).upper())
@@ -79,7 +77,7 @@ def test_bytes_go_out_and_come_back():
     ]
 
 
-def test_a_connection_that_cannot_be_made_is_told_as_closed():
+def test_failed_connection_is_reported_as_closed():
     async def story():
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -96,7 +94,7 @@ def test_a_connection_that_cannot_be_made_is_told_as_closed():
     assert closed.reason == "Connection refused"
 
 
-def test_several_kicks_before_the_engine_looks_are_one():
+def test_several_kicks_make_one_tick():
     async def story():
         engine = Engine()
         driver = Driver(engine)
@@ -110,7 +108,7 @@ def test_several_kicks_before_the_engine_looks_are_one():
     assert run(story()) == [Tick()]
 
 
-def test_the_engine_is_woken_when_it_asked_to_be():
+def test_engine_is_woken_at_its_time():
     async def story():
         engine = Engine()
         driver = Driver(engine)
@@ -128,7 +126,7 @@ def test_the_engine_is_woken_when_it_asked_to_be():
     assert run(story()) is True
 
 
-def test_waiting_ends_with_its_time_and_with_the_driver():
+def test_wait_ends_at_its_timeout_and_with_the_driver():
     async def story():
         driver = Driver(Engine())
         late = await driver.until(lambda: None, 10)
@@ -140,7 +138,7 @@ def test_waiting_ends_with_its_time_and_with_the_driver():
     assert run(story()) == (None, None)
 
 
-def test_what_the_condition_raises_reaches_who_waits():
+def test_error_of_a_condition_is_raised_in_the_waiting_call():
     async def story():
         engine = Engine()
         driver = Driver(engine)
@@ -158,7 +156,7 @@ def test_what_the_condition_raises_reaches_who_waits():
         run(story())
 
 
-def test_a_defect_in_a_machine_is_told_to_everybody_who_waits_now_or_later():
+def test_internal_error_of_a_machine_fails_all_current_and_later_waits():
     async def story():
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
 
@@ -183,9 +181,7 @@ def test_a_defect_in_a_machine_is_told_to_everybody_who_waits_now_or_later():
 
 
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "no..host"])
-def test_what_can_be_no_name_of_a_host_is_an_end_of_the_connection_that_says_so(host):
-    """As a broker's metadata may have it: nothing else would come, until the time for a connection is over."""
-
+def test_invalid_host_name_closes_the_connection_with_its_reason(host):
     async def story():
         engine = Engine(lambda given: [Open(7, host, 9092)] if given == Tick() else ())
         driver = Driver(engine)

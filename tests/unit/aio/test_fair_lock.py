@@ -1,5 +1,3 @@
-"""The lock before a producer's lock: taken once it is free, and never waited for without end."""
-
 from __future__ import annotations
 
 import threading
@@ -8,7 +6,7 @@ from kohort.aio.producing import producer
 from kohort.aio.producing.producer import acquire_with_retries
 
 
-def test_it_is_taken_once_who_was_inside_has_left(monkeypatch):
+def test_outer_lock_is_acquired_after_its_holder_releases_it(monkeypatch):
     outer_lock = threading.Lock()
     outer_lock.acquire()
     monkeypatch.setattr(producer.time, "sleep", lambda _seconds: outer_lock.locked() and outer_lock.release())
@@ -17,7 +15,7 @@ def test_it_is_taken_once_who_was_inside_has_left(monkeypatch):
     assert outer_lock.locked()
 
 
-def test_one_that_was_left_locked_holds_nobody_up():
+def test_outer_lock_that_stays_locked_blocks_no_thread():
     outer_lock = threading.Lock()
     outer_lock.acquire()
 

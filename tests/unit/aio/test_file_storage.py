@@ -1,5 +1,3 @@
-"""Logs on real files: the seam's promises, the lock, and a log that survives torn writes."""
-
 import errno
 import os
 import random
@@ -21,7 +19,6 @@ NOW = 1_700_000_000_000
 
 
 def open_files(folder):
-    """Files below ``folder`` that this process holds; other tests' threads may hold sockets meanwhile."""
     held = 0
     for entry in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
@@ -35,7 +32,7 @@ def storage(tmp_path):
         yield storage
 
 
-def test_what_is_private_is_for_nobody_else_though_an_earlier_try_left_a_file_for_all(storage, tmp_path):
+def test_private_file_is_readable_for_the_owner_only_despite_a_leftover(storage, tmp_path):
     left = tmp_path / "data" / "users.json.tmp"
     left.write_bytes(b"torn")
     left.chmod(0o644)
@@ -45,7 +42,6 @@ def test_what_is_private_is_for_nobody_else_though_an_earlier_try_left_a_file_fo
 
 @pytest.fixture
 def umask():
-    """The umask is the whole process's: it is set back."""
     before = os.umask(0o022)
     yield os.umask
     os.umask(before)
@@ -54,7 +50,7 @@ def umask():
 @pytest.mark.parametrize(
     ("mask", "folders", "files"), [(0o000, 0o770, 0o640), (0o022, 0o750, 0o640), (0o077, 0o700, 0o600)]
 )
-def test_what_it_makes_is_for_the_owner_and_its_group_and_for_nobody_else(umask, tmp_path, mask, folders, files):
+def test_new_files_are_accessible_to_owner_and_group_only(umask, tmp_path, mask, folders, files):
     umask(mask)
     with FileStorage(tmp_path / "data") as storage:
         storage.make_folder("orders-0")
@@ -69,7 +65,7 @@ def test_what_it_makes_is_for_the_owner_and_its_group_and_for_nobody_else(umask,
     assert set(modes.values()) == {files}
 
 
-def test_a_folder_that_was_there_keeps_the_mode_that_somebody_gave_it(umask, tmp_path):
+def test_existing_folder_keeps_its_mode(umask, tmp_path):
     shared = tmp_path / "data"
     shared.mkdir()
     shared.chmod(0o2775)
@@ -77,7 +73,7 @@ def test_a_folder_that_was_there_keeps_the_mode_that_somebody_gave_it(umask, tmp
         assert shared.stat().st_mode & 0o7777 == 0o2775
 
 
-def test_it_behaves_like_a_folder(storage):
+def test_file_storage_behaves_like_memory_storage(storage):
     storage.make_folder("a")
     file = storage.open("a/x")
     assert file.append([b"one", memoryview(b"two"), bytearray(b"")]) == 0
@@ -105,7 +101,7 @@ def test_it_behaves_like_a_folder(storage):
     assert storage.folders() == []
 
 
-def test_it_tells_where_it_is_and_how_much_room_there_is(tmp_path):
+def test_storage_reports_its_path_and_free_space(tmp_path):
     with FileStorage(tmp_path / "data") as storage:
         place, (total, usable) = storage.place, storage.disk_space()
 
@@ -113,7 +109,7 @@ def test_it_tells_where_it_is_and_how_much_room_there_is(tmp_path):
     assert 0 <= usable <= total == os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize
 
 
-def test_what_was_flushed_is_known(storage):
+def test_flushed_size_is_reported(storage):
     storage.make_folder("a")
     file = storage.open("a/x")
     file.append([b"12345"])
@@ -130,7 +126,7 @@ def test_what_was_flushed_is_known(storage):
     assert file.flushed == 8
 
 
-def test_a_flush_that_was_started_ends_and_says_how_far_it_came(storage):
+def test_started_flush_ends_and_reports_its_size(storage):
     file = storage.open("x")
     file.append([b"12345"])
     assert not file.is_flushing
@@ -142,7 +138,7 @@ def test_a_flush_that_was_started_ends_and_says_how_far_it_came(storage):
     file.close()
 
 
-def test_a_flush_that_fails_ends_and_has_flushed_nothing(storage, monkeypatch):
+def test_failed_flush_leaves_the_size_unflushed(storage, monkeypatch):
     def refuse(_fd):
         raise OSError(5, "the disk is broken")
 
@@ -167,7 +163,7 @@ def test_many_buffers_are_written_in_order(storage):
     file.close()
 
 
-def test_a_write_cut_short_goes_on_where_it_ended(storage, monkeypatch):
+def test_partial_write_is_continued(storage, monkeypatch):
     file = storage.open("x")
     real = os.pwritev
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: real(fd, [bytes(buffers[0])[:2]], at))
@@ -178,7 +174,7 @@ def test_a_write_cut_short_goes_on_where_it_ended(storage, monkeypatch):
     file.close()
 
 
-def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(storage, monkeypatch):
+def test_failed_write_restores_the_file(storage, monkeypatch):
     file = storage.open("x")
     file.append([b"before"])
     real = os.pwritev
@@ -198,7 +194,7 @@ def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(storage, monkeypa
     file.close()
 
 
-def test_a_folder_cannot_be_opened_twice_in_a_process(storage):
+def test_folder_cannot_be_opened_twice_in_a_process(storage):
     with pytest.raises(DataDirInUse, match="in use by another broker of this process"):
         FileStorage(storage.root)
     storage.close()
@@ -206,7 +202,7 @@ def test_a_folder_cannot_be_opened_twice_in_a_process(storage):
     FileStorage(storage.root).close()
 
 
-def test_a_folder_cannot_be_opened_by_two_processes(storage):
+def test_folder_cannot_be_opened_by_two_processes(storage):
     code = "import sys; from kohort.aio.serving.file_storage import FileStorage; FileStorage(sys.argv[1])"
     command = [sys.executable, "-c", code, str(storage.root)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
@@ -215,14 +211,14 @@ def test_a_folder_cannot_be_opened_by_two_processes(storage):
     assert f"DataDirInUse: the data folder {storage.root} is in use by process {os.getpid()}" in done.stderr
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(tmp_path):
+def test_folder_creation_error_names_the_folder(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
     with pytest.raises(StorageError, match=r"cannot make the data folder .*file/data"):
         FileStorage(tmp_path / "file" / "data")
 
 
-def test_a_log_outlives_clean_stops_and_crashes(storage):
+def test_log_survives_clean_stops_and_crashes(storage):
     stage = LogStage(storage)
     names = stage.fill(40)
     assert stage.restart() == []
@@ -235,7 +231,7 @@ def test_a_log_outlives_clean_stops_and_crashes(storage):
     stage.topics.close()
 
 
-def test_the_last_batch_torn_or_garbled_at_any_byte_costs_no_other(tmp_path):
+def test_torn_last_batch_costs_no_other_batch(tmp_path):
     whole = batch(["last"], at_ms=1)
     with FileStorage(tmp_path / "data", sync=False) as storage:
         stage = LogStage(storage)
@@ -259,7 +255,7 @@ def test_the_last_batch_torn_or_garbled_at_any_byte_costs_no_other(tmp_path):
         stage.topics.close()
 
 
-def test_a_base_offset_that_lost_a_bit_is_mended_in_its_file(tmp_path):
+def test_base_offset_with_a_flipped_bit_is_repaired(tmp_path):
     with FileStorage(tmp_path / "data", sync=False) as storage:
         stage = LogStage(storage)
         names = stage.fill(3)
@@ -275,7 +271,7 @@ def test_a_base_offset_that_lost_a_bit_is_mended_in_its_file(tmp_path):
         stage.topics.close()
 
 
-def test_an_idle_broker_holds_no_file_of_an_empty_partition(storage, tmp_path):
+def test_idle_broker_opens_no_file_of_an_empty_partition(storage, tmp_path):
     topics = Topics(storage, BrokerConfig(), random.Random(1), NOW)
     before = open_files(tmp_path)
     topics.create("__consumer_offsets", 50, {"cleanup.policy": "compact"}, NOW, internal=True)
@@ -286,7 +282,7 @@ def test_an_idle_broker_holds_no_file_of_an_empty_partition(storage, tmp_path):
     assert again.recovery_notes == []
 
 
-def test_a_closed_log_holds_no_file(storage, tmp_path):
+def test_closed_log_has_no_open_file(storage, tmp_path):
     stage = LogStage(storage)
     stage.fill(40)
     values_from(stage.log, 0)
@@ -297,7 +293,7 @@ def test_a_closed_log_holds_no_file(storage, tmp_path):
     assert open_files(tmp_path) == 0
 
 
-def test_a_file_takes_another_name_and_its_handle_stays(storage):
+def test_renamed_file_keeps_its_handle(storage):
     storage.make_folder("a")
     file = storage.open("a/x")
     file.append([b"one"])
@@ -311,7 +307,7 @@ def test_a_file_takes_another_name_and_its_handle_stays(storage):
         storage.rename("a/z", "a/x")
 
 
-def test_what_is_large_is_removed_without_waiting_and_its_name_is_free_at_once(tmp_path):
+def test_large_file_is_removed_in_the_background_and_its_name_is_free(tmp_path):
     with FileStorage(tmp_path / "data") as storage:
         storage.make_folder("a")
         storage.make_folder("b")
@@ -327,7 +323,7 @@ def test_what_is_large_is_removed_without_waiting_and_its_name_is_free_at_once(t
     assert not (tmp_path / "data" / "b").exists()
 
 
-def test_a_log_on_real_files_is_compacted_under_its_readers(tmp_path):
+def test_log_in_files_is_compacted_while_it_is_read(tmp_path):
     with FileStorage(tmp_path) as storage:
         stage = LogStage(storage, cleanup_policy="compact", min_cleanable_dirty_ratio="0.1", segment_bytes="20000")
         stage.fill(1000, key=b"k")
@@ -347,7 +343,7 @@ def test_a_log_on_real_files_is_compacted_under_its_readers(tmp_path):
         stage.topics.close()
 
 
-def test_what_is_lent_of_a_real_file_is_what_would_be_read(storage):
+def test_lent_buffer_equals_a_read(storage):
     file = storage.open("file")
     file.append([bytes(range(250)) * 2000])
 

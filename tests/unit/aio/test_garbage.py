@@ -1,5 +1,3 @@
-"""Python's collector while a long request is served: young objects only, and as before afterwards."""
-
 import gc
 import weakref
 from typing import Any
@@ -30,7 +28,7 @@ def full_collections() -> int:
     return gc.get_stats()[2]["collections"]
 
 
-def test_no_look_at_all_objects_is_taken_in_long_work():
+def test_long_work_causes_no_full_collection():
     collections = ShortCollections()
     kept = []
     collections.after_event(in_long_work=True)
@@ -45,7 +43,7 @@ def test_no_look_at_all_objects_is_taken_in_long_work():
     assert gc.isenabled()
 
 
-def test_young_cycles_go_meanwhile():
+def test_young_cycles_are_collected_during_long_work():
     collections = ShortCollections()
     collections.after_event(in_long_work=True)
     gone = cycle()
@@ -57,7 +55,7 @@ def test_young_cycles_go_meanwhile():
     assert gc.isenabled()
 
 
-def test_a_collector_that_is_off_stays_off():
+def test_disabled_collector_stays_disabled():
     gc.disable()
     collections = ShortCollections()
 

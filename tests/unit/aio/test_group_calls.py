@@ -1,5 +1,3 @@
-"""What a group of handlers does between its waits, around a real broker machine: no thread, no task."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,8 +16,6 @@ from support.machines.stage_waits import StageWaits
 
 
 class WorkersAtOnce:
-    """Handles what comes to a claim in the moment in which it comes."""
-
     def __init__(self, state: SessionState) -> None:
         self.state = state
         self.session = Session(state)
@@ -51,8 +47,6 @@ class WorkersAtOnce:
 
 
 class Board:
-    """A handler that keeps what happened, and marks each record."""
-
     def __init__(self, then: Callable[[bytes], None] = lambda _: None) -> None:
         self.told: list[str] = []
         self.then = then
@@ -71,8 +65,6 @@ class Board:
 
 
 class Group:
-    """The calls of a group over a stage with three records in ``t-0``."""
-
     def __init__(self, stage: ConsumerStage) -> None:
         stage.topic("t", 1)
         stage.produce("t", 0, b"a", b"b", b"c")
@@ -92,7 +84,7 @@ class Group:
         return None if found is None else int(found.offset)
 
 
-def test_a_session_is_set_up_handled_cleaned_up_and_committed():
+def test_session_runs_setup_handlers_cleanup_and_commit():
     group = Group(ConsumerStage())
     board = Board(lambda value: group.calls.stop() if value == b"c" else None)
 
@@ -103,7 +95,7 @@ def test_a_session_is_set_up_handled_cleaned_up_and_committed():
     assert group.waits.listener is None
 
 
-def test_what_a_handler_raises_ends_the_session_and_what_was_marked_before_is_committed():
+def test_handler_error_ends_the_session_and_commits_earlier_marks():
     group = Group(ConsumerStage())
 
     def dislike(value: bytes) -> None:
@@ -118,7 +110,7 @@ def test_what_a_handler_raises_ends_the_session_and_what_was_marked_before_is_co
     assert group.committed() == 1
 
 
-def test_what_setup_raises_comes_out_after_the_cleanup():
+def test_setup_error_is_raised_after_cleanup():
     group = Group(ConsumerStage())
 
     class Picky(Board):
@@ -132,7 +124,7 @@ def test_what_setup_raises_comes_out_after_the_cleanup():
     assert board.told == ["setup t-0", "cleanup"]
 
 
-def test_a_session_ends_and_is_committed_before_its_partitions_go_to_others():
+def test_session_is_committed_before_its_partitions_are_revoked():
     stage = ConsumerStage()
     group = Group(stage)
     others: list[User] = []
@@ -148,7 +140,7 @@ def test_a_session_ends_and_is_committed_before_its_partitions_go_to_others():
     assert group.committed() == 3
 
 
-def test_who_would_wait_for_its_own_end_is_told():
+def test_close_inside_a_handler_raises_usage_error():
     group = Group(ConsumerStage())
     with pytest.raises(UsageError, match="call stop\\(\\) in handlers"):
         group.calls.begin_close(None, is_runner=True)
@@ -158,7 +150,7 @@ def test_who_would_wait_for_its_own_end_is_told():
     assert group.calls.stopping
 
 
-def test_the_end_leaves_the_group():
+def test_finish_leaves_the_group():
     stage = ConsumerStage()
     group = Group(stage)
     group.consume(Board(lambda value: group.calls.stop() if value == b"c" else None))

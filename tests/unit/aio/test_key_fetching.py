@@ -1,5 +1,3 @@
-"""Keys come over HTTP and from files; what goes wrong is told in words."""
-
 import asyncio
 import json
 import threading
@@ -40,7 +38,7 @@ def page(status, body=b"", **headers):
             thread.join()
 
 
-def test_keys_come_over_http():
+def test_keys_are_fetched_over_http():
     issuer = Issuer()
     with token_service(issuer) as service:
         found = fetched(service.jwks_url)
@@ -48,19 +46,19 @@ def test_keys_come_over_http():
     assert (found.url, found.problem) == (service.jwks_url, "")
 
 
-def test_keys_come_from_a_file(tmp_path):
+def test_keys_are_read_from_a_file(tmp_path):
     path = Issuer().write_jwks(tmp_path / "my keys.json")
     assert fetched(path.as_uri()).content == path.read_bytes()
     assert fetched(f"file:{path}").content == path.read_bytes()
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_missing_key_file_is_reported(tmp_path):
     found = fetched((tmp_path / "none").as_uri())
     assert found.content is None
     assert "No such file" in found.problem
 
 
-def test_nobody_there():
+def test_unreachable_key_server_is_reported():
     with page(200) as url:
         pass
     found = fetched(url)
@@ -77,14 +75,14 @@ def test_nobody_there():
         (302, {"Location": "ftp://127.0.0.1/x"}, "insecure"),
     ],
 )
-def test_an_answer_that_is_none(status, headers, words):
+def test_http_error_of_key_server_is_reported(status, headers, words):
     with page(status, **headers) as url:
         found = fetched(url)
     assert found.content is None
     assert words in found.problem
 
 
-def test_an_answer_without_end(monkeypatch):
+def test_endless_response_of_key_server_is_cut_off(monkeypatch):
     monkeypatch.setattr(key_fetching, "MAX_BYTES", 1000)
     with page(200, b"x" * 2000) as url:
         assert fetched(url).problem == "it has more than 1000 bytes"

@@ -1,5 +1,3 @@
-"""Whether a loop stood still, told by its clock."""
-
 import asyncio
 
 import pytest
@@ -23,7 +21,7 @@ def on_loop(story, clock, late=lambda late_ms, now_ms: None):
     asyncio.run(run())
 
 
-def test_a_loop_that_is_seen_often_enough_has_not_stood_still(clock):
+def test_loop_with_regular_events_has_no_stall(clock):
     def story(detector):
         for _ in range(50):
             clock.advance(EVERY_MS + STALL_MS - 1)
@@ -32,7 +30,7 @@ def test_a_loop_that_is_seen_often_enough_has_not_stood_still(clock):
     on_loop(story, clock)
 
 
-def test_a_loop_that_missed_its_beat_stood_still_since_then_and_is_told_so_once(clock):
+def test_stall_is_reported_once_with_its_start(clock):
     def story(detector):
         began = clock.now_ms()
         clock.advance(12_000)
@@ -42,7 +40,7 @@ def test_a_loop_that_missed_its_beat_stood_still_since_then_and_is_told_so_once(
     on_loop(story, clock)
 
 
-def test_a_clock_that_was_set_is_no_stall(clock):
+def test_clock_change_is_no_stall(clock):
     def story(detector):
         clock.advance(3_600_000)
         detector.restart()
@@ -51,7 +49,7 @@ def test_a_clock_that_was_set_is_no_stall(clock):
     on_loop(story, clock)
 
 
-def test_by_how_much_a_loop_was_late_is_counted_lately_and_at_most(clock):
+def test_loop_delays_are_counted_with_their_maximum(clock):
     counted = LoopDelay()
 
     def story(detector):

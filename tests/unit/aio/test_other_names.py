@@ -1,5 +1,3 @@
-"""Who comes from another client is told what things are called here."""
-
 from __future__ import annotations
 
 import re
@@ -28,12 +26,12 @@ NOBODY = "127.0.0.1:1"
         (kohort.AsyncAdmin, "list_consumer_groups", r"use list_groups\(\)"),
     ],
 )
-def test_another_client_s_call_is_refused_with_ours(client, name, words):
+def test_method_name_of_another_client_names_its_counterpart(client, name, words):
     with pytest.raises(AttributeError, match=words):
         getattr(client.__new__(client), name)
 
 
-def test_any_other_name_is_refused_as_python_refuses_it():
+def test_unknown_attribute_raises_pythons_error():
     with pytest.raises(AttributeError, match=r"^'Consumer' object has no attribute 'nothing_like_it'$"):
         kohort.Consumer.__new__(kohort.Consumer).nothing_like_it  # type: ignore[attr-defined]  # noqa: B018 - that is the question
 
@@ -41,7 +39,7 @@ def test_any_other_name_is_refused_as_python_refuses_it():
 @pytest.mark.parametrize(
     ("names", "client"), [(OF_CONSUMERS, kohort.Consumer), (OF_PRODUCERS, kohort.Producer), (OF_ADMINS, kohort.Admin)]
 )
-def test_what_is_named_instead_is_there(names, client):
+def test_counterparts_exist(names, client):
     there = {name for name in dir(client) if not name.startswith("_")}
     for text in names.values():
         called = re.match(r"(\w+)\(", text)
@@ -56,23 +54,23 @@ def test_what_is_named_instead_is_there(names, client):
         ("fetch.message.max.bytes", r"here it is max\.partition\.fetch\.bytes \(docs/guides/coming-from\.md\)"),
     ],
 )
-def test_another_client_s_option_is_refused_with_ours(name, words):
+def test_option_of_another_client_names_its_counterpart(name, words):
     with pytest.raises(ConfigError, match=words):
         kohort.Consumer({name: "1"}, bootstrap_servers=NOBODY)
 
 
-def test_no_option_of_ours_is_among_them_and_what_is_named_instead_is():
+def test_foreign_option_names_are_no_kohort_options():
     ours = {option.name for config in (AdminConfig, ConsumerConfig, ProducerConfig) for option in options_of(config)}
     assert not ours & INSTEAD.keys()
     assert {text for text in INSTEAD.values() if re.fullmatch(r"[a-z.]+", text)} <= ours
 
 
-def test_a_topic_is_no_configuration():
+def test_topic_instead_of_options_raises_config_error():
     with pytest.raises(ConfigError, match="a mapping of options, not 'orders'; topics are for subscribe"):
         kohort.Consumer("orders", bootstrap_servers=NOBODY)
 
 
-def test_a_delivery_is_no_future_of_kafka_python():
+def test_method_name_of_kafka_python_future_names_its_counterpart():
     there = {name for name in dir(Delivery) if not name.startswith("_")}
     for name, text in OF_DELIVERIES.items():
         assert set(re.findall(r"(\w+)\(", text)) <= there
@@ -82,11 +80,11 @@ def test_a_delivery_is_no_future_of_kafka_python():
 
 
 @pytest.mark.parametrize("client", [kohort.Consumer, kohort.AsyncConsumer, kohort.Producer, kohort.Admin, Delivery])
-def test_what_is_there_is_found_the_fast_way_and_nothing_else_is_listed(client):
+def test_foreign_names_do_not_slow_down_attributes_and_are_not_listed(client):
     assert not hasattr(client, "__getattr__")
     assert not {name for name in dir(client.__new__(client)) if not hasattr(client, name)} - {"__abstractmethods__"}
 
 
-def test_a_class_is_asked_too():
+def test_foreign_name_on_the_class_names_its_counterpart():
     with pytest.raises(AttributeError, match=r"^type object 'Producer' has no attribute 'produce': use send\("):
         kohort.Producer.produce  # type: ignore[attr-defined]  # noqa: B018 - that is the question

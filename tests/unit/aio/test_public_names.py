@@ -1,5 +1,3 @@
-"""What `import kohort` offers: every public name is there, and nothing heavy is imported before it is used."""
-
 import inspect
 import subprocess
 import sys
@@ -10,17 +8,17 @@ import kohort
 
 
 @pytest.mark.parametrize("name", kohort.__all__)
-def test_a_public_name_can_be_had(name):
+def test_public_names_are_importable(name):
     assert getattr(kohort, name) is not None
 
 
-def test_importing_kohort_brings_no_sockets_and_no_arrow_along():
+def test_import_of_kohort_loads_no_sockets_and_no_arrow():
     code = "import sys, kohort; print(sorted({'asyncio', 'socket', 'numpy', 'pyarrow'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error():
+def test_unknown_name_raises_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Consumers'"):
         kohort.Consumers  # noqa: B018  # reading it is the test
 
@@ -30,7 +28,7 @@ ADMIN_CALLS = [name for name, call in vars(kohort.AsyncAdmin).items()
 
 
 @pytest.mark.parametrize("name", ADMIN_CALLS)
-def test_each_call_of_the_admin_for_asyncio_has_a_blocking_one_with_the_same_signature(name):
+def test_each_async_admin_call_has_a_blocking_twin_with_the_same_signature(name):
     blocking = getattr(kohort.Admin, name)
     assert not inspect.iscoroutinefunction(blocking)
     assert inspect.signature(blocking) == inspect.signature(getattr(kohort.AsyncAdmin, name))

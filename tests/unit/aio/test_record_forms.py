@@ -1,5 +1,3 @@
-"""Records in their short forms become lots: checked all at once where they are plain, one by one where not."""
-
 from __future__ import annotations
 
 import pytest
@@ -16,7 +14,7 @@ def lots(records, size=1000):
     return [SendColumns([*lot.keys], [*lot.values], [*lot.timestamps], lot.headers) for lot in found]
 
 
-def test_values_pairs_and_longer_forms():
+def test_values_pairs_and_tuples_are_records():
     assert lots([b"a", None]) == [SendColumns([None, None], [b"a", None], [NOW_MS] * 2, {})]
     assert lots([(b"k", b"a"), (None, b"b")]) == [SendColumns([b"k", None], [b"a", b"b"], [NOW_MS] * 2, {})]
     assert lots([b"a", ("k", "ä"), ("k", None, {"h": b"1"}), (None, b"v", (), 99)]) == [
@@ -24,20 +22,20 @@ def test_values_pairs_and_longer_forms():
     ]
 
 
-def test_text_and_views_are_turned_into_bytes_wherever_they_stand():
+def test_text_and_views_become_bytes():
     assert lots([b"a", "b"])[0].values == [b"a", b"b"]
     assert lots([(b"k", b"a"), (memoryview(b"l"), bytearray(b"b"))]) == [
         SendColumns([b"k", b"l"], [b"a", b"b"], [NOW_MS] * 2, {})
     ]
 
 
-def test_any_iterable_is_taken_in_lots_of_a_bounded_size():
+def test_any_iterable_is_split_into_bounded_lots():
     assert [len(lot.values) for lot in lots((b"%d" % n for n in range(25)), size=10)] == [10, 10, 5]
     assert lots([]) == []
 
 
 @pytest.mark.parametrize("wrong", [5, (b"k",), (b"k", b"v", (), 1, 2), (1, b"v"), (b"k", 2.5), [b"k", b"v"]])
-def test_what_is_no_record_is_refused(wrong):
+def test_invalid_record_raises_usage_error(wrong):
     for records in ([wrong], [b"a", wrong], [(b"k", b"v"), wrong]):
         with pytest.raises(UsageError):
             lots(records)

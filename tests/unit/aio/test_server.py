@@ -1,5 +1,3 @@
-"""The server around the broker: addresses, folders, options, start and stop."""
-
 import asyncio
 import socket
 from dataclasses import replace
@@ -17,7 +15,7 @@ from support.machines.broker_stage import produce_request
 from support.raw.raw_client import RawClient
 
 
-def test_an_embedded_broker_serves_on_a_free_port():
+def test_embedded_broker_serves_on_a_free_port():
     with kohort.Broker() as one, kohort.Broker() as other:
         assert one.port != other.port
         with RawClient(one.bootstrap) as client:
@@ -26,7 +24,7 @@ def test_an_embedded_broker_serves_on_a_free_port():
         assert len(one.cluster_id) == 22
 
 
-def test_its_data_outlives_it_in_a_folder(tmp_path):
+def test_data_folder_survives_the_broker(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap) as client:
         client.create("a")
         client.produce("a", b"kept")
@@ -35,7 +33,7 @@ def test_its_data_outlives_it_in_a_folder(tmp_path):
         assert client.read_all("a") == [b"kept"]
 
 
-def test_it_runs_on_the_callers_loop_too():
+def test_broker_runs_on_the_callers_loop():
     async def story() -> int:
         async with kohort.Broker() as broker:
             reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
@@ -48,25 +46,25 @@ def test_it_runs_on_the_callers_loop_too():
     assert asyncio.run(story()) == 7
 
 
-def test_options_are_given_by_kafkas_names_or_as_words():
+def test_options_have_kafkas_names_or_keyword_names():
     options = {"num.partitions": 3}
     with kohort.Broker(options, auto_create_topics_enable=True) as broker, RawClient(broker.bootstrap) as client:
         assert len(client.metadata("made").partitions) == 3
 
 
-def test_a_wrong_option_names_the_nearest_and_starts_nothing():
+def test_unknown_option_error_names_the_nearest():
     with pytest.raises(ConfigError, match=r"did you mean num\.partitions"):
         kohort.Broker({"num.partition": 3})
     with pytest.raises(ConfigError, match="whole number"):
         kohort.Broker(num_partitions="many")
 
 
-def test_a_broker_that_does_not_run_has_no_address():
+def test_stopped_broker_has_no_address():
     with pytest.raises(UsageError, match="not running"):
         _ = kohort.Broker().bootstrap
 
 
-def test_a_folder_in_use_is_refused_and_its_broker_goes_on(tmp_path):
+def test_used_data_folder_is_refused_and_its_broker_continues(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as broker:
         with pytest.raises(DataDirInUse):
             kohort.Broker(data_dir=tmp_path).start()
@@ -74,7 +72,7 @@ def test_a_folder_in_use_is_refused_and_its_broker_goes_on(tmp_path):
             client.create("a")
 
 
-def test_a_port_in_use_is_refused_before_the_folder_is_touched(tmp_path):
+def test_used_port_is_refused_before_the_data_folder_is_opened(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port} on 127.0.0.1 is in use by another program"):
@@ -83,23 +81,23 @@ def test_a_port_in_use_is_refused_before_the_folder_is_touched(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_an_address_that_is_not_ours_is_refused():
+def test_foreign_address_is_refused():
     with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1"):
         bind(parse_config(BrokerConfig, {"host.name": "192.0.2.1", "port": 0, "allow_anyone": True}))
 
 
 @pytest.mark.parametrize("host", ["h\0st", "é" * 100])
-def test_an_address_that_is_none_is_refused(host):
+def test_malformed_address_is_refused(host):
     with pytest.raises(ConfigError, match="invalid host name"):
         bind(parse_config(BrokerConfig, {"host.name": host, "port": 0}))
 
 
-def test_listening_everywhere_needs_an_address_to_advertise():
+def test_wildcard_address_requires_advertised_listeners():
     with pytest.raises(ConfigError, match=r"advertised\.listeners"):
         bind(parse_config(BrokerConfig, {"host.name": "0.0.0.0", "port": 0, "allow_anyone": True}))
 
 
-def test_a_failed_start_leaves_nothing_behind(tmp_path):
+def test_failed_start_leaves_no_files_and_sockets(tmp_path):
     (tmp_path / "kohort-topics.json").write_text("{")
 
     with pytest.raises(kohort.StorageError, match=r"kohort-topics\.json"):
@@ -110,7 +108,7 @@ def test_a_failed_start_leaves_nothing_behind(tmp_path):
         pass
 
 
-def test_an_error_inside_the_broker_costs_one_connection(monkeypatch, caplog):
+def test_internal_error_of_the_broker_closes_one_connection(monkeypatch, caplog):
     from kohort.broker import dispatch
     from kohort.wire.messages.cluster import DescribeClusterRequest
 
@@ -127,7 +125,7 @@ def test_an_error_inside_the_broker_costs_one_connection(monkeypatch, caplog):
     assert "internal error of the broker, on Received" in caplog.text
 
 
-def test_many_bad_connections_are_told_in_two_lines_that_nobody_forged(caplog):
+def test_many_bad_connections_make_two_lines_without_forgery(caplog):
     forged = "x\n2026-11-22 19:00:00,000 INFO admin logged in\x1b[2J"
     with kohort.Broker(auto_create_topics_enable=False) as broker:
         for i in range(20):
@@ -142,7 +140,7 @@ def test_many_bad_connections_are_told_in_two_lines_that_nobody_forged(caplog):
     assert lines[1].endswith("(the last of 19 similar messages within a minute)")
 
 
-def test_a_server_can_be_stopped_twice():
+def test_server_can_be_stopped_twice():
     async def story() -> None:
         server = await Server.start(parse_config(BrokerConfig, {"port": 0}), storage_in(None))
         await server.stop()
@@ -151,7 +149,7 @@ def test_a_server_can_be_stopped_twice():
     asyncio.run(story())
 
 
-def test_wall_clock_that_is_set_reaches_the_broker_before_the_next_event():
+def test_wall_clock_change_reaches_the_broker_before_the_next_event():
     async def story() -> tuple[int, int]:
         clock = ManualClock()
         server = await Server.start(parse_config(BrokerConfig, {}), storage_in(None), clock=clock)

@@ -1,5 +1,3 @@
-"""The system's clock and the two clocks below it: the monotonic one and the wall clock, which may be set."""
-
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -13,8 +11,6 @@ START_MS = 1_700_000_000_000
 
 
 class Machine:
-    """A machine's two clocks, in milliseconds."""
-
     def __init__(self) -> None:
         self.wall_ms = START_MS
         self.awake_ms = 5_000
@@ -34,7 +30,7 @@ def machine(monkeypatch):
     return machine
 
 
-def test_time_goes_on_with_the_wall(machine):
+def test_clock_advances_with_the_wall_clock(machine):
     clock = SystemClock()
     assert clock.now_ms() == START_MS
 
@@ -43,7 +39,7 @@ def test_time_goes_on_with_the_wall(machine):
 
 
 @pytest.mark.parametrize("jump_ms", [7_200_000, -7_200_000])
-def test_wall_clock_that_is_set_moves_no_timer(machine, jump_ms):
+def test_wall_clock_change_moves_no_timer(machine, jump_ms):
     clock = SystemClock()
     machine.wall_ms += jump_ms
     machine.passes(1_000)
@@ -52,7 +48,7 @@ def test_wall_clock_that_is_set_moves_no_timer(machine, jump_ms):
     assert clock.now_ms() + clock.ahead_ms() == wall_ms()
 
 
-def test_wall_clock_that_is_put_right_again_leaves_nothing_behind(machine):
+def test_reverted_wall_clock_change_has_no_effect(machine):
     clock = SystemClock()
     machine.wall_ms += 7_200_000
     assert clock.ahead_ms() == 7_200_000

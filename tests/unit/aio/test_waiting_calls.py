@@ -1,5 +1,3 @@
-"""What a consumer's verbs do between their waits, around a real broker machine: no thread, no task."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -14,8 +12,6 @@ from support.machines.stage_waits import StageWaits
 
 
 class Face:
-    """A consumer that has read what is in ``t-0``, and its calls."""
-
     def __init__(self, stage: ConsumerStage, **options: Any) -> None:
         stage.topic("t", 1)
         stage.produce("t", 0, b"a", b"b", b"c")
@@ -40,8 +36,6 @@ class Face:
 
 
 class Listener:
-    """Keeps what it is told; raises what it is given."""
-
     def __init__(self, error: Exception | None = None) -> None:
         self.told: list[str] = []
         self.error = error
@@ -52,13 +46,13 @@ class Listener:
             raise self.error
 
 
-def test_a_commit_is_written_when_it_returns():
+def test_commit_is_persisted_when_it_returns():
     face = Face(ConsumerStage())
     face.run(face.calls.commit())
     assert face.committed() == 3
 
 
-def test_a_commit_returns_after_the_callbacks_of_earlier_ones_in_their_order():
+def test_commit_returns_after_callbacks_of_earlier_commits_in_order():
     face = Face(ConsumerStage())
     face.commit_async("first", 1)
     face.commit_async("second", 2)
@@ -69,7 +63,7 @@ def test_a_commit_returns_after_the_callbacks_of_earlier_ones_in_their_order():
     assert face.callbacks.promises() == []
 
 
-def test_a_commit_that_nobody_answers_ends_with_its_time():
+def test_unanswered_commit_times_out():
     face = Face(ConsumerStage())
     began_at_ms = face.waits.now_ms()
     face.stage.loop.stop(ONE)
@@ -79,7 +73,7 @@ def test_a_commit_that_nobody_answers_ends_with_its_time():
     assert face.waits.now_ms() - began_at_ms == 700
 
 
-def test_positions_ends_and_times_are_asked_for():
+def test_positions_log_ends_and_offsets_for_times_are_queried():
     face = Face(ConsumerStage())
     assert face.run(face.calls.position(tp("t-0"))) == 3
     assert face.run(face.calls.partitions_for("t")) == 1
@@ -91,7 +85,7 @@ def test_positions_ends_and_times_are_asked_for():
         face.run(face.calls.offsets_for_times({tp("t-0"): -1}))
 
 
-def test_who_unsubscribes_tells_its_listener_first_and_raises_its_error_last():
+def test_unsubscribe_calls_the_listener_first_and_raises_its_error_last():
     face = Face(ConsumerStage())
     face.waits.listener = Listener(ValueError("I had more to do"))
 
@@ -101,10 +95,10 @@ def test_who_unsubscribes_tells_its_listener_first_and_raises_its_error_last():
     assert face.waits.listener.told == ["revoked t-0"]
     assert face.user.owned == ""
     left = face.stage.user("t", group_id="g")
-    face.stage.until(lambda: left.owned == "t-0", limit_ms=5000)  # nobody waits for a member that is gone
+    face.stage.until(lambda: left.owned == "t-0", limit_ms=5000)  # the group does not wait for the departed member
 
 
-def test_the_end_commits_leaves_and_stops_fetching_although_the_listener_raises():
+def test_close_commits_leaves_and_stops_fetching_despite_a_listener_error():
     face = Face(ConsumerStage(), enable_auto_commit=True)
     face.waits.listener = Listener(ValueError("no"))
     face.commit_async("before", 1)
@@ -118,7 +112,7 @@ def test_the_end_commits_leaves_and_stops_fetching_although_the_listener_raises(
     assert face.waits.kicks == kicks + 1, "the engine is told, after the listener's error too"
 
 
-def test_the_end_waits_for_nobody_who_cannot_be_reached():
+def test_close_does_not_wait_for_unreachable_brokers():
     face = Face(ConsumerStage(), enable_auto_commit=True)
     face.stage.loop.stop(ONE)
     began_at_ms = face.waits.now_ms()

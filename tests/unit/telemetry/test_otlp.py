@@ -1,5 +1,3 @@
-"""What a client pushes, read: its numbers and labels, and nothing of what is too much or no such message."""
-
 import math
 
 import pytest
@@ -14,7 +12,7 @@ def parsed(data):
     return at_once(parse_metrics(data))
 
 
-def test_gauges_and_sums_are_read_with_their_labels_and_what_the_client_says_of_itself():
+def test_gauges_and_sums_are_parsed_with_their_labels():
     data = metrics_data(
         gauge("poll.idle.ratio.avg", 0.25),
         total("rebalance.total", 7, topic="orders", partition="3"),
@@ -32,7 +30,7 @@ def test_gauges_and_sums_are_read_with_their_labels_and_what_the_client_says_of_
     assert not pushed.is_cut
 
 
-def test_a_resource_for_each_metric_is_as_good():
+def test_several_resources_are_merged():
     data = metrics_data(gauge("a", 1), group_id="g") + metrics_data(gauge("b", 2), client_rack="r")
 
     pushed = parsed(data)
@@ -41,11 +39,11 @@ def test_a_resource_for_each_metric_is_as_good():
     assert [one.name for one in pushed.values] == ["a", "b"]
 
 
-def test_nothing_at_all_is_a_message_too():
+def test_empty_message_is_valid():
     assert parsed(b"").values == []
 
 
-def test_what_has_no_value_is_left_out():
+def test_points_without_value_are_skipped():
     none = field(1, b"a") + field(5, field(1, b""))
 
     pushed = parsed(metrics_data(gauge("avg", math.nan), gauge("max", -math.inf), none, gauge("", 1.0)))
@@ -53,7 +51,7 @@ def test_what_has_no_value_is_left_out():
     assert pushed.values == []
 
 
-def test_labels_of_other_kinds_become_text():
+def test_labels_of_other_types_become_text():
     kinds = {
         "yes": b"\x10\x01",
         "many": b"\x18" + varint((1 << 64) - 5),
@@ -67,14 +65,14 @@ def test_labels_of_other_kinds_become_text():
     assert pushed.labels == {"yes": "true", "many": "-5", "half": "0.5", "list": ""}
 
 
-def test_more_values_than_are_kept_are_cut_off():
+def test_values_beyond_the_limit_are_dropped():
     pushed = parsed(metrics_data(*(gauge(f"m{n}", n) for n in range(VALUES_MOST + 1))))
 
     assert len(pushed.values) == VALUES_MOST
     assert pushed.is_cut
 
 
-def test_long_names_and_many_labels_are_cut_off():
+def test_long_names_and_many_labels_are_cut():
     many = {f"l{n}": "x" * 1000 for n in range(LABELS_MOST + 1)}
 
     (value,) = parsed(metrics_data(gauge("n" * 1000, 1, **many))).values
@@ -99,7 +97,7 @@ def test_long_names_and_many_labels_are_cut_off():
         (metrics_data(label("a", "b")[:-1]), "left"),
     ],
 )
-def test_what_is_no_such_message_is_refused_with_the_place(data, words):
+def test_malformed_message_error_names_the_position(data, words):
     with pytest.raises(BadTelemetry, match=words):
         parsed(data)
 
@@ -116,13 +114,13 @@ def test_what_is_no_such_message_is_refused_with_the_place(data, words):
     ],
     ids=["top", "scope", "resources", "empty points", "points", "metrics"],
 )
-def test_a_mebibyte_of_rubbish_is_scanned_in_steps(data):
+def test_megabyte_of_garbage_is_scanned_in_steps(data):
     steps = sum(1 for _ in parse_metrics(data))
 
     assert steps > 50, "a step is five milliseconds, by estimate"
 
 
-def test_however_short_the_steps_the_outcome_is_the_same():
+def test_result_does_not_depend_on_the_step_length():
     data = metrics_data(*(gauge(f"m{n}", n, topic="t") for n in range(50)), group_id="g")
     at_once_ = parsed(data)
 

@@ -1,5 +1,3 @@
-"""What clients pushed last is kept in so much room, whatever the length of their labels."""
-
 import random
 
 import pytest
@@ -28,14 +26,14 @@ def kept(instances):
     return [len(report.values) for report in instances.reports(1)]
 
 
-def test_values_of_usual_labels_count_as_one(instances):
+def test_value_with_usual_labels_counts_once(instances):
     for number in range(2, 7):
         push(instances, number, *[MetricValue("m", 1.0, {"topic": "orders"})] * 40)
 
     assert kept(instances) == [40, 40]
 
 
-def test_long_labels_take_the_room_of_several(instances):
+def test_value_with_long_labels_counts_several_times(instances):
     wordy = MetricValue("m", 1.0, {"label": "x" * CHARS_OF_VALUE * 9})
     for number in range(2, 7):
         push(instances, number, *[wordy] * 4)
@@ -43,7 +41,7 @@ def test_long_labels_take_the_room_of_several(instances):
     assert kept(instances) == [4, 4]
 
 
-def test_the_room_is_given_back_when_a_client_says_something_else(instances):
+def test_replaced_report_frees_its_memory(instances):
     for _ in range(5):
         push(instances, 2, *[MetricValue("m", 1.0)] * 60)
     push(instances, 3, *[MetricValue("m", 1.0)] * 40)

@@ -1,5 +1,3 @@
-"""Stories of answers that refuse a request, whatever it is."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -27,7 +25,6 @@ CODE = ErrorCode.NOT_COORDINATOR
 
 
 def codes(message: Message) -> list[int]:
-    """Every error code in a message, wherever it lies."""
     found = []
     for spec in message.FIELDS:
         value = getattr(message, spec.name)
@@ -39,7 +36,6 @@ def codes(message: Message) -> list[int]:
 
 
 def about_one_thing(kind: type[Message]) -> Message:
-    """A request about one of everything."""
     given: dict[str, Any] = {}
     for spec in kind.FIELDS:
         of: Any = spec.of
@@ -51,7 +47,7 @@ def about_one_thing(kind: type[Message]) -> Message:
 
 
 @pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)
-def test_every_version_of_every_api_has_a_refusal_that_says_the_code_and_nothing_else(api):
+def test_every_api_version_has_an_error_response_with_only_the_code(api):
     for version in range(api.low, api.high + 1):
         answer = error_response(api, about_one_thing(api.request), version, CODE)
 
@@ -65,7 +61,7 @@ def refusal(request: Message, version: int, code: ErrorCode = CODE) -> Any:
     return error_response(api, request, version, code)
 
 
-def test_a_commit_is_refused_partition_by_partition():
+def test_error_response_of_commit_has_every_partition():
     topic = OffsetCommitRequestTopic(
         name="t", partitions=[OffsetCommitRequestPartition(partition_index=i, committed_offset=5) for i in (0, 3)]
     )
@@ -77,7 +73,7 @@ def test_a_commit_is_refused_partition_by_partition():
     ]
 
 
-def test_a_fetch_is_refused_partition_by_partition_unless_it_is_its_session_that_is_wrong():
+def test_error_response_of_fetch_has_every_partition_except_for_session_errors():
     request = FetchRequest(topics=[FetchTopic(topic_id=b"i" * 16, partitions=[FetchPartition(partition=2)])])
 
     answer = refusal(request, 13, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -89,7 +85,7 @@ def test_a_fetch_is_refused_partition_by_partition_unless_it_is_its_session_that
     assert (of_session.error_code, of_session.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
 
 
-def test_old_versions_say_it_where_they_can():
+def test_error_response_of_old_versions_uses_their_fields():
     old = refusal(FindCoordinatorRequest(key="g"), 1)
     new = refusal(FindCoordinatorRequest(coordinator_keys=["g", "h"]), 4)
     oldest = refusal(
@@ -101,7 +97,7 @@ def test_old_versions_say_it_where_they_can():
     assert [(p.partition_index, p.error_code) for p in oldest.topics[0].partitions] == [(1, CODE)]
 
 
-def test_metadata_of_all_topics_has_no_place_for_an_error_and_of_one_it_has():
+def test_metadata_of_all_topics_has_no_error_field():
     assert refusal(MetadataRequest(topics=None), 9) is None
     answer = refusal(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 9)
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("t", CODE)]

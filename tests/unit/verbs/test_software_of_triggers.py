@@ -1,5 +1,3 @@
-"""Which software the members run that rebalances began with, and why it is not known of others."""
-
 from kohort.insight.findings.model import MemberRef, RebalanceFinding
 from kohort.telemetry.report import ClientReport
 from kohort.verbs.client_reports import NO_PUSH, NO_TRIGGER, NOT_JOURNALED, NOT_NAMED, software_of_triggers
@@ -23,7 +21,7 @@ def report(name, software, version, group="g", **labels):
     )  # fmt: skip
 
 
-def test_the_version_behind_most_rebalances_comes_first_with_its_most_frequent_cause():
+def test_software_with_most_rebalances_is_first_with_its_most_frequent_cause():
     reports = [
         report("old", "apache-kafka-java", "2.8.0", group_member_id="old-1"),
         report("new", "librdkafka", "2.6.0"),  # which names its group alone
@@ -38,7 +36,7 @@ def test_the_version_behind_most_rebalances_comes_first_with_its_most_frequent_c
     assert told.unknown == {}
 
 
-def test_what_is_not_known_says_why_and_of_how_many():
+def test_unknown_software_is_counted_by_reason():
     reports = [report("shy", None, None), report("other", "x", "1", group="another")]
     found = [rebalance(None, "GROUP_FORMING"), rebalance(member("shy"), "A"), rebalance(member("other"), "A")]
 
@@ -49,7 +47,7 @@ def test_what_is_not_known_says_why_and_of_how_many():
     assert software_of_triggers(found[1:2], {}, None, "nobody keeps them").unknown == {"nobody keeps them": 1}
 
 
-def test_what_the_journal_has_of_a_member_comes_before_what_its_client_pushed():
+def test_journaled_software_precedes_client_metrics():
     reports = [report("a", "librdkafka", "2.6.0", group_member_id="a-1"), report("b", "librdkafka", "2.6.0")]
     journal = {"g": {"a-1": "apache-kafka-java 3.9.1"}, "another": {"b-1": "franz 1"}}
 
@@ -60,7 +58,7 @@ def test_what_the_journal_has_of_a_member_comes_before_what_its_client_pushed():
     ]  # fmt: skip
 
 
-def test_of_a_cluster_watched_from_outside_only_pushes_could_tell_it():
+def test_inferred_rebalances_take_software_from_client_metrics():
     seen = rebalance(member("silent"), "A", origin="inferred")
 
     assert software_of_triggers([seen], {}, [], "").unknown == {NO_PUSH: 1}

@@ -1,5 +1,3 @@
-"""GSSAPI against a realm of its own, where the packages gssapi and k5test and MIT's programs are installed."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -13,7 +11,6 @@ from kohort.errors import AuthenticationFailed
 from support.security.kerberos_realm import Realm, kerberos_realm
 
 OFFER = b"\x01\x00\x01\x00"
-"""What a broker of Kafka's offers: no security layer."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +32,6 @@ def credentials(principal: str = "", keytab: str = "", service: str = "kafka") -
 
 
 def log_in(client: KerberosClient, realm: Realm, offer: bytes = OFFER) -> tuple[bytes, str]:
-    """Play the broker (RFC 4752); return the client's last word, and who it is."""
     import gssapi
 
     name = gssapi.Name(f"kafka/localhost@{realm.name}", gssapi.NameType.kerberos_principal)
@@ -50,7 +46,6 @@ def log_in(client: KerberosClient, realm: Realm, offer: bytes = OFFER) -> tuple[
 
 
 def refusal(own: Credentials) -> str:
-    """In which words a client with these is let in nowhere."""
     with pytest.raises(AuthenticationFailed) as caught:
         KerberosClient(own, "localhost").first()
     words = str(caught.value)
@@ -61,7 +56,7 @@ def refusal(own: Credentials) -> str:
 
 
 @pytest.mark.parametrize("principal", ["alice", ""])
-def test_a_keytab_logs_its_principal_in_whoever_has_a_ticket_here(realm: Realm, alice: str, principal: str):
+def test_keytab_login_ignores_the_ticket_cache_of_the_user(realm: Realm, alice: str, principal: str):
     client = KerberosClient(credentials(principal, alice), "localhost")
     name = f"alice@{realm.name}"
 
@@ -69,17 +64,17 @@ def test_a_keytab_logs_its_principal_in_whoever_has_a_ticket_here(realm: Realm, 
     assert client.is_complete
 
 
-def test_without_a_keytab_the_ticket_of_the_user_is_taken(realm: Realm):
+def test_login_without_keytab_uses_the_users_ticket(realm: Realm):
     _, name = log_in(KerberosClient(credentials(), "localhost"), realm)
     assert name == realm.user
 
 
-def test_a_service_that_nobody_knows_is_told_with_the_options_that_name_it(alice: str):
+def test_unknown_service_error_names_its_options(alice: str):
     words = refusal(credentials(keytab=alice, service="nobody"))
     assert "not found in Kerberos database; sasl.kerberos.service.name and" in words
 
 
-def test_a_keytab_that_is_no_use_says_what_is_wrong_with_it(realm: Realm, alice: str, tmp_path: Path):
+def test_unusable_keytab_error_names_the_problem(realm: Realm, alice: str, tmp_path: Path):
     text = tmp_path / "text.keytab"
     text.write_text("hello")
 
@@ -89,29 +84,29 @@ def test_a_keytab_that_is_no_use_says_what_is_wrong_with_it(realm: Realm, alice:
     assert f"{alice}: No key table entry found for mallory@{realm.name}" in other
 
 
-def test_a_keytab_with_an_old_key_is_to_be_written_anew(realm: Realm):
+def test_outdated_key_error_advises_a_new_keytab(realm: Realm):
     keytab = realm.add("moved")
     realm.change_key("moved")
     assert "current one: write it again" in refusal(credentials("moved", str(keytab)))
 
 
-def test_no_ticket_and_one_that_has_expired_are_to_be_renewed(
+def test_missing_and_expired_ticket_errors_advise_kinit(
     realm: Realm, alice: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    del alice  # the principal is there
+    del alice
     monkeypatch.setenv("KRB5CCNAME", str(tmp_path / "nothing"))
     assert "No Kerberos credentials available" in refusal(credentials())
     monkeypatch.setenv("KRB5CCNAME", str(realm.expired_ticket("alice", "secret")))
     assert "Ticket expired; get a ticket with kinit, or set sasl.kerberos.keytab" in refusal(credentials())
 
 
-def test_a_kdc_that_is_not_there_is_told_with_where_it_stands(realm: Realm):
+def test_unreachable_kdc_error_names_its_configuration(realm: Realm):
     keytab = realm.add("early")
     with realm.without_kdc():
         assert f"Cannot contact any KDC for realm '{realm.name}'" in refusal(credentials("early", str(keytab)))
     assert log_in(KerberosClient(credentials("early", str(keytab)), "localhost"), realm)[1] == f"early@{realm.name}"
 
 
-def test_a_broker_that_wants_to_seal_data_is_refused(realm: Realm):
+def test_broker_that_requires_a_security_layer_is_rejected(realm: Realm):
     with pytest.raises(AuthenticationFailed, match="requires a security layer"):
         log_in(KerberosClient(credentials(), "localhost"), realm, b"\x04\x00\x01\x00")

@@ -1,5 +1,3 @@
-"""A client's logins: each token that its engine wants is worked out, and an error becomes words, never silence."""
-
 from __future__ import annotations
 
 import asyncio
@@ -18,7 +16,6 @@ PASSWORD = "planted-secret"
 
 
 def told(challenges: list[bytes | None], **options: object) -> list[TokenReady]:
-    """Return what the logins of one connection answer to these wishes."""
     given = {"bootstrap_servers": "a:1", "security_protocol": "SASL_SSL", **options}
     config = client_config(AdminConfig, None, given)
     credentials = credentials_of(config)
@@ -47,7 +44,7 @@ def by_password(mechanism: str) -> dict[str, object]:
     return {"sasl_mechanism": mechanism, "sasl_username": "alice", "sasl_password": PASSWORD}
 
 
-def test_plain_says_all_at_once():
+def test_plain_sends_one_token():
     assert told([None, b""], **by_password("PLAIN")) == [
         TokenReady(1, f"\0alice\0{PASSWORD}".encode(), "user 'alice'"),
         TokenReady(1, None, "user 'alice'"),
@@ -78,13 +75,13 @@ def test_scram_derives_its_password_in_a_thread_and_checks_the_broker():
 
 
 @pytest.mark.parametrize("challenge", [b"", b"junk", b"\xff", b"r=x,s=,i=1", b"e=other-error"])
-def test_what_the_broker_should_not_say_is_an_error_in_words(challenge: bytes):
+def test_unexpected_challenge_fails_the_login(challenge: bytes):
     (_, failed) = told([None, challenge], **by_password("SCRAM-SHA-256"))
     assert isinstance(failed.token, AuthenticationFailed)
     assert PASSWORD not in str(failed.token)
 
 
-def test_a_package_that_is_missing_is_named():
+def test_missing_package_error_names_the_package():
     try:
         import gssapi  # noqa: F401
     except ImportError:
@@ -93,7 +90,7 @@ def test_a_package_that_is_missing_is_named():
         assert "sasl.mechanism=GSSAPI needs the package gssapi: pip install 'kohort[kerberos]'" in str(failed.token)
 
 
-def test_a_connection_that_is_closed_meanwhile_hears_nothing():
+def test_closed_connection_gets_no_token():
     config = client_config(
         AdminConfig, None, {"bootstrap_servers": "a:1", "security_protocol": "SASL_SSL", **by_password("PLAIN")}
     )
@@ -111,7 +108,7 @@ def test_a_connection_that_is_closed_meanwhile_hears_nothing():
     asyncio.run(run())
 
 
-def test_a_token_that_cannot_be_had_is_told():
+def test_token_fetch_error_fails_the_login():
     def sealed() -> str:
         raise LookupError("the vault is sealed")
 

@@ -1,5 +1,3 @@
-"""Where tokens come from: a function, a file, an identity provider over HTTP; and how long one is kept."""
-
 from __future__ import annotations
 
 import asyncio
@@ -50,8 +48,6 @@ def jwt(lasts_s: float = 3600, name: str = "alice") -> str:
 
 
 class Provider:
-    """As kafka-python wants one."""
-
     def token(self) -> str:
         return "of an object"
 
@@ -74,17 +70,17 @@ async def coroutine() -> tuple[str, float]:
         (coroutine, "of a coroutine", 1_900_000_000_000),
     ],
 )
-def test_a_function_may_return_a_token_in_any_of_the_usual_forms(provider, text, expires_ms):
+def test_callback_may_return_a_token_in_any_form(provider, text, expires_ms):
     token = fetch({"sasl_oauth_token_provider": provider})
     assert (token.text.reveal(), token.expires_ms) == (text, expires_ms)
 
 
-def test_a_function_that_takes_an_argument_is_given_the_configuration_as_librdkafkas_are():
+def test_callback_with_an_argument_gets_the_configuration():
     token = fetch({"oauth_cb": lambda given: given, "sasl_oauthbearer_config": "principal=x"})
     assert token.text.reveal() == "principal=x"
 
 
-def test_principal_and_extensions_are_taken_from_the_function_too():
+def test_callback_may_return_principal_and_extensions():
     token = fetch(
         {
             "sasl_oauth_token_provider": lambda: ("t", None, "alice", {"b": "2"}),
@@ -94,7 +90,7 @@ def test_principal_and_extensions_are_taken_from_the_function_too():
     assert (token.principal, token.extensions) == ("alice", {"a": "1", "b": "2"})
 
 
-def test_a_jwts_own_expiry_is_known_without_being_told():
+def test_expiry_of_a_jwt_is_read_from_the_token():
     assert abs(fetch({"sasl_oauth_token_provider": jwt}).expires_ms - wall_ms() - 3_600_000) < 60_000
 
 
@@ -113,7 +109,7 @@ def raising() -> str:
         (lambda: (SECRET, "tomorrow"), "returned str as the expiry time: expected seconds since 1970"),
     ],
 )
-def test_a_function_that_fails_or_returns_something_else_is_told_in_words(provider, words):
+def test_failing_callback_error_names_the_option(provider, words):
     with pytest.raises(AuthenticationFailed) as raised:
         fetch({"sasl_oauth_token_provider": provider})
     assert words in str(raised.value)
@@ -123,7 +119,7 @@ def test_a_function_that_fails_or_returns_something_else_is_told_in_words(provid
 # A file, Amazon
 
 
-def test_a_token_is_read_from_its_file(tmp_path: Path):
+def test_token_is_read_from_a_file(tmp_path: Path):
     path = tmp_path / "a token"
     path.write_text(f"{jwt()}\n")
     url = path.as_uri()
@@ -136,7 +132,7 @@ def test_a_token_is_read_from_its_file(tmp_path: Path):
             fetch({"sasl_oauthbearer_token_endpoint_url": url})
 
 
-def test_amazons_signer_is_asked_for_the_region_in_the_brokers_name(monkeypatch: pytest.MonkeyPatch):
+def test_amazon_signer_gets_the_region_of_the_broker_name(monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("aws_msk_iam_sasl_signer")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
@@ -153,8 +149,6 @@ def test_amazons_signer_is_asked_for_the_region_in_the_brokers_name(monkeypatch:
 
 
 class TokenEndpoint(HTTPServer):
-    """Answers POSTs as it is told to, and keeps what was asked."""
-
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[tuple[str | None, dict[str, list[str]]]] = []
@@ -177,8 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+    def log_message(self, *_: object) -> None: ...
 
 
 @pytest.fixture
@@ -203,7 +196,7 @@ def granted(**said: object) -> tuple[int, bytes]:
     return 200, json.dumps({"access_token": jwt(), "token_type": "Bearer", **said}).encode()
 
 
-def test_client_and_secret_are_a_header_and_the_scope_is_in_the_form(issuer: TokenEndpoint):
+def test_client_credentials_are_in_the_header_and_the_scope_in_the_form(issuer: TokenEndpoint):
     issuer.answers = [granted()]
 
     token = fetch(oidc(issuer, sasl_oauthbearer_scope="read write", sasl_oauthbearer_extensions="a=1"))
@@ -214,20 +207,20 @@ def test_client_and_secret_are_a_header_and_the_scope_is_in_the_form(issuer: Tok
     assert issuer.asked == [(f"Basic {pair}", {"grant_type": ["client_credentials"], "scope": ["read write"]})]
 
 
-def test_client_and_secret_are_url_encoded_where_that_is_asked_for(issuer: TokenEndpoint):
+def test_client_credentials_are_url_encoded_if_configured(issuer: TokenEndpoint):
     issuer.answers = [granted()]
     fetch(oidc(issuer, sasl_oauthbearer_client_id="a b:c", sasl_oauthbearer_header_urlencode=True))
     (header, _) = issuer.asked[0]
     assert base64.b64decode(header.removeprefix("Basic ")) == f"a+b%3Ac:{SECRET}".encode()
 
 
-def test_the_end_of_an_opaque_token_is_what_the_issuer_says(issuer: TokenEndpoint):
+def test_expiry_of_an_opaque_token_is_that_of_the_response(issuer: TokenEndpoint):
     issuer.answers = [granted(access_token="opaque", expires_in=600)]
     assert 500_000 < fetch(oidc(issuer)).expires_ms - wall_ms() <= 600_000
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 415, 501, 302])
-def test_a_refusal_is_not_repeated_and_told_without_the_secret(issuer: TokenEndpoint, status: int):
+def test_permanent_refusal_is_not_retried_and_hides_the_secret(issuer: TokenEndpoint, status: int):
     issuer.answers = [(status, b'{"error": "invalid_client", "error_description": "no such\\nclient"}')]
 
     with pytest.raises(AuthenticationFailed) as raised:
@@ -240,13 +233,13 @@ def test_a_refusal_is_not_repeated_and_told_without_the_secret(issuer: TokenEndp
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-def test_what_may_pass_is_asked_again(issuer: TokenEndpoint, status: int):
+def test_temporary_refusal_is_retried(issuer: TokenEndpoint, status: int):
     issuer.answers = [(status, b""), (status, b""), granted()]
     assert claims_of(fetch(oidc(issuer)).text.reveal())["sub"] == "alice"
     assert len(issuer.asked) == 3
 
 
-def test_what_does_not_pass_after_some_tries_is_but_a_lost_connection(issuer: TokenEndpoint):
+def test_repeated_temporary_refusal_raises_connection_failed(issuer: TokenEndpoint):
     issuer.answers = [(503, b"<html>")]
     with pytest.raises(ConnectionFailed, match="answers 503"):
         fetch(oidc(issuer))
@@ -254,20 +247,20 @@ def test_what_does_not_pass_after_some_tries_is_but_a_lost_connection(issuer: To
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"access_token": 7}', b"<html>", b"\xff"])
-def test_an_answer_without_a_token_is_refused(issuer: TokenEndpoint, body: bytes):
+def test_response_without_a_token_is_rejected(issuer: TokenEndpoint, body: bytes):
     issuer.answers = [(200, body)]
     with pytest.raises(AuthenticationFailed, match="answers without an access_token"):
         fetch(oidc(issuer))
 
 
-def test_an_issuer_that_is_not_there_is_a_lost_connection(issuer: TokenEndpoint):
+def test_unreachable_issuer_raises_connection_failed(issuer: TokenEndpoint):
     options = oidc(issuer)
     options["sasl_oauthbearer_token_endpoint_url"] = "http://127.0.0.1:1/token"
     with pytest.raises(ConnectionFailed, match=r"is unreachable: .*refused"):
         fetch(options)
 
 
-def test_an_issuer_that_nobody_vouches_for_is_not_told_the_secret(issuer: TokenEndpoint, tmp_path: Path):
+def test_untrusted_issuer_never_gets_the_secret(issuer: TokenEndpoint, tmp_path: Path):
     trustme = pytest.importorskip("trustme")
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -287,12 +280,12 @@ def test_an_issuer_that_nobody_vouches_for_is_not_told_the_secret(issuer: TokenE
 
 
 @pytest.mark.parametrize("option", ["https_ca_location", "ssl_ca_location"])
-def test_authorities_that_cannot_be_read_are_named(option: str, tmp_path: Path):
+def test_unreadable_ca_file_error_names_the_path(option: str, tmp_path: Path):
     with pytest.raises(AuthenticationFailed, match=r"cannot read the CA certificates in .*none\.pem"):
         https_context(config(sasl_oauth_token_provider=jwt, **{option: str(tmp_path / "none.pem")}))
 
 
-def test_an_assertion_is_signed_or_read(issuer: TokenEndpoint, tmp_path: Path):
+def test_assertion_is_signed_or_read_from_a_file(issuer: TokenEndpoint, tmp_path: Path):
     pytest.importorskip("joserfc")
     from joserfc.jwk import ECKey
 
@@ -341,15 +334,13 @@ def test_an_assertion_is_signed_or_read(issuer: TokenEndpoint, tmp_path: Path):
         (300, 0.0, 240),  # shortest period and buffer do not fit
     ],
 )
-def test_a_token_is_renewed_when_kafkas_client_would(lasts_s: int, chance: float, after_s: int):
+def test_token_is_renewed_at_kafkas_time(lasts_s: int, chance: float, after_s: int):
     made = config(sasl_oauth_token_provider=jwt)
     token = Token(Secret("t"), 1_000_000 + lasts_s * 1000, {})
     assert renewed_at_ms(made, token, 1_000_000, chance) == 1_000_000 + after_s * 1000
 
 
 class Source:
-    """Gives what it is told to, and counts."""
-
     def __init__(self, *tokens: Token | KohortError) -> None:
         self.tokens = list(tokens)
         self.asked: list[str] = []
@@ -376,7 +367,7 @@ def with_cache(source: Source, story, *, given: AdminConfig | None = None, **opt
     asyncio.run(run())
 
 
-def test_logins_at_the_same_time_and_later_ones_share_a_token():
+def test_concurrent_and_later_logins_share_a_token():
     source = Source(lasting("one", 3_600_000))
 
     async def story(cache: TokenCache) -> None:
@@ -388,7 +379,7 @@ def test_logins_at_the_same_time_and_later_ones_share_a_token():
     assert len(source.asked) == 1
 
 
-def test_a_token_whose_end_nobody_knows_is_had_anew_for_each_login():
+def test_token_with_unknown_expiry_is_fetched_for_each_login():
     source = Source(lasting("one", None), lasting("two", None))
 
     async def story(cache: TokenCache) -> None:
@@ -397,7 +388,7 @@ def test_a_token_whose_end_nobody_knows_is_had_anew_for_each_login():
     with_cache(source, story)
 
 
-def test_a_token_that_a_broker_refused_is_not_shown_again():
+def test_token_rejected_by_a_broker_is_not_used_again():
     source = Source(lasting("one", 3_600_000), lasting("two", 3_600_000))
 
     async def story(cache: TokenCache) -> None:
@@ -408,7 +399,7 @@ def test_a_token_that_a_broker_refused_is_not_shown_again():
     with_cache(source, story)
 
 
-def test_a_token_that_is_over_already_is_told_and_another_is_asked_for_the_next_time():
+def test_expired_token_is_rejected_and_fetched_again():
     source = Source(lasting("late", -40_000), lasting("good", 3_600_000))
 
     async def story(cache: TokenCache) -> None:
@@ -419,7 +410,7 @@ def test_a_token_that_is_over_already_is_told_and_another_is_asked_for_the_next_
     with_cache(source, story)
 
 
-def test_each_host_has_its_token_where_the_source_tells_them_apart():
+def test_msk_tokens_are_cached_per_host():
     source = Source(lasting("one", 3_600_000), lasting("two", 3_600_000))
 
     async def story(cache: TokenCache) -> None:
@@ -429,7 +420,7 @@ def test_each_host_has_its_token_where_the_source_tells_them_apart():
     assert source.asked == ["a", "b"]
 
 
-def test_a_failure_reaches_all_who_wait_and_the_next_try_is_a_new_one():
+def test_fetch_error_reaches_all_waiting_logins_and_the_next_login_retries():
     source = Source(ConnectionFailed("no network"), lasting("one", 3_600_000))
 
     async def story(cache: TokenCache) -> None:
@@ -440,7 +431,7 @@ def test_a_failure_reaches_all_who_wait_and_the_next_try_is_a_new_one():
     with_cache(source, story)
 
 
-def test_while_no_new_token_can_be_had_the_old_one_serves_as_long_as_it_is_good():
+def test_valid_token_is_used_while_its_renewal_fails():
     source = Source(lasting("old", 3_600_000), *[ConnectionFailed("no network")] * 3)
 
     async def story(cache: TokenCache) -> None:
@@ -456,4 +447,3 @@ AT_ONCE = {
     "sasl_login_refresh_window_jitter": 0,
     "sasl_login_refresh_min_period_seconds": 0,
 }
-"""A token is to be renewed as soon as it is there."""

@@ -1,5 +1,3 @@
-"""Certificates and keys in every form that people have them in; and one sentence for each that cannot be used."""
-
 import os
 import ssl
 import subprocess
@@ -48,7 +46,6 @@ def believe(certificates, **options):
 
 
 def meet(client, server, host="localhost"):
-    """What each side says against the other; nothing if they come together."""
     pair = TlsPair(client, server, host).shake()
     return {name: error.reason for name, error in pair.failures.items()}
 
@@ -93,7 +90,7 @@ def encrypted_key(certified, path, password=b"key-secret"):
 
 
 @pytest.mark.parametrize("form", ["pem", "pkcs12", "jks", "text", "encrypted text"])
-def test_a_listener_has_its_certificate_in_any_form(certificates, tmp_path, form):
+def test_listener_loads_its_certificate_from_any_store(certificates, tmp_path, form):
     own = certificates.server
     chain = own.certificate.read_text()
     options = {
@@ -114,7 +111,7 @@ def test_a_listener_has_its_certificate_in_any_form(certificates, tmp_path, form
 
 
 @pytest.mark.parametrize("form", ["file", "der", "folder", "text", "pkcs12", "jks"])
-def test_a_client_is_told_whom_to_believe_in_any_form(certificates, tmp_path, form):
+def test_client_loads_trusted_cas_from_any_store(certificates, tmp_path, form):
     authority = certificates.authority
     if form == "folder":
         (tmp_path / "ours.pem").write_bytes(authority.certificate.read_bytes())
@@ -134,18 +131,17 @@ def test_a_client_is_told_whom_to_believe_in_any_form(certificates, tmp_path, fo
     assert meet(client(**options), serve(certificates)) == {}
 
 
-def test_a_certificate_that_is_believed_itself_needs_no_signer(certificates):
-    """As in Java: what is in the trust store is believed, even if it did not sign itself."""
+def test_trusted_leaf_certificate_needs_no_issuer(certificates):
     leaf = certificates.server.certificate.read_text()
     assert meet(client(ssl_ca_pem=leaf[: leaf.index("-----END") + 26]), serve(certificates)) == {}
 
 
-def test_the_system_is_believed_where_nobody_else_is_named(certificates):
+def test_system_cas_are_trusted_by_default(certificates):
     for options in ({}, {"ssl_ca_location": "probe"}):
         assert meet(client(**options), serve(certificates))["client"] == "CERTIFICATE_VERIFY_FAILED"
 
 
-def test_no_file_with_a_key_is_left_behind(certificates, tmp_path, monkeypatch):
+def test_no_file_with_a_key_remains(certificates, tmp_path, monkeypatch):
     made = []
     real = os.open
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -155,7 +151,7 @@ def test_no_file_with_a_key_is_left_behind(certificates, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_tls_where_the_protocol_has_none():
+def test_plaintext_protocol_has_no_tls():
     assert tls_of(ClientSecurityConfig()) is None
     assert tls_of(ClientSecurityConfig(security_protocol="SASL_PLAINTEXT")) is None
 
@@ -163,7 +159,7 @@ def test_no_tls_where_the_protocol_has_none():
 # Who is let in
 
 
-def test_a_listener_asks_for_certificates_as_it_is_told(certificates):
+def test_listener_requests_client_certificates_as_configured(certificates):
     known = {
         "ssl_certificate_location": str(certificates.alice.certificate),
         "ssl_key_location": str(certificates.alice.key),
@@ -185,7 +181,7 @@ def test_a_listener_asks_for_certificates_as_it_is_told(certificates):
     }
 
 
-def test_the_host_is_checked_unless_a_client_says_otherwise(certificates):
+def test_host_name_is_checked_by_default(certificates):
     server = serve(certificates)
     assert meet(believe(certificates), server, "127.0.0.1") == {}
     assert meet(believe(certificates), server, "elsewhere")["client"] == "CERTIFICATE_VERIFY_FAILED"
@@ -195,7 +191,7 @@ def test_the_host_is_checked_unless_a_client_says_otherwise(certificates):
     assert meet(client(enable_ssl_certificate_verification=False), server, "elsewhere") == {}
 
 
-def test_versions_and_ciphers_are_those_that_were_named(certificates):
+def test_versions_and_ciphers_follow_the_options(certificates):
     def spoken(**options):
         pair = TlsPair(believe(certificates), serve(certificates, **options)).shake()
         return pair.server._object.version(), pair.server._object.cipher()[0]
@@ -209,7 +205,7 @@ def test_versions_and_ciphers_are_those_that_were_named(certificates):
     assert spoken(ssl_cipher_suites=["TLS_AES_256_GCM_SHA384", *java])[0] == "TLSv1.3"
 
 
-def test_ciphers_have_the_names_of_java_too():
+def test_cipher_suites_accept_java_names():
     assert openssl_name("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384") == "ECDHE-RSA-AES256-GCM-SHA384"
     assert openssl_name("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256") == "ECDHE-RSA-CHACHA20-POLY1305"
     assert openssl_name("TLS_DHE_RSA_WITH_AES_128_CBC_SHA") == "DHE-RSA-AES128-SHA"
@@ -222,7 +218,7 @@ def test_ciphers_have_the_names_of_java_too():
 # What cannot be used
 
 
-def test_ciphers_that_cannot_be_are_told(certificates):
+def test_invalid_cipher_suites_raise_config_error(certificates):
     assert refused(serve, certificates=certificates, ssl_cipher_suites=["NO-SUCH"]) == (
         "ssl.cipher.suites: unknown cipher suite 'NO-SUCH'"
     )
@@ -232,11 +228,11 @@ def test_ciphers_that_cannot_be_are_told(certificates):
     )
 
 
-def test_a_listener_without_a_certificate_is_told_what_to_set():
+def test_listener_without_certificate_error_names_the_options():
     assert "set ssl.keystore.location" in refused(listener)
 
 
-def test_a_file_that_is_not_there_is_told_with_its_option(tmp_path):
+def test_missing_store_file_error_names_the_option(tmp_path):
     gone = str(tmp_path / "gone.p12")
     said = f"ssl.keystore.location={gone}: cannot read it: No such file or directory"
     assert refused(listener, ssl_keystore_location=gone) == said
@@ -247,27 +243,27 @@ def test_a_file_that_is_not_there_is_told_with_its_option(tmp_path):
 
 @pytest.mark.parametrize("password", ["wrong", None])
 @pytest.mark.parametrize("kind", ["pkcs12", "jks"])
-def test_a_password_that_is_wrong_or_missing_is_told_with_its_option(certificates, tmp_path, kind, password):
+def test_wrong_or_missing_store_password_error_names_the_option(certificates, tmp_path, kind, password):
     store = certificates.server.store if kind == "pkcs12" else jks_store(certificates.server, tmp_path / "own.jks")
     given = {} if password is None else {"ssl_keystore_password": password}
     ending = "it is encrypted: set ssl.keystore.password" if password is None else "ssl.keystore.password is wrong"
     assert refused(listener, ssl_keystore_location=str(store), **given) == f"ssl.keystore.location={store}: {ending}"
 
 
-def test_the_password_of_a_trust_store_has_an_option_of_its_own(certificates, tmp_path):
+def test_trust_store_password_has_its_own_option(certificates, tmp_path):
     for store in (certificates.authority.store, jks_trust(certificates.authority, tmp_path / "trust.jks")):
         words = refused(client, ssl_truststore_location=str(store), ssl_truststore_password="wrong")
         assert words == f"ssl.truststore.location={store}: ssl.truststore.password is wrong"
 
 
-def test_a_key_of_jks_may_have_a_password_of_its_own(certificates, tmp_path):
+def test_key_in_jks_may_have_its_own_password(certificates, tmp_path):
     store = jks_store(certificates.server, tmp_path / "own.jks", key_password="key-secret")
     given = {"ssl_keystore_location": str(store), "ssl_keystore_password": PASSWORD}
     assert meet(believe(certificates), listener(**given, ssl_key_password="key-secret")) == {}
     assert refused(listener, **given).endswith("ssl.key.password does not decrypt the private key")
 
 
-def test_an_encrypted_key_needs_its_password(certificates, tmp_path):
+def test_encrypted_key_needs_its_password(certificates, tmp_path):
     own = {"ssl_certificate_location": str(certificates.alice.certificate)}
     key = {"ssl_key_location": str(encrypted_key(certificates.alice, tmp_path / "key.pem"))}
     assert refused(client, **own, **key).endswith("the private key is encrypted: set ssl.key.password")
@@ -276,7 +272,7 @@ def test_an_encrypted_key_needs_its_password(certificates, tmp_path):
     assert "ssl.certificate.location=" in words
 
 
-def test_a_key_of_somebody_else_is_told(certificates):
+def test_key_of_another_certificate_is_rejected(certificates):
     options = {
         "ssl_certificate_location": str(certificates.alice.certificate),
         "ssl_key_location": str(certificates.bob.key),
@@ -284,7 +280,7 @@ def test_a_key_of_somebody_else_is_told(certificates):
     assert "the private key does not belong to the certificate" in refused(client, **options)
 
 
-def test_halves_of_an_identity_are_told(certificates):
+def test_certificate_without_key_and_key_without_certificate_are_rejected(certificates):
     alice = certificates.alice
     words = refused(client, ssl_certificate_location=str(alice.certificate))
     assert words.endswith("it has no private key")
@@ -295,7 +291,7 @@ def test_halves_of_an_identity_are_told(certificates):
     assert refused(listener, **trust).endswith("it has no private key with a certificate")
 
 
-def test_a_certificate_that_has_expired_is_not_shown(certificates):
+def test_expired_certificate_is_rejected(certificates):
     expired = certificates.expired("alice")
     words = refused(client, ssl_certificate_location=str(expired.certificate), ssl_key_location=str(expired.key))
     assert "its certificate (CN=alice,OU=tests,O=Kohort) expired on 20" in words
@@ -312,18 +308,18 @@ def test_a_certificate_that_has_expired_is_not_shown(certificates):
         (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "it has a damaged certificate"),
     ],
 )
-def test_what_is_no_store_is_told(tmp_path, data, words):
+def test_unknown_store_format_is_rejected(tmp_path, data, words):
     path = tmp_path / "store"
     path.write_bytes(data)
     said = refused(client, ssl_truststore_location=str(path), ssl_truststore_password=PASSWORD)
     assert said.startswith(f"ssl.truststore.location={path}: {words}")
 
 
-def test_a_folder_without_certificates_is_told(tmp_path):
+def test_folder_without_certificates_is_rejected(tmp_path):
     assert "no certificate in the folder" in refused(client, ssl_ca_location=str(tmp_path))
 
 
-def test_damaged_stores_are_errors_of_ours_whatever_is_damaged(certificates, tmp_path):
+def test_damaged_store_raises_config_error(certificates, tmp_path):
     path = tmp_path / "store"
     stores = [certificates.server.store, certificates.server.pem, jks_store(certificates.server, tmp_path / "own.jks")]
     for store in stores:
@@ -333,8 +329,7 @@ def test_damaged_stores_are_errors_of_ours_whatever_is_damaged(certificates, tmp
             refused(listener, ssl_keystore_location=str(path), ssl_keystore_password=PASSWORD)
 
 
-def test_pem_needs_no_other_package(certificates):
-    """TLS with PEM files works where only kohort itself is installed; the rest says what to install."""
+def test_pem_needs_no_extra_package(certificates):
     program = """
 import sys
 for package in ("cryptography", "jks"):
@@ -363,6 +358,6 @@ for options in (
     assert f"PKCS12 {install}\n" in ran.stdout
 
 
-def test_paths_may_begin_with_the_users_home(certificates, monkeypatch):
+def test_paths_expand_the_home_folder(certificates, monkeypatch):
     monkeypatch.setenv("HOME", str(Path(certificates.authority.certificate).parent))
     assert meet(client(ssl_ca_location="~/ca.pem"), serve(certificates)) == {}

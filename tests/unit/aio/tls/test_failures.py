@@ -1,5 +1,3 @@
-"""Words about certificates: whose, from whom, for what; in one line, whatever is in them."""
-
 import datetime
 import ssl
 
@@ -14,7 +12,6 @@ ASKED = TlsTarget("broker.example", 9093, "ssl.ca.location=/etc/ca.pem", has_cer
 
 
 def refusal_for(certificate, ca, host="broker.example", *, believed=True):
-    """What is said of a handshake with who shows this certificate."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(server)
     client = client_context()
@@ -30,20 +27,20 @@ def ca():
     return trustme.CA(organization_name="Signers")
 
 
-def test_who_signed_it_and_where_that_one_is_missing(ca):
+def test_unknown_issuer_error_names_issuer_and_ca_option(ca):
     refusal = refusal_for(ca.issue_cert("broker.example", common_name="b"), ca, believed=False)
     assert refusal.is_lasting
     assert ",O=Signers, which is not among the CAs of ssl.ca.location=/etc/ca.pem" in refusal.message
 
 
-def test_when_it_expired_and_what_time_it_is_here(ca):
+def test_expired_certificate_error_has_both_dates(ca):
     long_ago = datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
     certificate = ca.issue_cert("broker.example", not_before=long_ago, not_after=long_ago)
     words = refusal_for(certificate, ca).message
     assert words.endswith("expired on 2020-01-02 03:04:05 UTC; this machine's clock: 2026-05-01 12:00:00 UTC")
 
 
-def test_from_when_on_it_is_good(ca):
+def test_not_yet_valid_certificate_error_has_its_date(ca):
     later = datetime.datetime(2090, 1, 1, tzinfo=datetime.UTC)
     certificate = ca.issue_cert("broker.example", not_before=later, not_after=later)
     assert (
@@ -52,7 +49,7 @@ def test_from_when_on_it_is_good(ca):
     )
 
 
-def test_for_whom_it_is_and_who_was_asked_for(ca):
+def test_wrong_host_error_names_hosts_of_certificate_and_client(ca):
     words = refusal_for(ca.issue_cert("a.example", "b.example"), ca).message
     assert "is for a.example, b.example; the client connects to broker.example" in words
     many = [f"{n}.example" for n in range(1000)]
@@ -61,14 +58,14 @@ def test_for_whom_it_is_and_who_was_asked_for(ca):
     )
 
 
-def test_a_name_that_would_play_tricks_on_a_terminal_is_harmless(ca):
+def test_control_characters_in_certificate_names_are_escaped(ca):
     odd = ca.issue_cert("broker.example", common_name="a\nb\x1b[31m" + "x" * 40)
     words = refusal_for(odd, ca, believed=False).message
     assert words.isprintable()
     assert r"CN=a\nb\x1b[31m" in words
 
 
-def test_without_the_certificate_there_are_words_too(ca):
+def test_error_without_certificate_details_has_a_message(ca):
     error = ssl.SSLCertVerificationError(1, "no")
     for code in (9, 10, 18, 19, 20, 21, 62, 64, 99):
         error.verify_code, error.verify_message = code, "message"

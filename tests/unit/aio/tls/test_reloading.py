@@ -1,5 +1,3 @@
-"""Contexts follow their files; what cannot be used does not."""
-
 import ssl
 
 import pytest
@@ -9,8 +7,6 @@ from kohort.errors import ConfigError
 
 
 class Files:
-    """Context, files and clock, all in the hands of the test."""
-
     def __init__(self, *paths):
         self.now_s = 0.0
         self.made = []
@@ -30,7 +26,6 @@ class Files:
 
 
 def rewrite(path, text):
-    """Another file in its place, as tools that renew certificates do it."""
     new = path.with_suffix(".new")
     new.write_text(text)
     new.replace(path)
@@ -43,13 +38,13 @@ def path(tmp_path):
     return path
 
 
-def test_a_file_that_does_not_change_is_read_once(path):
+def test_unchanged_file_is_read_once(path):
     files = Files(path)
     assert [files.later() for _ in range(3)] == [0, 0, 0]
     assert (len(files.made), files.told) == (1, [])
 
 
-def test_a_new_file_makes_a_new_context(path):
+def test_changed_file_makes_a_new_context(path):
     files = Files(path)
     rewrite(path, "second")
     assert files.later() == 1
@@ -57,7 +52,7 @@ def test_a_new_file_makes_a_new_context(path):
     assert str(note) == f"reloaded certificates: {path}"
 
 
-def test_nobody_looks_more_often_than_once_a_second(path):
+def test_files_are_checked_once_a_second_at_most(path):
     files = Files(path)
     rewrite(path, "second")
     files.now_s += CHECK_INTERVAL_S / 2
@@ -65,7 +60,7 @@ def test_nobody_looks_more_often_than_once_a_second(path):
     assert files.later() == 1
 
 
-def test_what_cannot_be_used_is_told_once_and_the_old_stays_until_it_is_mended(path):
+def test_unusable_file_is_logged_once_and_the_old_context_stays(path):
     files = Files(path)
     files.is_bad = True
     rewrite(path, "half")
@@ -77,7 +72,7 @@ def test_what_cannot_be_used_is_told_once_and_the_old_stays_until_it_is_mended(p
     assert files.later() == 1
 
 
-def test_a_file_that_is_gone_is_a_change_and_so_is_one_in_a_folder(path, tmp_path):
+def test_deleted_file_and_changed_folder_count_as_changes(path, tmp_path):
     files = Files(tmp_path)
     (tmp_path / "more.pem").write_text("another")
     assert files.later() == 1
@@ -87,7 +82,7 @@ def test_a_file_that_is_gone_is_a_change_and_so_is_one_in_a_folder(path, tmp_pat
     assert files.later() == 3
 
 
-def test_without_a_context_to_begin_with_there_is_an_error(path):
+def test_unusable_first_context_raises_config_error(path):
     def fail():
         raise ConfigError("no")
 

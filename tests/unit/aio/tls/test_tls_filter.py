@@ -1,4 +1,4 @@
-"""TLS between two memories: every byte boundary, records, ends and failures; no socket anywhere."""
+"""TLS in memory: every byte boundary, records, closes and failures."""
 
 import ssl
 from contextlib import suppress
@@ -9,7 +9,6 @@ from kohort.aio.tls.tls_socket import PIECE_BYTES, RECORD_BYTES, PlainQueue, Tls
 from support.security.tls_pair import TlsPair, authority, client_context, read_all, server_context
 
 OVERHEAD = 22
-"""Of a record of TLS 1.3: head, kind, tag."""
 
 
 @pytest.fixture
@@ -23,13 +22,13 @@ def send(data, sender, reader):
     return read_all(reader)
 
 
-def test_bytes_go_both_ways_once_both_have_shaken_hands(pair):
+def test_bytes_pass_both_ways_after_the_handshake(pair):
     assert (pair.client.is_open, pair.server.is_open) == (True, True)
     assert send(b"question", pair.client, pair.server) == b"question"
     assert send(b"answer", pair.server, pair.client) == b"answer"
 
 
-def test_a_megabyte_arrives_whole_in_rooms_of_any_size(pair):
+def test_megabyte_passes_through_buffers_of_any_size(pair):
     data = bytes(range(256)) * 4096
     pair.client.write(data)
     pair.server.feed(pair.client.take())
@@ -37,7 +36,7 @@ def test_a_megabyte_arrives_whole_in_rooms_of_any_size(pair):
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_handshake_may_come_a_byte_at_a_time(version):
+def test_handshake_may_arrive_byte_by_byte(version):
     client, server = client_context(), server_context()
     client.maximum_version = server.minimum_version = version
     pair = TlsPair(client, server)
@@ -53,7 +52,7 @@ def test_a_handshake_may_come_a_byte_at_a_time(version):
     assert send(b"answer", pair.server, pair.client) == b"answer"
 
 
-def test_handshake_cut_at_any_byte_opens_no_connection():
+def test_truncated_client_handshake_opens_no_connection():
     hello = TlsFilter(client_context(), server_side=False, server_hostname="localhost")
     hello.shake()
     said = hello.take()
@@ -65,7 +64,7 @@ def test_handshake_cut_at_any_byte_opens_no_connection():
         assert not server.is_open
 
 
-def test_an_answer_that_is_cut_at_any_byte_opens_nothing():
+def test_truncated_server_handshake_opens_no_connection():
     pair = TlsPair()
     pair.client.shake()
     pair.server.feed(pair.client.take())
@@ -80,7 +79,7 @@ def test_an_answer_that_is_cut_at_any_byte_opens_nothing():
         assert not client.is_open
 
 
-def test_plaintext_is_an_error_that_says_so():
+def test_plaintext_raises_an_explaining_error():
     server = TlsFilter(server_context(), server_side=True)
     server.feed(b"\0\0\0\x10" + bytes(16))
     with pytest.raises(ssl.SSLError) as error:
@@ -95,7 +94,7 @@ def test_close_notify_ends_the_connection(pair):
     assert pair.server.has_ended
 
 
-def test_what_came_before_a_damaged_record_is_read_and_then_the_damage_is_told(pair):
+def test_bytes_before_a_damaged_record_are_read_before_the_error(pair):
     pair.client.write(b"good")
     good = pair.client.take()
     pair.client.write(b"damaged")
@@ -111,7 +110,7 @@ def test_what_came_before_a_damaged_record_is_read_and_then_the_damage_is_told(p
     assert pair.server.take()  # an alert
 
 
-def test_a_client_without_a_certificate_hears_of_it_after_its_handshake_in_tls_1_3():
+def test_missing_client_certificate_fails_after_the_handshake_in_tls_1_3():
     server = server_context()
     server.verify_mode = ssl.CERT_REQUIRED
     authority().configure_trust(server)
@@ -123,7 +122,7 @@ def test_a_client_without_a_certificate_hears_of_it_after_its_handshake_in_tls_1
     assert error.value.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED"
 
 
-def test_a_certificate_is_shown_to_who_asks_for_it():
+def test_client_certificate_is_sent_on_request():
     client, server = client_context(), server_context()
     own = authority().issue_cert("alice.example", common_name="alice")
     own.configure_cert(client)
@@ -135,7 +134,7 @@ def test_a_certificate_is_shown_to_who_asks_for_it():
     assert TlsPair(server=server).shake().server.certificate is None
 
 
-def test_a_client_names_the_host_that_it_wants_unless_that_is_an_address():
+def test_client_sends_the_host_name_unless_it_is_an_ip_address():
     named = []
     server = server_context()
     server.sni_callback = lambda _object, name, _context: named.append(name)
@@ -154,7 +153,7 @@ def taken(queue):
     return found
 
 
-def test_small_buffers_are_joined_so_an_answer_is_not_a_thousand_records(pair):
+def test_small_buffers_are_joined_to_few_records(pair):
     queue = PlainQueue()
     queue.add([b"0123456789"] * 1000)
     for piece in taken(queue):
@@ -163,7 +162,7 @@ def test_small_buffers_are_joined_so_an_answer_is_not_a_thousand_records(pair):
     assert queue.waiting_bytes == 0
 
 
-def test_large_buffers_go_as_they_are_a_piece_at_a_time():
+def test_large_buffers_are_sent_in_pieces():
     queue = PlainQueue()
     large = bytes(3 * PIECE_BYTES + 5)
     queue.add([b"head", large, b"", b"between", bytes(RECORD_BYTES), b"tail"])
@@ -171,7 +170,7 @@ def test_large_buffers_go_as_they_are_a_piece_at_a_time():
     assert sizes == [4, PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 5 + len(b"between"), RECORD_BYTES, 4]
 
 
-def test_a_whole_buffer_is_not_copied_and_not_kept():
+def test_whole_buffer_is_neither_copied_nor_kept():
     queue = PlainQueue()
     whole = bytes(RECORD_BYTES)
     queue.add([whole])
@@ -179,7 +178,7 @@ def test_a_whole_buffer_is_not_copied_and_not_kept():
     assert queue.take() == b""
 
 
-def test_any_mix_of_sizes_comes_out_in_order():
+def test_buffers_of_mixed_sizes_keep_their_order():
     queue = PlainQueue()
     buffers = [bytes([n % 256]) * (n * n * 37 % 70_000) for n in range(200)]
     queue.add(buffers)

@@ -1,5 +1,3 @@
-"""TLS over a socket that takes only so much: what waits is bounded, and comes out in order."""
-
 import asyncio
 from functools import wraps
 
@@ -8,12 +6,9 @@ from kohort.aio.tls.tls_socket import PIECE_BYTES, TlsFilter
 from support.security.tls_pair import client_context, read_all, server_context
 
 HOLDS = 1 << 16
-"""What the socket holds before it says that it is full."""
 
 
 class Socket:
-    """The system's side: a transport that sends when it is told."""
-
     def __init__(self):
         self.held = bytearray()
         self.is_paused = self.has_ended = self.is_gone = self.was_aborted = False
@@ -31,7 +26,6 @@ class Socket:
             self.protocol.pause_writing()
 
     def sent(self):
-        """Send what is held."""
         data, self.held = bytes(self.held), bytearray()
         if self.is_paused:
             self.is_paused = False
@@ -58,8 +52,6 @@ class Socket:
 
 
 class Served:
-    """What the server sees, and what it was told."""
-
     def __init__(self):
         self.told = []
         self.data = b""
@@ -85,8 +77,6 @@ class Served:
 
 
 class Stage:
-    """A listener, one connection to it, and its client."""
-
     def __init__(self):
         self.notes = []
         context = server_context()
@@ -106,7 +96,6 @@ class Stage:
         return self
 
     def pass_on(self):
-        """What each side says reaches the other."""
         if data := self.client.take():
             self.protocol.data_received(data)
         self.client.feed(self.socket.sent())
@@ -116,8 +105,6 @@ class Stage:
 
 
 def on_loop(test):
-    """Sockets have timers, so there is a loop; nothing is waited for."""
-
     @wraps(test)
     def run():
         async def story():
@@ -129,7 +116,7 @@ def on_loop(test):
 
 
 @on_loop
-def test_a_reader_that_takes_nothing_has_little_encrypted_for_it():
+def test_little_is_encrypted_for_a_peer_that_does_not_read():
     at = Stage().shake()
     answer = [b"head", bytes(1 << 20), b"tail"]
     at.served.transport.writelines(answer)
@@ -145,7 +132,7 @@ def test_a_reader_that_takes_nothing_has_little_encrypted_for_it():
 
 
 @on_loop
-def test_what_was_given_before_the_end_is_sent_before_it():
+def test_close_sends_waiting_bytes_first():
     at = Stage().shake()
     at.served.transport.writelines([bytes(1 << 19)])
     at.served.transport.close()
@@ -158,11 +145,11 @@ def test_what_was_given_before_the_end_is_sent_before_it():
         read += read_all(at.client)
     assert read == bytes(1 << 19)
     assert at.socket.is_gone
-    assert at.client.has_ended  # it was said goodbye to
+    assert at.client.has_ended  # by close_notify
 
 
 @on_loop
-def test_nothing_is_heard_once_the_connection_is_closing():
+def test_closing_connection_delivers_no_events():
     at = Stage().shake()
     at.served.transport.writelines([bytes(1 << 19)])
     at.served.transport.close()
@@ -174,7 +161,7 @@ def test_nothing_is_heard_once_the_connection_is_closing():
 
 
 @on_loop
-def test_a_goodbye_closes_the_socket():
+def test_close_notify_closes_the_socket():
     at = Stage().shake()
     at.client.write(b"last words")
     at.client.close_notify()
@@ -187,12 +174,12 @@ def test_a_goodbye_closes_the_socket():
 
 
 @on_loop
-def test_who_speaks_no_tls_reads_an_alert_and_then_the_end():
+def test_plaintext_client_gets_an_alert_and_end_of_stream():
     at = Stage()
     at.protocol.data_received(b"\0\0\0\x0a")
     assert at.socket.sent() == bytes.fromhex("15030300020250")
     assert at.socket.has_ended
-    assert not at.socket.is_gone  # what still comes is passed over for a moment, so that the alert is not lost
+    assert not at.socket.is_gone  # received bytes are discarded for a moment, so that the alert is not lost
     at.protocol.data_received(bytes((1 << 20) - 4))
     assert not at.socket.is_gone
     at.protocol.data_received(b"and more")
@@ -207,7 +194,7 @@ def test_who_speaks_no_tls_reads_an_alert_and_then_the_end():
 
 
 @on_loop
-def test_a_server_that_ends_does_not_wait_for_who_was_refused():
+def test_stopping_server_does_not_wait_for_rejected_clients():
     at = Stage()
     at.protocol.data_received(b"\0\0\0\x0a")
     at.served.transport.close()
@@ -215,7 +202,7 @@ def test_a_server_that_ends_does_not_wait_for_who_was_refused():
 
 
 @on_loop
-def test_who_is_gone_before_a_word_is_not_told_and_later_is():
+def test_connection_closed_during_the_handshake_is_logged_if_bytes_arrived():
     silent, torn = Stage(), Stage()
     silent.protocol.connection_lost(None)
     assert (silent.words(), silent.listener.failed_handshakes) == ([], 0)
@@ -225,7 +212,7 @@ def test_who_is_gone_before_a_word_is_not_told_and_later_is():
 
 
 @on_loop
-def test_a_handshake_takes_so_many_bytes_at_most():
+def test_handshake_size_is_limited():
     at = Stage()
     record = b"\x16\x03\x01\x3e\x80\x01\x03\xff\xff" + bytes(15996)
     for _ in range(20):

@@ -1,5 +1,3 @@
-"""What users give by mistake: the one who made it is told, in words, and everything else goes on."""
-
 from __future__ import annotations
 
 import asyncio
@@ -15,7 +13,6 @@ PARTITIONS = 1
 WAIT_S = 60.0
 WAIT_MS = 60_000
 LONE = "\ud800"
-"""Half a character: text for Python, nothing that UTF-8 knows."""
 
 TO_A_PRODUCER: dict[str, tuple[Callable[[Any, str], object], str]] = {
     "no topic": (lambda p, t: p.send(None, b"x"), "a topic name must be text that is not blank, not None"),
@@ -45,7 +42,7 @@ TO_A_PRODUCER: dict[str, tuple[Callable[[Any, str], object], str]] = {
 
 
 @pytest.mark.parametrize(("mistake", "told"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
-def test_a_producer_refuses_it_and_sends_the_next(bootstrap, topic, mistake, told):
+def test_producer_rejects_invalid_record_and_sends_the_next(bootstrap, topic, mistake, told):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         with pytest.raises((UsageError, kohort.ApiError), match=told):
             mistake(producer, topic)
@@ -54,7 +51,7 @@ def test_a_producer_refuses_it_and_sends_the_next(bootstrap, topic, mistake, tol
 
 
 @pytest.mark.parametrize(("mistake", "told"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
-def test_an_asyncio_producer_refuses_it_and_sends_the_next(bootstrap, topic, mistake, told):
+def test_async_producer_rejects_invalid_record_and_sends_the_next(bootstrap, topic, mistake, told):
     async def story() -> None:
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap) as producer:
             with pytest.raises((UsageError, kohort.ApiError), match=told):
@@ -99,7 +96,7 @@ TO_A_CONSUMER: dict[str, tuple[Callable[[Any, str], object], str]] = {
 
 
 @pytest.mark.parametrize(("mistake", "told"), TO_A_CONSUMER.values(), ids=TO_A_CONSUMER)
-def test_a_consumer_refuses_it_and_reads_on(bootstrap, topic, mistake, told):
+def test_consumer_rejects_invalid_call_and_continues(bootstrap, topic, mistake, told):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"right", partition=0).result(WAIT_MS)
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
@@ -110,7 +107,7 @@ def test_a_consumer_refuses_it_and_reads_on(bootstrap, topic, mistake, told):
         assert [record.value for record in consumer.poll(60_000)] == [b"right"]
 
 
-def test_a_reason_that_cannot_be_sent_is_sent_as_well_as_it_can_be(bootstrap, topic):
+def test_unencodable_reason_is_sent_with_replacements(bootstrap, topic):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"right", partition=0).result(WAIT_MS)
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
@@ -123,7 +120,7 @@ def test_a_reason_that_cannot_be_sent_is_sent_as_well_as_it_can_be(bootstrap, to
             consumer.poll(200)
 
 
-def test_a_mark_in_fractions_is_refused_and_the_session_goes_on(bootstrap, topic):
+def test_fractional_mark_is_rejected_and_the_session_continues(bootstrap, topic):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"right", partition=0).result(WAIT_MS)
     told: list[str] = []
@@ -161,7 +158,7 @@ TIMES: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("mistake", TIMES.values(), ids=TIMES)
-def test_seconds_are_refused_by_a_producer_which_goes_on(bootstrap, topic, mistake):
+def test_producer_rejects_timestamp_in_seconds_and_continues(bootstrap, topic, mistake):
     with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
         with pytest.raises(
             UsageError, match=r"timeout_ms must be a whole number of milliseconds, not 10\.0; 10 s are 10000"
@@ -176,7 +173,7 @@ def test_seconds_are_refused_by_a_producer_which_goes_on(bootstrap, topic, mista
 
 
 @pytest.mark.parametrize("mistake", TIMES.values(), ids=TIMES)
-def test_seconds_are_refused_by_an_asyncio_producer_which_goes_on(bootstrap, topic, mistake):
+def test_async_producer_rejects_timestamp_in_seconds_and_continues(bootstrap, topic, mistake):
     async def story() -> None:
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
             with pytest.raises(UsageError, match="10 s are 10000"):
@@ -189,7 +186,7 @@ def test_seconds_are_refused_by_an_asyncio_producer_which_goes_on(bootstrap, top
     asyncio.run(asyncio.wait_for(story(), WAIT_S))
 
 
-def test_seconds_are_refused_by_an_admin(bootstrap):
+def test_admin_rejects_timestamp_in_seconds(bootstrap):
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         with pytest.raises(UsageError, match="5 s are 5000"):
             admin.list_topics(timeout_ms=5.0)

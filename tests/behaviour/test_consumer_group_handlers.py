@@ -1,5 +1,3 @@
-"""Groups of handlers over real sockets, in threads: sessions, rebalances, errors, slow claims, and how they end."""
-
 from __future__ import annotations
 
 import contextlib
@@ -16,7 +14,6 @@ from support.waiting import eventually
 
 DEADLINE_S = 60
 PARTITIONS = 4
-"""Of the topic that each test gets."""
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +40,6 @@ def group(bootstrap: str, topic: str) -> Iterator[Callable[..., ConsumerGroup]]:
 
 
 class Writer(GroupHandler):
-    """Writes down what it sees, and marks it."""
-
     def __init__(self) -> None:
         self.events: list[str] = []
         self.seen: list[int] = []
@@ -69,8 +64,6 @@ class Writer(GroupHandler):
 
 
 class Running(threading.Thread):
-    """``run`` in a thread of its own; what it raised is kept."""
-
     def __init__(self, group: ConsumerGroup, topic: str, handler: object) -> None:
         super().__init__(daemon=True)
         self.group, self.topic, self.handler = group, topic, handler
@@ -103,7 +96,7 @@ def committed(bootstrap: str, group_id: str, topic: str) -> int:
     return sum(o.offset for o in found.values() if o)
 
 
-def test_each_partition_is_handled_in_a_thread_and_what_is_marked_is_committed(bootstrap, producer, group, topic):
+def test_each_partition_has_a_thread_and_marks_are_committed(bootstrap, producer, group, topic):
     send(producer, topic, 100)
     handler = Writer()
     running = Running(group(), topic, handler)
@@ -118,7 +111,7 @@ def test_each_partition_is_handled_in_a_thread_and_what_is_marked_is_committed(b
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_rebalance_ends_the_session_and_begins_the_next_without_loss(producer, group, topic, strategy):
+def test_rebalance_starts_a_new_session_of_threads_without_loss(producer, group, topic, strategy):
     send(producer, topic, 200)
     first, second = Writer(), Writer()
     one = Running(group(partition_assignment_strategy=strategy), topic, first)
@@ -140,7 +133,7 @@ def test_a_rebalance_ends_the_session_and_begins_the_next_without_loss(producer,
         assert handler.events == ["setup", "cleanup"] * (len(handler.events) // 2)
 
 
-def test_the_error_of_a_handler_ends_the_session_and_says_where(bootstrap, producer, group, topic):
+def test_handler_error_in_a_thread_ends_the_session_and_names_the_partition(bootstrap, producer, group, topic):
     send(producer, topic, 10, partition=1)
 
     class Fails(Writer):
@@ -164,7 +157,7 @@ def test_the_error_of_a_handler_ends_the_session_and_says_where(bootstrap, produ
     assert again.seen == [5, 6, 7, 8, 9], "the next session begins behind what was marked"
 
 
-def test_a_slow_claim_holds_up_nobody_else(producer, group, topic):
+def test_slow_claim_in_a_thread_does_not_delay_other_claims(producer, group, topic):
     gate = threading.Event()
 
     class Slow(Writer):
@@ -190,7 +183,7 @@ def test_a_slow_claim_holds_up_nobody_else(producer, group, topic):
     assert [n for n in handler.seen if n % 2 == 0] == list(range(0, 200, 2))
 
 
-def test_the_first_handler_to_return_ends_the_session_as_in_sarama(producer, group, topic):
+def test_first_returning_handler_ends_the_session_as_in_sarama(producer, group, topic):
     send(producer, topic, 8, partition=2)
 
     class Two(Writer):
@@ -207,7 +200,7 @@ def test_the_first_handler_to_return_ends_the_session_as_in_sarama(producer, gro
     assert handler.events == ["setup", "cleanup"] * 4
 
 
-def test_commits_by_hand_and_marks_that_go_back(bootstrap, producer, group, topic):
+def test_manual_commit_and_reset_offset(bootstrap, producer, group, topic):
     send(producer, topic, 10, partition=0)
     partition = TopicPartition(topic, 0)
 
@@ -234,7 +227,7 @@ def test_commits_by_hand_and_marks_that_go_back(bootstrap, producer, group, topi
     assert committed(bootstrap, topic, topic) == 3, "without auto-commit only commit() commits"
 
 
-def test_arrow_batches_of_a_claim(producer, group, topic):
+def test_claim_yields_arrow_batches(producer, group, topic):
     pytest.importorskip("pyarrow")
     send(producer, topic, 50, partition=3)
     found: list[int] = []
@@ -251,7 +244,7 @@ def test_arrow_batches_of_a_claim(producer, group, topic):
     assert found == list(range(50))
 
 
-def test_the_errors_of_setup_and_cleanup_are_raised(producer, group, topic):
+def test_errors_of_setup_and_cleanup_are_raised(producer, group, topic):
     class Setup(Writer):
         def setup(self, session):
             raise ValueError("setup")
@@ -271,7 +264,7 @@ def test_the_errors_of_setup_and_cleanup_are_raised(producer, group, topic):
         members.run(topic, Cleanup())
 
 
-def test_closing_from_another_thread_ends_the_run_and_from_a_handler_it_is_refused(producer, group, topic):
+def test_close_from_another_thread_ends_run_and_from_a_handler_raises_usage_error(producer, group, topic):
     send(producer, topic, 4)
     told: list[str] = []
 
@@ -296,7 +289,7 @@ def test_closing_from_another_thread_ends_the_run_and_from_a_handler_it_is_refus
         members.consume(topic, Writer())
 
 
-def test_a_group_needs_a_group_id(bootstrap):
+def test_group_needs_a_group_id(bootstrap):
     with pytest.raises(UsageError, match=r"no group\.id"):
         ConsumerGroup(bootstrap_servers=bootstrap)
 
@@ -323,7 +316,7 @@ with kohort.ConsumerGroup(bootstrap_servers={0!r}, group_id={1!r}, auto_offset_r
 """
 
 
-def test_ctrl_c_ends_the_session_in_order(bootstrap, producer, topic):
+def test_ctrl_c_ends_the_session_cleanly(bootstrap, producer, topic):
     send(producer, topic, 20)
     script = INTERRUPTED.format(bootstrap, topic)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=180, check=False)
@@ -333,7 +326,7 @@ def test_ctrl_c_ends_the_session_in_order(bootstrap, producer, topic):
     assert committed(bootstrap, topic, topic) == 20
 
 
-def test_a_handler_that_does_not_return_costs_the_member_its_place_and_is_named(producer, group, topic, caplog):
+def test_handler_that_never_returns_is_logged_and_the_member_expires(producer, group, topic, caplog):
     send(producer, topic, 40)
     gate = threading.Event()
 
@@ -363,5 +356,5 @@ def test_a_handler_that_does_not_return_costs_the_member_its_place_and_is_named(
     one.stop()
     assert sorted(other.seen) == list(range(40))
     assert len(stuck.seen) <= 4, "one record each was in the stuck handlers' hands"
-    # Whoever is first: the member that leaves by itself, or the coordinator whose rebalance ends without it.
+    # either the member leaves, or the coordinator ends the rebalance without it
     assert "consumer poll timeout has expired" in caplog.text or "lost generation" in caplog.text

@@ -1,5 +1,3 @@
-"""A bit that flips between broker and consumer costs a second fetch, and no record, whichever way it reads."""
-
 from __future__ import annotations
 
 import asyncio
@@ -48,7 +46,7 @@ def by_arrow(consumer: Consumer) -> list[bytes]:
 
 
 @pytest.mark.parametrize("read", [by_poll, one_by_one, by_arrow])
-def test_the_blocking_consumer_asks_once_more(
+def test_blocking_consumer_fetches_damaged_data_again(
     relay: Relay, read: Callable[[Consumer], list[bytes]], caplog: pytest.LogCaptureFixture
 ):
     if read is by_arrow:
@@ -64,7 +62,7 @@ def test_the_blocking_consumer_asks_once_more(
     assert any(text.startswith("flights-0 at offset 10: CRC ") and "once more" in text for text in told)
 
 
-def test_the_consumer_of_asyncio_asks_once_more(relay: Relay):
+def test_async_consumer_fetches_damaged_data_again(relay: Relay):
     relay.damage(b"flight 15")
 
     async def read() -> list[bytes]:
@@ -76,7 +74,7 @@ def test_the_consumer_of_asyncio_asks_once_more(relay: Relay):
     assert relay.damaged == 1
 
 
-def test_a_group_of_handlers_asks_once_more(relay: Relay):
+def test_consumer_group_fetches_damaged_data_again(relay: Relay):
     relay.damage(b"flight 15")
     values: list[bytes] = []
 
@@ -95,7 +93,7 @@ def test_a_group_of_handlers_asks_once_more(relay: Relay):
     assert relay.damaged == 1
 
 
-def test_a_group_of_handlers_of_asyncio_asks_once_more(relay: Relay):
+def test_async_consumer_group_fetches_damaged_data_again(relay: Relay):
     relay.damage(b"flight 15")
     values: list[bytes] = []
 
@@ -116,7 +114,7 @@ def test_a_group_of_handlers_of_asyncio_asks_once_more(relay: Relay):
     assert relay.damaged == 1
 
 
-def test_what_is_damaged_the_same_way_twice_is_raised_with_its_place(relay: Relay):
+def test_repeated_damage_raises_corrupt_record_with_its_offset(relay: Relay):
     relay.damage(b"flight 15", times=2)
     with Consumer(bootstrap_servers=relay.bootstrap, **OPTIONS) as consumer:
         consumer.subscribe("flights")

@@ -1,5 +1,3 @@
-"""A broker that finds its files damaged: its log names each harm and what is lost, and the rest is served."""
-
 import random
 
 import pytest
@@ -12,7 +10,6 @@ ROUNDS = 60
 
 
 def fill(tool, data):
-    """Leave a folder with several segments a partition, a group's commits and a transaction; its broker is killed."""
     with tool.OurBroker(data, *SMALL) as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics(tool.PARTITIONS)
@@ -37,7 +34,7 @@ def fill(tool, data):
 
 @pytest.mark.slow
 @pytest.mark.campaign
-def test_each_harm_is_named_and_the_rest_is_served(tmp_path):
+def test_each_damaged_file_is_named_and_other_data_is_served(tmp_path):
     tool = history_tool()
     fill(tool, tmp_path / "data")
 

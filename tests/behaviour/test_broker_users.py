@@ -1,5 +1,3 @@
-"""An embedded broker with users: who they are is said in one word, and kept as what SCRAM needs of them."""
-
 import pytest
 
 import kohort
@@ -21,7 +19,7 @@ def login(broker: kohort.Broker, user: str, password: str, mechanism: str = "SCR
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_users_log_in_and_nobody_else(mechanism):
+def test_only_configured_users_can_log_in(mechanism):
     with kohort.Broker(users=USERS) as broker:
         for name, password in USERS.items():
             with kohort.Admin(login(broker, name, Secret(password).reveal(), mechanism)) as admin:
@@ -33,7 +31,7 @@ def test_users_log_in_and_nobody_else(mechanism):
             stranger.list_topics()
 
 
-def test_a_password_that_was_changed_is_not_set_back(tmp_path):
+def test_changed_password_is_not_reset_by_the_users_option(tmp_path):
     with kohort.Broker(users={"alice": "old"}, data_dir=tmp_path):
         pass
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and b"old" in file.read_bytes().split(b'"')]
@@ -46,7 +44,7 @@ def test_a_password_that_was_changed_is_not_set_back(tmp_path):
         assert alice.list_topics() == carol.list_topics() == []
 
 
-def test_they_log_in_where_the_listeners_say():
+def test_users_log_in_at_the_configured_listeners():
     listeners = ["INNER://127.0.0.1:0", "OUTER://127.0.0.1:0"]
     protocols = "INNER:PLAINTEXT,OUTER:SASL_PLAINTEXT"
     with kohort.Broker(users=USERS, listeners=listeners, listener_security_protocol_map=protocols) as broker:
@@ -58,13 +56,13 @@ def test_they_log_in_where_the_listeners_say():
             assert a.list_topics() == []
 
 
-def test_a_listener_is_at_the_address_that_is_given():
+def test_listener_has_the_given_address():
     with kohort.Broker(users=USERS, listen="127.0.0.2:0") as broker:
         assert broker.bootstrap.startswith("127.0.0.2:")
         assert broker.bootstrap == broker.bootstrap_of("SASL_PLAINTEXT")
 
 
 @pytest.mark.parametrize("users", [{}, {"": "p"}, {'a"b': "p"}, {"a\nb": "p"}, {"alice": ""}])
-def test_users_that_cannot_be(users):
+def test_invalid_users_raise_config_error(users):
     with pytest.raises(ConfigError, match="users"):
         kohort.Broker(users=users)

@@ -1,8 +1,3 @@
-"""Real members in the states that ``doctor`` tells apart: stuck, idle, gone; and beside each one that is well.
-
-Between two looks nobody sleeps: the second is told to be later than it was.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -30,7 +25,6 @@ def admin(bootstrap: str) -> Iterator[kohort.Admin]:
 
 @pytest.fixture
 def filled(bootstrap: str, topic: str) -> str:
-    """A topic of ten old records."""
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         for number in range(10):
             producer.send(topic, b"v", partition=0, timestamp_ms=OLD_MS + number)
@@ -50,7 +44,7 @@ def seen(admin: kohort.Admin, group: str, later_s: int = 0):
     return msgspec.structs.replace(found, at_ms=found.at_ms + later_s * 1000)
 
 
-def test_a_member_that_commits_nothing_more_is_stuck_and_well_once_it_does(admin, bootstrap, filled, name) -> None:
+def test_member_without_commits_is_stuck_until_it_commits(admin, bootstrap, filled, name) -> None:
     tp = TopicPartition(filled, 0)
     with ExitStack() as stack:
         consumer = reader(stack, bootstrap, name, filled, "stuck")
@@ -72,13 +66,12 @@ def test_a_member_that_commits_nothing_more_is_stuck_and_well_once_it_does(admin
 
 
 def owners_of_last_generation(admin, name, consumers):
-    """Return the consumers with an assignment once the group is stable and all of them are in its generation."""
     generations = {consumer.group_metadata().generation_id for consumer in consumers}
     is_stable = admin.describe_groups([name])[name].state == "Stable"
     return [consumer for consumer in consumers if consumer.assignment()] if is_stable and len(generations) == 1 else []
 
 
-def test_a_member_too_many_is_idle_and_does_not_make_the_group_ill(admin, bootstrap, filled, name) -> None:
+def test_surplus_member_is_idle_and_the_group_healthy(admin, bootstrap, filled, name) -> None:
     with ExitStack() as stack:
         both = [reader(stack, bootstrap, name, filled, client_id) for client_id in ("one", "two")]
         read = 0
@@ -96,7 +89,7 @@ def test_a_member_too_many_is_idle_and_does_not_make_the_group_ill(admin, bootst
     assert [(one.rule, one.severity) for one in examine(found)] == [("idle", "info")]
 
 
-def test_a_group_whose_member_went_is_stopped_and_one_that_had_read_all_is_well(admin, bootstrap, filled, name) -> None:
+def test_group_without_members_is_stopped_if_it_has_a_lag(admin, bootstrap, filled, name) -> None:
     tp = TopicPartition(filled, 0)
     with ExitStack() as stack:
         consumer = reader(stack, bootstrap, name, filled, "gone")

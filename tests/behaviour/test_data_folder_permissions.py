@@ -1,5 +1,3 @@
-"""What a broker leaves on the disk is for its owner and the owner's group; what logs in, for the owner alone."""
-
 import os
 
 import pytest
@@ -11,13 +9,12 @@ pytestmark = pytest.mark.ours
 
 @pytest.fixture(autouse=True)
 def umask():
-    """One that takes nothing away: what is closed is closed by the broker. It is the whole process's, and set back."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
-def test_nobody_else_reads_the_files_of_a_broker_and_its_group_reads_no_secrets(tmp_path):
+def test_data_files_are_readable_for_owner_and_group_and_secrets_for_the_owner_only(tmp_path):
     folder = tmp_path / "data"
     with kohort.Broker(users={"alice": "a-secret"}, data_dir=folder) as broker:
         login = {

@@ -1,5 +1,3 @@
-"""No broker, or somebody else at its address: each client says so, in its log and in its errors, and can be closed."""
-
 from __future__ import annotations
 
 import asyncio
@@ -26,7 +24,6 @@ TLS_ALERT = bytes.fromhex("15030300020228")
 
 @pytest.fixture
 def stranger() -> Iterator[object]:
-    """Gives the address of a listener that says these bytes to whatever it hears first; b"" for one that is silent."""
     sockets: list[socket.socket] = []
 
     def listen(says: bytes) -> str:
@@ -55,7 +52,7 @@ def warned(caplog: pytest.LogCaptureFixture, logger: str) -> list[str]:
     return [r.message for r in caplog.records if r.name == logger and r.levelno == logging.WARNING]
 
 
-def test_a_consumer_warns_at_once(caplog: pytest.LogCaptureFixture):
+def test_consumer_warns_of_an_unreachable_broker_immediately(caplog: pytest.LogCaptureFixture):
     with Consumer(bootstrap_servers=NOBODY, group_id="g") as consumer:
         consumer.subscribe("orders")
         assert consumer.poll(500) == []
@@ -66,8 +63,7 @@ def test_a_consumer_warns_at_once(caplog: pytest.LogCaptureFixture):
     ]
 
 
-def test_a_waiting_poll_warns_while_it_waits(caplog: pytest.LogCaptureFixture):
-    """Whoever polls for an hour must not wait for an hour to hear of it."""
+def test_waiting_poll_warns_of_an_unreachable_broker(caplog: pytest.LogCaptureFixture):
     with Consumer(bootstrap_servers=NOBODY, group_id="g") as consumer:
         consumer.subscribe("orders")
 
@@ -82,7 +78,7 @@ def test_a_waiting_poll_warns_while_it_waits(caplog: pytest.LogCaptureFixture):
         waiting.join()
 
 
-def test_a_consumer_of_asyncio_warns_at_once(caplog: pytest.LogCaptureFixture):
+def test_async_consumer_warns_of_an_unreachable_broker_immediately(caplog: pytest.LogCaptureFixture):
     async def read() -> None:
         async with AsyncConsumer(bootstrap_servers="no-such-host.invalid:9092", group_id="g") as consumer:
             consumer.subscribe("orders")
@@ -93,7 +89,7 @@ def test_a_consumer_of_asyncio_warns_at_once(caplog: pytest.LogCaptureFixture):
     assert warned(caplog, "kohort.consumer")[0].startswith("no broker at no-such-host.invalid:9092: ")
 
 
-def test_a_producer_warns_at_once(caplog: pytest.LogCaptureFixture):
+def test_producer_warns_of_an_unreachable_broker_immediately(caplog: pytest.LogCaptureFixture):
     words = r"127\.0\.0\.1:1 \(Connection refused\)"
     with (
         Producer(bootstrap_servers=NOBODY, max_block_ms=500) as producer,
@@ -104,7 +100,7 @@ def test_a_producer_warns_at_once(caplog: pytest.LogCaptureFixture):
     assert warned(caplog, "kohort.producer") == ["no broker at 127.0.0.1:1: Connection refused; retrying"]
 
 
-def test_a_broker_that_comes_back_is_told_of(caplog: pytest.LogCaptureFixture, tmp_path):
+def test_returning_broker_is_logged(caplog: pytest.LogCaptureFixture, tmp_path):
     caplog.set_level(logging.INFO, "kohort.consumer")
     first = kohort.Broker(data_dir=tmp_path)
     first.start()
@@ -123,7 +119,7 @@ def test_a_broker_that_comes_back_is_told_of(caplog: pytest.LogCaptureFixture, t
 
 
 @pytest.mark.parametrize(("says", "words"), [(HTTP, "it answers in HTTP"), (TLS_ALERT, "it answers in TLS")])
-def test_who_is_no_broker_is_named_by_every_client_at_once(stranger, says: bytes, words: str):
+def test_every_client_names_a_server_that_is_not_kafka(stranger, says: bytes, words: str):
     address = stranger(says)
     with Admin(bootstrap_servers=address) as admin, pytest.raises(kohort.NotKafka, match=words):
         admin.list_topics()
@@ -151,7 +147,7 @@ def test_who_is_no_broker_is_named_by_every_client_at_once(stranger, says: bytes
     asyncio.run(each())
 
 
-def test_a_transactional_producer_says_what_kept_it(stranger):
+def test_transactional_producer_timeout_names_the_cause(stranger):
     with (
         Producer(bootstrap_servers=stranger(HTTP), transactional_id="t") as producer,
         pytest.raises(kohort.ApiTimeout, match=r"failed so far: .*it answers in HTTP"),
@@ -159,7 +155,7 @@ def test_a_transactional_producer_says_what_kept_it(stranger):
         producer.init_transactions(timeout_ms=500)
 
 
-def test_silent_listener_is_named_in_the_timeout(stranger):
+def test_timeout_names_a_silent_listener(stranger):
     address = stranger(b"")
     words = r"connected, but ApiVersions was not answered within \d+ ms"
     with Admin(bootstrap_servers=address) as admin, pytest.raises(kohort.ApiTimeout, match=words):
@@ -174,7 +170,6 @@ def test_silent_listener_is_named_in_the_timeout(stranger):
 
 @pytest.fixture
 def an_hour_to_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let close wait for an hour, instead of 30 s, while it expects an answer."""
     monkeypatch.setitem(CloseTimeout.__init__.__kwdefaults__, "most_ms", 3_600_000)
 
 
@@ -192,7 +187,7 @@ def test_close_of_a_member_does_not_wait_for_a_stopped_broker():
 
 
 @pytest.mark.usefixtures("an_hour_to_close")
-def test_close_of_an_asyncio_member_does_not_wait_for_a_stopped_broker():
+def test_close_of_an_async_member_does_not_wait_for_a_stopped_broker():
     async def use() -> None:
         broker = kohort.Broker()
         broker.start()
@@ -207,7 +202,7 @@ def test_close_of_an_asyncio_member_does_not_wait_for_a_stopped_broker():
 
 
 @pytest.mark.usefixtures("an_hour_to_close")
-def test_a_group_of_handlers_ends_without_the_last_commit_at_a_stopped_broker():
+def test_consumer_group_closes_without_last_commit_at_a_stopped_broker():
     broker = kohort.Broker()
     broker.start()
     with Producer(bootstrap_servers=broker.bootstrap) as producer:
@@ -253,7 +248,7 @@ main(["consume", "orders", "--group", "g", "--bootstrap", sys.argv[1], "--set", 
 
 
 @pytest.mark.parametrize("program", [PROGRAM, COMMAND])
-def test_a_second_interrupt_ends_the_wait_for_a_broker_that_does_not_answer(program: str):
+def test_second_interrupt_ends_the_wait_for_a_silent_broker(program: str):
     with StagedBroker() as broker:
         with Producer(bootstrap_servers=broker.bootstrap) as producer:
             producer.send("orders", b"v").result()

@@ -1,5 +1,3 @@
-"""A strategy of the user's own in a real group: five lines, with user data, and what happens when it is wrong."""
-
 from __future__ import annotations
 
 import time
@@ -13,8 +11,6 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def weighing(weight: int):
-    """The five lines: partitions in proportion to what each member says it can carry."""
-
     @kohort.assignor("by-weight", user_data=lambda owned, generation: str(weight).encode())
     def by_weight(topics, members):
         shares = [m.member_id for m in members for _ in range(int(m.user_data))]
@@ -24,7 +20,7 @@ def weighing(weight: int):
     return by_weight
 
 
-def test_partitions_go_by_the_weight_that_members_tell(bootstrap: str, name: str):
+def test_custom_assignor_assigns_by_weight_in_user_data(bootstrap: str, name: str):
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics({name: 8})
     options = {"bootstrap_servers": bootstrap, "group_id": name, "heartbeat_interval_ms": 50}
@@ -40,7 +36,7 @@ def test_partitions_go_by_the_weight_that_members_tell(bootstrap: str, name: str
             light.poll(20)
 
 
-def test_an_assignor_that_fails_is_raised_from_poll(bootstrap: str, name: str):
+def test_error_of_a_custom_assignor_is_raised_by_poll(bootstrap: str, name: str):
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics({name: 1})
     fails = kohort.assignor("fails")(lambda topics, members: {"nobody": []})

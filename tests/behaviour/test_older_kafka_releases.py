@@ -1,5 +1,3 @@
-"""A broker that stands in for an older Apache Kafka: what it shows and serves, and our clients on it."""
-
 from __future__ import annotations
 
 import pytest
@@ -17,7 +15,6 @@ SOFTWARE = {"client_software_name": "a", "client_software_version": "1"}
 
 
 def read(consumer, count):
-    """So many records, or whatever a minute brings."""
     found = []
     for _ in range(600):
         found += consumer.poll(timeout_ms=100)
@@ -27,7 +24,7 @@ def read(consumer, count):
 
 
 @pytest.mark.parametrize("release", ["2.1", "2.8", "3.9", "4.0"])
-def test_our_clients_work_on_it_and_ask_for_nothing_that_it_did_not_have(release):
+def test_clients_work_with_an_older_release_and_send_only_its_apis(release):
     with StagedBroker(as_version=release, group_initial_rebalance_delay_ms=0) as broker:
         address = {"bootstrap_servers": broker.bootstrap}
         with Admin(**address) as admin, Producer(**address) as producer:
@@ -62,7 +59,7 @@ def versions_of(bootstrap, version):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_is_shown_is_what_the_release_had_of_what_is_here(release):
+def test_older_release_offers_its_apis_only(release):
     with Broker(as_version=release) as broker:
         _, shown = versions_of(broker.bootstrap, min(3, highest_version(18, release)))
     with Broker() as broker:
@@ -94,7 +91,7 @@ def test_features_are_those_of_the_release():
     }
 
 
-def test_a_version_that_the_release_did_not_have_ends_the_connection():
+def test_newer_request_version_closes_the_connection():
     with Broker(as_version="2.8") as broker:
         with RawClient(broker.bootstrap) as raw:
             raw.send(FetchRequest(), 13)
@@ -105,16 +102,16 @@ def test_a_version_that_the_release_did_not_have_ends_the_connection():
 
 
 @pytest.mark.parametrize(("release", "named"), [("2.3", []), ("2.4", [(18, 0, 3)]), ("3.9", [(18, 0, 4)])])
-def test_a_version_of_apiversions_it_did_not_have_is_answered_as_then(release, named):
+def test_newer_api_versions_request_is_answered_as_in_the_release(release, named):
     with Broker(as_version=release) as broker, RawClient(broker.bootstrap) as raw:
         raw.send(ApiVersionsRequest(**SOFTWARE), 5)
-        raw._asked[0] = (*raw._asked[0][:-1], 0)  # such an answer is in the form of version 0
+        raw._asked[0] = (*raw._asked[0][:-1], 0)  # the response has the format of version 0
         answer = raw.take()
     assert answer.error_code == 35
     assert [(r.api_key, r.min_version, r.max_version) for r in answer.api_keys] == named
 
 
-def test_what_the_release_did_not_have_our_admin_says_so():
+def test_admin_call_missing_in_the_release_raises_unsupported_version():
     with (
         Broker(as_version="2.5") as broker,
         Admin(bootstrap_servers=broker.bootstrap) as admin,
@@ -123,12 +120,12 @@ def test_what_the_release_did_not_have_our_admin_says_so():
         admin.describe_client_quotas()
 
 
-def test_a_release_that_is_none_is_refused_in_a_sentence_with_those_there_are():
+def test_unknown_release_error_lists_the_known_ones():
     with pytest.raises(ConfigError, match=r"kohort\.as\.version='5\.0': expected one of 2\.1, 2\.2, .*, 4\.4$"):
         Broker(as_version="5.0")
 
 
 @pytest.mark.kafka_broker(as_version="3.9")
-def test_a_test_has_such_a_broker_by_its_marker(kafka_broker):
+def test_marker_selects_the_release(kafka_broker):
     _, shown = versions_of(kafka_broker.bootstrap, 4)
     assert shown[0] == (0, 11)

@@ -1,5 +1,3 @@
-"""A user waits long in one poll, and nothing is fetched: a rebalance goes on without waiting for anything else."""
-
 from __future__ import annotations
 
 import threading
@@ -14,8 +12,6 @@ BEAT_MS = 1000
 
 
 class Told:
-    """Has heard of this many partitions that are its own."""
-
     def __init__(self):
         self.counts = []
         self.changed = threading.Condition()
@@ -37,8 +33,6 @@ class Told:
 
 
 class Member:
-    """A consumer in a thread of its own, which polls for a minute at a time."""
-
     def __init__(self, broker, name):
         options = {
             "heartbeat_interval_ms": BEAT_MS,
@@ -64,14 +58,14 @@ class Member:
 
 
 @pytest.mark.slow
-def test_who_has_to_rejoin_commits_and_joins_before_its_next_heartbeat():
+def test_rejoining_member_commits_and_joins_before_its_next_heartbeat():
     with StagedBroker({"group.initial.rebalance.delay.ms": 0, "num.partitions": 4}) as broker:
         with Producer(bootstrap_servers=broker.bootstrap) as producer:
             producer.send("t", b"one").result(30_000)
         first = Member(broker, "first")
         try:
             first.told.wait_for(4)
-            with broker.hold("Fetch") as held:  # from here on no answer to one wakes it
+            with broker.hold("Fetch") as held:  # no fetch response wakes the client from now on
                 eventually(lambda: held.waiting, "no fetch is held")
                 second = Member(broker, "second")
                 try:

@@ -1,5 +1,3 @@
-"""Producers and admins over real sockets."""
-
 from __future__ import annotations
 
 import asyncio
@@ -36,7 +34,6 @@ def producer(bootstrap):
 
 @pytest.fixture
 def nowhere():
-    """An address where nobody listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
@@ -48,7 +45,6 @@ def end_of(admin, topic, partition=0):
 
 
 def know(producer, topic):
-    """Wait until the producer knows the topic, however short its own patience (``max.block.ms``) is."""
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
@@ -59,7 +55,7 @@ def know(producer, topic):
             return
 
 
-def test_a_record_is_delivered_and_its_place_is_told(admin, producer, name):
+def test_delivery_has_the_position_of_the_record(admin, producer, name):
     admin.create_topics({name: 3})
 
     where = producer.send(name, "value", "key", headers={"trace": "1"}, timestamp_ms=1234).result(WAIT_MS)
@@ -68,7 +64,7 @@ def test_a_record_is_delivered_and_its_place_is_told(admin, producer, name):
     assert end_of(admin, name, where.partition) == 1
 
 
-def test_flush_waits_for_everything(admin, producer, name):
+def test_flush_waits_for_all_records(admin, producer, name):
     admin.create_topics({name: 1})
     deliveries = [producer.send(name, b"%d" % n) for n in range(5000)]
 
@@ -79,7 +75,7 @@ def test_flush_waits_for_everything(admin, producer, name):
     assert end_of(admin, name) == 5000
 
 
-def test_closing_delivers_what_was_handed_over(bootstrap, admin, name):
+def test_close_delivers_buffered_records(bootstrap, admin, name):
     admin.create_topics({name: 1})
     with kohort.Producer(bootstrap_servers=bootstrap, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
         delivery = producer.send(name, b"x")
@@ -90,7 +86,7 @@ def test_closing_delivers_what_was_handed_over(bootstrap, admin, name):
         producer.send(name, b"y")
 
 
-def test_many_threads_may_share_a_producer(admin, producer, name):
+def test_threads_share_a_producer(admin, producer, name):
     admin.create_topics({name: 4})
 
     def work(key):
@@ -107,7 +103,7 @@ def test_many_threads_may_share_a_producer(admin, producer, name):
     assert sum(end_of(admin, name, n) for n in range(4)) == 2000
 
 
-def test_records_are_taken_although_an_interrupted_thread_left_the_outer_lock_taken(admin, producer, name):
+def test_send_works_although_the_outer_lock_stays_locked(admin, producer, name):
     admin.create_topics({name: 1})
     assert producer._outer_lock.acquire(blocking=False)
 
@@ -115,7 +111,7 @@ def test_records_are_taken_although_an_interrupted_thread_left_the_outer_lock_ta
     assert producer._outer_lock.locked()
 
 
-def test_records_for_one_partition_can_be_handed_over_together(admin, producer, name):
+def test_send_batch_to_one_partition(admin, producer, name):
     admin.create_topics({name: 1})
     records = [b"value", ("key", "value"), ("key", None, {"h": b"1"}), (None, b"v", (), 99)]
 
@@ -126,8 +122,7 @@ def test_records_for_one_partition_can_be_handed_over_together(admin, producer, 
 
 
 @pytest.mark.parametrize("hours", [2, -2])
-def test_records_are_sent_after_the_clock_was_set(monkeypatch, admin, producer, name, hours):
-    """As after a sleep of the machine, which the monotonic clock leaves out; lingering goes by the engine's clock."""
+def test_records_are_sent_after_a_clock_change(monkeypatch, admin, producer, name, hours):
     admin.create_topics({name: 1})
     producer.send(name, b"before").result(WAIT_MS)
     real_ns = time.time_ns
@@ -138,7 +133,7 @@ def test_records_are_sent_after_the_clock_was_set(monkeypatch, admin, producer, 
     assert delivery.result(WAIT_MS).offset == 2
 
 
-def test_a_batch_that_is_already_bytes_is_passed_on(admin, producer, name):
+def test_send_prebuilt_passes_the_batch_unchanged(admin, producer, name):
     admin.create_topics({name: 1})
 
     delivery = producer.send_prebuilt(name, 0, build_batch([NewRecord(b"k", b"v"), NewRecord(None, b"w")]))
@@ -149,7 +144,7 @@ def test_a_batch_that_is_already_bytes_is_passed_on(admin, producer, name):
 
 
 @pytest.mark.timeout(600)  # the first use of pyarrow's tables imports pandas, and the kernels are compiled once
-def test_an_arrow_table_is_sent_column_by_column(admin, producer, name):
+def test_send_arrow_sends_columns(admin, producer, name):
     admin.create_topics({name: 3})
     table = pa.table({"id": [f"k{n}" for n in range(1000)], "payload": [b"%d" % n for n in range(1000)]})
 
@@ -163,7 +158,7 @@ def test_an_arrow_table_is_sent_column_by_column(admin, producer, name):
         producer.send_arrow(name, table)
 
 
-def test_records_that_the_broker_refuses_are_told_from_those_beside_them(bootstrap, admin, name):
+def test_refused_records_are_distinguished_from_others_of_their_batch(bootstrap, admin, name):
     admin.create_topics([NewTopic(name, 1, configs={"cleanup.policy": "compact"})])
     with kohort.Producer(bootstrap_servers=bootstrap, linger_ms=50) as producer:
         sent = [producer.send(name, b"v", key=key) for key in (b"a", None, b"b")]
@@ -176,29 +171,29 @@ def test_records_that_the_broker_refuses_are_told_from_those_beside_them(bootstr
 
 
 @pytest.mark.parametrize("what", [1, 1.5, {"a": 1}, object()])
-def test_a_value_that_is_no_text_or_bytes_is_refused_with_a_hint(producer, what):
+def test_invalid_value_type_error_has_a_hint(producer, what):
     with pytest.raises(UsageError, match=r"value must be bytes, str or None, not \w+; encode it first"):
         producer.send("one", what)
 
 
-def test_a_partition_that_does_not_exist_is_refused(admin, producer, name):
+def test_unknown_partition_is_rejected(admin, producer, name):
     admin.create_topics({name: 2})
     with pytest.raises(UsageError, match="partitions 0 to 1, not 2"):
         producer.send(name, b"x", partition=2)
 
 
-def test_a_record_that_no_request_can_carry_is_refused(admin, producer):
+def test_record_above_the_maximum_request_size_is_rejected(admin, producer):
     with pytest.raises(ApiError, match=r"exceeds max\.request\.size=1048576"):
         producer.send("one", bytes(2_000_000))
 
 
-def test_a_topic_name_that_cannot_be_is_told_at_once(producer):
+def test_invalid_topic_name_is_rejected_immediately(producer):
     with pytest.raises(ApiError) as caught:
         producer.send("no/good", b"x")
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_callback_hears_of_the_delivery(admin, producer, name):
+def test_done_callback_gets_the_delivery(admin, producer, name):
     admin.create_topics({name: 1})
     heard, done = [], threading.Event()
 
@@ -212,7 +207,7 @@ def test_a_callback_hears_of_the_delivery(admin, producer, name):
     assert heard == [0]
 
 
-def test_waiting_inside_a_callback_is_refused_rather_than_for_ever(admin, producer, name):
+def test_waiting_inside_a_callback_raises_usage_error(admin, producer, name):
     admin.create_topics({name: 1})
     heard, done = [], threading.Event()
 
@@ -229,7 +224,7 @@ def test_waiting_inside_a_callback_is_refused_rather_than_for_ever(admin, produc
     assert "would wait for itself" in heard[0]
 
 
-def test_an_address_where_nobody_listens_is_named(nowhere):
+def test_unreachable_address_is_named_in_the_error(nowhere):
     with kohort.Producer(bootstrap_servers=nowhere, max_block_ms=300) as producer, pytest.raises(ApiTimeout) as caught:
         producer.send("t", b"x")
     assert "topic 't'" in str(caught.value)
@@ -238,7 +233,7 @@ def test_an_address_where_nobody_listens_is_named(nowhere):
         admin.list_topics()
 
 
-def test_a_full_buffer_makes_the_sender_wait_and_then_say_so(bootstrap, admin, name):
+def test_full_buffer_blocks_send_until_its_timeout(bootstrap, admin, name):
     admin.create_topics({name: 1})
     options = {"buffer_memory": 2000, "linger_ms": 60_000, "batch_size": 100_000, "max_block_ms": 100}
     with kohort.Producer(bootstrap_servers=bootstrap, **options) as producer:
@@ -251,7 +246,7 @@ def test_a_full_buffer_makes_the_sender_wait_and_then_say_so(bootstrap, admin, n
     assert [d.result(0).offset for d in deliveries] == [0, 1, 2]
 
 
-def test_small_memory_still_carries_much(bootstrap, admin, name):
+def test_small_buffer_memory_carries_many_records(bootstrap, admin, name):
     admin.create_topics({name: 1})
     with kohort.Producer(bootstrap_servers=bootstrap, buffer_memory=50_000) as producer:
         for _ in range(2000):
@@ -259,7 +254,7 @@ def test_small_memory_still_carries_much(bootstrap, admin, name):
     assert end_of(admin, name) == 2000
 
 
-def test_admins_wait_for_results_and_hold_errors_per_item(admin, producer, name):
+def test_admin_results_have_errors_per_item(admin, producer, name):
     admin.create_topics({name: 2})
     know(producer, name)  # a broker of Kafka's learns of a topic from its controller, a moment later
 
@@ -274,7 +269,7 @@ def test_admins_wait_for_results_and_hold_errors_per_item(admin, producer, name)
         admin.delete_topics(name)
 
 
-def test_the_async_faces_do_the_same(bootstrap, name):
+def test_async_producer_and_admin(bootstrap, name):
     async def story():
         async with kohort.AsyncAdmin(bootstrap_servers=bootstrap) as admin:
             await admin.create_topics({name: 1})
@@ -295,7 +290,7 @@ def test_the_async_faces_do_the_same(bootstrap, name):
     assert end == 100
 
 
-def test_an_arrow_table_is_sent_from_a_coroutine_too(bootstrap, admin, name):
+def test_async_send_arrow_sends_columns(bootstrap, admin, name):
     admin.create_topics({name: 3})
     table = pa.table({"key": ["a", "b", None] * 100, "value": [b"%d" % n for n in range(300)]})
 
@@ -310,7 +305,7 @@ def test_an_arrow_table_is_sent_from_a_coroutine_too(bootstrap, admin, name):
     assert asyncio.run(story()) == 300
 
 
-def test_many_records_and_whole_batches_are_handed_over_from_a_coroutine_too(bootstrap, admin, name):
+def test_async_send_batch_and_send_prebuilt(bootstrap, admin, name):
     admin.create_topics({name: 2})
     whole = build_batch([NewRecord(b"k", b"v"), NewRecord(None, b"w")])
 
@@ -329,7 +324,7 @@ def test_many_records_and_whole_batches_are_handed_over_from_a_coroutine_too(boo
     assert asyncio.run(story()) == (3999, 1)
 
 
-def test_records_are_deleted_up_to_an_offset_or_all_of_them(admin, producer, name):
+def test_delete_records_up_to_an_offset_or_all(admin, producer, name):
     admin.create_topics({name: 2})
     for n in range(20):
         producer.send(name, b"%d" % n, partition=n % 2)
@@ -350,7 +345,7 @@ def test_records_are_deleted_up_to_an_offset_or_all_of_them(admin, producer, nam
 
 
 @pytest.mark.ours
-def test_clients_survive_a_broker_that_restarts(tmp_path):
+def test_clients_survive_a_broker_restart(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as first:
         port = first.port
         producer = kohort.Producer(bootstrap_servers=first.bootstrap)
@@ -361,7 +356,7 @@ def test_clients_survive_a_broker_that_restarts(tmp_path):
         producer.close()
 
 
-def test_a_callback_that_fails_harms_nobody_else(admin, producer, caplog, name):
+def test_failing_callback_does_not_affect_other_deliveries(admin, producer, caplog, name):
     admin.create_topics({name: 1})
     delivery = producer.send(name, b"x")
     delivery.add_done_callback(lambda _delivery: 1 / 0)
@@ -371,7 +366,7 @@ def test_a_callback_that_fails_harms_nobody_else(admin, producer, caplog, name):
     assert "a delivery callback failed" in caplog.text
 
 
-def test_what_a_process_leaves_open_is_delivered_at_its_end(bootstrap, admin, name):
+def test_exit_of_the_process_delivers_buffered_records(bootstrap, admin, name):
     admin.create_topics({name: 1})
     script = (
         "import kohort\n"
@@ -384,7 +379,7 @@ def test_what_a_process_leaves_open_is_delivered_at_its_end(bootstrap, admin, na
     assert end_of(admin, name) == 1
 
 
-def test_what_a_dropped_producer_was_given_is_delivered_with_a_warning(bootstrap, admin, name):
+def test_garbage_collected_producer_delivers_its_records_with_a_warning(bootstrap, admin, name):
     admin.create_topics({name: 1})
     left = [kohort.Producer(bootstrap_servers=bootstrap, linger_ms=60_000)]
     delivery = left[0].send(name, b"x", partition=0)
@@ -393,7 +388,7 @@ def test_what_a_dropped_producer_was_given_is_delivered_with_a_warning(bootstrap
     assert delivery.result(WAIT_MS).offset == 0
 
 
-def test_what_was_dropped_just_before_the_end_of_the_process_is_delivered_too(bootstrap, admin, name):
+def test_producer_collected_at_exit_delivers_its_records(bootstrap, admin, name):
     admin.create_topics({name: 1})
     script = (
         "import kohort\n"
@@ -417,7 +412,7 @@ def _in_child(bootstrap, topic, inherited, results):
         results.put(producer.send(topic, b"child").result(WAIT_MS).topic)
 
 
-def test_a_child_process_gets_an_io_thread_of_its_own(bootstrap, producer, name):
+def test_child_process_gets_its_own_io_thread(bootstrap, producer, name):
     producer.send(name, b"parent").result(WAIT_MS)
     context = multiprocessing.get_context("fork")
     results = context.Queue()
@@ -446,13 +441,11 @@ def _refusals(inherited, delivery, results):
         except UsageError as error:
             results.put((name, str(error)))
     for client in inherited:
-        client.close()  # it is the parent's: nothing happens
+        client.close()  # the parent owns the client: no effect
     results.put("closed")
 
 
-def test_what_a_child_process_inherits_is_refused_there_and_goes_on_in_the_parent(bootstrap, admin, producer, name):
-    """Also if another thread was at it when the process forked: the child has its locks, and nobody who gives them
-    back."""
+def test_inherited_producer_is_unusable_in_the_child_and_works_in_the_parent(bootstrap, admin, producer, name):
     admin.create_topics({name: 1})
     with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(name, 0)])

@@ -1,5 +1,3 @@
-"""A watcher's journal in a topic: another watcher, with another file, goes on without a gap and tells nothing twice."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from kohort.watch.topic_journal import HEARTBEAT_MS, PRODUCER_OPTIONS, SHIPPED_A
 from kohort.watch.watcher import CONSUMER_OPTIONS
 
 pytestmark = pytest.mark.ours
-TOPIC = "a-journal"  # beside the one that the broker keeps itself
+TOPIC = "a-journal"  # another topic than the broker's own journal
 NOTHING = ChangedState({}, [])
 DAY_MS = 86_400_000
 NOW_MS = 1_700_000_000_000
@@ -41,7 +39,6 @@ def a_store(folder: Path, name: str, topic_id: str = "one") -> WatchStore:
 
 
 def keep(store: WatchStore, partition: int, offset: int, *groups: str, at_ms: int = NOW_MS) -> None:
-    """Keep the entries of one record, and that it was read."""
     placed = [PlacedEntry(entry(group, at_ms), partition, offset, nth) for nth, group in enumerate(groups)]
     store.save(placed, {partition: offset + 1}, NOTHING, at_ms)
 
@@ -75,15 +72,14 @@ def reading(broker: kohort.Broker) -> Iterator[JournalSource]:
 
 
 def told(broker: kohort.Broker) -> list[str]:
-    """The groups of all entries, in order."""
     with reading(broker) as journal:
         return [one.group for one in journal.read()]
 
 
-def test_another_watcher_ships_what_is_missing_and_nothing_twice(broker, tmp_path):
+def test_second_watcher_writes_only_missing_journal_entries(broker, tmp_path):
     first, second = a_store(tmp_path, "first"), a_store(tmp_path, "second")
     keep(first, 0, 10, "a", "b")
-    keep(first, 1, 7, "c", at_ms=NOW_MS + 5_000)  # of a clock that is ahead
+    keep(first, 1, 7, "c", at_ms=NOW_MS + 5_000)  # the clock is ahead
     with shipping(broker, first) as journal:
         assert journal.ship(NOW_MS) == 3
         for store in (first, second):  # the first was killed before it could ship the last two
@@ -91,7 +87,7 @@ def test_another_watcher_ships_what_is_missing_and_nothing_twice(broker, tmp_pat
             keep(store, 2, 3, "e", at_ms=NOW_MS - 9_000)
     keep(second, 0, 12, "f")
     second.forget_positions()
-    keep(second, 0, 10, "a", "b")  # it has read them, too, and a record of which the first made nothing
+    keep(second, 0, 10, "a", "b")  # the second watcher has read them too, and one record that the first skipped
     keep(second, 1, 5, "made by the second alone")
     keep(second, 1, 7, "c")
     with shipping(broker, second) as journal:
@@ -108,7 +104,7 @@ def test_another_watcher_ships_what_is_missing_and_nothing_twice(broker, tmp_pat
     second.close()
 
 
-def test_a_watcher_that_is_killed_goes_on_where_it_was_also_in_the_middle_of_many(broker, tmp_path):
+def test_killed_watcher_resumes_without_loss_and_duplicates(broker, tmp_path):
     store = a_store(tmp_path, "s")
     names = [str(offset) for offset in range(SHIPPED_AT_ONCE + 50)]
     for offset, name in enumerate(names):
@@ -123,7 +119,7 @@ def test_a_watcher_that_is_killed_goes_on_where_it_was_also_in_the_middle_of_man
     assert told(broker) == [*names, "last"]
 
 
-def test_a_topic_of_offsets_that_was_made_anew_is_told_from_its_beginning(broker, tmp_path):
+def test_recreated_offsets_topic_is_journaled_from_its_start(broker, tmp_path):
     store = a_store(tmp_path, "s")
     keep(store, 0, 100, "before")
     with shipping(broker, store) as journal:
@@ -139,7 +135,7 @@ def test_a_topic_of_offsets_that_was_made_anew_is_told_from_its_beginning(broker
     assert told(broker) == ["before", "after"]
 
 
-def test_that_somebody_watches_is_said_where_nothing_happens(broker, tmp_path):
+def test_idle_watcher_writes_its_progress(broker, tmp_path):
     store = a_store(tmp_path, "s")
     keep(store, 0, 100, "long ago")
     with shipping(broker, store) as journal:
@@ -160,7 +156,7 @@ def test_that_somebody_watches_is_said_where_nothing_happens(broker, tmp_path):
         assert consumer.end_offsets([place])[place] == 4, "two records, each with the marker of its transaction"
 
 
-def test_headers_of_strangers_are_nobodys(broker, tmp_path):
+def test_journal_records_with_unknown_headers_are_ignored(broker, tmp_path):
     store = a_store(tmp_path, "s")
     keep(store, 0, 0, "a")
     with shipping(broker, store) as journal:
@@ -181,7 +177,7 @@ def test_headers_of_strangers_are_nobodys(broker, tmp_path):
     assert told(broker)[-1] == "b"
 
 
-def test_a_broker_that_keeps_the_journal_itself_is_left_alone(broker, tmp_path):
+def test_watcher_does_not_write_to_a_broker_that_journals_itself(broker, tmp_path):
     store = a_store(tmp_path, "s")
     with (
         kohort.Producer(bootstrap_servers=broker.bootstrap, **PRODUCER_OPTIONS) as producer,

@@ -1,5 +1,3 @@
-"""Child processes of programs that used a client: what a fork leaves behind ends nobody."""
-
 from __future__ import annotations
 
 import subprocess
@@ -27,7 +25,7 @@ producer.close()
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_forked_child_of_a_client_that_resolved_a_name_ends_in_order(closed: bool):
+def test_forked_child_exits_cleanly_after_a_name_lookup_in_the_parent(closed: bool):
     with Broker() as broker:
         ended = forked(broker.bootstrap.replace("127.0.0.1", "localhost"), closed=closed)
 

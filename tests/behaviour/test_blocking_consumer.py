@@ -1,5 +1,3 @@
-"""The blocking consumer over real sockets: threads, listeners, death, restart, and its manners."""
-
 from __future__ import annotations
 
 import contextlib
@@ -30,7 +28,6 @@ from support.waiting import eventually
 
 DEADLINE_S = 100
 PARTITIONS = 6
-"""Of the topic that each test gets."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +38,6 @@ def producer(bootstrap: str) -> Iterator[kohort.Producer]:
 
 @pytest.fixture
 def consumer(bootstrap: str, topic: str) -> Iterator[Callable[..., kohort.Consumer]]:
-    """Makes consumers of a group of the test's own, and closes them."""
     with contextlib.ExitStack() as stack:
 
         def make(**options: object) -> kohort.Consumer:
@@ -66,7 +62,7 @@ def read(consumer: kohort.Consumer, count: int) -> list[int]:
     return sorted(found)
 
 
-def test_what_was_sent_is_read_with_keys_and_positions(producer, consumer, topic):
+def test_consumer_reads_sent_records_with_keys_and_positions(producer, consumer, topic):
     send(producer, topic, 100)
     reader = consumer()
     reader.subscribe(topic)
@@ -83,8 +79,6 @@ def test_what_was_sent_is_read_with_keys_and_positions(producer, consumer, topic
 
 
 class Worker(threading.Thread):
-    """A member in a thread of its own, with a listener that writes down what it hears."""
-
     def __init__(self, make: Callable[..., kohort.Consumer], topic: str, **options: object) -> None:
         super().__init__(daemon=True)
         self.owned: set[int] = set()
@@ -119,7 +113,6 @@ class Worker(threading.Thread):
             raise self.failure
 
     def vanish(self) -> None:
-        """Stop without a word: the connections break, nobody leaves the group."""
         self.stop()
         driver, io = self.consumer._driver, self.consumer._waits.io
         io.call(driver.close)
@@ -129,7 +122,6 @@ class Worker(threading.Thread):
 
 @pytest.fixture
 def workers() -> Iterator[list[Worker]]:
-    """Filled by the test; whatever happens, they stop."""
     made: list[Worker] = []
     yield made
     for worker in made:
@@ -140,7 +132,7 @@ def workers() -> Iterator[list[Worker]]:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_three_threads_share_one_dies_one_resumes(producer, consumer, workers, topic, strategy):
+def test_group_of_three_threads_survives_a_dead_member(producer, consumer, workers, topic, strategy):
     make = functools.partial(consumer, partition_assignment_strategy=strategy)
     send(producer, topic, 60)
     workers += [Worker(make, topic) for _ in range(3)]
@@ -166,7 +158,7 @@ def test_three_threads_share_one_dies_one_resumes(producer, consumer, workers, t
 
 
 @pytest.mark.ours
-def test_a_group_outlives_the_restart_of_its_broker(tmp_path):
+def test_group_survives_the_restart_of_its_broker(tmp_path):
     options = {"group.initial.rebalance.delay.ms": 0}
     with kohort.Broker(options, data_dir=tmp_path) as broker:
         address = broker.bootstrap
@@ -186,7 +178,6 @@ def test_a_group_outlives_the_restart_of_its_broker(tmp_path):
 
 @pytest.fixture(scope="module")
 def arrow() -> object:
-    """pyarrow, and the kernels compiled, so that no deadline counts that."""
     pyarrow = pytest.importorskip("pyarrow")
     from kohort.columns.batches import OffsetRange
     from kohort.columns.decode import decode_batches
@@ -195,7 +186,7 @@ def arrow() -> object:
     return pyarrow
 
 
-def test_arrow_and_records_read_the_same(arrow, producer, consumer, topic):
+def test_poll_arrow_and_poll_return_the_same_records(arrow, producer, consumer, topic):
     send(producer, topic, 500)
     reader = consumer(enable_auto_commit="false")
     reader.subscribe(topic)
@@ -211,7 +202,7 @@ def test_arrow_and_records_read_the_same(arrow, producer, consumer, topic):
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
-def test_megabytes_at_once_are_read_as_they_were_sent(arrow, bootstrap, consumer, topic, compression):
+def test_megabytes_are_read_as_sent(arrow, bootstrap, consumer, topic, compression):
     sent = {b"%d" % n: bytes([n % 251]) * 60_000 for n in range(150)}
     with kohort.Producer(bootstrap_servers=bootstrap, compression_type=compression) as producer:
         for key, value in sent.items():
@@ -236,7 +227,7 @@ def test_megabytes_at_once_are_read_as_they_were_sent(arrow, bootstrap, consumer
     assert {row["key"] for row in found[:150]} == {row["key"] for row in found[150:]} == set(sent)
 
 
-def test_switching_from_records_to_arrow_loses_nothing(arrow, producer, consumer, topic):
+def test_switch_from_poll_to_poll_arrow_loses_nothing(arrow, producer, consumer, topic):
     send(producer, topic, 100)
     reader = consumer()
     reader.assign([TopicPartition(topic, n) for n in range(6)])
@@ -248,8 +239,7 @@ def test_switching_from_records_to_arrow_loses_nothing(arrow, producer, consumer
     assert sorted(found) == list(range(100))
 
 
-def test_a_poll_that_finds_nothing_lets_the_other_threads_run(monkeypatch, consumer, topic):
-    """Who polls without waiting, again and again, would keep the GIL from the thread that fetches."""
+def test_empty_poll_releases_the_gil(monkeypatch, consumer, topic):
     reader = consumer()
     reader.subscribe(topic)
     let_go: list[float] = []
@@ -260,7 +250,7 @@ def test_a_poll_that_finds_nothing_lets_the_other_threads_run(monkeypatch, consu
     assert let_go == [0]
 
 
-def test_iterating_counts_only_what_was_yielded(producer, consumer, topic):
+def test_iteration_counts_only_yielded_records(producer, consumer, topic):
     send(producer, topic, 50)
     reader = consumer(enable_auto_commit="false")
     reader.subscribe(topic)
@@ -275,7 +265,7 @@ def test_iterating_counts_only_what_was_yielded(producer, consumer, topic):
     assert sorted(found + read(reader, 30)) == list(range(50))
 
 
-def test_seek_pause_resume_and_times(producer, consumer, topic):
+def test_seek_pause_resume_and_offsets_for_times(producer, consumer, topic):
     one = TopicPartition(topic, 3)
     for n in range(10):
         producer.send(topic, b"%d" % n, partition=3, timestamp_ms=1000 * (n + 1))
@@ -299,7 +289,7 @@ def test_seek_pause_resume_and_times(producer, consumer, topic):
     assert reader.position(one) == 10
 
 
-def test_commits_without_waiting_report_in_order(producer, consumer, topic):
+def test_commit_async_callbacks_run_in_order_of_commits(producer, consumer, topic):
     send(producer, topic, 10)
     reader = consumer(enable_auto_commit="false")
     reader.subscribe(topic)
@@ -315,7 +305,7 @@ def test_commits_without_waiting_report_in_order(producer, consumer, topic):
     assert reader.committed([p]) == {p: OffsetAndMetadata(3, "done")}
 
 
-def test_the_error_of_a_listener_is_raised_by_poll_after_the_rebalance_went_on(consumer, producer, topic):
+def test_listener_error_is_raised_by_poll_after_the_rebalance(consumer, producer, topic):
     send(producer, topic, 5)
 
     class Listener:
@@ -333,7 +323,7 @@ def test_the_error_of_a_listener_is_raised_by_poll_after_the_rebalance_went_on(c
     assert read(reader, 5) == list(range(5))
 
 
-def test_wakeup_ends_a_poll_that_waits(consumer, topic):
+def test_wakeup_interrupts_a_waiting_poll(consumer, topic):
     reader = consumer()
     reader.assign([TopicPartition(topic, 0)])
     threading.Timer(0.2, reader.wakeup).start()
@@ -342,7 +332,7 @@ def test_wakeup_ends_a_poll_that_waits(consumer, topic):
         reader.poll(3_600_000)
 
 
-def test_two_threads_at_once_are_told_who_is_who(consumer, topic):
+def test_concurrent_use_error_names_both_threads(consumer, topic):
     reader = consumer()
     reader.assign([TopicPartition(topic, 0)])
     entered = threading.Event()
@@ -363,7 +353,7 @@ def test_two_threads_at_once_are_told_who_is_who(consumer, topic):
     assert reader.assignment() == {TopicPartition(topic, 0)}
 
 
-def test_closing_twice_is_once_and_a_closed_consumer_says_so(consumer):
+def test_second_close_has_no_effect_and_closed_consumer_raises_usage_error(consumer):
     reader = consumer()
     reader.close()
     reader.close()
@@ -373,7 +363,7 @@ def test_closing_twice_is_once_and_a_closed_consumer_says_so(consumer):
     assert list(reader) == []
 
 
-def test_misuse_is_explained(consumer, bootstrap, topic):
+def test_usage_errors_of_consumer_explain_the_mistake(consumer, bootstrap, topic):
     reader = consumer()
     reader.subscribe(topic)
     with pytest.raises(UsageError, match=r"excludes partitions: call unsubscribe\(\)"):
@@ -386,7 +376,7 @@ def test_misuse_is_explained(consumer, bootstrap, topic):
         kohort.Consumer(group_id="x")
 
 
-def test_without_a_policy_and_without_a_commit_the_user_decides(producer, consumer, topic):
+def test_reset_policy_none_without_commit_raises_no_offset_for_partition(producer, consumer, topic):
     send(producer, topic, 3)
     reader = consumer(auto_offset_reset="none")
     reader.subscribe(topic)
@@ -395,7 +385,7 @@ def test_without_a_policy_and_without_a_commit_the_user_decides(producer, consum
         until(lambda: reader.poll(200))
 
 
-def test_nobody_at_the_address_is_a_timeout_that_says_so():
+def test_unreachable_address_raises_an_explaining_timeout():
     with kohort.Consumer(bootstrap_servers="127.0.0.1:1", group_id="g") as reader:
         with pytest.raises(UsageError, match=r"subscribe\(\) to topics or assign\(\) partitions first"):
             reader.poll()
@@ -405,7 +395,7 @@ def test_nobody_at_the_address_is_a_timeout_that_says_so():
             reader.committed([TopicPartition("t", 0)], timeout_ms=300)
 
 
-def test_one_that_is_dropped_says_goodbye_so_that_the_next_gets_the_partitions(bootstrap, producer, consumer, topic):
+def test_garbage_collected_blocking_consumer_leaves_its_group(bootstrap, producer, consumer, topic):
     send(producer, topic, 1)
     dropped = [
         kohort.Consumer(
@@ -423,7 +413,7 @@ def test_one_that_is_dropped_says_goodbye_so_that_the_next_gets_the_partitions(b
     until(lambda: successor.poll(100) or len(successor.assignment()) == 6)
 
 
-def test_an_earlier_commit_that_failed_is_its_callbacks_business(consumer, topic):
+def test_failed_commit_async_reports_to_its_callback_only(consumer, topic):
     reader = consumer(enable_auto_commit=False)
     reader.assign([TopicPartition(topic, 0)])
     heard: list[str] = []
@@ -435,7 +425,7 @@ def test_an_earlier_commit_that_failed_is_its_callbacks_business(consumer, topic
     assert "OFFSET_METADATA_TOO_LARGE" in heard[0]
 
 
-def test_a_changed_assignment_commits_what_was_read_of_the_last(producer, consumer, topic):
+def test_changed_assignment_commits_positions_of_the_previous(producer, consumer, topic):
     send(producer, topic, 12)
     reader = consumer(auto_commit_interval_ms=600_000)
     everything = [TopicPartition(topic, n) for n in range(6)]
@@ -447,7 +437,7 @@ def test_a_changed_assignment_commits_what_was_read_of_the_last(producer, consum
     until(lambda: sum(o.offset for o in reader.committed(everything).values() if o) == 12)
 
 
-def test_who_this_member_is_and_how_many_partitions_there_are(producer, consumer, topic):
+def test_group_metadata_and_partitions_for(producer, consumer, topic):
     send(producer, topic, 1)
     reader = consumer(group_instance_id="static-1")
     assert reader.partitions_for(topic) == 6
@@ -462,7 +452,7 @@ def test_who_this_member_is_and_how_many_partitions_there_are(producer, consumer
     assert member.member_id.startswith("static-1-")
 
 
-def test_an_enforced_rebalance_happens_at_the_next_poll_and_only_in_a_group(producer, consumer, topic):
+def test_enforce_rebalance_rejoins_at_the_next_poll(producer, consumer, topic):
     reader = consumer()
     with pytest.raises(UsageError, match=r"subscribe\(\) to topics first"):
         reader.enforce_rebalance()
@@ -476,14 +466,14 @@ def test_an_enforced_rebalance_happens_at_the_next_poll_and_only_in_a_group(prod
 
 
 @pytest.mark.parametrize("wrong", [None, b"bytes", 7, ["good", " "], ["good", None], ["good", b"bytes"]])
-def test_a_subscription_to_nothing_sensible_is_refused(consumer, wrong):
+def test_invalid_subscription_raises_usage_error(consumer, wrong):
     reader = consumer()
     with pytest.raises(UsageError, match="subscribe:"):
         reader.subscribe(wrong)
     assert reader.subscription() == set()
 
 
-def test_subscribing_or_assigning_to_nothing_is_unsubscribing(producer, consumer, topic):
+def test_empty_subscription_or_assignment_unsubscribes(producer, consumer, topic):
     send(producer, topic, 1)
     reader = consumer()
     reader.subscribe(topic)
@@ -496,7 +486,7 @@ def test_subscribing_or_assigning_to_nothing_is_unsubscribing(producer, consumer
     assert reader.subscription() == {topic}
 
 
-def test_wakeup_ends_any_call_that_waits(consumer, topic):
+def test_wakeup_interrupts_any_waiting_call(consumer, topic):
     reader = consumer(allow_auto_create_topics=False)
     reader.assign([TopicPartition(topic, 0)])
     threading.Timer(0.2, reader.wakeup).start()
@@ -518,7 +508,7 @@ with kohort.Consumer(bootstrap_servers={0!r}, group_id={1!r}, auto_offset_reset=
 """
 
 
-def test_ctrl_c_ends_a_poll_and_closing_commits_and_leaves(bootstrap, producer, consumer, topic):
+def test_ctrl_c_interrupts_poll_and_close_still_commits_and_leaves(bootstrap, producer, consumer, topic):
     producer.send(topic, b"x", partition=0)
     producer.flush()
     script = INTERRUPTED.format(bootstrap, topic)
@@ -531,7 +521,7 @@ def test_ctrl_c_ends_a_poll_and_closing_commits_and_leaves(bootstrap, producer, 
         assert admin.describe_groups([topic])[topic].state == "Empty"
 
 
-def test_a_member_whose_join_waits_for_another_can_still_leave_at_once(bootstrap, consumer, topic):
+def test_member_with_a_pending_join_can_leave_immediately(bootstrap, consumer, topic):
     ann, ben = consumer(), consumer()
     ann.subscribe([topic])
     until(lambda: ann.poll(100) or ann.assignment())
@@ -544,7 +534,7 @@ def test_a_member_whose_join_waits_for_another_can_still_leave_at_once(bootstrap
         assert len(admin.describe_groups([topic])[topic].members) == 1
 
 
-def test_json_values_become_columns_and_a_bad_one_stops_the_table_before_it(arrow, producer, consumer, topic):
+def test_json_values_become_columns_and_an_invalid_value_ends_the_table(arrow, producer, consumer, topic):
     schema = arrow.schema([("n", arrow.int64()), ("name", arrow.string())])
     for n in range(10):
         producer.send(topic, b'{"n": %d, "name": "x%d"}' % (n, n) if n != 6 else b"not json", partition=0)
@@ -564,7 +554,7 @@ def test_json_values_become_columns_and_a_bad_one_stops_the_table_before_it(arro
     assert [r["n"] for r in rows[6:]] == [7, 8, 9]
 
 
-def test_arrow_batches_can_be_iterated_with_every_column_there_is(arrow, producer, consumer, topic):
+def test_iter_arrow_yields_batches_with_all_columns(arrow, producer, consumer, topic):
     everything = ["topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"]
     for n in range(20):
         producer.send(topic, b"%d" % n, key=b"k", headers=[("h", b"%d" % n), ("none", None)], timestamp_ms=1000 + n)

@@ -1,5 +1,3 @@
-"""A member that lost its rights for a while goes on once it has them again, though nothing else wakes its client."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -14,15 +12,12 @@ from support.waiting import eventually
 
 pytestmark = pytest.mark.ours
 HOUR_MS = 3_600_000
-"""Age of metadata and length of sessions: neither wakes the client during the test."""
 FETCH_WAIT_MS = 500
 TOPIC, OTHER, GROUP = ("topic", "t"), ("topic", "other"), ("group", "g")
 
 
 @dataclass
 class Rights:
-    """A broker that asks for rights, its administrator, and alice."""
-
     bootstrap: str
     inside: str
     root: kohort.Admin
@@ -69,7 +64,6 @@ def rights() -> Iterator[Rights]:
 
 
 def told(consumer: kohort.Consumer) -> str:
-    """What the next poll raises; empty where it returns."""
     try:
         consumer.poll(50)
     except ApiError as error:
@@ -78,19 +72,19 @@ def told(consumer: kohort.Consumer) -> str:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_that_was_denied_reads_on_soon_after_it_is_allowed_again(rights: Rights, protocol: str):
+def test_member_continues_soon_after_a_revoked_right_is_granted_again(rights: Rights, protocol: str):
     rights.give(TOPIC, GROUP)
     rights.produce()
     with rights.reader(protocol) as consumer:
         eventually(lambda: consumer.poll(100))
 
-        consumer.pause(consumer.assignment())  # or the answers to fetches would wake it
+        consumer.pause(consumer.assignment())  # fetch responses would wake the client
         consumer.poll(2 * FETCH_WAIT_MS)
         consumer.subscribe(["t", "other"])
         eventually(lambda: told(consumer).startswith("TOPIC_AUTHORIZATION_FAILED: topic 'other'"))
         rights.take(*GROUP)
         eventually(lambda: told(consumer).startswith("GROUP_AUTHORIZATION_FAILED: "))
-        polls = iter(range(100))  # until what was under way, and what was tried again by itself, is over
+        polls = iter(range(100))  # until requests in flight and retries are finished
         eventually(lambda: told(consumer) and next(polls, None) is None)
         rights.give(OTHER, GROUP)
 

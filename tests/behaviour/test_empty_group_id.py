@@ -1,11 +1,9 @@
-"""The group whose id is empty: old clients store offsets in it, so administration knows it; no one can join it."""
-
 import pytest
 
 from kohort.errors import ErrorCode
 
 
-def test_it_stores_offsets_and_is_described_and_deleted_like_any_other(broker):
+def test_empty_group_id_stores_offsets_and_can_be_described_and_deleted(broker):
     topic = broker.topic()
 
     assert broker.commit("", topic, {0: 3}) == [0]
@@ -19,7 +17,7 @@ def test_it_stores_offsets_and_is_described_and_deleted_like_any_other(broker):
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 9])
-def test_no_one_joins_it(broker, version):
+def test_empty_group_id_rejects_joins(broker, version):
     ann = broker.member("", join_version=version)
 
     assert ann.refused_join() == ErrorCode.INVALID_GROUP_ID
