@@ -256,7 +256,7 @@ class ConsumerMachine:
 
     @property
     def uncounted_records(self) -> tuple[str, int]:
-        """Topic of the batch being consumed, and how many of its records were returned."""
+        """Topic of the open batch, and number of its returned records."""
         return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
     def take_record(self, fetched: Fetched) -> Record | None:

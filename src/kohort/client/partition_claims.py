@@ -26,7 +26,7 @@ INBOX: Final = 2
 
 
 Mark = tuple[int, str, int]
-"""Fields of an OffsetAndMetadata, as a tuple: one is created for each record."""
+"""OffsetAndMetadata as a plain tuple, since each record creates one."""
 
 
 @dataclass(slots=True, eq=False)

@@ -555,7 +555,7 @@ def test_second_protocol_repeats_end_with_lost_response():
 # By topic id (KIP-1319)
 
 READ = TopicPartition("read", 3)
-"""Partition that the producer does not write to."""
+"""Partition without writes of the producer."""
 
 
 def committed(world: World, offsets: dict[TopicPartition, OffsetAndMetadata]) -> list[tuple[int, list[bytes]]]:

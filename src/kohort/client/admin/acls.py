@@ -7,7 +7,7 @@ tools, ``DescribeConfigs`` and ``DESCRIBE_CONFIGS``, are accepted, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import IntEnum
 from typing import Any, Final
 
@@ -47,15 +47,7 @@ class AclBinding:
     @property
     def filter(self) -> AclBindingFilter:
         """Filter that matches exactly this ACL, for ``delete_acls``."""
-        return AclBindingFilter(
-            self.resource_type,
-            self.resource_name,
-            self.principal,
-            self.operation,
-            self.permission,
-            self.host,
-            self.pattern_type,
-        )
+        return AclBindingFilter(*astuple(self))
 
     def __str__(self) -> str:
         pattern = "" if self.pattern_type == "literal" else f" ({self.pattern_type})"

@@ -42,7 +42,7 @@ class CoordinatorCall:
     key_type: int = GROUP_KEY
     batched: BatchedCall | None = None
     fallback: CoordinatorCall | None = None
-    """Call for groups that this API does not find or that the broker does not support."""
+    """Call for groups missing in this API, and for brokers without it."""
 
 
 def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: CoordinatorCall) -> Operation[Results[str, Any]]:

@@ -142,7 +142,7 @@ BY_NAME: Final = 9
 BATCHED_GROUPS_FROM: Final = 8
 DEAD: Final = "Dead"
 MAX_DESCRIBED: Final = 200
-"""Most groups in one request; a response has a kibibyte or more for each member."""
+"""Maximum groups per request; responses take a kibibyte or more per member."""
 MAX_FETCHED: Final = 500
 OffsetsOfGroup = Results[TopicPartition, OffsetAndMetadata | None]
 

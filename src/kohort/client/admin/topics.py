@@ -26,16 +26,17 @@ from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic,
 from kohort.wire.schema import Message
 
 RESOURCE_KINDS: Final = {kind.name.lower(): kind.value for kind in configs.ConfigResourceType}
-CONFIG_SOURCES: Final = {
-    1: "topic",
-    2: "broker",
-    3: "broker default",
-    4: "static broker",
-    5: "default",
-    6: "broker logger",
-    7: "client metrics",
-    8: "group",
-}
+_SOURCES: Final = (
+    "topic",
+    "broker",
+    "broker default",
+    "static broker",
+    "default",
+    "broker logger",
+    "client metrics",
+    "group",
+)
+CONFIG_SOURCES: Final = dict(enumerate(_SOURCES, 1))
 CONFIG_DEFAULT_SOURCE: Final = 5
 DELETE_BY_STATE_FROM: Final = 6
 NO_CREATION_FROM: Final = 4

@@ -84,7 +84,7 @@ AUTO_COMMIT: Final = "auto-commit"
 
 
 class _Commit(TimedRequestState):
-    """A commit until it is completed; without a deadline it has one attempt."""
+    """Incomplete commit; without a deadline it has one attempt."""
 
     def __init__(
         self,

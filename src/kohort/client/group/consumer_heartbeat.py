@@ -91,7 +91,7 @@ class _SentFields(NamedTuple):
 
 
 class HeartbeatFields:
-    """Builder of one member's heartbeats: all fields in a join and after a failure, else the changed ones."""
+    """Builder of one member's heartbeats: all fields in joins and after failures, else changed fields."""
 
     def __init__(self, config: ConsumerConfig, subscription: SubscriptionState) -> None:
         assert config.group_id is not None

@@ -9,7 +9,7 @@ from typing import Final
 
 class ConsumerMemberState(Enum):
     UNSUBSCRIBED = "UNSUBSCRIBED"
-    """Not a member, and not joining."""
+    """Neither member nor joining the group."""
     JOINING = "JOINING"
     """The next or the in-flight heartbeat has epoch 0."""
     RECONCILING = "RECONCILING"

@@ -175,7 +175,7 @@ def leave_requests(
 class PollDeadline:
     def __init__(self, interval_ms: int) -> None:
         self.until_ms: int | None = None
-        """None during poll(), and before the first one."""
+        """None during poll() and before the first poll()."""
         self._interval_ms = interval_ms
 
     def enter(self) -> None:

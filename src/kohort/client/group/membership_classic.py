@@ -292,7 +292,7 @@ class ClassicMembership(ConsumerSource):
             return
         try:
             assignments = self.leader.assignments(now_ms) if self._is_leader else []
-        except UsageError as error:  # from an assignor of the user
+        except UsageError as error:  # raised by a custom assignor
             self._fail(error)
             return
         if assignments is None:

@@ -66,7 +66,7 @@ class FetchSession:
         return request
 
     def name_of(self, topic: str, topic_id: bytes) -> str:
-        """Return the topic of a response, by its id from version 13 on; "" if it is not in this session."""
+        """Return a topic's name, resolving its id from version 13 on; "" outside of this session."""
         if topic:
             return topic
         return next((p.topic for p, w in self._known.items() if w.topic_id == topic_id), "")

@@ -18,6 +18,7 @@ from kohort.client.reading.fetched import Fetched, span_of
 from kohort.client.reading.list_offsets import ISOLATION_LEVELS
 from kohort.client.reading.subscription import PartitionState
 from kohort.client.requests.denials import answer_error
+from kohort.client.requests.metadata import LEADER_ERRORS
 from kohort.client.requests.outages import READING
 from kohort.client.requests.request_state import RequestState, retry_backoff
 from kohort.client.requests.source import Poll, Unsent
@@ -31,18 +32,11 @@ PREFETCH_FETCHES: Final = 4
 BY_NAME: Final = 12
 CLOSE_TIMEOUT_MS: Final = 1000
 
-REFRESHED: Final = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-    }
-)
+REFRESHED: Final = LEADER_ERRORS | {
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+}
 RETRIED: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
 InFlightPartitions = dict[TopicPartition, tuple[PartitionState, int, int, bytes]]
 """State, run, offset and topic id of each partition of a fetch in flight."""

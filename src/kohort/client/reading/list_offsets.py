@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kohort.client.requests.denials import answer_error
-from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.metadata import LEADER_ERRORS, Metadata
 from kohort.client.requests.request_state import Backoff, TimedRequests, TimedRequestState, retry_backoff
 from kohort.client.requests.source import IDLE, Poll, Promise, Unsent
 from kohort.clock import Rng
@@ -22,18 +22,11 @@ CONSUMER: Final = -1
 ISOLATION_FROM: Final = 2
 ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
 
-REFRESHED: Final = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-)
+REFRESHED: Final = LEADER_ERRORS | {
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+}
 
 
 class OffsetAndTimestamp(NamedTuple):

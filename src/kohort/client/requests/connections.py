@@ -149,7 +149,7 @@ class PendingRequest:
 
 @dataclass(slots=True)
 class ClientResponse:
-    """A request with its response, or with the error in place of the response."""
+    """Request and response, or request and error."""
 
     pending: PendingRequest
     response: Message | KohortError

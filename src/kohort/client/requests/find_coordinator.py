@@ -1,4 +1,4 @@
-"""Coordinator of a group or of a transactional id: looked up when needed, and again after an error."""
+"""Coordinator lookup of groups and transactional ids, repeated after errors."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class TokenReady:
-    """Token for a ``RequestToken``; None if the login is complete, or the error of the login.
+    """Answer to ``RequestToken``: token, login error, or None after a complete login.
 
     AuthenticationFailed is permanent; other errors count as a lost connection. ``identity`` names the user in error
     messages and contains no secret.

@@ -19,6 +19,16 @@ from kohort.model import NO_EPOCH, NO_UUID, Node, TopicPartition
 from kohort.wire.messages import metadata as wire
 from kohort.wire.schema import Message
 
+LEADER_ERRORS: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Error codes of a leader that call for new metadata and a retry."""
 PERMANENT: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
 """Errors that no retry resolves."""
 

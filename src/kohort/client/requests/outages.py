@@ -1,4 +1,4 @@
-"""Log failures that a client retries: at once, then once a minute, and when they end.
+"""Log retried failures of a client: immediately, every minute, and at their end.
 
 Callers report every failure; this module drops repetitions. A failure that returns within a minute is logged once, so
 that an unstable connection does not fill the log.

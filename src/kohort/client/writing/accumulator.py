@@ -164,7 +164,7 @@ class Accumulator:
         queue = self.waiting[tp]
         batch = queue[0]
         before = batch.size
-        batch.seal()  # in the queue until sealed, so that an error fails it with the others
+        batch.seal()  # a batch that fails to encode stays queued and fails with the queue
         queue.popleft()
         if not queue:
             del self.waiting[tp]

@@ -157,7 +157,7 @@ def prebuilt(topic: str, partition: int, batch: bytes, *, deadline_ms: int) -> P
     if header.size != len(batch):
         raise CorruptRecord(f"{len(batch) - header.size} bytes follow the batch; pass one batch at a time")
     if header.record_count < 1:
-        raise CorruptRecord(f"a batch has {header.record_count} records, not at least 1")
+        raise CorruptRecord(f"batch has {header.record_count} records, expected 1 or more")
     made = ProduceBatch(topic, partition, header.codec, ready_at_ms=0, deadline_ms=deadline_ms)
     made.payload = bytes(memoryview(batch)[record_batch.HEADER_BYTES : header.size])
     made.count = header.record_count

@@ -37,7 +37,7 @@ class PartitionSequence:
     """
     in_flight: list[ProduceBatch] = field(default_factory=list)
     recovering: bool = False
-    """After a failure, one batch is in flight until one succeeds."""
+    """Recovery after a failure: single batches are sent until a success."""
     must_restart: bool = False
     """The sequence is broken: it restarts at 0 in the next epoch once no numbered batch is in flight."""
     not_before_ms: int = 0

@@ -16,7 +16,7 @@ from typing import Final
 
 from kohort.client.metrics.counts import SampleWindows, SendingMetrics
 from kohort.client.requests.denials import answer_error
-from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.metadata import LEADER_ERRORS, Metadata
 from kohort.client.requests.outages import TRANSIENT_MS, WRITING, Outages
 from kohort.client.requests.request_state import retry_backoff
 from kohort.client.requests.source import Poll, Unsent
@@ -33,18 +33,11 @@ from kohort.wire.messages import produce as wire
 from kohort.wire.schema import Message
 
 LAST_VERSION_WITH_NAMES: Final = 12
-STALE_METADATA: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.NETWORK_EXCEPTION,
-    }
-)
+STALE_METADATA: Final = LEADER_ERRORS | {
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+}
 TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 LOST_SEQUENCE: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 

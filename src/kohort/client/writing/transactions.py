@@ -133,7 +133,7 @@ class Transactions:
         if offsets:
             self._offsets.append(_Offsets(group, dict(offsets), promise))
             for topic in {partition.topic for partition in offsets} if self._is_second_protocol else ():
-                self._metadata.add_topic(topic)  # maybe the producer has not written to it
+                self._metadata.add_topic(topic)  # the producer may never write to this topic
         else:
             promise.resolve(None)
         return promise
@@ -345,7 +345,7 @@ class Transactions:
                 self._needs_epoch = False
             if not self._needs_epoch:
                 self._finish()
-        elif self._offsets:  # an abort may have dropped them
+        elif self._offsets:  # dropped by an abort otherwise
             self._offsets.popleft().promise.resolve(None)
 
     def _on_error(self, sent: Unsent, error: ApiError, now_ms: int) -> None:
