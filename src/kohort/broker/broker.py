@@ -11,44 +11,17 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from kohort.broker import io as events
 from kohort.broker.apis.fetch import answer_after_wait
 from kohort.broker.assembly import assemble
 from kohort.broker.client_quotas import Throttling
+from kohort.broker.cluster import nodes
 from kohort.broker.cluster.cluster import ClusterNode
-from kohort.broker.cluster.nodes import (
-    AdvertisedNode,
-    BrokerOptionsChanged,
-    LeadersMoved,
-    NodeMessage,
-    PartitionAppended,
-    TopicsRemoved,
-    TransactionMarked,
-)
 from kohort.broker.connections.connection import Connection, LoginStep
 from kohort.broker.connections.open_connections import OpenConnections
 from kohort.broker.connections.sending import AnswerSender, broken_off
 from kohort.broker.dispatch import dispatch, serve, take_first_step
 from kohort.broker.group_requests import release
-from kohort.broker.io import (
-    Close,
-    Congested,
-    Connected,
-    Disconnected,
-    Drained,
-    EndWaits,
-    FetchKeys,
-    Input,
-    KeysFetched,
-    Output,
-    Pause,
-    Received,
-    Resume,
-    Secured,
-    Serve,
-    Stalled,
-    Tick,
-    WallClockSet,
-)
 from kohort.broker.long_work import LongWork, Task
 from kohort.broker.purgatory import Parked
 from kohort.broker.request import (
@@ -126,7 +99,7 @@ class Broker:
         return self._state
 
     @property
-    def node(self) -> AdvertisedNode:
+    def node(self) -> nodes.AdvertisedNode:
         return self._state.node
 
     @property
@@ -155,40 +128,40 @@ class Broker:
 
     # ------------------------------------------------------------ events
 
-    def handle(self, event: Input, now_ms: int) -> Sequence[Output]:
+    def handle(self, event: events.Input, now_ms: int) -> Sequence[events.Output]:
         """Process one event; return its effects, in order."""
-        out: list[Output] = []
+        out: list[events.Output] = []
         if self._inbox:  # messages of other nodes
             _handle_messages(self._state, self._inbox, now_ms)
         match event:
-            case Received(connection=number, data=data):
+            case events.Received(connection=number, data=data):
                 self._receive(number, data, now_ms, out)
-            case Connected(connection=number, host=host, listener=listener, port=port):
+            case events.Connected(connection=number, host=host, listener=listener, port=port):
                 self._connect(number, Caller(host, listener, port=port), now_ms, out)
-            case Secured(connection=number, name=name):
+            case events.Secured(connection=number, name=name):
                 self._secure(number, name, now_ms, out)
-            case Disconnected(connection=number):
+            case events.Disconnected(connection=number):
                 self._disconnect(number, now_ms, out)
-            case Congested(connection=number) | Drained(connection=number):
-                self._set_congested(number, now_ms, out, congested=isinstance(event, Congested))
-            case Tick() | EndWaits():
-                self._tick(now_ms, out, end_waits=isinstance(event, EndWaits))
-            case Stalled() | WallClockSet():
+            case events.Congested(connection=number) | events.Drained(connection=number):
+                self._set_congested(number, now_ms, out, congested=isinstance(event, events.Congested))
+            case events.Tick() | events.EndWaits():
+                self._tick(now_ms, out, end_waits=isinstance(event, events.EndWaits))
+            case events.Stalled() | events.WallClockSet():
                 self._notes += _adjust_clock(self._state, event, now_ms)
-            case Serve(request=request):
+            case events.Serve(request=request):
                 self._serve_intercepted(request, now_ms, out)
-            case KeysFetched(url=url, content=content, problem=problem):
+            case events.KeysFetched(url=url, content=content, problem=problem):
                 self._notes.append(self._state.logins.keys_fetched(url, content, problem, now_ms))
                 self._unmute(self._connections.unmute_awaiting_keys(), now_ms, out)
         # more Congested events may follow before the next event
-        for connection in () if isinstance(event, Congested) else self._sender.next_event():
+        for connection in () if isinstance(event, events.Congested) else self._sender.next_event():
             self._send_more(connection, now_ms, out)
         self._finish_event(now_ms, out)
         self._notes += self._state.coordinator.take_notes()
         _maybe_pause(self._connections, event, out)
         return out
 
-    def _serve_intercepted(self, request: Request, now_ms: int, out: list[Output]) -> None:
+    def _serve_intercepted(self, request: Request, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.get(request.reply_to.connection)
         if connection is None or connection.in_flight != request.reply_to:
             return
@@ -203,16 +176,16 @@ class Broker:
             if connection.can_serve:
                 self._ready.append(connection)
 
-    def _connect(self, number: ConnectionId, caller: Caller, now_ms: int, out: list[Output]) -> None:
+    def _connect(self, number: ConnectionId, caller: Caller, now_ms: int, out: list[events.Output]) -> None:
         if (refusal := self._connections.open(number, caller, now_ms)) is not None:
-            out.append(Close(number, refusal))
+            out.append(events.Close(number, refusal))
             return
         connection = self._connections[number]
         connection.begin_login(login_for(self._state, caller, number))
         if connection.paused:
-            out.append(Pause(number))
+            out.append(events.Pause(number))
 
-    def _secure(self, number: ConnectionId, name: str | None, now_ms: int, out: list[Output]) -> None:
+    def _secure(self, number: ConnectionId, name: str | None, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.get(number)
         if connection is None:
             return
@@ -222,7 +195,7 @@ class Broker:
         else:
             self._close_connection(connection, known, now_ms, out)
 
-    def _receive(self, number: ConnectionId, data: bytes, now_ms: int, out: list[Output]) -> None:
+    def _receive(self, number: ConnectionId, data: bytes, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.get(number)
         if connection is None:
             return  # the broker closed it
@@ -241,13 +214,13 @@ class Broker:
         if connection.can_serve:
             self._ready.append(connection)
 
-    def _free_memory(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
+    def _free_memory(self, number: ConnectionId, now_ms: int, out: list[events.Output]) -> None:
         for let_in in self._frame_budget.free(number, now_ms):
             connection = self._connections[let_in]
             connection.awaits_memory = False
             _maybe_resume(connection, out)
 
-    def _set_congested(self, number: ConnectionId, now_ms: int, out: list[Output], *, congested: bool) -> None:
+    def _set_congested(self, number: ConnectionId, now_ms: int, out: list[events.Output], *, congested: bool) -> None:
         connection = self._connections.get(number)
         if connection is None:
             return
@@ -260,7 +233,7 @@ class Broker:
         connection.burst_bytes = 0
         self._send_more(connection, now_ms, out)
 
-    def _send_more(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+    def _send_more(self, connection: Connection, now_ms: int, out: list[events.Output]) -> None:
         if connection.closed:
             return
         try:
@@ -272,7 +245,7 @@ class Broker:
             self._ready.append(connection)
         _maybe_resume(connection, out)
 
-    def _tick(self, now_ms: int, out: list[Output], *, end_waits: bool) -> None:
+    def _tick(self, now_ms: int, out: list[events.Output], *, end_waits: bool) -> None:
         state = self._state
         if end_waits:
             state.purgatory.wake_all()
@@ -284,12 +257,12 @@ class Broker:
         if state.offsets_topic.is_loading:
             release(state, state.offsets_topic.load_some(now_ms), now_ms)
             self._notes.extend(state.offsets_topic.take_notes())
-        out.extend(FetchKeys(url) for url in state.logins.keys_to_fetch(now_ms))
+        out.extend(events.FetchKeys(url) for url in state.logins.keys_to_fetch(now_ms))
         self._unmute(self._connections.unmute_due(now_ms), now_ms, out)
         for connection, why in self._connections.overdue(now_ms):
             self._close_connection(connection, why, now_ms, out)
 
-    def _unmute(self, held_up: Iterable[Connection], now_ms: int, out: list[Output]) -> None:
+    def _unmute(self, held_up: Iterable[Connection], now_ms: int, out: list[events.Output]) -> None:
         for connection in held_up:
             if connection.refused is not None:
                 self._close_connection(connection, connection.refused, now_ms, out)
@@ -301,7 +274,7 @@ class Broker:
 
     # ------------------------------------------------------------ effects of an event
 
-    def _finish_event(self, now_ms: int, out: list[Output]) -> None:
+    def _finish_event(self, now_ms: int, out: list[events.Output]) -> None:
         state = self._state
         purgatory, flushes = state.purgatory, state.flushes
         purgatory.wake_due(now_ms)
@@ -325,7 +298,7 @@ class Broker:
             elif not (self._write_journal(now_ms) or self._inbox):
                 break
 
-    def _serve(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+    def _serve(self, connection: Connection, now_ms: int, out: list[events.Output]) -> None:
         while connection.can_serve:
             if self._sender.must_wait(connection):
                 return
@@ -348,12 +321,12 @@ class Broker:
                 return  # a released answer may belong to this request
         _maybe_resume(connection, out)
 
-    def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[Output]) -> bool:
+    def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[events.Output]) -> bool:
         assert connection.login is not None
         self._take_login(connection, connection.login.step(frame, now_ms), now_ms, out)
         return not (connection.closed or connection.is_blocked)
 
-    def _take_login(self, connection: Connection, step: LoginStep, now_ms: int, out: list[Output]) -> None:
+    def _take_login(self, connection: Connection, step: LoginStep, now_ms: int, out: list[events.Output]) -> None:
         if step.principal is not None:
             self._counters.logins += 1
             connection.caller = connection.caller._replace(principal=step.principal)
@@ -366,7 +339,7 @@ class Broker:
             self._connections.mute(connection, now_ms + step.wait_ms)
 
     def _take(
-        self, connection: Connection, reply_to: ReplyTo, answer: Answer | Task, now_ms: int, out: list[Output]
+        self, connection: Connection, reply_to: ReplyTo, answer: Answer | Task, now_ms: int, out: list[events.Output]
     ) -> None:
         connection.in_flight = None
         if isinstance(answer, Message):
@@ -382,7 +355,7 @@ class Broker:
             if self._measured:
                 self._throttling.settle(reply_to, answer, now_ms)
 
-    def _answer_woken_fetch(self, parked: Parked, now_ms: int, out: list[Output]) -> None:
+    def _answer_woken_fetch(self, parked: Parked, now_ms: int, out: list[events.Output]) -> None:
         connection, request = self._connections.get(parked.reply_to.connection), parked.context.request
         if connection is None:
             return  # the connection was closed meanwhile
@@ -393,7 +366,7 @@ class Broker:
         if connection.in_flight is None:
             self._end_wait(connection, now_ms, out)
 
-    def _step_long_work(self, now_ms: int, out: list[Output]) -> None:
+    def _step_long_work(self, now_ms: int, out: list[events.Output]) -> None:
         found = self.long_work.step(now_ms)
         self._close_slow_readers(now_ms, out)  # an unfinished answer may have grown
         if found is None:
@@ -411,7 +384,7 @@ class Broker:
                 self._send_buffers(connection, done, now_ms, out)
             self._end_wait(connection, now_ms, out)
 
-    def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]) -> None:
+    def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.get(reply_to.connection)
         if connection is None:
             return  # the connection is closed
@@ -421,7 +394,7 @@ class Broker:
         self._send(connection, reply_to, message, now_ms, out)
         self._end_wait(connection, now_ms, out)
 
-    def _end_wait(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+    def _end_wait(self, connection: Connection, now_ms: int, out: list[events.Output]) -> None:
         connection.in_flight = None
         connection.active_ms = now_ms
         if connection.can_serve:
@@ -429,7 +402,7 @@ class Broker:
         _maybe_resume(connection, out)
 
     def _send(
-        self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]
+        self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[events.Output]
     ) -> None:
         """Send an answer, or close the connection if its version cannot encode the answer."""
         if self._measured:
@@ -442,7 +415,9 @@ class Broker:
         else:
             self._send_buffers(connection, buffers, now_ms, out)
 
-    def _send_buffers(self, connection: Connection, buffers: Sequence[Buffer], now_ms: int, out: list[Output]) -> None:
+    def _send_buffers(
+        self, connection: Connection, buffers: Sequence[Buffer], now_ms: int, out: list[events.Output]
+    ) -> None:
         try:
             self._sender.send(connection, buffers, out)
         except StorageError as error:
@@ -451,18 +426,18 @@ class Broker:
             if connection.congested:
                 self._close_slow_readers(now_ms, out)
 
-    def _close_slow_readers(self, now_ms: int, out: list[Output]) -> None:
+    def _close_slow_readers(self, now_ms: int, out: list[events.Output]) -> None:
         """Close connections with the oldest unread answers while the limit is exceeded."""
         while (number := self._state.unread.too_many()) is not None:
             problem = "the client does not read its answers while unread answers exceed queued.max.request.bytes"
             self._close_connection(self._connections[number], warning(problem, "unread"), now_ms, out)
 
-    def _close_connection(self, connection: Connection, note: Note, now_ms: int, out: list[Output]) -> None:
+    def _close_connection(self, connection: Connection, note: Note, now_ms: int, out: list[events.Output]) -> None:
         self._counters.connection_closed(note.kind)
-        out.append(Close(connection.connection_id, note.about(connection.host), at_once=connection.congested))
+        out.append(events.Close(connection.connection_id, note.about(connection.host), at_once=connection.congested))
         self._forget(connection.connection_id, now_ms, out)
 
-    def _disconnect(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
+    def _disconnect(self, number: ConnectionId, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.get(number)
         if connection is not None and (size := connection.reader.pending_bytes):
             self._notes.append(
@@ -470,7 +445,7 @@ class Broker:
             )
         self._forget(number, now_ms, out)
 
-    def _forget(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
+    def _forget(self, number: ConnectionId, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.close(number)
         if connection is None:
             return
@@ -486,24 +461,24 @@ class Broker:
         return bool(entries)
 
 
-def _handle_messages(state: BrokerState, inbox: deque[NodeMessage], now_ms: int) -> bool:
+def _handle_messages(state: BrokerState, inbox: deque[nodes.NodeMessage], now_ms: int) -> bool:
     """Process the messages of other nodes, in order; return False if the inbox was empty."""
     messages = list(inbox)
     inbox.clear()
     for one in messages:
         match one:
-            case BrokerOptionsChanged():
+            case nodes.BrokerOptionsChanged():
                 state.reconfigure()
-            case LeadersMoved(partitions=partitions):
+            case nodes.LeadersMoved(partitions=partitions):
                 state.purgatory.changed(partitions)
                 release(state, state.offsets_topic.follow(now_ms), now_ms)
-            case TopicsRemoved(names=names, partitions=partitions):
+            case nodes.TopicsRemoved(names=names, partitions=partitions):
                 state.purgatory.changed(partitions)
                 release(state, state.offsets_topic.load_rest(now_ms), now_ms)
                 state.coordinator.topics_deleted(names, now_ms)
-            case PartitionAppended(partition=partition, size=size):
+            case nodes.PartitionAppended(partition=partition, size=size):
                 state.purgatory.appended(partition, size)
-            case TransactionMarked(topic=topic, partition=partition):
+            case nodes.TransactionMarked(topic=topic, partition=partition):
                 state.purgatory.changed([partition])
                 if topic == state.offsets_topic.name:
                     ended = TransactionEnded(one.producer_id, one.committed)
@@ -519,18 +494,18 @@ def _forget_connection(state: BrokerState, number: ConnectionId, now_ms: int) ->
     state.coordinator.connection_closed(number, now_ms)
 
 
-def _maybe_pause(connections: OpenConnections, event: Input, out: list[Output]) -> None:
-    if isinstance(event, Received):
+def _maybe_pause(connections: OpenConnections, event: events.Input, out: list[events.Output]) -> None:
+    if isinstance(event, events.Received):
         connection = connections.get(event.connection)
         if connection is not None and connection.must_pause and not connection.paused:
             connection.paused = True
-            out.append(Pause(event.connection))
+            out.append(events.Pause(event.connection))
 
 
-def _maybe_resume(connection: Connection, out: list[Output]) -> None:
+def _maybe_resume(connection: Connection, out: list[events.Output]) -> None:
     if connection.paused and not (connection.closed or connection.must_pause):
         connection.paused = False
-        out.append(Resume(connection.connection_id))
+        out.append(events.Resume(connection.connection_id))
 
 
 def _take_certificate(state: BrokerState, caller: Caller, name: str | None) -> Caller | Note:
@@ -547,8 +522,8 @@ def _take_certificate(state: BrokerState, caller: Caller, name: str | None) -> C
     return caller._replace(principal=user(found))
 
 
-def _adjust_clock(state: BrokerState, event: Stalled | WallClockSet, now_ms: int) -> list[Note]:
-    if isinstance(event, Stalled):
+def _adjust_clock(state: BrokerState, event: events.Stalled | events.WallClockSet, now_ms: int) -> list[Note]:
+    if isinstance(event, events.Stalled):
         state.coordinator.note_stall(event.since_ms, now_ms)
         return []
     wall = state.cluster.wall

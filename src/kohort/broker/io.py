@@ -156,18 +156,6 @@ class Resume:
     connection: ConnectionId
 
 
-Input = (
-    Connected
-    | Secured
-    | Received
-    | Disconnected
-    | Congested
-    | Drained
-    | Tick
-    | Stalled
-    | WallClockSet
-    | Serve
-    | EndWaits
-    | KeysFetched
-)
+ConnectionInput = Connected | Secured | Received | Disconnected | Congested | Drained
+Input = ConnectionInput | Tick | Stalled | WallClockSet | Serve | EndWaits | KeysFetched
 Output = Send | Close | Pause | Resume | FetchKeys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.coordinator.journal import Who
@@ -122,6 +122,14 @@ class Refusal(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Error code and message as fields of a response."""
+        return {"error_code": self.code, "error_message": self.message or None}
+
+
+NO_ERROR: Final = Refusal(ErrorCode.NONE, "")
 
 
 def refusal_of(error: KohortError) -> Refusal:

@@ -10,22 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from kohort.broker import option_changes
 from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import DENIAL_TEXTS, Denials, Guard, GuardResult, Rights, serve_allowed
 from kohort.broker.authorization import REFUSE_US as DENY_US
-from kohort.broker.option_changes import (
-    DELETE,
-    SET,
-    Change,
-    alter_broker,
-    alter_group,
-    alter_subscription,
-    authorized_resources,
-    check_broker,
-    edited,
-    take_effect,
-)
-from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.request import NO_ERROR, AnswerInSteps, Refusal, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.config.options import Option, options_of
 from kohort.config.topic import TopicConfig
@@ -62,7 +51,12 @@ def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
         state,
         message.resources,
         lambda resource, times: _alter(
-            state, request, resource, [(c.name, SET, c.value) for c in resource.configs], times, keep=False
+            state,
+            request,
+            resource,
+            [(c.name, option_changes.SET, c.value) for c in resource.configs],
+            times,
+            keep=False,
         ),
     )
     return wire.AlterConfigsResponse(responses=responses)
@@ -82,7 +76,7 @@ def _alter_all(
         if pace.is_due(REFUSE_US if response.error_code else WRITE_US):
             yield
     if state.cluster.broker_options.by_name is not kept:
-        yield from take_effect(state)
+        yield from option_changes.take_effect(state)
     return responses
 
 
@@ -90,7 +84,7 @@ def _alter(
     state: BrokerState,
     request: Request,
     resource: Any,
-    changes: list[Change],
+    changes: list[option_changes.Change],
     times: Counter[tuple[int, str]],
     *,
     keep: bool,
@@ -98,7 +92,7 @@ def _alter(
     """Apply the changes of one resource; ``keep`` leaves its other options unchanged."""
     kind, name = resource.resource_type, resource.resource_name
     validate_only = request.message.validate_only
-    refusal = None
+    refusal = NO_ERROR
     try:
         if times[kind, name] > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate resource in the request")
@@ -107,49 +101,46 @@ def _alter(
         if kind == wire.ConfigResourceType.TOPIC:
             _alter_topic(state, name, changes, keep=keep, validate_only=validate_only)
         elif kind == wire.ConfigResourceType.BROKER:
-            alter_broker(state, name, changes, keep=keep, validate_only=validate_only)
+            option_changes.alter_broker(state, name, changes, keep=keep, validate_only=validate_only)
         elif kind == wire.ConfigResourceType.GROUP:
-            alter_group(state, request, name, changes, keep=keep, validate_only=validate_only)
+            option_changes.alter_group(state, request, name, changes, keep=keep, validate_only=validate_only)
         elif kind == wire.ConfigResourceType.CLIENT_METRICS:
-            alter_subscription(state, name, changes, keep=keep, validate_only=validate_only)
+            option_changes.alter_subscription(state, name, changes, keep=keep, validate_only=validate_only)
         else:
             _alter_nothing(state, kind, name, changes)
     except KohortError as error:
         refusal = refusal_of(error)
-    return wire.AlterConfigsResourceResponse(
-        error_code=refusal.code if refusal else ErrorCode.NONE,
-        error_message=refusal.message or None if refusal else None,
-        resource_type=kind,
-        resource_name=name,
-    )
+    return wire.AlterConfigsResourceResponse(resource_type=kind, resource_name=name, **refusal.fields)
 
 
-def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[Change]) -> None:
+def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[option_changes.Change]) -> None:
     """Raise ApiError for any change of a resource type that has no options in kohort."""
     if kind not in list(wire.ConfigResourceType):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {kind}")
     type_name = wire.ConfigResourceType(kind).name.lower().replace("_", " ")
     if kind == wire.ConfigResourceType.BROKER_LOGGER:
-        check_broker(state, name)
+        option_changes.check_broker(state, name)
         if changes:  # Kafka, too, rejects even DELETE for an unknown logger
             raise ApiError(
                 ErrorCode.INVALID_CONFIG, f"logger {changes[0][0]!r} does not exist: the broker has no logger levels"
             )
     elif not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"the {type_name} resource has no name")
-    set_options = [option for option, operation, _ in changes if operation != DELETE]
+    set_options = [option for option, operation, _ in changes if operation != option_changes.DELETE]
     if set_options:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{set_options[0]}: kohort has no options of a {type_name} resource")
 
 
-def _alter_topic(state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool) -> None:
+def _alter_topic(
+    state: BrokerState, name: str, changes: list[option_changes.Change], *, keep: bool, validate_only: bool
+) -> None:
     topic = state.topics.get(name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
     overrides: dict[str, str | None] = dict(topic.overrides) if keep else {}
     options = {option.name: option for option in options_of(TopicConfig)}
     for option_name, operation, value in changes:
-        if operation == DELETE:
+        if operation == option_changes.DELETE:
             overrides.pop(option_name, None)
             continue
         if value is None:
@@ -161,17 +152,17 @@ def _alter_topic(state: BrokerState, name: str, changes: list[Change], *, keep: 
 
 
 def _new_value(topic: Topic, option: Option | None, operation: int, value: str) -> str:
-    if operation == SET or option is None:
+    if operation == option_changes.SET or option is None:
         return value  # `check_config` rejects unknown names
     if option.type is not list:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{option.name} is not a list: only SET and DELETE are possible")
-    return ",".join(edited(getattr(topic.config, option.attribute), operation, value))
+    return ",".join(option_changes.edited(getattr(topic.config, option.attribute), operation, value))
 
 
 def guard_alter_configs(response: type[wire.AlterConfigsResponse | wire.IncrementalAlterConfigsResponse]) -> Guard:
     def guard(rights: Rights) -> Steps[GuardResult]:
         resources = rights.request.message.resources
-        allowed, denied = yield from authorized_resources(rights, Operation.ALTER_CONFIGS, resources)
+        allowed, denied = yield from option_changes.authorized_resources(rights, Operation.ALTER_CONFIGS, resources)
         refused = yield from each(denied, lambda pair: _not_altered(*pair), DENY_US)
         return serve_allowed(rights, allowed, Denials("resources", "responses", refused), response)
 
@@ -179,12 +170,8 @@ def guard_alter_configs(response: type[wire.AlterConfigsResponse | wire.Incremen
 
 
 def _not_altered(one: Any, code: ErrorCode) -> wire.AlterConfigsResourceResponse:
-    return wire.AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=DENIAL_TEXTS[code],
-        resource_type=one.resource_type,
-        resource_name=one.resource_name,
-    )
+    kind, name, refusal = one.resource_type, one.resource_name, Refusal(code, DENIAL_TEXTS[code])
+    return wire.AlterConfigsResourceResponse(resource_type=kind, resource_name=name, **refusal.fields)
 
 
 ALTER_CONFIGS = BrokerApi(

@@ -10,7 +10,7 @@ from typing import Final
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import REFUSE_US, guard_cluster
-from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
+from kohort.broker.request import NO_ERROR, AnswerInSteps, Refusal, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import Operation
@@ -31,10 +31,7 @@ def describe_client_quotas(state: BrokerState, request: Request) -> AnswerInStep
             ((c.entity_type, c.match_type, c.match) for c in message.components), strict=message.strict
         )
     except ApiError as error:
-        refusal = refusal_of(error)
-        return wire.DescribeClientQuotasResponse(
-            error_code=refusal.code, error_message=refusal.message or None, entries=None
-        )
+        return wire.DescribeClientQuotasResponse(entries=None, **refusal_of(error).fields)
     pace = Pace()
     found = []
     for entity, values in list(state.cluster.quotas.table):
@@ -52,7 +49,7 @@ def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
     changes: dict[Entity, dict[str, float | None]] = {}
     results: dict[Entity, wire.AlteredQuotas] = {}
     for alteration in message.entries:
-        refusal: Refusal | None = None
+        refusal = NO_ERROR
         entity = _named(alteration)
         try:
             change = _change(alteration)
@@ -62,7 +59,7 @@ def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
         except ApiError as error:
             refusal = refusal_of(error)
             changes.pop(entity, None)
-        results[entity] = _told(entity, refusal)
+        results[entity] = _altered(entity, refusal)
         if pace.is_due(CHECK_US * (1 + len(alteration.ops))):
             yield
     if changes and not message.validate_only:
@@ -70,7 +67,7 @@ def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
             state.cluster.quotas.alter(changes)
         except ApiError as error:
             refusal = refusal_of(error)
-            results.update({entity: _told(entity, refusal) for entity in changes})
+            results.update({entity: _altered(entity, refusal) for entity in changes})
     return wire.AlterClientQuotasResponse(entries=list(results.values()))
 
 
@@ -93,12 +90,8 @@ def _named(alteration: wire.QuotaAlteration) -> Entity:
     return (*known, *((kind, name) for kind, name in named.items() if kind not in ENTITY_TYPES))
 
 
-def _told(entity: Entity, refusal: Refusal | None) -> wire.AlteredQuotas:
-    return wire.AlteredQuotas(
-        error_code=refusal.code if refusal else ErrorCode.NONE,
-        error_message=refusal.message or None if refusal else None,
-        entity=_parts(entity),
-    )
+def _altered(entity: Entity, refusal: Refusal) -> wire.AlteredQuotas:
+    return wire.AlteredQuotas(entity=_parts(entity), **refusal.fields)
 
 
 def _parts(entity: Entity) -> list[wire.QuotaEntityPart]:

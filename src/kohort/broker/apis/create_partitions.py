@@ -7,7 +7,7 @@ from typing import Final
 
 from kohort.broker.api import AnswerBound, BrokerApi, Cost
 from kohort.broker.authorization import TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
-from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.request import NO_ERROR, AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.catalogue import PARTITIONS_MAX
@@ -34,7 +34,7 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
         if entry.name in seen:
             continue
         seen.add(entry.name)
-        refusal = None
+        refusal = NO_ERROR
         try:
             if times[entry.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "duplicate topic in the request")
@@ -48,13 +48,7 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
                 yield from _add(state, topic, entry, request.now_ms)
         except KohortError as error:
             refusal = refusal_of(error)
-        results.append(
-            wire.CreatePartitionsTopicResult(
-                name=entry.name,
-                error_code=refusal.code if refusal else ErrorCode.NONE,
-                error_message=refusal.message or None if refusal else None,
-            )
-        )
+        results.append(wire.CreatePartitionsTopicResult(name=entry.name, **refusal.fields))
     return wire.CreatePartitionsResponse(results=results)
 
 

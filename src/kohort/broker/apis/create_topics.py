@@ -98,8 +98,7 @@ class _Wanted:
 
 
 def _refused(name: str, error: KohortError) -> wire.CreatableTopicResult:
-    refusal = refusal_of(error)
-    return wire.CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.message or None)
+    return wire.CreatableTopicResult(name=name, **refusal_of(error).fields)
 
 
 def _check(state: BrokerState, entry: wire.CreatableTopic) -> _Wanted:
@@ -224,12 +223,8 @@ def _not_created(name: str) -> wire.CreatableTopicResult:
 
 
 def _hide(topic: wire.CreatableTopicResult) -> None:
-    for field, value in {
-        "topic_config_error_code": TOPIC_DENIED,
-        "num_partitions": -1,
-        "replication_factor": -1,
-        "configs": [],
-    }.items():
+    hidden = {"topic_config_error_code": TOPIC_DENIED, "num_partitions": -1, "replication_factor": -1, "configs": []}
+    for field, value in hidden.items():
         setattr(topic, field, value)
 
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kohort.broker import option_changes
 from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts
 from kohort.broker.authorization import DENIAL_TEXTS, REFUSE_US, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.counters import BrokerCounters
-from kohort.broker.option_changes import (
-    authorized_resources,
-    check_broker,
-    levels_of,
-    levels_of_logs,
-    settings_of_group,
-    settings_of_subscription,
-)
-from kohort.broker.request import AnswerInSteps, Request, refusal_of
+from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
 from kohort.broker.settings import (
     PASSWORD,
     STATIC_BROKER_CONFIG,
@@ -78,13 +71,7 @@ def _describe(
         if resource.resource_type == wire.ConfigResourceType.BROKER and resource.resource_name:
             settings = [*settings, *_facts(state, keys, now_ms)]
     except KohortError as error:
-        refusal = refusal_of(error)
-        return wire.DescribeConfigsResult(
-            error_code=refusal.code,
-            error_message=refusal.message or None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
+        return _refused(resource, refusal_of(error))
     chosen = settings if keys is None else [setting for setting in settings if setting.name in keys]
     return wire.DescribeConfigsResult(
         error_message=None,
@@ -102,16 +89,16 @@ def _settings(state: BrokerState, resource: wire.DescribeConfigsResource) -> Seq
             if topic is None:
                 check_topic_name(name)
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
-            return topic_settings(levels_of_logs(state), topic.config, topic.overrides)
+            return topic_settings(option_changes.levels_of_logs(state), topic.config, topic.overrides)
         case wire.ConfigResourceType.BROKER:
             return _of_brokers(state, name)
         case wire.ConfigResourceType.BROKER_LOGGER:
-            check_broker(state, name)
+            option_changes.check_broker(state, name)
             return ()
         case wire.ConfigResourceType.GROUP:
-            return settings_of_group(state, name)
+            return option_changes.settings_of_group(state, name)
         case wire.ConfigResourceType.CLIENT_METRICS:
-            return settings_of_subscription(state, name)
+            return option_changes.settings_of_subscription(state, name)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
 
 
@@ -123,10 +110,10 @@ def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
     """Return the options of this broker; for ``""`` the dynamic defaults of all brokers."""
     cluster = state.cluster
     if name:
-        check_broker(state, name)
-        levels = levels_of(state)
+        option_changes.check_broker(state, name)
+        levels = option_changes.levels_of(state)
         return [*broker_settings(levels), *dynamic_settings(levels, options_of(DynamicBrokerConfig))]
-    dynamic = dynamic_settings(levels_of(state)._replace(own={}), DYNAMIC.values())
+    dynamic = dynamic_settings(option_changes.levels_of(state)._replace(own={}), DYNAMIC.values())
     if cluster.is_alone:
         return dynamic
     return [*cluster_settings(node_id for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted), *dynamic]
@@ -166,33 +153,23 @@ def node_measures(counters: BrokerCounters, now_ms: int) -> list[Setting]:
 
 def guard_describe_configs(rights: Rights) -> Steps[GuardResult]:
     message: wire.DescribeConfigsRequest = rights.request.message
-    allowed, denied = yield from authorized_resources(rights, Operation.DESCRIBE_CONFIGS, message.resources)
-    refused = yield from each(denied, lambda pair: _not_told(*pair), REFUSE_US)
+    allowed, denied = yield from option_changes.authorized_resources(
+        rights, Operation.DESCRIBE_CONFIGS, message.resources
+    )
+    refused = yield from each(
+        denied, lambda pair: _refused(pair[0], Refusal(pair[1], DENIAL_TEXTS[pair[1]])), REFUSE_US
+    )
     return serve_allowed(rights, allowed, Denials("resources", "results", refused), wire.DescribeConfigsResponse)
 
 
-def _not_told(one: Any, code: ErrorCode) -> wire.DescribeConfigsResult:
-    return wire.DescribeConfigsResult(
-        error_code=code,
-        error_message=DENIAL_TEXTS[code],
-        resource_type=one.resource_type,
-        resource_name=one.resource_name,
-    )
+def _refused(resource: wire.DescribeConfigsResource, refusal: Refusal) -> wire.DescribeConfigsResult:
+    kind, name = resource.resource_type, resource.resource_name
+    return wire.DescribeConfigsResult(resource_type=kind, resource_name=name, **refusal.fields)
 
 
 def refuse_configs(request: Request, message: str) -> wire.DescribeConfigsResponse:
-    original: wire.DescribeConfigsRequest = request.message
-    return wire.DescribeConfigsResponse(
-        results=[
-            wire.DescribeConfigsResult(
-                error_code=TOO_LARGE,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in original.resources
-        ]
-    )
+    refusal = Refusal(TOO_LARGE, message)
+    return wire.DescribeConfigsResponse(results=[_refused(one, refusal) for one in request.message.resources])
 
 
 def _resource(resource: Any) -> tuple[Any, ...] | None:

@@ -40,10 +40,7 @@ def _partition(state: BrokerState, name: str, index: int) -> wire.ActiveProducer
         if state.node.node_id not in state.cluster.placement(topic, index).replicas:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except KohortError as error:
-        refusal = refusal_of(error)
-        return wire.ActiveProducersPartition(
-            partition_index=index, error_code=refusal.code, error_message=refusal.message or None
-        )
+        return wire.ActiveProducersPartition(partition_index=index, **refusal_of(error).fields)
     return wire.ActiveProducersPartition(partition_index=index, active_producers=_active(topic.partitions[index]))
 
 

@@ -74,10 +74,7 @@ def _elect(state: BrokerState, kind: int, name: str, indexes: Sequence[int]) -> 
 
 
 def _refused(index: int, error: KohortError) -> wire.ElectLeadersPartitionResult:
-    refusal = refusal_of(error)
-    return wire.ElectLeadersPartitionResult(
-        partition_id=index, error_code=refusal.code, error_message=refusal.message or None
-    )
+    return wire.ElectLeadersPartitionResult(partition_id=index, **refusal_of(error).fields)
 
 
 def _not_elected(message: wire.ElectLeadersRequest, code: int, text: str) -> Steps[Message]:

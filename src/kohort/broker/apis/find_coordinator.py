@@ -9,17 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.broker import authorization as auth
 from kohort.broker.api import AnswerBound, BrokerApi, Cost, Parts
-from kohort.broker.authorization import (
-    CLUSTER_DENIED,
-    DENIAL_TEXTS,
-    PASSED,
-    REFUSE_US,
-    Denials,
-    GuardResult,
-    Rights,
-    serve_allowed,
-)
 from kohort.broker.cluster.placement import NO_LEADER
 from kohort.broker.leaders import transaction_coordinator
 from kohort.broker.request import Answer, Refusal, Request, refusal_of
@@ -35,7 +26,7 @@ FIRST_WITH_SEVERAL_KEYS: Final = 4
 COORDINATED: Final = {
     0: (Operation.DESCRIBE, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     1: (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-    2: (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_DENIED),
+    2: (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, auth.CLUSTER_DENIED),
 }
 """Operation, resource type and error code, by key type: group, transactional id, share group."""
 
@@ -93,26 +84,28 @@ def _answer(state: BrokerState, request: Request, key: str, refusal: Refusal | N
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)
 
 
-def guard_find_coordinator(rights: Rights) -> Steps[GuardResult]:
+def guard_find_coordinator(rights: auth.Rights) -> Steps[auth.GuardResult]:
     """Require DESCRIBE on each group or transactional id, CLUSTER_ACTION for share groups."""
     message: FindCoordinatorRequest = rights.request.message
     if message.key_type not in COORDINATED:
-        return PASSED
+        return auth.PASSED
     operation, resource_type, code = COORDINATED[message.key_type]
     on_cluster = resource_type is ResourceType.CLUSTER
     if rights.request.version < FIRST_WITH_SEVERAL_KEYS:
         if rights.may(operation, resource_type, CLUSTER_NAME if on_cluster else message.key):
-            return PASSED
-        return GuardResult(
-            FindCoordinatorResponse(error_code=code, error_message=DENIAL_TEXTS[code], node_id=-1, port=-1)
+            return auth.PASSED
+        return auth.GuardResult(
+            FindCoordinatorResponse(error_code=code, error_message=auth.DENIAL_TEXTS[code], node_id=-1, port=-1)
         )
     allowed, denied = yield from rights.authorized(
         operation, resource_type, message.coordinator_keys, lambda key: CLUSTER_NAME if on_cluster else key
     )
     refused = yield from each(
-        denied, lambda key: Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=""), REFUSE_US
+        denied, lambda key: Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=""), auth.REFUSE_US
     )
-    return serve_allowed(rights, allowed, Denials("coordinator_keys", "coordinators", refused), FindCoordinatorResponse)
+    return auth.serve_allowed(
+        rights, allowed, auth.Denials("coordinator_keys", "coordinators", refused), FindCoordinatorResponse
+    )
 
 
 FIND_COORDINATOR = BrokerApi(

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from kohort.broker import authorization as auth
 from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
-from kohort.broker.authorization import (
-    GROUP_DENIED,
-    TOPIC_DENIED,
-    Denials,
-    GuardResult,
-    Rights,
-    refused_by_topic,
-    serve_allowed,
-)
 from kohort.broker.group_requests import group_request
 from kohort.errors import ErrorCode
 from kohort.security.acls import Operation, ResourceType
@@ -27,28 +19,30 @@ Refuse = Callable[[list[Any], ErrorCode], Steps[list[Any]]]
 """``refuse(topics, code)``: response entries of the topics, with the code for each partition."""
 
 
-def guard_commit(rights: Rights) -> Steps[GuardResult]:
+def guard_commit(rights: auth.Rights) -> Steps[auth.GuardResult]:
     message: wire.OffsetCommitRequest = rights.request.message
     if not rights.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return GuardResult(wire.OffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
+        return auth.GuardResult(
+            wire.OffsetCommitResponse(topics=(yield from _not_committed(message.topics, auth.GROUP_DENIED)))
+        )
     by_id = rights.request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     return (yield from guard_committed_topics(rights, _not_committed, wire.OffsetCommitResponse, by_id=by_id))
 
 
 def guard_committed_topics(
-    rights: Rights, not_committed: Refuse, response: type[Message], *, by_id: bool
-) -> Steps[GuardResult]:
+    rights: auth.Rights, not_committed: Refuse, response: type[Message], *, by_id: bool
+) -> Steps[auth.GuardResult]:
     allowed, denied = yield from rights.authorized(
         Operation.READ, ResourceType.TOPIC, rights.request.message.topics, by_id=by_id
     )
-    refused = yield from not_committed(denied, TOPIC_DENIED)
-    return serve_allowed(rights, allowed, Denials("topics", "topics", refused), response)
+    refused = yield from not_committed(denied, auth.TOPIC_DENIED)
+    return auth.serve_allowed(rights, allowed, auth.Denials("topics", "topics", refused), response)
 
 
 def _not_committed(
     topics: list[wire.OffsetCommitRequestTopic], code: ErrorCode
 ) -> Steps[list[wire.OffsetCommitResponseTopic]]:
-    return refused_by_topic(
+    return auth.refused_by_topic(
         topics,
         lambda topic: topic.partitions,
         lambda p: wire.OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code),

@@ -66,10 +66,7 @@ def _alter(
 
 
 def _refused(index: int, error: KohortError) -> wire.ReassignablePartitionResponse:
-    refusal = refusal_of(error)
-    return wire.ReassignablePartitionResponse(
-        partition_index=index, error_code=refusal.code, error_message=refusal.message or None
-    )
+    return wire.ReassignablePartitionResponse(partition_index=index, **refusal_of(error).fields)
 
 
 def _wanted(

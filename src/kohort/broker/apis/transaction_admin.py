@@ -6,17 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kohort.broker import authorization as auth
 from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts, identity
-from kohort.broker.authorization import (
-    CLUSTER_DENIED,
-    ID_DENIED,
-    PASSED,
-    REFUSE_US,
-    GuardResult,
-    Rights,
-    filter_visible,
-    refused_by_topic,
-)
 from kohort.broker.leaders import check_coordinator, led_log
 from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
@@ -151,64 +142,64 @@ def _mark(state: BrokerState, place: TopicPartition, marker: Marker, now_ms: int
     return ErrorCode.NONE
 
 
-def guard_markers(rights: Rights) -> Steps[GuardResult]:
+def guard_markers(rights: auth.Rights) -> Steps[auth.GuardResult]:
     if rights.may_on_cluster(Operation.ALTER, quietly=True) or rights.may_on_cluster(Operation.CLUSTER_ACTION):
-        return PASSED
+        return auth.PASSED
     message: wire.WriteTxnMarkersRequest = rights.request.message
     pace = Pace()
     markers = []
     for marker in message.markers:
-        topics = yield from refused_by_topic(
+        topics = yield from auth.refused_by_topic(
             marker.topics,
             lambda topic: topic.partition_indexes,
-            lambda p: wire.WritableTxnMarkerPartitionResult(partition_index=p, error_code=CLUSTER_DENIED),
+            lambda p: wire.WritableTxnMarkerPartitionResult(partition_index=p, error_code=auth.CLUSTER_DENIED),
             lambda topic, made: wire.WritableTxnMarkerTopicResult(name=topic.name, partitions=made),
         )
         markers.append(wire.WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
-        if pace.is_due(REFUSE_US):
+        if pace.is_due(auth.REFUSE_US):
             yield
-    return GuardResult(wire.WriteTxnMarkersResponse(markers=markers))
+    return auth.GuardResult(wire.WriteTxnMarkersResponse(markers=markers))
 
 
-def guard_describe_transactions(rights: Rights) -> Steps[GuardResult]:
+def guard_describe_transactions(rights: auth.Rights) -> Steps[auth.GuardResult]:
     """Require DESCRIBE on each transactional id, and hide topics without DESCRIBE."""
     message: wire.DescribeTransactionsRequest = rights.request.message
     allowed, denied = yield from rights.authorized(
         Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, message.transactional_ids
     )
     refused = yield from each(
-        denied, lambda name: wire.DescribedTransaction(error_code=ID_DENIED, transactional_id=name), REFUSE_US
+        denied, lambda name: wire.DescribedTransaction(error_code=auth.ID_DENIED, transactional_id=name), auth.REFUSE_US
     )
     if not allowed:
-        return GuardResult(wire.DescribeTransactionsResponse(transaction_states=refused))
+        return auth.GuardResult(wire.DescribeTransactionsResponse(transaction_states=refused))
     rights.replace_fields(transactional_ids=allowed)
 
     def amend(answer: wire.DescribeTransactionsResponse) -> Steps[Message]:
         pace = Pace()
         for described in answer.transaction_states:
-            described.topics[:] = yield from filter_visible(
+            described.topics[:] = yield from auth.filter_visible(
                 described.topics,
                 lambda topic: rights.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, quietly=True),
             )
-            if pace.is_due(REFUSE_US):
+            if pace.is_due(auth.REFUSE_US):
                 yield
         answer.transaction_states.extend(refused)
         return answer
 
-    return GuardResult(amend=amend)
+    return auth.GuardResult(amend=amend)
 
 
-def guard_list_transactions(rights: Rights) -> GuardResult:
+def guard_list_transactions(rights: auth.Rights) -> auth.GuardResult:
     def may_see(transactional_id: str) -> bool:
         return rights.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id, quietly=True)
 
     def amend(answer: wire.ListTransactionsResponse) -> Steps[Message]:
-        answer.transaction_states[:] = yield from filter_visible(
+        answer.transaction_states[:] = yield from auth.filter_visible(
             answer.transaction_states, lambda listed: may_see(listed.transactional_id)
         )
         return answer
 
-    return GuardResult(amend=amend)
+    return auth.GuardResult(amend=amend)
 
 
 def refuse_transactions(request: Request, _message: str) -> wire.DescribeTransactionsResponse:

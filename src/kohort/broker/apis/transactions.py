@@ -6,17 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from kohort.broker import authorization as auth
 from kohort.broker.api import ONE_NAME, PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
 from kohort.broker.apis.offset_commit import guard_committed_topics
-from kohort.broker.authorization import (
-    CLUSTER_DENIED,
-    GROUP_DENIED,
-    ID_DENIED,
-    PASSED,
-    GuardResult,
-    Rights,
-    refused_by_topic,
-)
 from kohort.broker.group_requests import group_request
 from kohort.broker.leaders import TransactionalWrite, check_coordinator, join_transaction
 from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
@@ -115,7 +107,7 @@ def _is_denied(state: BrokerState, request: Request, topic: str, *, verify_only:
         return True
     if request.version >= FIRST_WITH_SEVERAL:
         return False
-    return not Rights(state, request).may(Operation.WRITE, ResourceType.TOPIC, topic)
+    return not auth.Rights(state, request).may(Operation.WRITE, ResourceType.TOPIC, topic)
 
 
 def _verified(
@@ -204,7 +196,7 @@ def _names_a_partition(state: BrokerState, message: wire.TxnOffsetCommitRequest,
     )
 
 
-def guard_add_partitions(rights: Rights) -> Steps[GuardResult]:
+def guard_add_partitions(rights: auth.Rights) -> Steps[auth.GuardResult]:
     """Require WRITE on the transactional id, or CLUSTER_ACTION from version 4 on.
 
     The handler checks the topics: a rejected topic prevents all others.
@@ -212,35 +204,37 @@ def guard_add_partitions(rights: Rights) -> Steps[GuardResult]:
     message: wire.AddPartitionsToTxnRequest = rights.request.message
     if rights.request.version >= FIRST_WITH_SEVERAL:
         if rights.may_on_cluster(Operation.CLUSTER_ACTION):
-            return PASSED
-        return GuardResult(wire.AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED))
+            return auth.PASSED
+        return auth.GuardResult(wire.AddPartitionsToTxnResponse(error_code=auth.CLUSTER_DENIED))
     if _may_write(rights, message.v3_and_below_transactional_id):
-        return PASSED
-    refused = yield from refused_by_topic(
+        return auth.PASSED
+    refused = yield from auth.refused_by_topic(
         message.v3_and_below_topics,
         lambda topic: topic.partitions,
-        lambda p: wire.AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=ID_DENIED),
+        lambda p: wire.AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=auth.ID_DENIED),
         lambda topic, made: wire.AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=made),
     )
-    return GuardResult(wire.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused))
+    return auth.GuardResult(wire.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused))
 
 
-def guard_add_offsets(rights: Rights) -> GuardResult:
+def guard_add_offsets(rights: auth.Rights) -> auth.GuardResult:
     message: wire.AddOffsetsToTxnRequest = rights.request.message
     if not _may_write(rights, message.transactional_id):
-        return GuardResult(wire.AddOffsetsToTxnResponse(error_code=ID_DENIED))
+        return auth.GuardResult(wire.AddOffsetsToTxnResponse(error_code=auth.ID_DENIED))
     if not rights.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return GuardResult(wire.AddOffsetsToTxnResponse(error_code=GROUP_DENIED))
-    return PASSED
+        return auth.GuardResult(wire.AddOffsetsToTxnResponse(error_code=auth.GROUP_DENIED))
+    return auth.PASSED
 
 
-def guard_commit_in_transaction(rights: Rights) -> Steps[GuardResult]:
+def guard_commit_in_transaction(rights: auth.Rights) -> Steps[auth.GuardResult]:
     message: wire.TxnOffsetCommitRequest = rights.request.message
     if not _may_write(rights, message.transactional_id):
-        return GuardResult(wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, ID_DENIED))))
+        return auth.GuardResult(
+            wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, auth.ID_DENIED)))
+        )
     if not rights.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return GuardResult(
-            wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED)))
+        return auth.GuardResult(
+            wire.TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, auth.GROUP_DENIED)))
         )
     by_id = rights.request.version >= FIRST_COMMIT_BY_TOPIC_ID
     return (yield from guard_committed_topics(rights, _not_committed, wire.TxnOffsetCommitResponse, by_id=by_id))
@@ -249,7 +243,7 @@ def guard_commit_in_transaction(rights: Rights) -> Steps[GuardResult]:
 def _not_committed(
     topics: list[wire.TxnOffsetCommitRequestTopic], code: ErrorCode
 ) -> Steps[list[wire.TxnOffsetCommitResponseTopic]]:
-    return refused_by_topic(
+    return auth.refused_by_topic(
         topics,
         lambda topic: topic.partitions,
         lambda p: wire.TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code),
@@ -259,14 +253,14 @@ def _not_committed(
     )
 
 
-def guard_end(rights: Rights) -> GuardResult:
+def guard_end(rights: auth.Rights) -> auth.GuardResult:
     message: wire.EndTxnRequest = rights.request.message
     if _may_write(rights, message.transactional_id):
-        return PASSED
-    return GuardResult(wire.EndTxnResponse(error_code=ID_DENIED))
+        return auth.PASSED
+    return auth.GuardResult(wire.EndTxnResponse(error_code=auth.ID_DENIED))
 
 
-def _may_write(rights: Rights, transactional_id: str) -> bool:
+def _may_write(rights: auth.Rights, transactional_id: str) -> bool:
     return rights.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
