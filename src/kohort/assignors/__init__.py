@@ -1,1 +1,1 @@
-"""Who gets which partition: pure functions."""
+"""Partition assignment strategies: pure functions."""

@@ -42,7 +42,7 @@ class SubscribedTopics:
     racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """Return the partitions of a topic; none if it is unknown."""
+        """Return the partitions of a topic; empty for an unknown topic."""
         return [TopicPartition(topic, p) for p in range(self.counts.get(topic, 0))]
 
     def racks_of(self, partition: TopicPartition) -> frozenset[str]:

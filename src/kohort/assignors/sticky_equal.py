@@ -16,7 +16,7 @@ from kohort.model import TopicPartition
 
 
 class EqualSubscriptions:
-    """Running assignment."""
+    """State of one assignment in progress."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[int]) -> None:
-        """Deal in turn to members below the minimum; then one more to each that may have it.
+        """Deal partitions in turn to members below the minimum, then one extra each while extras last.
 
         Deals at once as many rounds as the member closest to its minimum needs: the members do not change in these
         rounds.

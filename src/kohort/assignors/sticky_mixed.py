@@ -81,7 +81,7 @@ class PartitionMovements:
 
 
 class _Imbalance(NamedTuple):
-    """Proof of an imbalance: a member that could take a partition of a topic from one with at least two more."""
+    """Possible move: ``holder`` has two or more partitions more than ``taker``."""
 
     taker: str
     holder: str
@@ -200,7 +200,7 @@ def imbalance(held: Mapping[str, Collection[int]]) -> int:
 
 
 class MixedSubscriptions:
-    """Running assignment."""
+    """State of one assignment in progress."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Decides for every group, and only decides (ARCHITECTURE.md, "The one idea")."""
+"""Coordinator of groups, offsets and transactions: decisions without input or output."""

@@ -1,4 +1,4 @@
-"""Invariants of the coordinator, checked after every event in tests and in the simulator, not in a server.
+"""Invariants of the coordinator, checked after each event in tests and in the simulator, never in a server.
 
 1. Acknowledged requests are persisted: ``check_acknowledged``.
 2. Every wait has a timer: ``check_waits``.
@@ -36,7 +36,7 @@ Written = tuple[
 
 
 class InvariantBroken(AssertionError):
-    """Violated invariant of the coordinator: a bug of kohort, whatever the clients sent."""
+    """Violated invariant of the coordinator: a bug of kohort, never of a client."""
 
 
 def check_consumer_group(group: ModernGroup, partition: int, timers: Timers[tuple[int, TimerKey]]) -> None:

@@ -19,7 +19,7 @@ from kohort.coordinator.journal_events import MemberMetrics, OffsetMove
 from kohort.coordinator.journal_events import Who as Who  # noqa: PLC0414
 
 TOPIC: Final = "__kohort_journal"
-"""Topic of the entries."""
+"""Topic of the journal."""
 SCHEMA: Final = "kohort/journal/1"
 
 TriggerEvent = Literal[
@@ -174,7 +174,7 @@ class RoundClosed(JournalEntry, frozen=True, kw_only=True, tag="round_closed"):
 
 
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition with another owner; None is no owner."""
+    """Partition with a new owner; None for no owner."""
 
     topic: str
     partition: int
@@ -281,7 +281,7 @@ class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
     epoch: int
     cause: EpochCause
     members: int
-    """Number of members."""
+    """Members of the group after the change."""
 
 
 class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_computed"):
@@ -345,7 +345,7 @@ class StaticAway(JournalEntry, frozen=True, kw_only=True, tag="static_away"):
 
 
 class SeenMember(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Member of a generation as its record has it."""
+    """Member of a generation, read from the generation record."""
 
     who: Who
     session_timeout_ms: int

@@ -25,7 +25,7 @@ class Who(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MemberMetrics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Metrics that a member's client pushed last (KIP-714); None if its library lacks one."""
+    """Metrics that a member's client pushed last (KIP-714); None for a metric that its library lacks."""
 
     at_ms: int
     last_poll_ms_ago: int | None = None
@@ -46,7 +46,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """True if the entry states that records are persisted: dropped when their append fails."""
 
     QUIET: ClassVar[bool] = False
-    """True if the entry may wait for the next entry that must be written at once."""
+    """True if the entry is written with the next urgent entry, not at once."""
 
     at_ms: int
     group: str

@@ -30,7 +30,7 @@ COMMITTERS: Final = 1_000
 JOURNAL_AGAIN_MS: Final = 3_600_000
 """Pause between two journal entries for commits of one client outside of the group."""
 JOURNAL_BACKWARD_AGAIN_MS: Final = 1_000
-"""The same pause for commits that move an offset back."""
+"""The same pause for backward commits, which lower a committed offset."""
 
 
 class MetricsByMember:
@@ -134,7 +134,7 @@ class ClosedConnections:
             del self._closed_at_ms[next(iter(self._closed_at_ms))]
 
     def closed_at_ms(self, connection: int) -> int | None:
-        """Return the closing time; None while open, or after too many other closings."""
+        """Return the time at which a connection closed; None if open or no longer recorded."""
         return self._closed_at_ms.get(connection)
 
 

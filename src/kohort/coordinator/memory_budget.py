@@ -40,7 +40,7 @@ MATCH_BYTES: Final = 8
 FREE_BYTES: Final = 16_384
 """Metadata of an existing member up to this size is always accepted."""
 MEASUREMENTS: Final = 8
-"""Memory is measured again after each such part of the limit was added, as removals are not counted."""
+"""Memory is measured again after each eighth of the limit was added, as removals are not counted."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
 """Members measured per request: a few milliseconds."""

@@ -139,7 +139,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
             if len(key) == len(record.group_id.encode()) + len(record.topic.encode()) + KEY_BYTES_BESIDE_NAMES:
                 places[key[:-4]] = groups.offsets[record.group_id].by_topic[record.topic]
         else:
-            places.clear()  # a tombstone may have removed one of the topics
+            places.clear()  # a tombstone may have removed a cached topic
 
 
 def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:

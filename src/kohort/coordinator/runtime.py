@@ -202,7 +202,7 @@ class Coordinator:
         return entries
 
     def committed(self, group_id: str) -> GroupOffsets | None:
-        """Return the committed offsets of a group; None if it is not coordinated here."""
+        """Return the committed offsets of a group; None if another broker coordinates it."""
         shard = self._shards.get(self.partition_of(group_id))
         return None if shard is None else shard.groups.offsets.get(group_id)
 
@@ -219,7 +219,7 @@ class Coordinator:
         return sum(lags) if lags else None
 
     def groups_in_partition_of(self, group_id: str) -> Groups | None:
-        """Return all groups in the group's partition; None if it is not loaded."""
+        """Return the groups of this group's partition; None for an unloaded partition."""
         shard = self._shards.active_at(self.partition_of(group_id))
         return None if shard is None else shard.groups
 
@@ -379,7 +379,7 @@ class Coordinator:
         if outcome.round_changed and group is not None:
             dropped = drop_round(group, ctx, code)
             refusal.replies += dropped.replies
-            # Removed members are not in the round, so only this outcome has their timers.
+            # Only this outcome has the timers of members that the decision removed.
             refusal.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
             refusal.timers += dropped.timers
             refusal.journal += dropped.journal

@@ -1,1 +1,1 @@
-"""The assignors that a coordinator runs itself (KIP-848): pure functions, with the results of Apache Kafka's."""
+"""Server-side assignors (KIP-848): pure functions with Apache Kafka's results."""

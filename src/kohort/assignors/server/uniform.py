@@ -56,7 +56,7 @@ UNIFORM: Final = UniformAssignor()
 
 
 class EqualTargets:
-    """Running assignment with equal subscriptions."""
+    """State of one assignment in progress, for equal subscriptions."""
 
     def __init__(
         self, first: MemberSpec, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
@@ -110,7 +110,7 @@ class EqualTargets:
                 in_order = in_partition_order(partitions)
                 self._unassigned += [(topic, partition) for partition in in_order[room:]]
                 if room:
-                    target[topic] = frozenset(in_order[:room])  # keeps the topic's place, as a hash map
+                    target[topic] = frozenset(in_order[:room])  # the topic keeps its place, as in Java's hash map
                 else:
                     del target[topic]
             room -= min(room, len(partitions))

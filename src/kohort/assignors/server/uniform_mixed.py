@@ -21,7 +21,7 @@ _UNASSIGNED: Final = -1
 
 
 class MixedTargets:
-    """Running assignment; members are numbers in Kafka's order."""
+    """State of one assignment in progress; members are numbers in Kafka's order."""
 
     def __init__(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace) -> None:
         self._members = members
@@ -151,7 +151,7 @@ class _LeastLoaded:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[0]] - 1
-        """Partitions of each member in the level, before its next one."""
+        """Partition count of each member in the level, before its next partition."""
         self._end = 0
         self._at = 0
 
@@ -175,7 +175,7 @@ class _MostLoaded:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[-1]] + 1
-        """Partitions of each member in the level, before it gives one."""
+        """Partition count of each member in the level, before it gives one partition."""
         self._start = self._end = len(by_size)
         self._at = len(by_size) - 1
 

@@ -1,1 +1,1 @@
-"""The classic group protocol."""
+"""Classic group protocol."""

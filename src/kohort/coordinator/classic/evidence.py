@@ -142,7 +142,7 @@ NO_COMMIT: Final = RefusedOffsets()
 
 
 class RefusingGroup(NamedTuple):
-    """Group that refuses a request, as its journal entry needs it."""
+    """Facts about a refusing group for the journal entry."""
 
     group_id: str
     noted: set[tuple[str, str, str]]

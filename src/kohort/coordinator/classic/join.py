@@ -39,7 +39,7 @@ FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 FIRST_WITH_REQUIRED_ID = 4
 """First version in which dynamic members join in two steps, so that a lost answer leaves no member (KIP-394)."""
 PROTOCOLS_MAX = 10_000
-"""Most protocols of one member. Kafka has no limit, and compares all of them at each join."""
+"""Most protocols of one member. Kafka has no limit, although each join compares all protocols."""
 LATE_MS = 500
 """Journal the vitals of a member that joins later than this."""
 METADATA_MAX_BYTES = 16 << 20

@@ -1,1 +1,1 @@
-"""Groups of KIP-848: the coordinator assigns, and moves each member by itself."""
+"""Consumer group protocol (KIP-848): the coordinator assigns partitions and reconciles members."""

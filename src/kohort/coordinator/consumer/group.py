@@ -116,7 +116,7 @@ class ModernGroup:
         """Most members at a time: Kafka's table of members, whose order matters, never shrinks."""
         self.instances: dict[str, str] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
-        """Member that a partition is assigned to, or that still has to revoke it."""
+        """Owner of each partition by topic id and number: assigned, or pending revocation."""
         self.subscribers: Counter[str] = Counter()
         """Number of members that subscribe to each topic by name."""
         self.regex_users: Counter[str] = Counter()

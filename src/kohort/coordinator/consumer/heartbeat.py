@@ -93,7 +93,7 @@ def _begin_session(groups: ConsumerGroups, member_id: str, request: GroupRequest
 def find_sender(
     group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: OwnedPartitions | None, ctx: Context
 ) -> Arrival:
-    """Return the sender of a heartbeat that is not a leave.
+    """Return the member of a heartbeat that is not a leave.
 
     Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID.
     """

@@ -53,7 +53,7 @@ class Arrival(NamedTuple):
 
     member_id: str
     metadata: ConsumerMetadata | None
-    """None: a new member."""
+    """None for a new member."""
     current: CurrentAssignment
     target: Target | None
     replaces: ConsumerMember | None = None
@@ -61,12 +61,12 @@ class Arrival(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """One heartbeat or JoinGroup: the member before it, its metadata after it, and its owned partitions."""
+    """Heartbeat or JoinGroup: previous member state, updated metadata, owned partitions."""
 
     arrival: Arrival
     metadata: ConsumerMetadata
     owned: OwnedPartitions | None
-    """None: not reported."""
+    """Owned partitions in the request; None if not reported."""
     who: Who
     software: str | None
     """Name and version of the client, for the journal, if the request changes the member."""

@@ -135,7 +135,7 @@ class TopicSearch:
         return found
 
     def _work(self, regexes: list[str]) -> Iterator[tuple[str, list[str]] | None]:
-        """Yield a pattern with its matches, or None at the end of a step."""
+        """Yield each pattern with its matching topics, or None at the end of a step."""
         left = NAMES_A_STEP
         for regex in regexes:
             topics: list[str] = []
@@ -152,7 +152,7 @@ class TopicSearch:
             except ApiError:
                 topics = []  # too costly, or valid in RE2/J only: no matches
             if len(topics) >= NAMES_A_STEP:
-                yield None  # so many matches are a step of their own to persist
+                yield None  # persisting many matches takes a whole step
                 left = NAMES_A_STEP - len(topics) // 2
             yield regex, topics
 

@@ -128,7 +128,7 @@ def _re2j_message(why: str) -> str:
 
 
 def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return True for a heartbeat with all fields, as the first one, or one after an error."""
+    """Return True for a full heartbeat: the first one, or one after an error."""
     has_subscription = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
     return message.rebalance_timeout_ms != UNCHANGED and has_subscription and message.topic_partitions is not None
 

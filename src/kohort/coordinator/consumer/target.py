@@ -68,7 +68,7 @@ class Subscriptions:
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
     def of(self, member_id: str, metadata: ConsumerMetadata) -> tuple[ResolvedSubscription, bool]:
-        """Return the subscription of a member, and True if it is the first of its kind."""
+        """Return the subscription of a member, and True if no earlier member has an equal one."""
         regex = metadata.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
         known = self._before.get(member_id)
@@ -111,7 +111,7 @@ class Subscriptions:
 
 
 class HeartbeatSender(NamedTuple):
-    """Sender of a heartbeat, with its metadata after it."""
+    """Sender of a heartbeat, with its updated metadata."""
 
     member_id: str
     metadata: ConsumerMetadata

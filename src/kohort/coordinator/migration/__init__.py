@@ -1,1 +1,1 @@
-"""Groups that go from one protocol to the other while they run, and groups of both (KIP-848)."""
+"""Conversion of groups between both protocols, and groups with members of both (KIP-848)."""

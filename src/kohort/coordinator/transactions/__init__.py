@@ -1,1 +1,1 @@
-"""Transactions: what a transactional id is doing, and what may happen to it next."""
+"""Transactional ids: states, transitions and records."""
