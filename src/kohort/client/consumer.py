@@ -238,13 +238,13 @@ class ConsumerMachine:
         self._open = self._fetcher.take()
         return self._open, self._open is not None
 
-    def take_records(self, fetched: Fetched, most: int) -> list[Record]:
-        """Return up to ``most`` decoded records and advance the position; none if the partition was dropped."""
+    def take_records(self, fetched: Fetched, limit: int) -> list[Record]:
+        """Return up to ``limit`` decoded records and advance the position; none if the partition was dropped."""
         if fetched is not self._open or not self._may_return(fetched):
             return []
         records = fetched.records
         assert records is not None, "decode before handing out"
-        out = records[fetched.at : fetched.at + most]
+        out = records[fetched.at : fetched.at + limit]
         fetched.at += len(out)
         self._advance_past(fetched, records)
         return out

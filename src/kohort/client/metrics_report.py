@@ -100,7 +100,7 @@ def put_spread(
 ) -> None:
     """Add the metrics STEM-avg and STEM-max over the last windows."""
     found.put(group, f"{stem}-avg", of.average, **tags or {})
-    found.put(group, f"{stem}-max", of.most, **tags or {})
+    found.put(group, f"{stem}-max", of.maximum, **tags or {})
 
 
 def put_throttle(
@@ -108,7 +108,7 @@ def put_throttle(
 ) -> None:
     held, answers = of.throttle.summary(now_ms), of.latency.summary(now_ms).values
     found.put(group, f"{stem}-avg", held.sum / answers if answers else math.nan, **tags or {})
-    found.put(group, f"{stem}-max", held.most if held.values else 0.0 if answers else math.nan, **tags or {})
+    found.put(group, f"{stem}-max", held.maximum if held.values else 0.0 if answers else math.nan, **tags or {})
 
 
 def api_name(api: Api) -> str:
@@ -220,7 +220,7 @@ def _put_group(found: MetricsSnapshot, machine: ConsumerMachine, now_ms: int) ->
     is_group = machine.subscription.mode.is_group
     found.put(GROUP, "assigned-partitions", len(machine.subscription.assigned) if is_group else 0.0)
     api, beats = _heartbeats(machine, now_ms)
-    found.put(GROUP, "heartbeat-response-time-max", beats.most)
+    found.put(GROUP, "heartbeat-response-time-max", beats.maximum)
     put_events(found, GROUP, "heartbeat", beats)
     last = engine.metrics.apis[api].sent_at_ms if api in engine.metrics.apis else None
     found.put(GROUP, "last-heartbeat-seconds-ago", seconds_ago(last, now_ms))

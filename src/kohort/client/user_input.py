@@ -17,29 +17,29 @@ INT32_MAX: Final = (1 << 31) - 1
 SHOWN: Final = 80
 
 
-def shown(given: object) -> str:
-    text = repr(given)
+def shown(value: object) -> str:
+    text = repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-def is_text(given: object) -> bool:
-    if not isinstance(given, str):
+def is_text(value: object) -> bool:
+    if not isinstance(value, str):
         return False
     try:
-        given.encode()
+        value.encode()
     except UnicodeEncodeError:
         return False
     return True
 
 
-def is_topic_name(given: object) -> bool:
-    return is_text(given) and bool(str(given).strip())
+def is_topic_name(value: object) -> bool:
+    return is_text(value) and bool(str(value).strip())
 
 
-def checked_topic(given: object) -> str:
-    if not is_topic_name(given):
-        raise UsageError(f"a topic name must be text that is not blank, not {shown(given)}")
-    return str(given)
+def checked_topic(value: object) -> str:
+    if not is_topic_name(value):
+        raise UsageError(f"a topic name must be text that is not blank, not {shown(value)}")
+    return str(value)
 
 
 def refused_topic(config: ClientConfig, code: ErrorCode, name: str) -> ApiError:
@@ -60,47 +60,47 @@ def known_partitions(metadata: Metadata, config: ClientConfig, topic: str) -> in
     return count
 
 
-def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:
+def whole_number(what: str, value: object, high: int = INT64_MAX) -> int:
     try:
-        number = operator.index(given)  # type: ignore[arg-type]  # that is the question
+        number = operator.index(value)  # type: ignore[arg-type]  # that is the question
     except TypeError:
-        raise UsageError(f"{what} must be a whole number, not {shown(given)}") from None
+        raise UsageError(f"{what} must be a whole number, not {shown(value)}") from None
     if not -high - 1 <= number <= high:
-        raise UsageError(f"{what} must fit in {high.bit_length() + 1} bits, not {shown(given)}")
+        raise UsageError(f"{what} must fit in {high.bit_length() + 1} bits, not {shown(value)}")
     return number
 
 
-def checked_ms(what: str, given: object) -> int:
+def checked_ms(what: str, value: object) -> int:
     """Check a timeout in milliseconds. A float hints at seconds, as other clients take them."""
     try:
-        number = operator.index(given)  # type: ignore[arg-type]  # that is the question
+        number = operator.index(value)  # type: ignore[arg-type]  # that is the question
     except TypeError:
-        hint = f"; {given:g} s are {given * 1000:.0f}" if isinstance(given, float) else ""
-        raise UsageError(f"{what} must be a whole number of milliseconds, not {shown(given)}{hint}") from None
+        hint = f"; {value:g} s are {value * 1000:.0f}" if isinstance(value, float) else ""
+        raise UsageError(f"{what} must be a whole number of milliseconds, not {shown(value)}{hint}") from None
     if not 0 <= number <= INT32_MAX:
-        raise UsageError(f"{what} must be a number of milliseconds from 0 to {INT32_MAX}, not {shown(given)}")
+        raise UsageError(f"{what} must be a number of milliseconds from 0 to {INT32_MAX}, not {shown(value)}")
     return number
 
 
-def checked_timestamp(given: object) -> int:
-    number = whole_number("a timestamp, in milliseconds,", given)
+def checked_timestamp(value: object) -> int:
+    number = whole_number("a timestamp, in milliseconds,", value)
     if number < -1:
         raise UsageError(f"a timestamp must be milliseconds since the epoch, not {number}")
     return number
 
 
-def checked_partition(what: str, given: object) -> TopicPartition:
-    if isinstance(given, tuple | list) and len(given) == 2 and is_topic_name(given[0]):
-        number = whole_number(f"{what}: the partition of topic {given[0]!r}", given[1], INT32_MAX)
+def checked_partition(what: str, value: object) -> TopicPartition:
+    if isinstance(value, tuple | list) and len(value) == 2 and is_topic_name(value[0]):
+        number = whole_number(f"{what}: the partition of topic {value[0]!r}", value[1], INT32_MAX)
         if number >= 0:
-            return TopicPartition(given[0], number)
-    raise UsageError(f"{what}: expected TopicPartition(topic, number), not {shown(given)}")
+            return TopicPartition(value[0], number)
+    raise UsageError(f"{what}: expected TopicPartition(topic, number), not {shown(value)}")
 
 
-def checked_partitions(what: str, given: Iterable[object]) -> list[TopicPartition]:
-    if isinstance(given, TopicPartition | str) or not isinstance(given, Iterable):
-        raise UsageError(f"{what}: expected a list of TopicPartition, not {shown(given)}")
-    return [checked_partition(what, one) for one in given]
+def checked_partitions(what: str, value: Iterable[object]) -> list[TopicPartition]:
+    if isinstance(value, TopicPartition | str) or not isinstance(value, Iterable):
+        raise UsageError(f"{what}: expected a list of TopicPartition, not {shown(value)}")
+    return [checked_partition(what, one) for one in value]
 
 
 def checked_offset(what: str, partition: object, at: object) -> tuple[TopicPartition, OffsetAndMetadata]:
@@ -119,7 +119,7 @@ def checked_offset(what: str, partition: object, at: object) -> tuple[TopicParti
     return place, OffsetAndMetadata(offset, metadata, epoch)
 
 
-def offsets_to_commit(what: str, given: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    if not isinstance(given, Mapping):
-        raise UsageError(f"{what}: expected a mapping of TopicPartition to OffsetAndMetadata, not {shown(given)}")
-    return dict(checked_offset(what, partition, at) for partition, at in given.items())
+def offsets_to_commit(what: str, value: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{what}: expected a mapping of TopicPartition to OffsetAndMetadata, not {shown(value)}")
+    return dict(checked_offset(what, partition, at) for partition, at in value.items())

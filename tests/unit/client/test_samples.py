@@ -23,7 +23,7 @@ def test_summary_without_values_is_empty():
 
     assert (reading.total_count, reading.total, reading.rate, reading.value_rate) == (0, 0, 0, 0)
     assert math.isnan(reading.average)
-    assert math.isnan(reading.most)
+    assert math.isnan(reading.maximum)
 
 
 def test_average_and_maximum_cover_last_windows_and_totals_all_time():
@@ -31,7 +31,7 @@ def test_average_and_maximum_cover_last_windows_and_totals_all_time():
 
     reading = made.summary(76_000)
 
-    assert (reading.average, reading.most) == (3, 4), "the first is more than two windows old"
+    assert (reading.average, reading.maximum) == (3, 4), "the first is more than two windows old"
     assert (reading.total_count, reading.total) == (3, 106)
 
 
@@ -51,13 +51,13 @@ def test_rate_counts_missing_windows_as_full():
 
 
 def test_negative_values_have_a_maximum():
-    assert samples((-5, 0), (-7, 1)).summary(2).most == -5
+    assert samples((-5, 0), (-7, 1)).summary(2).maximum == -5
 
 
 def test_merge_combines_metrics():
     both = merge([samples((1, 0), (3, 0)).summary(1), samples((8, 0)).summary(1), samples().summary(1)])
 
-    assert (both.average, both.most, both.total_count, both.total) == (4, 8, 3, 12)
+    assert (both.average, both.maximum, both.total_count, both.total) == (4, 8, 3, 12)
 
 
 def test_single_window_is_supported():

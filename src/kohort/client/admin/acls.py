@@ -89,14 +89,14 @@ def _normalize(acl: AclBinding | AclBindingFilter) -> None:
         object.__setattr__(acl, field, enum_name(field, getattr(acl, field), numbered))
 
 
-def enum_name(field: str, given: str, numbered: type[IntEnum]) -> str:
-    """Return ``given`` as an enum name in lower case. Raises UsageError for an unknown name."""
+def enum_name(field: str, value: str, numbered: type[IntEnum]) -> str:
+    """Return ``value`` as an enum name in lower case. Raises UsageError for an unknown name."""
     by_letters = {_letters(member.name): member.name.lower() for member in numbered}
-    word = by_letters.get(_letters(given)) if isinstance(given, str) else None
+    word = by_letters.get(_letters(value)) if isinstance(value, str) else None
     if word is None:
         words = [name for name in by_letters.values() if name != "unknown"]
         raise UsageError(
-            f"{field}={given!r}: expected one of {', '.join(words)}{did_you_mean(str(given).lower(), words)}"
+            f"{field}={value!r}: expected one of {', '.join(words)}{did_you_mean(str(value).lower(), words)}"
         )
     return word
 
@@ -113,20 +113,20 @@ def _word(numbered: type[IntEnum], number: int) -> str:
     return next((member.name.lower() for member in numbered if member == number), "unknown")
 
 
-def _fields(wanted: AclBindingFilter) -> dict[str, Any]:
+def _fields(acl_filter: AclBindingFilter) -> dict[str, Any]:
     return {
-        "resource_type_filter": _number(numbers.ResourceType, wanted.resource_type),
-        "resource_name_filter": wanted.resource_name,
-        "pattern_type_filter": _number(numbers.PatternType, wanted.pattern_type),
-        "principal_filter": wanted.principal,
-        "host_filter": wanted.host,
-        "operation": _number(numbers.Operation, wanted.operation),
-        "permission_type": _number(numbers.Permission, wanted.permission),
+        "resource_type_filter": _number(numbers.ResourceType, acl_filter.resource_type),
+        "resource_name_filter": acl_filter.resource_name,
+        "pattern_type_filter": _number(numbers.PatternType, acl_filter.pattern_type),
+        "principal_filter": acl_filter.principal,
+        "host_filter": acl_filter.host,
+        "operation": _number(numbers.Operation, acl_filter.operation),
+        "permission_type": _number(numbers.Permission, acl_filter.permission),
     }
 
 
-def describe_acls(wanted: AclBindingFilter) -> Operation[list[AclBinding]]:
-    response: wire.DescribeAclsResponse = yield from ask(wire.DescribeAclsRequest(**_fields(wanted)))
+def describe_acls(acl_filter: AclBindingFilter) -> Operation[list[AclBinding]]:
+    response: wire.DescribeAclsResponse = yield from ask(wire.DescribeAclsRequest(**_fields(acl_filter)))
     if response.error_code:
         raise ApiError(error_code(response.error_code), response.error_message or "DescribeAcls")
     found = [
@@ -159,15 +159,15 @@ def create_acls(bindings: Sequence[AclBinding]) -> Operation[Results[AclBinding,
 
 
 def delete_acls(filters: Sequence[AclBindingFilter]) -> Operation[Results[AclBindingFilter, tuple[AclBinding, ...]]]:
-    request = wire.DeleteAclsRequest(filters=[wire.AclFilter(**_fields(wanted)) for wanted in filters])
+    request = wire.DeleteAclsRequest(filters=[wire.AclFilter(**_fields(acl_filter)) for acl_filter in filters])
     response: wire.DeleteAclsResponse = yield from ask(request)
     results: Results[AclBindingFilter, tuple[AclBinding, ...]] = Results()
-    for wanted, result in zip(filters, response.filter_results, strict=False):
+    for acl_filter, result in zip(filters, response.filter_results, strict=False):
         failed = next((m for m in result.matching_acls if m.error_code), result)
         deleted = tuple(
             sorted((_binding(m.resource_name, m, m) for m in result.matching_acls if not m.error_code), key=_order)
         )
-        results.add_or_refuse(wanted, deleted, failed.error_code, failed.error_message)
+        results.add_or_refuse(acl_filter, deleted, failed.error_code, failed.error_message)
     return results
 
 

@@ -59,10 +59,10 @@ def first_records(
             search.error = ApiError(ErrorCode.LEADER_NOT_AVAILABLE, str(place.partition))
         node_of = {tp: node_id for node_id, tps in leaders.items() for tp in tps}
         requests = _requests({p: s for p, s in pending.items() if p.partition in node_of}, node_of)
-        answers = yield [Ask(_fetch(asked, pending, level), node, BY_NAME) for node, asked in requests]
+        answers = yield [Ask(_fetch(requested, pending, level), node, BY_NAME) for node, requested in requests]
         advanced = False
-        for (_, asked), answer in zip(requests, answers, strict=True):
-            for place, error in _read(asked, answer, pending, results, level):
+        for (_, requested), answer in zip(requests, answers, strict=True):
+            for place, error in _read(requested, answer, pending, results, level):
                 pending[place].error = error
             advanced = advanced or not isinstance(answer, KohortError)
         if pending and not advanced:
@@ -90,17 +90,17 @@ def _requests(
             of_node.append({})
         of_node[wave][tp] = place
     for node_id, of_node in waves.items():
-        for asked in of_node:
-            names = list(asked)
+        for requested in of_node:
+            names = list(requested)
             requests += [
-                (node_id, {tp: asked[tp] for tp in names[at : at + MAX_PARTITIONS]})
+                (node_id, {tp: requested[tp] for tp in names[at : at + MAX_PARTITIONS]})
                 for at in range(0, len(names), MAX_PARTITIONS)
             ]
     return requests
 
 
 def _fetch(
-    asked: dict[TopicPartition, PartitionOffset], pending: dict[PartitionOffset, _Search], level: int
+    requested: dict[TopicPartition, PartitionOffset], pending: dict[PartitionOffset, _Search], level: int
 ) -> FetchRequest:
     topics = [
         FetchTopic(
@@ -108,19 +108,19 @@ def _fetch(
             partitions=[
                 FetchPartition(
                     partition=number,
-                    fetch_offset=pending[asked[TopicPartition(topic, number)]].offset,
+                    fetch_offset=pending[requested[TopicPartition(topic, number)]].offset,
                     partition_max_bytes=PARTITION_BYTES,
                 )
                 for number in numbers
             ],
         )
-        for topic, numbers in by_topic(asked).items()
+        for topic, numbers in by_topic(requested).items()
     ]
     return FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=level, topics=topics)
 
 
 def _read(
-    asked: dict[TopicPartition, PartitionOffset],
+    requested: dict[TopicPartition, PartitionOffset],
     answer: FetchResponse | KohortError,
     pending: dict[PartitionOffset, _Search],
     results: Results[PartitionOffset, FirstRecord | None],
@@ -129,14 +129,14 @@ def _read(
     """Take a response: found records leave ``pending``, other searches advance. Return transient errors."""
     if isinstance(answer, KohortError):
         if answer.retriable:
-            return [(place, answer) for place in asked.values()]
-        for place in asked.values():
+            return [(place, answer) for place in requested.values()]
+        for place in requested.values():
             results.refuse(place, answer)
             del pending[place]
         return []
     parts = {TopicPartition(t.topic, p.partition_index): p for t in answer.responses for p in t.partitions}
     failed: list[tuple[PartitionOffset, KohortError]] = []
-    for tp, place in asked.items():
+    for tp, place in requested.items():
         part = parts.get(tp)
         if part is None:
             failed.append((place, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp}: not in the answer")))
@@ -182,10 +182,10 @@ def _search(
 
 def _first_of(partition: TopicPartition, offset: int, data: Buffer, part: PartitionData) -> Record | None:
     aborted = [(a.producer_id, a.first_offset) for a in part.aborted_transactions or ()]
-    wanted = OffsetRange(partition.topic, partition.partition, offset)
-    for section in sections(data, wanted, ReadOptions(aborted=aborted)):
+    offsets = OffsetRange(partition.topic, partition.partition, offset)
+    for section in sections(data, offsets, ReadOptions(aborted=aborted)):
         records: list[Record] = []
-        read_section(section, wanted, records)
+        read_section(section, offsets, records)
         if records:
             return records[0]
     return None

@@ -79,13 +79,13 @@ HIGH_WATERMARK: Final = -1
 
 
 def list_offsets(
-    metadata: Metadata, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str
+    metadata: Metadata, targets: Mapping[TopicPartition, int | str], *, isolation_level: str
 ) -> Operation[Results[TopicPartition, ListedOffset]]:
     """Return one offset per partition.
 
-    ``wanted``: ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a time in ms for the first record at or after it.
+    ``targets``: ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a time in ms for the first record at or after it.
     """
-    times = {tp: timestamp_of(tp, place) for tp, place in wanted.items()}
+    times = {tp: timestamp_of(tp, place) for tp, place in targets.items()}
 
     def request(partitions: Iterable[TopicPartition]) -> list_offset_messages.ListOffsetsRequest:
         topics: dict[str, list_offset_messages.ListOffsetsTopic] = {}
@@ -109,16 +109,16 @@ def list_offsets(
 
 
 def list_ends(metadata: Metadata, partitions: Iterable[TopicPartition]) -> Operation[Results[TopicPartition, LogEnds]]:
-    wanted = list(dict.fromkeys(partitions))
+    targets = list(dict.fromkeys(partitions))
     answers: list[Results[TopicPartition, ListedOffset]] = yield from run_together(
         [
-            list_offsets(metadata, dict.fromkeys(wanted, "earliest"), isolation_level="read_uncommitted"),
-            list_offsets(metadata, dict.fromkeys(wanted, "latest"), isolation_level="read_committed"),
-            list_offsets(metadata, dict.fromkeys(wanted, "latest"), isolation_level="read_uncommitted"),
+            list_offsets(metadata, dict.fromkeys(targets, "earliest"), isolation_level="read_uncommitted"),
+            list_offsets(metadata, dict.fromkeys(targets, "latest"), isolation_level="read_committed"),
+            list_offsets(metadata, dict.fromkeys(targets, "latest"), isolation_level="read_uncommitted"),
         ]
     )
     results: Results[TopicPartition, LogEnds] = Results()
-    for tp in wanted:
+    for tp in targets:
         error = next((answer.errors[tp] for answer in answers if tp in answer.errors), None)
         if error is not None:
             results.refuse(tp, error)

@@ -55,13 +55,13 @@ def _named_parts(entity: ClientQuotaEntity) -> Iterator[tuple[str, str | None]]:
 
 
 def describe_client_quotas(
-    wanted: ClientQuotaEntity, *, strict: bool
+    entity_filter: ClientQuotaEntity, *, strict: bool
 ) -> Operation[dict[ClientQuotaEntity, dict[str, float]]]:
     components = [
         wire.QuotaFilterComponent(entity_type=kind, match_type=int(name), match=None)
         if isinstance(name, QuotaMatch)
         else wire.QuotaFilterComponent(entity_type=kind, match_type=EXACT, match=name)
-        for kind, name in _parts(wanted)
+        for kind, name in _parts(entity_filter)
     ]
     request = wire.DescribeClientQuotasRequest(components=components, strict=strict)
     response: wire.DescribeClientQuotasResponse = yield from ask(request)

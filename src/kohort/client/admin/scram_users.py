@@ -87,12 +87,12 @@ def hashed(password: Secret, mechanism: str, salt: bytes, iterations: int) -> by
 def describe_user_scram_credentials(
     users: Sequence[str] | None,
 ) -> Operation[Results[str, tuple[ScramCredentialInfo, ...]]]:
-    wanted = None if users is None else [wire.UserName(name=name) for name in users]
+    requested = None if users is None else [wire.UserName(name=name) for name in users]
     results: Results[str, tuple[ScramCredentialInfo, ...]] = Results()
-    if wanted == []:  # an empty list would mean all users
+    if requested == []:  # an empty list would mean all users
         return results
     response: wire.DescribeUserScramCredentialsResponse = yield from ask(
-        wire.DescribeUserScramCredentialsRequest(users=wanted)
+        wire.DescribeUserScramCredentialsRequest(users=requested)
     )
     if response.error_code:
         words = response.error_message or "DescribeUserScramCredentials"

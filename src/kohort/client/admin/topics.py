@@ -46,8 +46,8 @@ DELETE: Final = 1
 
 def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[MetadataResponse]:
     """Return metadata of the cluster and of ``topics`` (None: all); the engine learns the nodes."""
-    wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    requested = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+    request = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
     response: MetadataResponse = yield from ask(request, shape=_without_flag, codes=lambda r: [r.error_code])
     for broker in response.brokers:
         metadata.learn_node(Node(broker.node_id, broker.host, broker.port, broker.rack))
@@ -85,7 +85,7 @@ def _failure(answer: Any) -> KohortError | None:
 def create_topics(
     metadata: Metadata, topics: Sequence[NewTopic], *, validate_only: bool, timeout_ms: int
 ) -> Operation[Results[str, CreatedTopic]]:
-    wanted = [
+    requested = [
         wire.CreatableTopic(
             name=topic.name,
             num_partitions=topic.partitions,
@@ -94,7 +94,7 @@ def create_topics(
         )
         for topic in topics
     ]
-    request = wire.CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=validate_only)
+    request = wire.CreateTopicsRequest(topics=requested, timeout_ms=timeout_ms, validate_only=validate_only)
     response: wire.CreateTopicsResponse = yield from to_controller(
         metadata, request, lambda r: [topic.error_code for topic in r.topics]
     )
@@ -154,11 +154,11 @@ def describe_configs(
     keys = None if names is None else list(names)
     for resource in resources:
         code = _kind(resource.kind)
-        wanted = configs.DescribeConfigsResource(
+        requested = configs.DescribeConfigsResource(
             resource_type=code, resource_name=resource.name, configuration_keys=keys
         )
         node_id = int(resource.name) if resource.kind == "broker" and resource.name.isdigit() else ANY_NODE
-        asks.append(Ask(configs.DescribeConfigsRequest(resources=[wanted]), node_id))
+        asks.append(Ask(configs.DescribeConfigsRequest(resources=[requested]), node_id))
     answers = yield asks
     results: Results[ConfigResource, dict[str, ConfigEntry]] = Results()
     for resource, answer in zip(resources, answers, strict=True):

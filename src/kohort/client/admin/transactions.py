@@ -27,10 +27,10 @@ def describe_producers(
     metadata: Metadata, partitions: Iterable[TopicPartition]
 ) -> Operation[Results[TopicPartition, list[ProducerState]]]:
 
-    def request(wanted: Iterable[TopicPartition]) -> producer_ids.DescribeProducersRequest:
+    def request(partitions: Iterable[TopicPartition]) -> producer_ids.DescribeProducersRequest:
         topics = [
             producer_ids.DescribeProducersTopic(name=name, partition_indexes=ids)
-            for name, ids in by_topic(wanted).items()
+            for name, ids in by_topic(partitions).items()
         ]
         return producer_ids.DescribeProducersRequest(topics=topics)
 
@@ -149,6 +149,6 @@ def fence_producers(metadata: Metadata, transactional_ids: Iterable[str]) -> Ope
     def read(answer: producer_ids.InitProducerIdResponse, _name: str, _node_id: int) -> tuple[int, str | None, Any]:
         return answer.error_code, None, None
 
-    most = MAX_VERSION[producer_ids.InitProducerIdRequest.API_KEY]
-    call = CoordinatorCall(request, read, max_version=most, key_type=TRANSACTION_KEY)
+    max_version = MAX_VERSION[producer_ids.InitProducerIdRequest.API_KEY]
+    call = CoordinatorCall(request, read, max_version=max_version, key_type=TRANSACTION_KEY)
     return ask_coordinators(metadata, transactional_ids, call)

@@ -26,7 +26,7 @@ class _Window(NamedTuple):
     began_ms: int
     values: int
     sum: float
-    most: float
+    maximum: float
 
 
 class SampleSummary(NamedTuple):
@@ -34,7 +34,7 @@ class SampleSummary(NamedTuple):
 
     values: int
     sum: float
-    most: float
+    maximum: float
     rate: float
     value_rate: float
     """Number of values per second over the last windows."""
@@ -89,7 +89,7 @@ class Samples:
         return SampleSummary(
             values=values,
             sum=summed,
-            most=max((w.most for w in recent), default=math.nan),
+            maximum=max((w.maximum for w in recent), default=math.nan),
             rate=summed / seconds,
             value_rate=values / seconds,
             total_count=self._past_count + self._count,
@@ -108,7 +108,7 @@ def merge(readings: Iterable[SampleSummary]) -> SampleSummary:
     return SampleSummary(
         values=sum(r.values for r in found),
         sum=sum(r.sum for r in found),
-        most=max((r.most for r in found if r.values), default=math.nan),
+        maximum=max((r.maximum for r in found if r.values), default=math.nan),
         rate=sum(r.rate for r in found),
         value_rate=sum(r.value_rate for r in found),
         total_count=sum(r.total_count for r in found),

@@ -47,19 +47,19 @@ class MetricsSnapshot(Mapping[MetricName, MetricValue]):
         Tags are written with underscores. ``group`` is needed only if several groups have the name. Without tags the
         metric of the whole client is returned. Raises UsageError if no metric or several match.
         """
-        wanted = {key.replace("_", "-"): str(value) for key, value in tags.items()}
+        requested = {key.replace("_", "-"): str(value) for key, value in tags.items()}
         named = [n for n in self._values if n.name == name and group in (None, n.group)]
         if not named:
             where = f" in the group {group!r}" if group else ""
             near = did_you_mean(name, sorted({n.name for n in self._values}))
             raise UsageError(f"unknown metric {name!r}{where}{near}")
-        found = [n for n in named if wanted.items() <= dict(n.tags).items()]
+        found = [n for n in named if requested.items() <= dict(n.tags).items()]
         fewest = min((len(n.tags) for n in found), default=0)
         found = [n for n in found if len(n.tags) == fewest]
         if len(found) != 1:
             several = "; ".join(f"{n.group} {dict(n.tags[1:])}" for n in (found or named)[:5])
             what = "several" if found else "none"
-            raise UsageError(f"metric {name!r}: {what} for {wanted or 'the client'}; available: {several}")
+            raise UsageError(f"metric {name!r}: {what} for {requested or 'the client'}; available: {several}")
         return self._values[found[0]]
 
     def put(self, group: str, name: str, value: MetricValue, **tags: str) -> None:

@@ -121,18 +121,18 @@ class Fetched:
     def _has_good(self, error: CorruptRecord) -> bool:
         return error.offset > self.start_offset
 
-    def _wanted(self, end_offset: int | None) -> OffsetRange:
+    def _range(self, end_offset: int | None) -> OffsetRange:
         return OffsetRange(self.partition.topic, self.partition.partition, self.start_offset, end_offset)
 
     def _options(self, *, check_crcs: bool) -> ReadOptions:
         return ReadOptions(check_crcs=check_crcs, aborted=self.aborted)
 
     def _records(self, end_offset: int | None, *, check_crcs: bool) -> list[Record]:
-        return records_of(self.data, self._wanted(end_offset), self._options(check_crcs=check_crcs))
+        return records_of(self.data, self._range(end_offset), self._options(check_crcs=check_crcs))
 
     def _arrow(self, end_offset: int | None, layout: Layout, *, check_crcs: bool) -> list[pyarrow.RecordBatch]:
         with needs("arrow", "decoding to Arrow"):
             from kohort.columns.decode import decode_chunks
         options = self._options(check_crcs=check_crcs)
-        chunks = decode_chunks(self.data, self._wanted(end_offset), schema=layout.decoded, options=options)
+        chunks = decode_chunks(self.data, self._range(end_offset), schema=layout.decoded, options=options)
         return [layout.finish(chunk, self.partition.topic, self.partition.partition) for chunk in chunks]

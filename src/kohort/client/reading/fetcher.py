@@ -1,4 +1,4 @@
-"""Fetches of a consumer and their responses (protocol/fetching.md#what-is-asked).
+"""Fetches of a consumer and their responses (protocol/fetching.md#what-is-requested).
 
 One fetch is in flight per node. It starts at the end of a partition's buffered data, not at the user's position, so
 that it runs while records are decoded. A node is not fetched from while its buffered data exceeds ``prefetch_bytes``,
@@ -77,15 +77,15 @@ class Fetcher(ConsumerSource):
     def buffered_bytes(self) -> int:
         return sum(fetched.size for fetched in self._buffered)
 
-    def has_ready(self, wanted: PartitionFilter = any_partition) -> bool:
-        return any(self._is_ready(fetched) and wanted(fetched.partition) for fetched in self._buffered)
+    def has_ready(self, accepts: PartitionFilter = any_partition) -> bool:
+        return any(self._is_ready(fetched) and accepts(fetched.partition) for fetched in self._buffered)
 
-    def take(self, wanted: PartitionFilter = any_partition) -> Fetched | None:
+    def take(self, accepts: PartitionFilter = any_partition) -> Fetched | None:
         """Return the oldest batches of a fetchable partition; drop batches of earlier positions."""
         for fetched in list(self._buffered):
             if self._is_dropped(fetched):
                 self._buffered.remove(fetched)
-            elif fetched.state.fetchable and wanted(fetched.partition):
+            elif fetched.state.fetchable and accepts(fetched.partition):
                 self._buffered.remove(fetched)
                 return fetched
         return None
@@ -110,12 +110,12 @@ class Fetcher(ConsumerSource):
         if self._closed or not self._subscription.assigned or self.all_leaders_busy():
             return Poll(unsent)
         wakes: list[int] = []
-        for node_id, wanted in self._partitions_to_fetch(wakes, now_ms).items():
+        for node_id, partitions in self._partitions_to_fetch(wakes, now_ms).items():
             failed = self._failed.get(node_id)
             if failed is not None and failed.retry_at_ms > now_ms:
                 wakes.append(failed.retry_at_ms)
             else:
-                unsent.append(self._fetch(node_id, wanted))
+                unsent.append(self._fetch(node_id, partitions))
         return Poll(unsent, min(wakes, default=None))
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class Fetcher(ConsumerSource):
             buffered_of[fetched.partition] = buffered_of.get(fetched.partition, 0) + fetched.size
             if fetched.state.fetchable:
                 buffered[fetched.node_id] = buffered.get(fetched.node_id, 0) + fetched.size
-        wanted: dict[int, dict[TopicPartition, PartitionFetch]] = {}
+        partitions: dict[int, dict[TopicPartition, PartitionFetch]] = {}
         max_bytes = self._config.max_partition_fetch_bytes
         max_buffered = PREFETCH_FETCHES * max(max_bytes, 1)
         for partition, state in self._subscription.assigned.items():
@@ -165,10 +165,10 @@ class Fetcher(ConsumerSource):
             if state.leader is None:
                 state.leader = leader
             topic_id = self._metadata.topic_id(partition.topic) or NO_UUID
-            wanted.setdefault(node_id, {})[partition] = PartitionFetch(
+            partitions.setdefault(node_id, {})[partition] = PartitionFetch(
                 topic_id, state.fetch_offset, leader.epoch, max_bytes
             )
-        return wanted
+        return partitions
 
     def _node(self, state: PartitionState, leader_id: int, now_ms: int) -> int:
         if state.preferred_replica < 0:
@@ -178,11 +178,11 @@ class Fetcher(ConsumerSource):
         state.preferred_replica = -1
         return leader_id
 
-    def _fetch(self, node_id: int, wanted: Mapping[TopicPartition, PartitionFetch]) -> Unsent:
+    def _fetch(self, node_id: int, partitions: Mapping[TopicPartition, PartitionFetch]) -> Unsent:
         session = self._sessions.setdefault(node_id, FetchSession())
-        parts = session.build(wanted)
+        parts = session.build(partitions)
         fetched_from: InFlightPartitions = {}
-        for partition, w in wanted.items():
+        for partition, w in partitions.items():
             state = self._subscription.assigned[partition]
             fetched_from[partition] = (state, state.run, w.fetch_offset, w.topic_id)
         wait_ms = self._config.fetch_max_wait_ms

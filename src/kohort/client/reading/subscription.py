@@ -203,10 +203,10 @@ class SubscriptionState:
         self.track_topics()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        wanted = dict.fromkeys(partitions)
+        chosen = dict.fromkeys(partitions)
         self._set_mode(Mode.PARTITIONS)
-        self._replace(wanted)
-        self.topics = frozenset(p.topic for p in wanted)
+        self._replace(chosen)
+        self.topics = frozenset(p.topic for p in chosen)
         self.track_topics()
 
     def unsubscribe(self) -> None:
@@ -267,12 +267,12 @@ class SubscriptionState:
         self.mode = mode
 
     def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
-        wanted = dict.fromkeys(partitions)
-        self._replace(wanted)
+        chosen = dict.fromkeys(partitions)
+        self._replace(chosen)
         if self.mode is Mode.PATTERN:
-            self.topics |= {p.topic for p in wanted}
+            self.topics |= {p.topic for p in chosen}
         elif self.mode is Mode.SERVER_PATTERN:
-            self.topics = frozenset(p.topic for p in wanted)
+            self.topics = frozenset(p.topic for p in chosen)
 
     def _replace(self, partitions: Mapping[TopicPartition, None]) -> None:
         self.assigned = {p: self.assigned.get(p) or PartitionState(self._transitions) for p in partitions}

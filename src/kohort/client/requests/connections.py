@@ -294,7 +294,7 @@ class Connection:
     def take_challenge(self) -> TokenChallenge | None:
         return None if self._login is None else self._login.take_challenge()
 
-    def token(self, given: bytes | KohortError | None, identity: str, now_ms: int) -> list[Buffer]:
+    def token(self, token: bytes | KohortError | None, identity: str, now_ms: int) -> list[Buffer]:
         """Continue the login with a token (None: the login is complete) and return the bytes to write.
 
         An error in place of the token sets ``broken``. ``identity`` names the user in error messages.
@@ -302,11 +302,11 @@ class Connection:
         assert self._login is not None, "no token was wanted"
         self.last_used_ms = now_ms
         self._login.identity = identity or self._login.identity
-        if isinstance(given, KohortError):
-            self.broken = self._login.failed(given)
+        if isinstance(token, KohortError):
+            self.broken = self._login.failed(token)
             return []
         try:
-            out = self._login.token(given)
+            out = self._login.token(token)
         except KohortError as error:
             self.broken = error
             return []

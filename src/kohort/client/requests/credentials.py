@@ -88,9 +88,9 @@ def _check_class(entry: jaas.JaasEntry, mechanism: str) -> None:
         known = ", ".join(MECHANISMS_OF)
         raise ConfigError(f"sasl.jaas.config names the class {entry.module}: expected one of {known}")
     if mechanism not in mechanisms:
-        wanted = " or ".join(mechanisms)
+        expected = " or ".join(mechanisms)
         raise ConfigError(
-            f"sasl.jaas.config names {entry.module}, and sasl.mechanism is {mechanism}: set sasl.mechanism={wanted}"
+            f"sasl.jaas.config names {entry.module}, and sasl.mechanism is {mechanism}: set sasl.mechanism={expected}"
         )
 
 
@@ -204,13 +204,13 @@ def _unsecured(config: ClientConfig, found: Credentials) -> Credentials:
     extensions = dict(found.extensions)
     extensions |= {k.removeprefix("Extension_"): v for k, v in options.items() if k.startswith("Extension_")}
     if not options:
-        given = _unsecured_pairs(config.sasl_oauthbearer_config or "")
-        claim = given.get("principalClaimName", "sub")
-        options = {"PrincipalClaimName": claim, f"StringClaim_{claim}": given.get("principal", "")}
-        options["LifetimeSeconds"] = given.get("lifeSeconds", "3600")
-        if given.get("scope"):
-            options[f"ListClaim_{given.get('scopeClaimName', 'scope')}"] = "," + given["scope"]
-        extensions |= {k.removeprefix("extension_"): v for k, v in given.items() if k.startswith("extension_")}
+        pairs = _unsecured_pairs(config.sasl_oauthbearer_config or "")
+        claim = pairs.get("principalClaimName", "sub")
+        options = {"PrincipalClaimName": claim, f"StringClaim_{claim}": pairs.get("principal", "")}
+        options["LifetimeSeconds"] = pairs.get("lifeSeconds", "3600")
+        if pairs.get("scope"):
+            options[f"ListClaim_{pairs.get('scopeClaimName', 'scope')}"] = "," + pairs["scope"]
+        extensions |= {k.removeprefix("extension_"): v for k, v in pairs.items() if k.startswith("extension_")}
     claim = options.get("PrincipalClaimName") or "sub"
     if not options.get(f"StringClaim_{claim}"):
         raise ConfigError(

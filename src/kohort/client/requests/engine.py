@@ -253,8 +253,8 @@ class Engine:
         self._to_any_node += [p for p in orphans if p.unsent.node_id == ANY_NODE and p.correlation_id < 0]
         for pending in self._to_any_node:
             pending.tried |= {channel.node_id}
-        who = f"node {channel.node_id} at {connection.address}" if channel.node_id >= 0 else connection.address
-        self._fail(fixed, kind(f"{who}: {reason}"), now_ms)
+        node = f"node {channel.node_id} at {connection.address}" if channel.node_id >= 0 else connection.address
+        self._fail(fixed, kind(f"{node}: {reason}"), now_ms)
 
     def _expire(self, now_ms: int) -> None:
         for channel in list(self._channels.values()):

@@ -84,8 +84,8 @@ class ClientLogin:
         return out
 
     def take_challenge(self) -> TokenChallenge | None:
-        wanted, self.challenge = self.challenge, None
-        return wanted
+        challenge, self.challenge = self.challenge, None
+        return challenge
 
     def token(self, token: bytes | None) -> list[Buffer]:
         """Take the next token and return the bytes to write; None completes the login."""
@@ -180,8 +180,8 @@ class ClientLogin:
 
     def _error(self, words: str, *, is_final: bool = True) -> KohortError:
         """Return the error. A failed renewal counts as a lost connection; the next login shows if it is permanent."""
-        told = self.identity if f"sasl.mechanism={self.mechanism}" in words else self._login_name
-        text = f"{words}; {told}" if told else words
+        login = self.identity if f"sasl.mechanism={self.mechanism}" in words else self._login_name
+        text = f"{words}; {login}" if login else words
         if self.was_done:
             return ConnectionFailed(f"the session could not be renewed: {text}")
         return AuthenticationFailed(text) if is_final else ConnectionFailed(text)

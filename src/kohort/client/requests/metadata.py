@@ -88,7 +88,7 @@ class Metadata:
         self._tracked_ids: frozenset[bytes] | None = None
         self._tracks_all = False
         self._covered = RequestedTopics()
-        self._refresh_wanted = False
+        self._must_refresh = False
         self.answered_at_ms: int | None = None
         self._must_rebootstrap = False
 
@@ -112,11 +112,11 @@ class Metadata:
     def request_refresh(self) -> None:
         """Request new metadata after the back-off, unless a request is in flight."""
         if not self._request.is_in_flight:
-            self._refresh_wanted = True
+            self._must_refresh = True
 
     @property
     def refresh_pending(self) -> bool:
-        return self._request.is_in_flight or self._refresh_wanted or not self._is_covered()
+        return self._request.is_in_flight or self._must_refresh or not self._is_covered()
 
     @property
     def permanent_error(self) -> KohortError | None:
@@ -141,7 +141,7 @@ class Metadata:
     def rebootstrap(self) -> None:
         """Forget the nodes and request metadata. Topics stay until a bootstrap address answers."""
         self._nodes, self._learnt, self.cluster_id = {}, {}, None
-        self._refresh_wanted = True
+        self._must_refresh = True
 
     def take_rebootstrap(self) -> bool:
         """Return True once after a broker answered REBOOTSTRAP_REQUIRED (KIP-1102)."""
@@ -213,7 +213,7 @@ class Metadata:
         due = self._due_ms(now_ms)
         if due is None or due > now_ms:
             return Poll(wake_at_ms=due)
-        self._refresh_wanted = False
+        self._must_refresh = False
         topics_to_request = self._tracked_topics()
         topics = [wire.MetadataRequestTopic(name=name) for name in sorted(topics_to_request.names)]
         topics += [
@@ -252,11 +252,11 @@ class Metadata:
         self._try_again(now_ms)
 
     def _try_again(self, now_ms: int) -> None:
-        self._refresh_wanted = True
+        self._must_refresh = True
         self._request.failed(now_ms)
 
     def _due_ms(self, now_ms: int) -> int | None:
-        if self._refresh_wanted or not self._is_covered():
+        if self._must_refresh or not self._is_covered():
             new_topics = self.last_failure is None and not self._is_covered()
             return now_ms if new_topics else max(now_ms, self._request.retry_at_ms)
         return None if self.answered_at_ms is None else self.answered_at_ms + self._config.metadata_max_age_ms

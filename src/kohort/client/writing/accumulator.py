@@ -1,6 +1,6 @@
 """Records that wait to be sent, in batches by partition, within ``buffer.memory``.
 
-A batch holds at most ``batch.size`` bytes, or one larger record. It is due when the next record does not fit, or after
+A batch holds at limit ``batch.size`` bytes, or one larger record. It is due when the next record does not fit, or after
 ``linger.ms``. It grows until it is sent, so that a slow response costs no throughput.
 """
 
@@ -96,8 +96,8 @@ class Accumulator:
             size += size_of_headers(headers)
         batch = self._open.get((topic, partition))
         wakes_sender = False
-        most = self._limits.get(topic, self._batch_most) if self._limits else self._batch_most
-        if batch is None or batch.payload is not None or batch.size + size > most:
+        limit = self._limits.get(topic, self._batch_most) if self._limits else self._batch_most
+        if batch is None or batch.payload is not None or batch.size + size > limit:
             if now_ms is None:
                 return None
             if size > self._record_most:
@@ -113,7 +113,7 @@ class Accumulator:
             batch.headers[index] = headers
         batch.size += size
         self.buffered_bytes += size
-        if batch.size >= most:
+        if batch.size >= limit:
             batch.full = wakes_sender = True
         return batch, index, wakes_sender
 
@@ -123,14 +123,14 @@ class Accumulator:
         """Add records; return their batches, with the first and last index in each."""
         filled: list[tuple[ProduceBatch, int, int]] = []
         ends = list(accumulate(columns.sizes(), initial=0))
-        at, count, most = 0, len(ends) - 1, self.limit(topic)
+        at, count, limit = 0, len(ends) - 1, self.limit(topic)
         while at < count:
             batch = self._open.get((topic, partition))
             size = ends[at + 1] - ends[at]
-            if batch is None or batch.payload is not None or batch.size + size > most:
+            if batch is None or batch.payload is not None or batch.size + size > limit:
                 self.check_size(size)
                 batch = self._start(topic, partition, now_ms)
-            fitting = bisect_right(ends, ends[at] + most - batch.size, at) - 1
+            fitting = bisect_right(ends, ends[at] + limit - batch.size, at) - 1
             end = max(fitting, at + 1)  # a batch takes at least one record; ``check_size`` rejected larger ones
             first = len(batch.values)
             batch.keys += columns.keys[at:end]
@@ -140,7 +140,7 @@ class Accumulator:
                 batch.headers |= {first + n - at: columns.headers[n] for n in range(at, end) if n in columns.headers}
             batch.size += ends[end] - ends[at]
             self.buffered_bytes += ends[end] - ends[at]
-            if batch.size >= most:
+            if batch.size >= limit:
                 batch.full = True
             filled.append((batch, first, len(batch.values) - 1))
             at = end

@@ -88,14 +88,14 @@ def is_default(config: ProducerConfig) -> bool:
 def partitioner_of(config: ProducerConfig) -> Partitioner:
     if config.partitioner_ignore_keys:
         return BY_NAME["random"]
-    given = config.partitioner
-    return BY_NAME[given] if isinstance(given, str) else _checked(given)
+    function = config.partitioner
+    return BY_NAME[function] if isinstance(function, str) else _checked(function)
 
 
-def _checked(given: Callable[[bytes | None, int], Any]) -> Partitioner:
+def _checked(function: Callable[[bytes | None, int], Any]) -> Partitioner:
 
     def partition(key: bytes | None, partitions: int) -> int | None:
-        chosen = given(key, partitions)
+        chosen = function(key, partitions)
         if chosen is None:
             return None
         if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < partitions:

@@ -81,15 +81,15 @@ class Numbering(Protocol):
 class ProducerIds:
     """Producer id of an idempotent producer, as a request source.
 
-    ``wanted`` returns True if batches wait for an id; ``on_failed`` takes the error of a request.
+    ``is_needed`` returns True if batches wait for an id; ``on_failed`` takes the error of a request.
     """
 
     def __init__(
-        self, config: ProducerConfig, rng: Rng, wanted: Callable[[], bool], on_failed: Callable[[KohortError], None]
+        self, config: ProducerConfig, rng: Rng, is_needed: Callable[[], bool], on_failed: Callable[[KohortError], None]
     ) -> None:
         self.identity = NO_PRODUCER_ID_AND_EPOCH
         self._config = config
-        self._wanted = wanted
+        self._is_needed = is_needed
         self._on_failed = on_failed
         self._request = RequestState(retry_backoff(config, rng))
 
@@ -103,7 +103,7 @@ class ProducerIds:
         self.identity = NO_PRODUCER_ID_AND_EPOCH
 
     def poll(self, now_ms: int) -> Poll:
-        if self.identity != NO_PRODUCER_ID_AND_EPOCH or not self._wanted():
+        if self.identity != NO_PRODUCER_ID_AND_EPOCH or not self._is_needed():
             return IDLE
         if not self._request.may_send(now_ms):
             return Poll(wake_at_ms=self._request.wake_at_ms(now_ms))
