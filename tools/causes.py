@@ -1,4 +1,4 @@
-"""Write docs/causes, a page per cause, from the table of causes, or check that it is what the table says."""
+"""Write docs/causes, one page per cause, from the catalogue; or check that the pages are up to date."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kohort.insight.evidence import CauseEntry
 TARGET = Path(__file__).parents[1] / "docs" / "causes"
 MADE = "<!-- made by `make docs` from src/kohort/insight/catalogue.py -->"
 SECTIONS = {
-    "rebalance": "Why a group rebalanced",
+    "rebalance": "Causes of rebalances",
     "event": "Events without a rebalance",
-    "pattern": "What many rebalances mean together",
+    "pattern": "Patterns of many rebalances",
 }
 
 
@@ -23,22 +23,22 @@ def file_of(code: str) -> str:
 
 
 def page(entry: CauseEntry) -> str:
-    """One cause."""
-    parts = [f"# {entry.code}", MADE, entry.sentence, f"**What proves it:** {entry.proof}."]
+    """Return the page of a cause."""
+    parts = [f"# {entry.code}", MADE, entry.sentence, f"**Proof:** {entry.proof}."]
     if entry.look_alikes:
         alike = [f"- [`{code}`]({file_of(code)}): {difference}." for code, difference in entry.look_alikes]
-        parts.append("**It looks like this, and is not, where**\n\n" + "\n".join(alike))
-    parts.append(f"**What to do:** {entry.advice or 'nothing needs to be done'}.")
+        parts.append("**Similar causes, and how to recognize them**\n\n" + "\n".join(alike))
+    parts.append(f"**Remedy:** {entry.advice or 'no action needed'}.")
     if entry.kafka_log is not None:
         parts.append(f"**Apache Kafka's broker logs:** ``{entry.kafka_log}``")
     return "\n\n".join([*parts, "[All causes](README.md)\n"])
 
 
 def index() -> str:
-    """All causes, each in a line."""
-    parts = ["# Causes\n", MADE, "\n`kohort explain CAUSE` says the same at the command line."]
+    """Return the index of all causes."""
+    parts = ["# Causes\n", MADE, "\n`kohort explain CAUSE` prints the same text."]
     for kind, title in SECTIONS.items():
-        parts.append(f"\n## {title}\n\n| cause | what happened |\n|---|---|")
+        parts.append(f"\n## {title}\n\n| cause | event |\n|---|---|")
         entries = [entry for entry in CAUSES.values() if entry.kind == kind]
         parts += [f"| [`{entry.code}`]({file_of(entry.code)}) | {entry.sentence} |" for entry in entries]
     parts.append("\n```{toctree}\n:hidden:\n")
@@ -52,7 +52,7 @@ def main() -> int:
     if "--check" in sys.argv:
         stale = sorted(name for name in {*pages, *there} if pages.get(name) != there.get(name))
         if stale:
-            print(f"docs/causes is not what the table says ({', '.join(stale)}): run make docs", file=sys.stderr)
+            print(f"docs/causes is out of date ({', '.join(stale)}): run make docs", file=sys.stderr)
         return 1 if stale else 0
     TARGET.mkdir(parents=True, exist_ok=True)
     for name in there.keys() - pages.keys():

@@ -250,16 +250,15 @@ def states_page() -> str:
         [
             "# States\n",
             MADE,
-            "Drawn from the tables that every change of a state is checked against. What they mean, and the rules "
-            "of them, stand at the head of the files.\n",
-            "## Of a classic group\n",
-            "`coordinator/classic/states.py`. Every state may become Dead, when the group moves to another broker; "
-            "that is left out.\n",
+            "State diagrams, generated from the tables that validate each transition. The named files explain the states.\n",
+            "## Classic group\n",
+            "`coordinator/classic/states.py`. Any state can become Dead, when the group moves to another broker; "
+            "the diagram omits these transitions.\n",
             *state_diagram(group_states.PREVIOUS, left_out=group_states.GroupState.DEAD),
-            "\n## Of a transaction\n",
+            "\n## Transaction\n",
             "`coordinator/transactions/states.py`.\n",
             *state_diagram(transaction_states.PREVIOUS),
-            "\n## Of a consumer, as a member of a group that its coordinator assigns\n",
+            "\n## Member of a consumer group, in the client\n",
             "`client/group/member_states.py`.\n",
             *state_diagram(member_states.PREVIOUS),
             "",

@@ -11,20 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from kohort.coordinator.journal import (
-    AssignmentWritten,
-    AwaitedPartition,
-    EpochRaised,
-    GroupConverted,
-    GroupLoaded,
-    JournalEntry,
-    MemberReconciled,
-    RoundClosed,
-    StaticAway,
-    StaticReplaced,
-    TargetComputed,
-    Who,
-)
+from kohort.coordinator import journal
 
 Place = tuple[str, int]
 DEPARTURE_EVENTS: Final = (
@@ -41,19 +28,19 @@ DEPARTURE_EVENTS: Final = (
 class JournaledMember:
     """Assignment, pending revocations with their start, and target; ``target``: None if not in the journal."""
 
-    who: Who
+    who: journal.Who
     known: bool = True
     epoch: int | None = None
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions", "away"] = "unreleased_partitions"
     has: set[Place] = field(default_factory=set)
     revoking: dict[Place, int] = field(default_factory=dict)
-    awaited: tuple[AwaitedPartition, ...] = ()
+    awaited: tuple[journal.AwaitedPartition, ...] = ()
     target: set[Place] | None = None
 
 
 @dataclass(slots=True)
 class UnownedTime:
-    """Time in which a partition had no owner; ``until_ms``: None while it lasts."""
+    """Interval without an owner of a partition; ``until_ms``: None while it lasts."""
 
     topic: str
     partition: int
@@ -78,31 +65,32 @@ class JournaledGroup:
         self._names: dict[str, str] = {}
         """Names of deleted topics by id in hexadecimal."""
 
-    def take(self, entry: JournalEntry) -> None:
-        if isinstance(entry, EpochRaised):
+    def take(self, entry: journal.JournalEntry) -> None:
+        if isinstance(entry, journal.EpochRaised):
             self._raised(entry)
-        elif isinstance(entry, TargetComputed):
+        elif isinstance(entry, journal.TargetComputed):
             self._computed(entry)
-        elif isinstance(entry, MemberReconciled):
+        elif isinstance(entry, journal.MemberReconciled):
             self._reconciled(entry)
-        elif isinstance(entry, StaticReplaced):
+        elif isinstance(entry, journal.StaticReplaced):
             self._replaced(entry)
-        elif isinstance(entry, StaticAway):
+        elif isinstance(entry, journal.StaticAway):
             self._away(entry)
-        elif isinstance(entry, RoundClosed):
+        elif isinstance(entry, journal.RoundClosed):
             self._reassign(entry.members, None)
-        elif isinstance(entry, AssignmentWritten):
+        elif isinstance(entry, journal.AssignmentWritten):
             self._reassign([m.who for m in self.members.values()], entry.partitions)
-        elif isinstance(entry, GroupLoaded):
+        elif isinstance(entry, journal.GroupLoaded):
             self._reassign(entry.members, entry.partitions)
-        elif isinstance(entry, GroupConverted):
+        elif isinstance(entry, journal.GroupConverted):
             self._converted(entry)
 
     def topic_sizes(self) -> Counter[str]:
         return Counter(topic for topic, _ in self.planned)
 
-    def _reassign(self, members: Iterable[Who], partitions: dict[str, dict[str, tuple[int, ...]]] | None) -> None:
-        """Replace assignments, but not targets."""
+    def _reassign(
+        self, members: Iterable[journal.Who], partitions: dict[str, dict[str, tuple[int, ...]]] | None
+    ) -> None:
         before, self.members = self.members, {}
         for who in members:
             own = None if partitions is None else partitions.get(who.member_id, {})
@@ -112,7 +100,7 @@ class JournaledGroup:
             if own is not None:
                 member.has = {p for p in _places(own) if p not in member.revoking}
 
-    def _raised(self, entry: EpochRaised) -> None:
+    def _raised(self, entry: journal.EpochRaised) -> None:
         cause = entry.cause
         if cause.event == "member_joined" and cause.who is not None:
             self.members.setdefault(cause.who.member_id, JournaledMember(cause.who, target=set()))
@@ -124,7 +112,7 @@ class JournaledGroup:
         if not entry.members:
             self.members.clear()
 
-    def _computed(self, entry: TargetComputed) -> None:
+    def _computed(self, entry: journal.TargetComputed) -> None:
         back = {move.topic for move in entry.moves if move.after is not None}
         self._names = {topic_id: name for topic_id, name in self._names.items() if name not in back}
         self._learn_deleted_name(entry)
@@ -142,8 +130,7 @@ class JournaledGroup:
             else:
                 self.planned[place] = move.after
 
-    def _learn_deleted_name(self, entry: TargetComputed) -> None:
-        """Find the name of a deleted topic: the one that loses every partition at once."""
+    def _learn_deleted_name(self, entry: journal.TargetComputed) -> None:
         topics: dict[str, dict[int, str | None]] = {}
         for place, member_id in self.planned.items():
             topics.setdefault(place[0], {})[place[1]] = member_id
@@ -159,7 +146,7 @@ class JournaledGroup:
     def name(self, topic: str) -> str:
         return self._names.get(topic, topic)
 
-    def _reconciled(self, entry: MemberReconciled) -> None:
+    def _reconciled(self, entry: journal.MemberReconciled) -> None:
         member_id, at_ms = entry.who.member_id, entry.at_ms
         member = self.members.get(member_id)
         if member is None:
@@ -190,7 +177,7 @@ class JournaledGroup:
             gap = self._open[place] = UnownedTime(*place, at_ms, member_id)
             self.unowned.append(gap)
 
-    def _replaced(self, entry: StaticReplaced) -> None:
+    def _replaced(self, entry: journal.StaticReplaced) -> None:
         member = self.members.pop(entry.old_member_id, None)
         if member is None:
             return
@@ -200,15 +187,14 @@ class JournaledGroup:
             if member_id == entry.old_member_id:
                 self.planned[place] = entry.who.member_id
 
-    def _away(self, entry: StaticAway) -> None:
+    def _away(self, entry: journal.StaticAway) -> None:
         member = self.members.get(entry.who.member_id)
         if member is not None:
             self._release(sorted(member.revoking), entry.who.member_id, entry.at_ms)
             member.revoking, member.awaited = {}, ()
             member.epoch, member.state = None, "away"
 
-    def _converted(self, entry: GroupConverted) -> None:
-        """Use assignments as targets until a target is computed."""
+    def _converted(self, entry: journal.GroupConverted) -> None:
         before, self.members = self.members, {}
         self.planned = {}
         for who in entry.members:

@@ -8,19 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from kohort.coordinator.journal import (
-    AwaitedPartition,
-    EpochRaised,
-    GroupConverted,
-    GroupDeleted,
-    GroupUnloaded,
-    JournalEntry,
-    MemberReconciled,
-    Move,
-    RequestFenced,
-    TargetComputed,
-    Who,
-)
+from kohort.coordinator import journal
 from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResumed
 from kohort.insight.assignments import DEPARTURE_EVENTS, JournaledGroup, JournaledMember, Place, UnownedTime
 from kohort.insight.rebalances import RECENT_MS
@@ -35,7 +23,7 @@ EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", 
 class MemberRow:
     """A member at the end of a rebalance, or now: its assignment and its target."""
 
-    who: Who
+    who: journal.Who
     epoch: int | None
     state: str
     known: bool
@@ -45,7 +33,7 @@ class MemberRow:
     target: tuple[Place, ...] | None
     revoking: tuple[Place, ...]
     revoking_since_ms: int | None
-    awaited: tuple[AwaitedPartition, ...]
+    awaited: tuple[journal.AwaitedPartition, ...]
 
     @property
     def is_undisturbed(self) -> bool:
@@ -62,25 +50,25 @@ class EpochRebalance:
     """
 
     group: str
-    raises: list[EpochRaised]
-    converted: GroupConverted | None = None
-    removed_before: EpochRaised | None = None
+    raises: list[journal.EpochRaised]
+    converted: journal.GroupConverted | None = None
+    removed_before: journal.EpochRaised | None = None
     """Earlier departure of the joining member, or of its client."""
     removed_from: EpochRebalance | None = None
-    back: dict[str, tuple[Who, int]] = field(default_factory=dict)
+    back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
     """By id of a removed member: the member as which its client rejoined, and the time."""
     left_revoking: tuple[Place, ...] = ()
     """Pending revocations of the removed member."""
     revoking_since_ms: int | None = None
     was_empty: bool = False
-    target: TargetComputed | None = None
-    moves: tuple[Move, ...] = ()
+    target: journal.TargetComputed | None = None
+    moves: tuple[journal.Move, ...] = ()
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Partition counts of changed topics in the target: before and after."""
-    steps: list[MemberReconciled] = field(default_factory=list)
+    steps: list[journal.MemberReconciled] = field(default_factory=list)
     unowned: list[UnownedTime] = field(default_factory=list)
     """Times without an owner that began with this rebalance."""
-    fenced: list[RequestFenced] = field(default_factory=list)
+    fenced: list[journal.RequestFenced] = field(default_factory=list)
     disconnected: list[MemberDisconnected] = field(default_factory=list)
     resumed: list[PartitionsResumed] = field(default_factory=list)
     members: tuple[MemberRow, ...] = ()
@@ -133,7 +121,7 @@ class EpochRebalance:
         return sorted(waiting, key=lambda row: row.revoking_since_ms or 0)
 
     @property
-    def held_up(self) -> MemberReconciled | None:
+    def held_up(self) -> journal.MemberReconciled | None:
         slow = [step for step in self.steps if step.revoked_after_ms]
         return max(slow, key=lambda step: step.revoked_after_ms or 0, default=None)
 
@@ -150,7 +138,7 @@ class EpochRebalance:
         return sum(gap.took_ms or 0 for gap in self.unowned)
 
 
-def epoch_rebalances(entries: Iterable[JournalEntry]) -> list[EpochRebalance]:
+def epoch_rebalances(entries: Iterable[journal.JournalEntry]) -> list[EpochRebalance]:
     """Return the rebalances of consumer groups in ``entries`` (in journal order), by opening time.
 
     A journal without its oldest entries begins with the next raise.
@@ -171,46 +159,46 @@ class _History:
         self.found: list[EpochRebalance] = []
         self.assignments = JournaledGroup()
         self.had: dict[str, tuple[Place, ...]] = {}
-        self.converted: GroupConverted | None = None
-        self.departed_before: list[EpochRaised] = []
+        self.converted: journal.GroupConverted | None = None
+        self.departed_before: list[journal.EpochRaised] = []
 
     @property
     def in_flight(self) -> EpochRebalance | None:
         latest = self.found[-1] if self.found else None
         return latest if latest is not None and latest.end in ("assigning", "reconciling") else None
 
-    def take(self, entry: JournalEntry) -> None:
-        if isinstance(entry, EpochRaised):
+    def take(self, entry: journal.JournalEntry) -> None:
+        if isinstance(entry, journal.EpochRaised):
             self._raise(entry)
         rebalance = self.in_flight
         unowned = len(self.assignments.unowned)
-        if rebalance is not None and isinstance(entry, TargetComputed):
+        if rebalance is not None and isinstance(entry, journal.TargetComputed):
             self._take_target(rebalance, entry)
         else:
             self.assignments.take(entry)
         if self.found:
             self.found[-1].unowned += self.assignments.unowned[unowned:]
-        if isinstance(entry, RequestFenced) and self.found:
+        if isinstance(entry, journal.RequestFenced) and self.found:
             self.found[-1].fenced.append(entry)
         elif isinstance(entry, PartitionsResumed) and self.found:
             self.found[-1].resumed.append(entry)
         elif isinstance(entry, MemberDisconnected):
             self._disconnect(entry)
-        elif isinstance(entry, GroupConverted):
+        elif isinstance(entry, journal.GroupConverted):
             self.converted = entry if entry.to == "consumer" else None
             self._end("converted")
-        elif isinstance(entry, GroupUnloaded):
+        elif isinstance(entry, journal.GroupUnloaded):
             self._end("interrupted")
-        elif isinstance(entry, GroupDeleted):
+        elif isinstance(entry, journal.GroupDeleted):
             self._end("empty")
             self.assignments = JournaledGroup()
-        elif isinstance(entry, EpochRaised) and not entry.members:
+        elif isinstance(entry, journal.EpochRaised) and not entry.members:
             self._end("empty")
-        elif rebalance is not None and isinstance(entry, MemberReconciled):
+        elif rebalance is not None and isinstance(entry, journal.MemberReconciled):
             rebalance.steps.append(entry)
             self._settle(rebalance, entry.at_ms)
 
-    def _take_target(self, rebalance: EpochRebalance, entry: TargetComputed) -> None:
+    def _take_target(self, rebalance: EpochRebalance, entry: journal.TargetComputed) -> None:
         before, sizes = dict(self.assignments.planned), self.assignments.topic_sizes()
         self.assignments.take(entry)
         after = self.assignments.topic_sizes()
@@ -218,11 +206,11 @@ class _History:
         rebalance.sizes = {t: (sizes[t], after[t]) for t in sorted({*sizes, *after}) if sizes[t] != after[t]}
         rebalance.moves = tuple(self._named(move, before) for move in entry.moves)
 
-    def _named(self, move: Move, before: dict[Place, str]) -> Move:
+    def _named(self, move: journal.Move, before: dict[Place, str]) -> journal.Move:
         topic = self.assignments.name(move.topic)
-        return Move(topic, move.partition, move.before or before.get((topic, move.partition)), move.after)
+        return journal.Move(topic, move.partition, move.before or before.get((topic, move.partition)), move.after)
 
-    def _raise(self, entry: EpochRaised) -> None:
+    def _raise(self, entry: journal.EpochRaised) -> None:
         cause, rebalance = entry.cause, self.in_flight
         member = self.assignments.members.get(cause.who.member_id) if cause.who is not None else None
         if rebalance is not None and rebalance.end == "assigning":
@@ -249,8 +237,7 @@ class _History:
             self.departed_before.append(entry)
             del self.departed_before[:-REMEMBERED]
 
-    def _earlier_departure(self, who: Who) -> EpochRaised | None:
-        """Return the earlier departure of this member, or else of the same client."""
+    def _earlier_departure(self, who: journal.Who) -> journal.EpochRaised | None:
         for raised in reversed(self.departed_before):
             gone = raised.cause.who
             if gone is not None and gone.member_id == who.member_id:
@@ -265,7 +252,7 @@ class _History:
                 return raised
         return None
 
-    def _rejoined(self, who: Who, at_ms: int) -> None:
+    def _rejoined(self, who: journal.Who, at_ms: int) -> None:
         for rebalance in reversed(self.found):
             if at_ms - rebalance.opened_at_ms > RECENT_MS:
                 return

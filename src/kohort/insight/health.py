@@ -41,7 +41,7 @@ HOT_FACTOR: Final = 3
 WORST: Final[tuple[GroupHealth | None, ...]] = ("STORM", "STOP", "STALL", "REWIND", "WARN", "REBALANCING", None, "OK")
 
 
-class HealthVerdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class HealthVerdict(msgspec.Struct, frozen=True, gc=False):
     """Status of a partition, member or group, with a clause, a confidence and evidence."""
 
     word: str | None
@@ -62,6 +62,10 @@ class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
     members: dict[str, HealthVerdict]
 
 
+Own = Sequence[tuple[LagOfPartition, HealthVerdict]]
+Rule = Callable[[MemberSnapshot, GroupLag, Own], HealthVerdict | None]
+
+
 def health_of(lag: GroupLag, rebalances: RebalanceTimes | None = None) -> HealthReport:
     partitions = tuple(partition_verdict(one, lag) for one in lag.partitions)
     owned: dict[str, list[tuple[LagOfPartition, HealthVerdict]]] = {m.member_id: [] for m in lag.now.members}
@@ -78,23 +82,21 @@ def partition_verdict(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict
     """Return the status of a partition in Burrow's terms; a rewind comes first."""
     if partition.blame == "not_subscribed":
         why = "its topic was deleted" if partition.at.gone else "no member reads its topic"
-        return HealthVerdict(word="OK", clause=f"{why}; only a leftover offset")
+        return HealthVerdict("OK", f"{why}; only a leftover offset")
     if partition.records is None:
         if partition.blame == "none":
-            return HealthVerdict(word="OK", clause="empty partition")
+            return HealthVerdict("OK", "empty partition")
         return _stopped(partition, lag) if partition.blame == "no_owner" else _never_committed(partition, lag)
     if (back := _rewound(partition, lag)) is not None:
         return back
     if partition.blame == "none":
-        return HealthVerdict(word="OK", clause="no lag", evidence=(_behind(partition),))
+        return HealthVerdict("OK", "no lag", evidence=(_behind(partition),))
     if partition.blame in ("no_members", "no_owner"):
         return _stopped(partition, lag)
     if partition.blame == "open_transaction":
         return _open_transaction(partition)
     if any(sample.log_end <= sample.committed for sample in partition.samples):
-        return HealthVerdict(
-            word="OK", clause="all records were read between the samples", evidence=(_behind(partition),)
-        )
+        return HealthVerdict("OK", "all records were read between the samples", evidence=(_behind(partition),))
     return _by_progress(partition, lag)
 
 
@@ -106,8 +108,8 @@ def _never_committed(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
     if partition.blame == "never_committed" and partition.owner is not None and new and in_ms >= JUDGED_AFTER_MS:
         fact = Evidence("never_committed", f"{count(new, 'new record')} in {seconds(in_ms)}")
         clause = f"{fact.value}, and no commit so far"
-        return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact,))
-    return HealthVerdict(word=None, clause=why, evidence=(Evidence("unknown", why),))
+        return HealthVerdict("WARN", clause, "medium", (fact,))
+    return HealthVerdict(None, why, evidence=(Evidence("unknown", why),))
 
 
 def _rewound(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict | None:
@@ -117,7 +119,7 @@ def _rewound(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict | None:
         return None
     fact = Evidence("offset_went_back", f"from {highest[0]} to {at}", highest[1])
     clause = f"its offset moved back from {highest[0]} to {at}: {count(highest[0] - at, 'record')} are read again"
-    return HealthVerdict(word="REWIND", clause=clause, confidence="proof", evidence=(fact, _behind(partition)))
+    return HealthVerdict("REWIND", clause, "proof", (fact, _behind(partition)))
 
 
 def _stopped(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
@@ -126,24 +128,21 @@ def _stopped(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
     if partition.blame == "no_members":
         fact = Evidence("no_members", f"the group is {printable(lag.now.state)} and has no members")
         sure: Confidence = "high" if partition.span_ms >= JUDGED_AFTER_MS else "medium"
-        return HealthVerdict(
-            word="STOP", clause="no member reads it", confidence=sure, evidence=(fact, _behind(partition))
-        )
+        return HealthVerdict("STOP", "no member reads it", sure, (fact, _behind(partition)))
     fact = Evidence("no_owner", f"none of {count(len(lag.now.members), 'member')} owns it")
-    return HealthVerdict(word="STOP", clause="no member owns it", evidence=(fact, _behind(partition)))
+    return HealthVerdict("STOP", "no member owns it", evidence=(fact, _behind(partition)))
 
 
 def _without_members(partition: LagOfPartition) -> HealthVerdict:
-    """Judge a partition of a group without members, such as Spark's, with its rare commits."""
     fact = Evidence("no_protocol", "commits without any member")
     who = "the group has commits but no members, as with Spark and Flink"
     if partition.span_ms < JUDGED_AFTER_MS:
         short = f"{seconds(partition.span_ms)} are too short" if partition.span_ms else "one sample is not enough"
         clause = f"{who}: {short} to detect a reader"
-        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(fact, _behind(partition)))
+        return HealthVerdict(None, clause, "low", (fact, _behind(partition)))
     sure: Confidence = "medium" if partition.span_ms >= SURE_AFTER_MS else "low"
     clause = f"no commit for {seconds(partition.span_ms)}; {who}, so a reader may still run"
-    return HealthVerdict(word="STALL", clause=clause, confidence=sure, evidence=(fact, _behind(partition)))
+    return HealthVerdict("STALL", clause, sure, (fact, _behind(partition)))
 
 
 def _open_transaction(partition: LagOfPartition) -> HealthVerdict:
@@ -152,51 +151,47 @@ def _open_transaction(partition: LagOfPartition) -> HealthVerdict:
     frozen_ms = max(same[-1].at_ms - same[0].at_ms if same else 0, partition.time_ms or 0)
     fact = Evidence("last_stable_offset", f"{stable} of {partition.at.log_end}, for {seconds(frozen_ms)} or longer")
     if frozen_ms < JUDGED_AFTER_MS:
-        return HealthVerdict(word="OK", clause="a transaction is open", confidence="medium", evidence=(fact,))
+        return HealthVerdict("OK", "a transaction is open", "medium", (fact,))
     clause = f"an open transaction hides {count(partition.records or 0, 'record')} from read_committed consumers"
-    return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact, _behind(partition)))
+    return HealthVerdict("WARN", clause, "medium", (fact, _behind(partition)))
 
 
 def _not_reached(partition: LagOfPartition, lag: GroupLag, silence: str) -> HealthVerdict:
-    """Judge a stalled partition of a member with progress in the backlog of other partitions."""
     assert partition.owner is not None
     ahead = [one for one in lag.partitions if one.owner == partition.owner and works_through_backlog(one)]
     rate = sum(one.read_per_s or 0.0 for one in ahead)
     fact = Evidence("works_elsewhere", f"{rate:.1f} records/s in {_names(ahead)}")
     clause = f"{silence}: its owner reads {_names(ahead)} first, {rate:.1f} records/s"
-    return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(fact, _behind(partition)))
+    return HealthVerdict("WARN", clause, "medium", (fact, _behind(partition)))
 
 
 def _by_progress(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
     if partition.blame == "between_commits":
         clause = "the lag is newer than two usual commit intervals"
-        return HealthVerdict(word="OK", clause=clause, evidence=(_behind(partition),))
+        return HealthVerdict("OK", clause, evidence=(_behind(partition),))
     span_ms, first, last = partition.span_ms, partition.samples[0], partition.samples[-1]
     moved = Evidence("commits", f"from {first.committed} to {last.committed} in {seconds(span_ms)}", last.at_ms)
     if partition.blame == "unknown" and partition.time_ms is not None and partition.time_ms < FRESH_MS:
-        return HealthVerdict(word="OK", clause="it keeps up with producers", evidence=(moved, _behind(partition)))
+        return HealthVerdict("OK", "it keeps up with producers", evidence=(moved, _behind(partition)))
     if span_ms < JUDGED_AFTER_MS and last.committed == first.committed:
         clause = "one sample shows no progress" if not span_ms else f"{seconds(span_ms)} are too short to show progress"
-        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(_behind(partition),))
+        return HealthVerdict(None, clause, "low", (_behind(partition),))
     if last.committed == first.committed and may_be_marker(partition):
         clause = "the lag may be a transaction marker: the log was not read"
-        return HealthVerdict(word=None, clause=clause, confidence="low", evidence=(_behind(partition),))
+        return HealthVerdict(None, clause, "low", (_behind(partition),))
     if last.committed == first.committed:
         clause = f"no commit progress for {seconds(span_ms)}"
         if partition.blame == "slow_member":
             return _not_reached(partition, lag, clause)
         sure: Confidence = "high" if span_ms >= SURE_AFTER_MS else "medium"
-        return HealthVerdict(word="STALL", clause=clause, confidence=sure, evidence=(moved, _behind(partition)))
+        return HealthVerdict("STALL", clause, sure, (moved, _behind(partition)))
     lags = [sample.lag for sample in partition.samples]
-    if (
-        span_ms >= JUDGED_AFTER_MS
-        and lags[-1] > lags[0]
-        and not any(after < before for before, after in pairwise(lags))
-    ):
+    grew = lags[-1] > lags[0] and not any(after < before for before, after in pairwise(lags))
+    if span_ms >= JUDGED_AFTER_MS and grew:
         fact = Evidence("lag", f"from {lags[0]} to {lags[-1]} in {seconds(span_ms)}", last.at_ms)
         clause = f"its commits progress, but its lag grew from {lags[0]} to {lags[-1]}"
-        return HealthVerdict(word="WARN", clause=clause, confidence="medium", evidence=(moved, fact))
-    return HealthVerdict(word="OK", clause="its commits progress", evidence=(moved, _behind(partition)))
+        return HealthVerdict("WARN", clause, "medium", (moved, fact))
+    return HealthVerdict("OK", "its commits progress", evidence=(moved, _behind(partition)))
 
 
 def _behind(partition: LagOfPartition) -> Evidence:
@@ -206,24 +201,14 @@ def _behind(partition: LagOfPartition) -> Evidence:
     return Evidence("lag", f"{count(partition.records, 'record')}{waited if partition.records else ''}")
 
 
-def _member_verdict(
-    member: MemberSnapshot, lag: GroupLag, own: Sequence[tuple[LagOfPartition, HealthVerdict]]
-) -> HealthVerdict:
+def _member_verdict(member: MemberSnapshot, lag: GroupLag, own: Own) -> HealthVerdict:
     for rule in RULES:
-        found = rule(member, lag, own)
-        if found is not None:
+        if (found := rule(member, lag, own)) is not None:
             return found
-    return HealthVerdict(
-        word="ok", clause="no lag" if not lag.members[member.member_id].records else "its commits progress"
-    )
-
-
-Own = Sequence[tuple[LagOfPartition, HealthVerdict]]
-Rule = Callable[[MemberSnapshot, GroupLag, Own], HealthVerdict | None]
+    return HealthVerdict("ok", "no lag" if not lag.members[member.member_id].records else "its commits progress")
 
 
 def _stuck(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
-    """Find a member without commit progress (Cloudflare's rule), or without it in some partitions."""
     stalled = [(one, status) for one, status in own if status.word == "STALL"]
     if not stalled:
         return None
@@ -233,9 +218,9 @@ def _stuck(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict |
     if not progressing:
         longest = max(one.span_ms for one, _ in stalled)
         clause = f"no commit progress for {seconds(longest)}, while records wait in {names}"
-        return HealthVerdict(word="stuck", clause=clause, confidence=stalled[0][1].confidence, evidence=facts)
+        return HealthVerdict("stuck", clause, stalled[0][1].confidence, facts)
     clause = f"commits progress in {_names(progressing)}, but not in {names}: paused, or failing there"
-    return HealthVerdict(word="not-fetching", clause=clause, confidence="medium", evidence=facts)
+    return HealthVerdict("not-fetching", clause, "medium", facts)
 
 
 def _not_committing(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
@@ -249,7 +234,7 @@ def _not_committing(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> Health
     if not facts:
         return None
     clause = "its partitions get records, but it has never committed"
-    return HealthVerdict(word="not-committing", clause=clause, confidence="medium", evidence=facts)
+    return HealthVerdict("not-committing", clause, "medium", facts)
 
 
 def _rewinding(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
@@ -257,12 +242,7 @@ def _rewinding(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdi
     if not back:
         return None
     facts = tuple(fact for _, status in back for fact in status.evidence)
-    return HealthVerdict(
-        word="rewinding",
-        clause=f"its offsets moved back in {_names(o for o, _ in back)}",
-        confidence="proof",
-        evidence=facts,
-    )
+    return HealthVerdict("rewinding", f"its offsets moved back in {_names(o for o, _ in back)}", "proof", facts)
 
 
 def _slow(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
@@ -275,9 +255,9 @@ def _slow(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | 
         ahead = [one for one, _ in own if works_through_backlog(one)]
         rate = sum(one.read_per_s or 0.0 for one in ahead)
         clause = f"it handles {rate:.1f} records/s in {_names(ahead)}, but has not reached {_names(behind)}"
-        return HealthVerdict(word="slow", clause=clause, confidence="medium", evidence=facts)
+        return HealthVerdict("slow", clause, "medium", facts)
     clause = f"it reads more slowly than producers write in {_names(one for one, _ in slow)}"
-    return HealthVerdict(word="slow", clause=clause, confidence="medium", evidence=facts)
+    return HealthVerdict("slow", clause, "medium", facts)
 
 
 def _hot(member: MemberSnapshot, lag: GroupLag, _own: Own) -> HealthVerdict | None:
@@ -288,7 +268,7 @@ def _hot(member: MemberSnapshot, lag: GroupLag, _own: Own) -> HealthVerdict | No
     if mine.records < HOT_FACTOR * max(mean, 1):
         return None
     fact = Evidence("share", f"its lag is {mine.records} records, the average of the other members {mean:.0f}")
-    return HealthVerdict(word="hot", clause=fact.value, confidence="medium", evidence=(fact,))
+    return HealthVerdict("hot", fact.value, "medium", (fact,))
 
 
 def _idle(member: MemberSnapshot, lag: GroupLag, own: Own) -> HealthVerdict | None:
@@ -296,7 +276,7 @@ def _idle(member: MemberSnapshot, lag: GroupLag, own: Own) -> HealthVerdict | No
         return None
     total = sum(lag.now.partition_counts.get(topic, 0) for topic in member.topics)
     fact = Evidence("no_partitions", f"{count(len(lag.now.members), 'member')} for {count(total, 'partition')}")
-    return HealthVerdict(word="idle", clause="it has no partition", evidence=(fact,))
+    return HealthVerdict("idle", "it has no partition", evidence=(fact,))
 
 
 RULES: Final[tuple[Rule, ...]] = (_stuck, _not_committing, _rewinding, _slow, _hot, _idle)
@@ -306,37 +286,25 @@ def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances:
     now = lag.now
     if now.error is not None:
         why = printable(now.error)
-        return HealthVerdict(word=None, clause=why, evidence=(Evidence("unknown", why),))
+        return HealthVerdict(None, why, evidence=(Evidence("unknown", why),))
     recent = [at_ms for at_ms in rebalances.opened_at_ms if 0 <= now.at_ms - at_ms <= STORM_MS]
     if len(recent) >= STORM:
         clause = f"it rebalanced {len(recent)} times in {seconds(STORM_MS)}"
-        return HealthVerdict(
-            word="STORM", clause=clause, confidence="proof", evidence=(Evidence("rebalances", clause),)
-        )
+        return HealthVerdict("STORM", clause, "proof", (Evidence("rebalances", clause),))
     if now.state in IN_ROUND:
         fact = Evidence("state", now.state)
-        return HealthVerdict(
-            word="REBALANCING", clause=f"its state is {now.state}", confidence="proof", evidence=(fact,)
-        )
+        return HealthVerdict("REBALANCING", f"its state is {now.state}", "proof", (fact,))
     mine = [(one, status) for one, status in zip(lag.partitions, statuses, strict=True) if one.counts]
     if not mine:
-        return HealthVerdict(
-            word="OK", clause="no committed or assigned partitions", evidence=(Evidence("partitions", "none"),)
-        )
-    known = [(one, status) for one, status in mine if status.word is not None or one.blame != "never_committed"]
-    mine = known or mine
+        return HealthVerdict("OK", "no committed or assigned partitions", evidence=(Evidence("partitions", "none"),))
+    mine = [(one, v) for one, v in mine if v.word is not None or one.blame != "never_committed"] or mine
     worst = min(mine, key=lambda pair: (_rank(pair[1].word), -(pair[0].records or 0)))
     silent = [one for one in lag.partitions if one.counts and one.records is None]
     if worst[1].word == "OK" and silent:  # unknown lag is not healthy
         clause = f"no commit so far for {_names(silent)}; other partitions: {_fine(lag)}"
-        return HealthVerdict(word=None, clause=clause, evidence=(Evidence("never_committed", _names(silent)),))
+        return HealthVerdict(None, clause, evidence=(Evidence("never_committed", _names(silent)),))
     alike = [one for one, status in mine if status.word == worst[1].word]
-    return HealthVerdict(
-        word=worst[1].word,
-        clause=_reason(lag, worst, alike),
-        confidence=worst[1].confidence,
-        evidence=worst[1].evidence,
-    )
+    return msgspec.structs.replace(worst[1], clause=_reason(lag, worst, alike))
 
 
 def _rank(word: str | None) -> int:

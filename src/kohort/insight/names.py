@@ -86,3 +86,7 @@ def partitions_text(places: Iterable[tuple[str, int]]) -> str:
     found = sorted(places)
     shown = [printable(f"{topic}-{partition}") for topic, partition in found[:5]]
     return ", ".join(shown) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+
+
+def kind_text(name: str) -> str:
+    return name.replace("_", " ")

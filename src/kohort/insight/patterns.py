@@ -13,13 +13,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from kohort.insight.evidence import Confidence, PatternEntry
-from kohort.insight.findings.model import (
-    EvidenceFinding,
-    MemberRef,
-    PatternFinding,
-    RebalanceFinding,
-    name_of_member,
-)
+from kohort.insight.findings.model import EvidenceFinding, MemberRef, PatternFinding, RebalanceFinding, name_of_member
 from kohort.insight.names import count, printable, seconds
 
 PATTERNS: Final = (
@@ -211,7 +205,7 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
 
 
 def scale_out(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find joins, without departures, long after the group formed."""
+    """Find joins without departures, long after the group formed."""
     formed = [step.at_ms for step in steps_of(rebalances) if step.how == "formed"]
 
     def counts(step: MemberStep) -> bool:
@@ -228,7 +222,6 @@ def scale_in(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None)
 def _scaled(
     rebalances: Sequence[RebalanceFinding], code: str, tells: tuple[Tells, Tells], words: str
 ) -> PatternFinding | None:
-    """Find the longest run of counted steps, without opposite steps nearby."""
     (counts, against), steps = tells, steps_of(rebalances)
     best: list[MemberStep] = []
     run: list[MemberStep] = []
@@ -381,11 +374,7 @@ def prefix_of(who: MemberRef) -> str:
 
 
 def _pattern(
-    code: str,
-    words: str,
-    confidence: Confidence,
-    evidence: Sequence[EvidenceFinding],
-    of: Sequence[RebalanceFinding],
+    code: str, words: str, confidence: Confidence, evidence: Sequence[EvidenceFinding], of: Sequence[RebalanceFinding]
 ) -> PatternFinding:
     rebalances = sorted(
         {rebalance.id: rebalance for rebalance in of}.values(), key=lambda rebalance: rebalance.opened_at_ms

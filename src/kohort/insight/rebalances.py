@@ -8,23 +8,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final, Literal
 
-from kohort.coordinator.journal import (
-    AssignmentWritten,
-    GroupDeleted,
-    GroupLoaded,
-    GroupUnloaded,
-    JournalEntry,
-    MemberArrived,
-    MemberRemoved,
-    Move,
-    RequestFenced,
-    RoundClosed,
-    RoundDropped,
-    RoundOpened,
-    RoundSettled,
-    Trigger,
-    Who,
-)
+from kohort.coordinator import journal
 from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResumed
 
 End = Literal["open", "assigning", "stable", "empty", "superseded", "dropped", "interrupted"]
@@ -47,46 +31,46 @@ class Rebalance:
 
     group: str
     from_generation: int
-    trigger: Trigger
+    trigger: journal.Trigger
     opened_at_ms: int
     initial: bool
     timeout_ms: int
-    members_before: tuple[Who, ...]
+    members_before: tuple[journal.Who, ...]
     generation: int | None = None
-    members_after: tuple[Who, ...] = ()
+    members_after: tuple[journal.Who, ...] = ()
     leader: str | None = None
     protocol: str | None = None
     closed_at_ms: int | None = None
     assigned_at_ms: int | None = None
     settled_at_ms: int | None = None
     end: End = "open"
-    arrivals: list[MemberArrived] = field(default_factory=list)
-    removed: list[MemberRemoved] = field(default_factory=list)
-    moves: tuple[Move, ...] = ()
-    last_to_sync: Who | None = None
+    arrivals: list[journal.MemberArrived] = field(default_factory=list)
+    removed: list[journal.MemberRemoved] = field(default_factory=list)
+    moves: tuple[journal.Move, ...] = ()
+    last_to_sync: journal.Who | None = None
     error: str | None = None
     parent: int | None = None
     """Generation that this second round of a cooperative rebalance completes."""
-    returned: MemberRemoved | RequestFenced | None = None
+    returned: journal.MemberRemoved | journal.RequestFenced | None = None
     """Earlier removal or rejected request of the joining client."""
     returned_from: Rebalance | None = None
     left_in: Rebalance | None = None
     """Rebalance in which the joining client left last."""
-    back: dict[str, tuple[Who, int]] = field(default_factory=dict)
+    back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
     """By id of an expired member: the member as which its client rejoined, and the time."""
     after_new_partitions: bool = False
     """True if the previous rebalance began with new partition counts, which others may see only now."""
     recent_topics: frozenset[str] = frozenset()
     """Topics created or deleted lately; members discover them at different times."""
-    loaded: GroupLoaded | None = None
-    recent_load: GroupLoaded | None = None
+    loaded: journal.GroupLoaded | None = None
+    recent_load: journal.GroupLoaded | None = None
     interrupted: Rebalance | None = None
     """Previous rebalance, if its coordinator was lost."""
-    newer: RequestFenced | None = None
+    newer: journal.RequestFenced | None = None
     """Rejected request with a later generation than the loaded one."""
     disconnected: list[MemberDisconnected] = field(default_factory=list)
     resumed: list[PartitionsResumed] = field(default_factory=list)
-    fenced: list[RequestFenced] = field(default_factory=list)
+    fenced: list[journal.RequestFenced] = field(default_factory=list)
 
     @property
     def join_ms(self) -> int | None:
@@ -127,7 +111,7 @@ class Rebalance:
         return {name: ms for name, ms in phases.items() if ms is not None}
 
     @property
-    def held_up(self) -> tuple[Who, int] | None:
+    def held_up(self) -> tuple[journal.Who, int] | None:
         """Last member to join, and the time that all others waited for it, in ms."""
         if len(self.arrivals) < 2:
             return None
@@ -136,7 +120,7 @@ class Rebalance:
         return (last.who, last.after_ms - before.after_ms) if last.after_ms > before.after_ms else None
 
     @property
-    def released_by(self) -> tuple[MemberRemoved, int] | None:
+    def released_by(self) -> tuple[journal.MemberRemoved, int] | None:
         """Removal that ended the join phase, and the time that all others waited for it, in ms."""
         if self.closed_at_ms is None or not self.arrivals:
             return None
@@ -145,11 +129,11 @@ class Rebalance:
         return (ended[-1], self.closed_at_ms - last_ms) if ended else None
 
     @property
-    def also_expired(self) -> list[MemberRemoved]:
+    def also_expired(self) -> list[journal.MemberRemoved]:
         return [r for r in self.removed if r.why == "session_expired" and r.who != self.trigger.who]
 
     @property
-    def not_rejoined(self) -> list[MemberRemoved]:
+    def not_rejoined(self) -> list[journal.MemberRemoved]:
         """Members that exceeded the rebalance timeout."""
         return [r for r in self.removed if r.why == "join_timeout"]
 
@@ -159,12 +143,12 @@ class _History:
     """State of one group while its entries are read in order."""
 
     rebalances: list[Rebalance] = field(default_factory=list)
-    removed: deque[MemberRemoved] = field(default_factory=deque)
-    fenced: deque[RequestFenced] = field(default_factory=deque)
-    loaded: GroupLoaded | None = None
-    loaded_last: GroupLoaded | None = None
-    newer: RequestFenced | None = None
-    back: dict[str, tuple[Who, int]] = field(default_factory=dict)
+    removed: deque[journal.MemberRemoved] = field(default_factory=deque)
+    fenced: deque[journal.RequestFenced] = field(default_factory=deque)
+    loaded: journal.GroupLoaded | None = None
+    loaded_last: journal.GroupLoaded | None = None
+    newer: journal.RequestFenced | None = None
+    back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
 
     def forget(self, now_ms: int) -> None:
         for entries in (self.removed, self.fenced):
@@ -181,12 +165,7 @@ class _History:
         return latest if latest is not None and latest.end in ("open", "assigning") else None
 
 
-POLL_REASONS: Final = (
-    "poll timeout has expired",
-    "max.poll.interval",
-    "max poll interval",
-    "poll interval exceeded",
-)
+POLL_REASONS: Final = ("poll timeout has expired", "max.poll.interval", "max poll interval", "poll interval exceeded")
 CLOSING_REASONS: Final = ("the consumer is being closed", "per normal operation", "pro-actively leaving", "is closing")
 
 
@@ -204,7 +183,7 @@ def _matches(reason: str | None, words: Iterable[str]) -> bool:
     return any(word in said for word in words)
 
 
-def rebalances(entries: Iterable[JournalEntry]) -> list[Rebalance]:
+def rebalances(entries: Iterable[journal.JournalEntry]) -> list[Rebalance]:
     """Return the rounds of all groups in ``entries`` (in journal order), by opening time.
 
     A journal without its oldest entries begins with the next round.
@@ -216,12 +195,12 @@ def rebalances(entries: Iterable[JournalEntry]) -> list[Rebalance]:
     return sorted(found, key=lambda r: r.opened_at_ms)
 
 
-def _take(history: _History, entry: JournalEntry) -> None:
+def _take(history: _History, entry: journal.JournalEntry) -> None:
     history.forget(entry.at_ms)
-    if isinstance(entry, RoundOpened):
+    if isinstance(entry, journal.RoundOpened):
         _open(history, entry)
         return
-    if isinstance(entry, RequestFenced):
+    if isinstance(entry, journal.RequestFenced):
         history.fenced.append(entry)
         if history.loaded is not None and entry.error == "ILLEGAL_GENERATION" and entry.generation > entry.current:
             history.newer = entry
@@ -232,19 +211,19 @@ def _take(history: _History, entry: JournalEntry) -> None:
     latest, in_flight = history.latest, history.in_flight
     if in_flight is not None:
         _advance(in_flight, entry)
-    elif isinstance(entry, RoundSettled) and latest is not None and latest.generation == entry.generation:
+    elif isinstance(entry, journal.RoundSettled) and latest is not None and latest.generation == entry.generation:
         latest.settled_at_ms, latest.last_to_sync = entry.at_ms, entry.last
 
 
-def _remember(history: _History, entry: JournalEntry) -> None:
-    if isinstance(entry, MemberRemoved):
+def _remember(history: _History, entry: journal.JournalEntry) -> None:
+    if isinstance(entry, journal.MemberRemoved):
         history.removed.append(entry)
-    elif isinstance(entry, GroupDeleted):
+    elif isinstance(entry, journal.GroupDeleted):
         history.removed.clear()
         history.fenced.clear()
-    elif isinstance(entry, MemberArrived) and entry.new:
+    elif isinstance(entry, journal.MemberArrived) and entry.new:
         _rejoined(history, entry.who, entry.at_ms)
-    elif isinstance(entry, GroupLoaded):
+    elif isinstance(entry, journal.GroupLoaded):
         history.loaded = history.loaded_last = entry
         history.newer = None
     elif isinstance(entry, MemberDisconnected):
@@ -270,7 +249,7 @@ def _resumed(history: _History, entry: PartitionsResumed) -> None:
             return
 
 
-def _open(history: _History, entry: RoundOpened) -> None:
+def _open(history: _History, entry: journal.RoundOpened) -> None:
     in_flight, before = history.in_flight, history.latest
     if in_flight is not None:
         in_flight.end = "superseded"
@@ -307,7 +286,9 @@ def _open(history: _History, entry: RoundOpened) -> None:
     )
 
 
-def _rebalance_of(earlier: list[Rebalance], returned: MemberRemoved | RequestFenced) -> Rebalance | None:
+def _rebalance_of(
+    earlier: list[Rebalance], returned: journal.MemberRemoved | journal.RequestFenced
+) -> Rebalance | None:
     for rebalance in reversed(earlier):
         if any(entry is returned for entry in (*rebalance.removed, *rebalance.fenced)):
             return rebalance
@@ -316,26 +297,25 @@ def _rebalance_of(earlier: list[Rebalance], returned: MemberRemoved | RequestFen
     return None
 
 
-def _advance(rebalance: Rebalance, entry: JournalEntry) -> None:
-    if isinstance(entry, MemberArrived):
+def _advance(rebalance: Rebalance, entry: journal.JournalEntry) -> None:
+    if isinstance(entry, journal.MemberArrived):
         rebalance.arrivals.append(entry)
-    elif isinstance(entry, MemberRemoved):
+    elif isinstance(entry, journal.MemberRemoved):
         rebalance.removed.append(entry)
-    elif isinstance(entry, RoundClosed):
+    elif isinstance(entry, journal.RoundClosed):
         rebalance.closed_at_ms = entry.at_ms
         rebalance.generation, rebalance.members_after = entry.generation, entry.members
         rebalance.leader, rebalance.protocol = entry.leader, entry.protocol
         rebalance.end = "assigning" if entry.members else "empty"
-    elif isinstance(entry, AssignmentWritten):
+    elif isinstance(entry, journal.AssignmentWritten):
         rebalance.assigned_at_ms, rebalance.moves, rebalance.end = entry.at_ms, entry.moves, "stable"
-    elif isinstance(entry, RoundDropped):
+    elif isinstance(entry, journal.RoundDropped):
         rebalance.end, rebalance.error = "dropped", entry.error
-    elif isinstance(entry, (GroupLoaded, GroupUnloaded)):
+    elif isinstance(entry, (journal.GroupLoaded, journal.GroupUnloaded)):
         rebalance.end = "interrupted"
 
 
-def _parent(earlier: list[Rebalance], entry: RoundOpened) -> int | None:
-    """Return the generation that this round completes, after its members revoked partitions."""
+def _parent(earlier: list[Rebalance], entry: journal.RoundOpened) -> int | None:
     change = entry.trigger.change
     if change is None or not change.owned_changed or change.topics_added or change.topics_removed:
         return None
@@ -347,7 +327,7 @@ def _parent(earlier: list[Rebalance], entry: RoundOpened) -> int | None:
     return before.generation
 
 
-def _returned(history: _History, entry: RoundOpened) -> MemberRemoved | RequestFenced | None:
+def _returned(history: _History, entry: journal.RoundOpened) -> journal.MemberRemoved | journal.RequestFenced | None:
     who = entry.trigger.who
     if entry.trigger.event != "member_joined" or who is None or not who.client_id:
         return None
@@ -357,7 +337,7 @@ def _returned(history: _History, entry: RoundOpened) -> MemberRemoved | RequestF
     in_order = max(
         (r.at_ms for r in departed_before if not _is_forced(r)), default=since_ms
     )  # an orderly leave ends earlier causes
-    candidates: list[MemberRemoved | RequestFenced] = [
+    candidates: list[journal.MemberRemoved | journal.RequestFenced] = [
         *(r for r in departed_before if _is_forced(r)),
         *(f for f in history.fenced if _same_client(f.who, who)),
     ]
@@ -365,16 +345,15 @@ def _returned(history: _History, entry: RoundOpened) -> MemberRemoved | RequestF
     return max(same, key=lambda c: c.at_ms, default=None)
 
 
-def _is_forced(removed: MemberRemoved) -> bool:
+def _is_forced(removed: journal.MemberRemoved) -> bool:
     return removed.why in _EXPIRIES or (removed.why == "left" and stopped_polling(removed.reason))
 
 
-def _same_client(one: Who, other: Who) -> bool:
+def _same_client(one: journal.Who, other: journal.Who) -> bool:
     return (one.client_id, one.client_host) == (other.client_id, other.client_host)
 
 
-def _left_in(history: _History, entry: RoundOpened) -> Rebalance | None:
-    """Return the rebalance in which the joining client left last."""
+def _left_in(history: _History, entry: journal.RoundOpened) -> Rebalance | None:
     who = entry.trigger.who
     if entry.trigger.event != "member_joined" or who is None or not who.client_id:
         return None
@@ -392,7 +371,7 @@ def _left_in(history: _History, entry: RoundOpened) -> Rebalance | None:
     return None
 
 
-def _rejoined(history: _History, who: Who, at_ms: int) -> None:
+def _rejoined(history: _History, who: journal.Who, at_ms: int) -> None:
     for removed in reversed(history.removed):
         if at_ms - removed.at_ms > RECENT_MS or not who.client_id:
             return

@@ -10,14 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.coordinator.journal import (
-    EpochEvent,
-    EpochRaised,
-    RequestFenced,
-    TriggerEvent,
-    Vitals,
-    Who,
-)
+from kohort.coordinator.journal import EpochEvent, EpochRaised, RequestFenced, TriggerEvent, Vitals, Who
 from kohort.insight.causes import changes, coordination, joining, timeouts
 from kohort.insight.causes.leaving import find_left, find_missed_poll
 from kohort.insight.causes.silence import expired_without_vitals, find_expiry, find_expiry_in
@@ -144,7 +137,6 @@ def _round_story(rebalance: Rebalance) -> Story:
 
 
 def _find_costly_removal(rebalance: Rebalance) -> Finding | None:
-    """Return the cause of the removal that took most of the join phase."""
     waited = blocker(rebalance)
     if (
         waited is None

@@ -80,7 +80,6 @@ class ClusterQueries:
             self.groups.learn_session_timeout(resource.name, value)
 
     def _broker_timeout(self) -> int | None:
-        """Return the broker's value, for clusters without group options (before Kafka 4.0)."""
         if not self._broker_queried:
             self._broker_queried = True
             where = ConfigResource("broker", str(self.node_id))

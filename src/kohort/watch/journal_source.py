@@ -148,7 +148,6 @@ class _Topic:
         return {place: first.get(place, end) for place, end in ends.items()}
 
     def _probe(self, ends: dict[TopicPartition, int]) -> None:
-        """Read the first records: only this detects a missing right to read."""
         deadline_s = time.monotonic() + ADMIN_MS / 1000
         while self._is_before(ends) and not self._poll(POLL_MS) and time.monotonic() < deadline_s:
             pass

@@ -195,7 +195,6 @@ def _topics_of(member: MemberDescription, matched: Matched) -> set[str]:
 
 
 def _wanted(about: GroupDescription, committed: Offsets, known: KnownTopics, interned: Places) -> list[TopicPartition]:
-    """Return the committed, assigned and subscribed partitions of a group."""
     counts, _, matched = known
     subscribed = {t for m in about.members for t in (*m.topics, *(matched.get(m.topic_regex or "") or ()))}
     found = {
@@ -233,11 +232,7 @@ def _partition(
 
 
 def _snapshot(
-    about: GroupDescription,
-    at_ms: int,
-    known: KnownTopics,
-    partitions: tuple[PartitionSnapshot, ...],
-    interned: Places,
+    about: GroupDescription, at_ms: int, known: KnownTopics, partitions: tuple[PartitionSnapshot, ...], interned: Places
 ) -> GroupSnapshot:
     counts, ids, matched = known
     topics = {topic for member in about.members for topic in _topics_of(member, matched)}
@@ -284,7 +279,6 @@ def _subscribed_rack(subscription: bytes) -> str | None:
 
 
 def _add_append_times(admin: Admin, sample: GroupSample, bounds: SamplingLimits) -> None:
-    """Look up the next record of each partition, the longest lags first, within the limits."""
     needed: dict[PartitionOffset, tuple[int, bool]] = {}
     for snapshot in sample.groups:
         for p in snapshot.partitions:

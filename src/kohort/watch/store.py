@@ -67,11 +67,34 @@ class PlacedEntry(NamedTuple):
     nth: int
 
 
-class WatchStore:
+class _StoreFile:
+    """Open SQLite file. Every call raises StorageError for an unusable file."""
+
+    path: Path
+    _db: sqlite3.Connection
+    _action: str
+
+    def info(self, name: str) -> str | None:
+        with self._storage_errors():
+            row = self._db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, *DAMAGED) as error:
+            why = str(error) or "out of memory"
+            raise StorageError(f"cannot {self._action} the watcher's store {self.path}: {why}") from error
+
+
+class WatchStore(_StoreFile):
     """File of one cluster. Every call raises StorageError for an unusable file.
 
     Entries are kept for ``retention_ms``, at most ``max_bytes`` of them; the watcher bounds the state of groups.
     """
+
+    _action = "use"
 
     def __init__(self, path: Path, *, retention_ms: int = RETENTION_MS, max_bytes: int = MAX_BYTES) -> None:
         self.path = path
@@ -102,11 +125,6 @@ class WatchStore:
             self.forget_positions()
         self.set_info("version", VERSION)
         self._bytes = self._bytes_of("id > ?", 0)
-
-    def info(self, name: str) -> str | None:
-        with self._storage_errors():
-            row = self._db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
 
     def set_info(self, name: str, value: str) -> None:
         with self._storage_errors():
@@ -243,22 +261,8 @@ class WatchStore:
             raise
         self._db.execute("COMMIT")
 
-    @contextmanager
-    def _storage_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, *DAMAGED) as error:
-            raise refusal(self.path, "use", error) from error
-
-
-def refusal(path: Path, action: str, error: Exception) -> StorageError:
-    """Return an error of the file; ``action``: ``use`` or ``read``."""
-    why = str(error) or "out of memory"
-    return StorageError(f"cannot {action} the watcher's store {path}: {why}")
-
 
 def _lock_file(path: Path) -> int:
-    """Lock the file for this process. Raises StorageError if another process has the lock."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -299,7 +303,6 @@ def _name(key: Any) -> str:
 
 
 def _are_integers(*found: Any) -> bool:
-    """Return True if all columns, which are untyped in SQLite, hold integers."""
     return all(type(one) is int for one in found)
 
 
@@ -319,8 +322,10 @@ DIGITS_END = 19
 """Numbers with fewer digits fit into 64 bits."""
 
 
-class StoreReader:
+class StoreReader(_StoreFile):
     """Reader of one file. Every call raises StorageError for an unreadable file."""
+
+    _action = "read"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -328,11 +333,6 @@ class StoreReader:
             where = f"{path.absolute().as_uri()}?mode=ro"
             self._db = sqlite3.connect(where, uri=True, timeout=BUSY_S, check_same_thread=False)
             self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
-
-    def info(self, name: str) -> str | None:
-        with self._storage_errors():
-            row = self._db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
 
     @property
     def until_ms(self) -> int | None:
@@ -368,10 +368,3 @@ class StoreReader:
 
     def close(self) -> None:
         self._db.close()
-
-    @contextmanager
-    def _storage_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except DAMAGED as error:
-            raise refusal(self.path, "read", error) from error

@@ -144,7 +144,6 @@ class TopicJournal:
 
 
 def _is_shipped(one: PlacedEntry, last: WatcherProgress | None) -> bool:
-    """Return True if another watcher has written the entries of this record."""
     if last is None:
         return False
     if one.partition < 0:  # entry without a record

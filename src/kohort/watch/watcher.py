@@ -209,7 +209,6 @@ class GroupWatcher:
         return not left
 
     def _report_losses(self, now_ms: int) -> None:
-        """Report losses at once, and then once an hour while they grow."""
         lost = self.groups.left_out, self.groups.unread
         if lost == self._losses or now_ms < self._losses_at:
             return

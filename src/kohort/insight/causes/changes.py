@@ -1,7 +1,8 @@
-"""Changes of subscriptions, topics, racks and assignors, and rebalances that clients request."""
+"""Rebalances caused by changes of subscriptions, topics, racks and assignors, or requested by clients."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -240,32 +241,10 @@ def _describe_mismatch(rebalance: Rebalance, _change: Change) -> tuple[str, str]
 
 Applies = Callable[[Rebalance, Change, str], bool]
 Describe = Callable[[Rebalance, Change], tuple[str, str]]
-LIBRARY_REASONS: Final = (
-    "rebalanc",
-    "re-join",
-    "rejoin",
-    "metadata has changed",
-    "subscription",
-    "revoke partitions",
-    "revoking",
-    "encountered",
-    "offset commit",
-    "group lifecycle",
-    "partitions were added",
-    "new partitions",
-    "heartbeat",
-    "generation id",
-    "member id",
-    "instance id",
-    "consumeclaim",
-    "partitions were revoked",
-    "dial tcp",
-    "read tcp",
-    "write tcp",
-    "connection",
-    "eof",
-    "timeout",
-    "kafka server",
+LIBRARY_REASONS: Final = re.compile(
+    "rebalanc|re-?join|metadata has changed|subscription|revoke partitions|revoking|encountered|offset commit|heartbeat"
+    "|group lifecycle|partitions were added|new partitions|(generation|member|instance) id|consumeclaim|connection|eof"
+    "|partitions were revoked|(dial|read|write) tcp|timeout|kafka server"
 )
 """Parts of reasons from client libraries; any other reason is the application's."""
 
@@ -274,9 +253,9 @@ _MISMATCH: Final = "does not match the current subscription"
 _VIEW: Final = "cached metadata has changed"
 """Reason of Java's leader after a change of topics or partition counts."""
 APPLICATION_REASONS: Final = ("enforced by user", "from forcerebalance")
-"""Reasons of client libraries for the application: Java's and kohort's; franz-go's."""
+"""Client reasons of a rebalance that the application requested: Java's and kohort's; franz-go's."""
 REVOCATION_REASONS: Final = ("need to revoke", "partitions were revoked", "after revoking what we lost")
-"""Reasons after a revocation: Java's, kohort's, franz-go's."""
+"""Client reasons of a rejoin after a revocation: Java's, kohort's, franz-go's."""
 
 
 def _has_revoked(reason: str) -> bool:
@@ -285,7 +264,7 @@ def _has_revoked(reason: str) -> bool:
 
 def is_from_application(reason: str) -> bool:
     """Return True if a lower-case reason comes from the application."""
-    return bool(reason) and not any(words in reason for words in LIBRARY_REASONS)
+    return bool(reason) and LIBRARY_REASONS.search(reason) is None
 
 
 def _only_created(change: Change) -> bool:
@@ -296,7 +275,6 @@ def _only_created(change: Change) -> bool:
 
 
 def _late(topics: tuple[str, ...], others: tuple[str, ...], rebalance: Rebalance) -> bool:
-    """Return True if only topics differ that were created or deleted lately."""
     return bool(topics) and not others and {*topics} <= rebalance.recent_topics
 
 
@@ -310,18 +288,8 @@ def _only_deleted(change: Change) -> bool:
 REJOINS: Final[tuple[tuple[Applies, str, Confidence, Describe], ...]] = (
     (lambda _r, c, _s: _only_created(c), "TOPIC_CREATED", "proof", _describe_created),
     (lambda _r, c, _s: _only_deleted(c), "TOPIC_DELETED", "proof", _describe_deleted),
-    (
-        lambda r, c, _s: _late(c.topics_added, c.topics_removed, r),
-        "TOPIC_CREATED",
-        "high",
-        _describe_late,
-    ),
-    (
-        lambda r, c, _s: _late(c.topics_removed, c.topics_added, r),
-        "TOPIC_DELETED",
-        "high",
-        _describe_late,
-    ),
+    (lambda r, c, _s: _late(c.topics_added, c.topics_removed, r), "TOPIC_CREATED", "high", _describe_late),
+    (lambda r, c, _s: _late(c.topics_removed, c.topics_added, r), "TOPIC_DELETED", "high", _describe_late),
     (lambda _r, c, _s: bool(c.topics_added or c.topics_removed), "SUBSCRIPTION_CHANGED", "proof", _describe_topics),
     (lambda _r, c, _s: c.protocols_before != c.protocols_after, "ASSIGNOR_CHANGED", "proof", _describe_protocols),
     (lambda _r, c, _s: bool(c.partitions_changed), "PARTITIONS_CHANGED", "proof", _describe_partitions),
@@ -329,12 +297,7 @@ REJOINS: Final[tuple[tuple[Applies, str, Confidence, Describe], ...]] = (
     (lambda r, _c, _s: r.parent is not None, "COOPERATIVE_FOLLOWUP", "proof", _describe_followup),
     (lambda _r, c, s: c.owned_changed and _has_revoked(s), "COOPERATIVE_FOLLOWUP", "high", _describe_followup),
     (lambda _r, _c, s: any(words in s for words in APPLICATION_REASONS), "USER_ENFORCED", "high", _describe_request),
-    (
-        lambda _r, _c, s: _MISMATCH in s,
-        "ASSIGNMENT_MISMATCH",
-        "high",
-        _describe_mismatch,
-    ),
+    (lambda _r, _c, s: _MISMATCH in s, "ASSIGNMENT_MISMATCH", "high", _describe_mismatch),
     (lambda r, _c, s: _VIEW in s and r.after_new_partitions, "PARTITIONS_CHANGED", "high", _describe_partitions),
     (lambda _r, _c, s: _VIEW in s, "LEADER_REJOIN", "medium", _describe_metadata),
 )
@@ -367,7 +330,7 @@ def assignor_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
 
 
 def topics_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Return the cause with the changed topics, from the coordinator or from the new target."""
+    """Return the kind of topic change and its topics, from the coordinator or the new target."""
     changes = []
     for topic, (was, now) in (raised.cause.partitions_changed or rebalance.sizes).items():
         name = printable(topic)

@@ -1,4 +1,4 @@
-"""Coordinators: failovers, lost records, conversions, limits; and rebalances without a known cause."""
+"""Rebalances caused by coordinators: failover, lost records, conversion, group.max.size; or without known cause."""
 
 from __future__ import annotations
 
@@ -112,7 +112,6 @@ def since_failover(rebalance: Rebalance) -> Finding | None:
 
 
 def _repeats_request(rebalance: Rebalance, before: Rebalance) -> bool:
-    """Return True if the member repeats the request that its coordinator lost."""
     who, change = rebalance.trigger.who, rebalance.trigger.change or Change()
     if rebalance.trigger.event == "member_rejoined":
         same = change.protocols_before == change.protocols_after

@@ -1,4 +1,4 @@
-"""Members that join: new, again after their removal, or the first of a group."""
+"""Rebalances caused by joins: new members, rejoins after a removal, first members of a group."""
 
 from __future__ import annotations
 
@@ -206,7 +206,6 @@ def seen_newcomers(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def _is_return(rebalance: SeenRebalance) -> bool:
-    """Return True if all new members are clients of departed members."""
     gone = {(m.who.client_id, m.who.client_host) for m in rebalance.gone}
     return bool(gone) and all((m.who.client_id, m.who.client_host) in gone for m in rebalance.new)
 

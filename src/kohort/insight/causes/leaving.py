@@ -1,4 +1,4 @@
-"""Members that leave: closed, removed by an administrator, or too slow to poll."""
+"""Rebalances caused by leaves: closed clients, removals by an administrator, missed polls."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Members with expired sessions: dead, frozen, starved, unreachable, or behind a stalled broker."""
+"""Rebalances caused by expired sessions: member dead, frozen, starved or unreachable, or broker stalled."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
-from kohort.coordinator.journal import RequestFenced, Vitals, Who
+from kohort.coordinator.journal import Vitals, Who
 from kohort.insight.causes.leaving import client_reports, idle_ms_of
+from kohort.insight.epochs import EpochRebalance
 from kohort.insight.evidence import AUTO_COMMIT_MS, Beginning, CauseEntry, Confidence, Evidence, Finding
 from kohort.insight.names import count, limit, name_and_place, name_of, seconds
 from kohort.insight.rebalances import Rebalance
@@ -102,17 +103,7 @@ def find_expiry_in(rebalance: Rebalance, who: Who, vitals: Vitals, expired_at_ms
     return Finding("SESSION_TIMEOUT", "low", clause, (fact,))
 
 
-class LaterRequests(Protocol):
-    """Requests and joins after the departure of members."""
-
-    @property
-    def fenced(self) -> list[RequestFenced]: ...
-    @property
-    def back(self) -> dict[str, tuple[Who, int]]:
-        """By id of a departed member: the member as which its client rejoined, and the time."""
-
-
-def find_expiry(who: Who, vitals: Vitals, expired_at_ms: int, after: LaterRequests) -> Finding:
+def find_expiry(who: Who, vitals: Vitals, expired_at_ms: int, after: Rebalance | EpochRebalance) -> Finding:
     """Return the cause of an expired session: dead, frozen, starved or unreachable."""
     silent_ms = expired_at_ms - vitals.last_seen_ms
     closed_at_ms = vitals.connection_closed_at_ms
@@ -198,7 +189,6 @@ def _find_silent_missed_poll(
 
 
 def _is_broker_stall(vitals: Vitals, silent_ms: int) -> bool:
-    """Return True if the session ended only because of a broker stall."""
     closed_at_ms, stalled_at_ms = vitals.connection_closed_at_ms, vitals.stalled_at_ms or 0
     if closed_at_ms is not None and closed_at_ms < stalled_at_ms:
         return False

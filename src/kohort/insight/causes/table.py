@@ -1,4 +1,4 @@
-"""Catalogue entries of causes and events, with their advice."""
+"""All catalogue entries of causes and events, by code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members that miss a deadline: to rejoin, to sync, to revoke partitions."""
+"""Rebalances caused by missed deadlines: to rejoin, to sync, to revoke partitions."""
 
 from __future__ import annotations
 

@@ -8,15 +8,8 @@ from typing import Final
 import msgspec
 
 from kohort.insight.evidence import Confidence
-from kohort.insight.findings.groups import (
-    HOUR_MS,
-    GroupFinding,
-    MemberFinding,
-    PartitionFinding,
-    Severity,
-    name_of_ref,
-)
-from kohort.insight.findings.model import EvidenceFinding, MemberRef, RebalanceFinding
+from kohort.insight.findings.groups import HOUR_MS, GroupFinding, MemberFinding, PartitionFinding, Severity
+from kohort.insight.findings.model import EvidenceFinding, MemberRef, RebalanceFinding, name_of_member
 from kohort.insight.names import count, printable, seconds
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
@@ -82,7 +75,6 @@ def is_bad(findings: Iterable[DoctorFinding]) -> bool:
 
 
 def _by_status(found: GroupFinding) -> Iterator[DoctorFinding]:
-    """Find partitions with a bad status, grouped by rule."""
     alike: dict[str, list[PartitionFinding]] = {}
     for one in found.partitions:
         if one.status not in (None, "OK") or (one.status is None and one.blame == "no_members"):
@@ -91,7 +83,9 @@ def _by_status(found: GroupFinding) -> Iterator[DoctorFinding]:
         worst = max(partitions, key=lambda one: one.lag or 0)
         sentence = f"{_names(partitions)}: {worst.reason}"
         if worst.owner is not None and rule != "rewound":
-            sentence += f"; {name_of_ref(worst.owner)} owns {'it' if len(partitions) == 1 else 'the worst partition'}"
+            sentence += (
+                f"; {name_of_member(worst.owner)} owns {'it' if len(partitions) == 1 else 'the worst partition'}"
+            )
         yield _finding(found, rule, sentence, partitions, member=worst.owner)
 
 
@@ -103,16 +97,13 @@ def _rule_of(one: PartitionFinding) -> str:
     if one.status == "STALL" and one.blame == "no_members":
         return "no-commits"
     if one.status == "WARN":
-        return {
-            "open_transaction": "open-transaction",
-            "never_committed": "never-committed",
-            "skew": "skew",
-        }.get(one.blame, "slow")
+        return {"open_transaction": "open-transaction", "never_committed": "never-committed", "skew": "skew"}.get(
+            one.blame, "slow"
+        )
     return {"STALL": "stalled", "REWIND": "rewound"}.get(one.status or "", "slow")
 
 
 def _of_logs(found: GroupFinding) -> Iterator[DoctorFinding]:
-    """Find unread records that retention deleted or soon will, and offsets outside of the log."""
     lost = [one for one in found.partitions if one.lost and one.lag]
     if lost:
         total = sum(one.lost for one in lost)
@@ -148,7 +139,7 @@ def _of_members(found: GroupFinding) -> Iterator[DoctorFinding]:
         yield _of_member(found, "hot", member)
     idle = [member for member in found.members if member.state == "idle"]
     if idle and any(member.partitions for member in found.members):
-        names = ", ".join(name_of_ref(member.who) for member in idle[:SHOWN])
+        names = ", ".join(name_of_member(member.who) for member in idle[:SHOWN])
         more = f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else ""
         yield _finding(found, "idle", f"{names}{more}: no partition", (), evidence=idle[0].evidence)
 
@@ -172,7 +163,6 @@ RULES: Final[tuple[Callable[[GroupFinding], Iterator[DoctorFinding]], ...]] = (
 
 
 def _missed_polls(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
-    """Find members that left because of a missed poll, and did not rejoin."""
     here = {(member.who.client_id, member.who.host) for member in found.members}
     joined_later: set[tuple[str, str]] = set()
     reported: set[tuple[str, str]] = set()
@@ -183,7 +173,7 @@ def _missed_polls(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -
             if name not in here | joined_later | reported:
                 reported.add(name)
                 ago = seconds(max(found.at_ms - rebalance.opened_at_ms, 0))
-                sentence = f"{name_of_ref(who)} left {ago} ago because it did not poll in time, and did not rejoin"
+                sentence = f"{name_of_member(who)} left {ago} ago because it did not poll in time, and did not rejoin"
                 finding = _finding(found, "left-unheard", sentence, (), member=who, evidence=rebalance.evidence)
                 yield msgspec.structs.replace(finding, confidence=rebalance.confidence)
         joined_later |= {(member.client_id, member.host) for member in rebalance.members}
@@ -194,7 +184,6 @@ REFUSALS: Final = {"INCOMPATIBLE_ASSIGNORS": "refused", "GROUP_FULL": "full"}
 
 
 def _refused(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
-    """Find clients with a rejected join in this generation or in the last hour that are no members now."""
     here = {(member.who.client_id, member.who.host) for member in found.members}
     in_order = sorted(rebalances, key=lambda r: r.opened_at_ms)
     last_ms = max((rebalance.opened_at_ms for rebalance in in_order if rebalance.end != "no_rebalance"), default=0)
@@ -211,7 +200,7 @@ def _refused(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Ite
 
 
 def _of_member(found: GroupFinding, rule: str, member: MemberFinding) -> DoctorFinding:
-    sentence = f"{name_of_ref(member.who)}: {member.reason}"
+    sentence = f"{name_of_member(member.who)}: {member.reason}"
     finding = _finding(found, rule, sentence, (), member=member.who, evidence=member.evidence)
     return msgspec.structs.replace(finding, confidence=member.confidence)
 

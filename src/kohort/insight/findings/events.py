@@ -10,28 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from kohort.coordinator.journal import (
-    AssignmentWritten,
-    EpochRaised,
-    GenerationSeen,
-    GroupConverted,
-    GroupDeleted,
-    GroupLoaded,
-    GroupUnloaded,
-    JournalEntry,
-    MemberArrived,
-    MemberReconciled,
-    MemberRemoved,
-    RequestFenced,
-    RoundClosed,
-    RoundDropped,
-    RoundOpened,
-    RoundSettled,
-    StaticAway,
-    StaticReplaced,
-    TargetComputed,
-    Who,
-)
+from kohort.coordinator import journal
 from kohort.coordinator.journal_events import (
     CommitUnfenced,
     MemberDisconnected,
@@ -41,9 +20,9 @@ from kohort.coordinator.journal_events import (
 )
 from kohort.insight.events import GROUP_FULL, assignors_text
 from kohort.insight.findings.model import MemberRef, member_ref
-from kohort.insight.names import count, name_of, printable, seconds
+from kohort.insight.names import count, kind_text, name_of, printable, seconds
 
-E = TypeVar("E", bound=JournalEntry)
+E = TypeVar("E", bound=journal.JournalEntry)
 Sentence = Callable[[Any], str]
 
 
@@ -62,11 +41,11 @@ class EventFinding(msgspec.Struct, frozen=True, kw_only=True):
     entry: dict[str, Any] = {}
 
 
-def find_events(entries: Iterable[JournalEntry]) -> list[EventFinding]:
+def find_events(entries: Iterable[journal.JournalEntry]) -> list[EventFinding]:
     return [event_finding(entry) for entry in entries]
 
 
-def event_finding(entry: JournalEntry) -> EventFinding:
+def event_finding(entry: journal.JournalEntry) -> EventFinding:
     """Return one entry as an event; an unknown kind has its name as sentence."""
     kind = str(entry.__struct_config__.tag)
     describe = SENTENCES.get(type(entry))
@@ -85,19 +64,19 @@ def event_finding(entry: JournalEntry) -> EventFinding:
     )
 
 
-def _who(entry: JournalEntry) -> Who | None:
-    if isinstance(entry, RoundOpened):
+def _who(entry: journal.JournalEntry) -> journal.Who | None:
+    if isinstance(entry, journal.RoundOpened):
         return entry.trigger.who
-    if isinstance(entry, EpochRaised):
+    if isinstance(entry, journal.EpochRaised):
         return entry.cause.who
     for field in ("who", "last", "by"):
         who = getattr(entry, field, None)
-        if isinstance(who, Who):
+        if isinstance(who, journal.Who):
             return who
     return None
 
 
-def _generation(entry: JournalEntry) -> int | None:
+def _generation(entry: journal.JournalEntry) -> int | None:
     for field in ("generation", "epoch", "from_generation"):
         number = getattr(entry, field, None)
         if isinstance(number, int):
@@ -105,27 +84,27 @@ def _generation(entry: JournalEntry) -> int | None:
     return None
 
 
-def _opened(entry: RoundOpened) -> str:
+def _opened(entry: journal.RoundOpened) -> str:
     trigger = entry.trigger
     who = f" {name_of(trigger.who)}" if trigger.who is not None else ""
     others = f" and {len(trigger.others)} more" if trigger.others else ""
     return (
-        f"rebalance after generation {entry.from_generation}: {_words(trigger.event)}{who}{others}"
+        f"rebalance after generation {entry.from_generation}: {kind_text(trigger.event)}{who}{others}"
         f"{_because(trigger.reason)}; {count(len(entry.members), 'member')}"
     )
 
 
-def _arrived(entry: MemberArrived) -> str:
+def _arrived(entry: journal.MemberArrived) -> str:
     new = " (new)" if entry.new else ""
     return f"{name_of(entry.who)}{new} joined after {seconds(entry.after_ms)}{_because(entry.reason)}"
 
 
-def _removed(entry: MemberRemoved) -> str:
+def _removed(entry: journal.MemberRemoved) -> str:
     by = f", by {name_of(entry.by)}" if entry.by is not None else ""
-    return f"{name_of(entry.who)} was removed: {_words(entry.why)}{by}{_because(entry.reason)}"
+    return f"{name_of(entry.who)} was removed: {kind_text(entry.why)}{by}{_because(entry.reason)}"
 
 
-def _closed(entry: RoundClosed) -> str:
+def _closed(entry: journal.RoundClosed) -> str:
     names = {who.member_id: name_of(who) for who in entry.members}
     leader = f", leader {names.get(entry.leader, printable(entry.leader))}" if entry.leader else ""
     protocol = f", {printable(entry.protocol)}" if entry.protocol else ""
@@ -135,22 +114,22 @@ def _closed(entry: RoundClosed) -> str:
     )
 
 
-def _fenced(entry: RequestFenced) -> str:
+def _fenced(entry: journal.RequestFenced) -> str:
     which = f", generation {entry.generation} at {entry.current}" if entry.generation != entry.current else ""
     return f"{printable(entry.api)} of {name_of(entry.who)} rejected: {printable(entry.error)}{which}"
 
 
-def _raised(entry: EpochRaised) -> str:
+def _raised(entry: journal.EpochRaised) -> str:
     cause = entry.cause
     who = f" {name_of(cause.who)}" if cause.who is not None else ""
     others = f" and {len(cause.others)} more" if cause.others else ""
     return (
-        f"epoch {entry.epoch}: {_words(cause.event)}{who}{others}{_because(cause.reason)}; "
+        f"epoch {entry.epoch}: {kind_text(cause.event)}{who}{others}{_because(cause.reason)}; "
         f"{count(entry.members, 'member')}"
     )
 
 
-def _computed(entry: TargetComputed) -> str:
+def _computed(entry: journal.TargetComputed) -> str:
     after = f" after {seconds(entry.after_ms)}" if entry.after_ms is not None else ""
     return (
         f"target of epoch {entry.epoch}{after}, {printable(entry.assignor)}: "
@@ -158,7 +137,7 @@ def _computed(entry: TargetComputed) -> str:
     )
 
 
-def _reconciled(entry: MemberReconciled) -> str:
+def _reconciled(entry: journal.MemberReconciled) -> str:
     numbers = (
         ("must revoke", sum(map(len, entry.revoking.values()))),
         ("revoked", sum(map(len, entry.revoked.values()))),
@@ -169,14 +148,14 @@ def _reconciled(entry: MemberReconciled) -> str:
     return f"{name_of(entry.who)} at epoch {entry.epoch} of {entry.target_epoch}{': ' if steps else ''}{steps}"
 
 
-def _loaded(entry: GroupLoaded) -> str:
+def _loaded(entry: journal.GroupLoaded) -> str:
     members = count(len(entry.members), "member")
     if entry.observed and entry.partitions is not None:
         return f"the group was at epoch {entry.generation}: {members}"
     return f"the group was loaded from the log: generation {entry.generation}, {members}"
 
 
-def _converted(entry: GroupConverted) -> str:
+def _converted(entry: journal.GroupConverted) -> str:
     by = f", through {name_of(entry.by)}" if entry.by is not None else ""
     return f"the group changed to the {entry.to} protocol at epoch {entry.epoch}{by}"
 
@@ -213,38 +192,38 @@ def _option(value: int | None) -> str:
     return "the broker's" if value is None else str(value)
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
 def _because(reason: str | None) -> str:
     return f' ("{printable(reason)}")' if reason else ""
 
 
-SENTENCES: Final[dict[type[JournalEntry], Sentence]] = {
-    RoundOpened: _opened,
-    MemberArrived: _arrived,
-    MemberRemoved: _removed,
-    RoundClosed: _closed,
-    AssignmentWritten: lambda entry: (
+SENTENCES: Final[dict[type[journal.JournalEntry], Sentence]] = {
+    journal.RoundOpened: _opened,
+    journal.MemberArrived: _arrived,
+    journal.MemberRemoved: _removed,
+    journal.RoundClosed: _closed,
+    journal.AssignmentWritten: lambda entry: (
         f"generation {entry.generation} is assigned after {seconds(entry.took_ms)}; "
         f"{count(len(entry.moves), 'partition')} moved"
     ),
-    RoundSettled: lambda entry: (
+    journal.RoundSettled: lambda entry: (
         f"generation {entry.generation} is stable: last SyncGroup of {name_of(entry.last)}, {seconds(entry.took_ms)}"
     ),
-    RoundDropped: lambda entry: f"the rebalance after generation {entry.generation} failed: {printable(entry.error)}",
-    StaticReplaced: lambda entry: f"{name_of(entry.who)} returned under a new id and kept its partitions",
-    RequestFenced: _fenced,
-    EpochRaised: _raised,
-    TargetComputed: _computed,
-    MemberReconciled: _reconciled,
-    StaticAway: lambda entry: f"{name_of(entry.who)} left and keeps its partitions until its session ends",
-    GroupLoaded: _loaded,
-    GroupUnloaded: lambda entry: f"the group moved to another coordinator at generation {entry.generation}",
-    GroupConverted: _converted,
-    GroupDeleted: lambda entry: DELETIONS[entry.why],
-    GenerationSeen: lambda entry: f"generation {entry.generation} was observed: {count(len(entry.members), 'member')}",
+    journal.RoundDropped: lambda entry: (
+        f"the rebalance after generation {entry.generation} failed: {printable(entry.error)}"
+    ),
+    journal.StaticReplaced: lambda entry: f"{name_of(entry.who)} returned under a new id and kept its partitions",
+    journal.RequestFenced: _fenced,
+    journal.EpochRaised: _raised,
+    journal.TargetComputed: _computed,
+    journal.MemberReconciled: _reconciled,
+    journal.StaticAway: lambda entry: f"{name_of(entry.who)} left and keeps its partitions until its session ends",
+    journal.GroupLoaded: _loaded,
+    journal.GroupUnloaded: lambda entry: f"the group moved to another coordinator at generation {entry.generation}",
+    journal.GroupConverted: _converted,
+    journal.GroupDeleted: lambda entry: DELETIONS[entry.why],
+    journal.GenerationSeen: lambda entry: (
+        f"generation {entry.generation} was observed: {count(len(entry.members), 'member')}"
+    ),
     MemberTurnedAway: _turned_away,
     MemberDisconnected: lambda entry: (
         f"the connection of {name_of(entry.who)} closed {seconds(entry.after_ms)} after it left"

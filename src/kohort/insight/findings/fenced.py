@@ -14,7 +14,7 @@ from kohort.coordinator.journal import JournalEntry, MemberRemoved, RequestFence
 from kohort.coordinator.journal_events import CommitUnfenced, MemberTurnedAway, OffsetMove
 from kohort.insight.events import GROUP_FULL, assignors_text
 from kohort.insight.findings.model import MemberRef, member_ref
-from kohort.insight.names import count, name_of, printable, seconds
+from kohort.insight.names import count, kind_text, name_of, printable, seconds
 
 COMMITS: Final = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 ZOMBIE: Final = frozenset({"UNKNOWN_MEMBER_ID"})
@@ -116,7 +116,6 @@ def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
 
 
 def _identity(who: Who) -> str:
-    """Return the key of a sender: its member id, else client and host."""
     return who.member_id or f"\0{who.client_id}\0{who.client_host}\0{who.instance_id}"
 
 
@@ -224,7 +223,7 @@ def _sentence(
     over = f" for {seconds(took)}" if took else ""
     lost = "; records since its last accepted commit are read again by other members" if commits else ""
     if verdict == "zombie":
-        since = "" if removal is None else f" ({_words(removal.why)}, {seconds(last.at_ms - removal.at_ms)} before)"
+        since = "" if removal is None else f" ({kind_text(removal.why)}, {seconds(last.at_ms - removal.at_ms)} before)"
         return f"{name} is no longer a member{since} but continued to send {apis}{over}{lost}"
     if verdict == "behind":
         return (
@@ -241,7 +240,3 @@ def _sentence(
     if verdict == "benign":
         return f"{name} sent {apis} during a rebalance, which is no fault: it retries afterwards"
     return f"{apis} of {name} was rejected{over}: {printable(last.error)}"
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")

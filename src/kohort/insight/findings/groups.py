@@ -11,12 +11,11 @@ from typing import Literal
 
 import msgspec
 
-from kohort.coordinator.journal import Who
 from kohort.insight.evidence import Confidence
 from kohort.insight.findings.model import EvidenceFinding, MemberRef, RebalanceFinding, evidence_finding
 from kohort.insight.health import HealthVerdict, RebalanceTimes, health_of
 from kohort.insight.lag import GroupLag, LagOfPartition, LagSum, lag_of
-from kohort.insight.names import count, name_of, printable, seconds
+from kohort.insight.names import count, printable, seconds
 from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot
 
 HOUR_MS = 3_600_000
@@ -177,7 +176,6 @@ def find_group(
 
 
 def _generation(rebalances: Sequence[RebalanceFinding]) -> int | None:
-    """Return the generation of a classic group, from its journal."""
     made = [r for r in rebalances if r.generation is not None and r.end != "no_rebalance" and r.protocol == "classic"]
     return max(made, key=lambda r: r.opened_at_ms).generation if made else None
 
@@ -214,10 +212,6 @@ def ref_of(member: MemberSnapshot) -> MemberRef:
     return MemberRef(
         member_id=member.member_id, client_id=member.client_id, host=member.host, instance_id=member.instance_id
     )
-
-
-def name_of_ref(who: MemberRef) -> str:
-    return name_of(Who(who.member_id, who.client_id, who.host, who.instance_id))
 
 
 def _member(member: MemberSnapshot, total: LagSum, verdict: HealthVerdict) -> MemberFinding:

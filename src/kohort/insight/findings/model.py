@@ -64,7 +64,7 @@ class MemberAssignmentFinding(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None
     state: str
     known: bool
-    """False if the journal has only a part of ``has``."""
+    """False if ``has`` may be incomplete, since older journal entries expired."""
     had: tuple[str, ...] = ()
     has: tuple[str, ...] = ()
     target: tuple[str, ...] | None = None

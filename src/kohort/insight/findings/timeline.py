@@ -9,18 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kohort.coordinator.journal import (
-    EpochRaised,
-    GenerationSeen,
-    GroupDeleted,
-    JournalEntry,
-    MemberReconciled,
-    MemberRemoved,
-    RequestFenced,
-    StaticAway,
-    StaticReplaced,
-    Who,
-)
+from kohort.coordinator import journal
 from kohort.coordinator.journal_events import MemberDisconnected
 from kohort.insight.assignments import DEPARTURE_EVENTS, JournaledGroup, JournaledMember, Place
 from kohort.insight.findings.model import MemberRef, RebalanceFinding, member_ref
@@ -28,7 +17,7 @@ from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.member_exits import MemberExit, exit_of_raised, exit_of_removed, observed_exits
 
 AWAY: Final = "static leave: it keeps its partitions until its session ends"
-LaneAssignments = dict[str, tuple[Who, frozenset[Place]]]
+LaneAssignments = dict[str, tuple[journal.Who, frozenset[Place]]]
 """Member and assignment, by lane key."""
 
 
@@ -94,7 +83,9 @@ class TimelineFinding(msgspec.Struct, frozen=True, kw_only=True):
     lanes: tuple[LaneFinding, ...]
 
 
-def find_timeline(entries: Sequence[JournalEntry], *, group: str, from_ms: int, until_ms: int) -> TimelineFinding:
+def find_timeline(
+    entries: Sequence[journal.JournalEntry], *, group: str, from_ms: int, until_ms: int
+) -> TimelineFinding:
     """Return the assignments from ``from_ms`` to ``until_ms``; ``entries`` of one group are in journal order."""
     drawing = _Lanes(from_ms, entries)
     for entry in entries:
@@ -112,7 +103,6 @@ def find_timeline(entries: Sequence[JournalEntry], *, group: str, from_ms: int, 
 
 
 def _columns(rebalances: Sequence[RebalanceFinding], first_ms: int | None, from_ms: int) -> tuple[ColumnFinding, ...]:
-    """Return one column per rebalance, and one for the time before the first."""
     within = [r for r in rebalances if r.opened_at_ms >= from_ms]
     before = [r for r in rebalances if r.opened_at_ms < from_ms]
     begin_ms = max(from_ms, first_ms or from_ms)
@@ -144,7 +134,7 @@ def _columns(rebalances: Sequence[RebalanceFinding], first_ms: int | None, from_
 
 @dataclass(slots=True)
 class _Lane:
-    who: Who
+    who: journal.Who
     spells: list[AssignmentSpanFinding] = field(default_factory=list)
     marks: list[MarkFinding] = field(default_factory=list)
     silences: list[SilenceFinding] = field(default_factory=list)
@@ -177,7 +167,7 @@ def _spell(from_ms: int, until_ms: int | None, places: Iterable[Place]) -> Assig
 
 
 class _Lanes:
-    def __init__(self, from_ms: int, entries: Sequence[JournalEntry]) -> None:
+    def __init__(self, from_ms: int, entries: Sequence[journal.JournalEntry]) -> None:
         self.lanes: dict[str, _Lane] = {}
         self.first_ms: int | None = None
         self._from_ms = from_ms
@@ -185,27 +175,27 @@ class _Lanes:
         self._disconnected = {entry.who.member_id: entry for entry in entries if isinstance(entry, MemberDisconnected)}
         self._seen = observed_exits(entries)
 
-    def take(self, entry: JournalEntry) -> None:
-        if isinstance(entry, RequestFenced):
+    def take(self, entry: journal.JournalEntry) -> None:
+        if isinstance(entry, journal.RequestFenced):
             self._mark(entry.who, entry.at_ms, "fenced", f"{entry.api}: {entry.error}")
             return
         before = self._group.members
         self._group.take(entry)
-        if isinstance(entry, GenerationSeen):
+        if isinstance(entry, journal.GenerationSeen):
             self._group.members = {
                 seen.who.member_id: JournaledMember(seen.who, has=_places(seen.partitions)) for seen in entry.members
             }
             for member in before.values():
                 if member.who.member_id not in self._group.members:
                     self._mark_exit(member.who, entry.at_ms, self._seen.get((member.who.member_id, entry.at_ms)))
-        elif isinstance(entry, GroupDeleted):
+        elif isinstance(entry, journal.GroupDeleted):
             self._group.members = {}
-        elif isinstance(entry, MemberRemoved):
+        elif isinstance(entry, journal.MemberRemoved):
             self._group.members.pop(entry.who.member_id, None)
             if _key(entry.who) in self.lanes:
                 disconnected = self._disconnected.get(entry.who.member_id)
                 self._mark_exit(entry.who, entry.at_ms, exit_of_removed(entry, disconnected))
-        elif isinstance(entry, EpochRaised) and entry.cause.event in DEPARTURE_EVENTS:
+        elif isinstance(entry, journal.EpochRaised) and entry.cause.event in DEPARTURE_EVENTS:
             for who in filter(None, (entry.cause.who, *entry.cause.others)):
                 default = exit_of_raised(entry.cause, who, entry.at_ms, self._disconnected.get(who.member_id))
                 self._mark_exit(who, entry.at_ms, self._seen.get((who.member_id, entry.at_ms), default))
@@ -216,17 +206,18 @@ class _Lanes:
         }
         self._compare(assignments, entry.at_ms)
 
-    def _take_static_member(self, entry: JournalEntry) -> None:
-        if isinstance(entry, StaticReplaced):
+    def _take_static_member(self, entry: journal.JournalEntry) -> None:
+        if isinstance(entry, journal.StaticReplaced):
             self._mark(entry.who, entry.at_ms, "replaced", "returned under a new id")
-        if isinstance(entry, StaticReplaced | MemberReconciled) and (lane := self.lanes.get(_key(entry.who))):
+        if isinstance(entry, journal.StaticReplaced | journal.MemberReconciled) and (
+            lane := self.lanes.get(_key(entry.who))
+        ):
             lane.end_silence(None, entry.at_ms, AWAY, self._from_ms)
-        if isinstance(entry, StaticAway) and (lane := self.lanes.get(_key(entry.who))):
+        if isinstance(entry, journal.StaticAway) and (lane := self.lanes.get(_key(entry.who))):
             lane.away_ms = entry.at_ms
             self._mark(entry.who, entry.at_ms, "away", AWAY)
 
-    def _mark_exit(self, who: Who, at_ms: int, exit_: MemberExit | None) -> None:
-        """Mark a departure and the silence before it."""
+    def _mark_exit(self, who: journal.Who, at_ms: int, exit_: MemberExit | None) -> None:
         if exit_ is None:
             return
         self._mark(who, at_ms, "left" if exit_.is_voluntary else "removed", exit_.text, exit_.kind)
@@ -248,13 +239,13 @@ class _Lanes:
             if lane.since_ms is None:
                 lane.since_ms, lane.has = at_ms, has
 
-    def _mark(self, who: Who, at_ms: int, kind: str, text: str, how: str | None = None) -> None:
+    def _mark(self, who: journal.Who, at_ms: int, kind: str, text: str, how: str | None = None) -> None:
         if at_ms >= self._from_ms:
             lane = self.lanes.setdefault(_key(who), _Lane(who))
             lane.marks.append(MarkFinding(at_ms=at_ms, kind=kind, text=text, how=how))
 
 
-def _key(who: Who) -> str:
+def _key(who: journal.Who) -> str:
     return f"static {who.instance_id}" if who.instance_id is not None else who.member_id
 
 

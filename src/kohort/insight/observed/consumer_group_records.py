@@ -12,23 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from kohort.coordinator.journal import (
-    AwaitedPartition,
-    EpochCause,
-    EpochRaised,
-    GivenPartition,
-    GroupConverted,
-    GroupDeleted,
-    GroupLoaded,
-    JournalEntry,
-    MemberReconciled,
-    Move,
-    SignsOfLife,
-    StaticAway,
-    StaticReplaced,
-    TargetComputed,
-    Who,
-)
+from kohort.coordinator import journal
 from kohort.coordinator.records import (
     ConsumerGroupRecord,
     CurrentWritten,
@@ -46,6 +30,7 @@ from kohort.wire.messages.consumer_group_records import (
     TargetTopicPartition,
 )
 
+Entries = list[journal.JournalEntry]
 Ids = dict[str, list[int]]
 Place = tuple[str, int]
 """Topic id in hexadecimal, and partition."""
@@ -53,7 +38,7 @@ Planned = dict[str, dict[int, str]]
 
 
 def updated_member(
-    before: WatchedMember | None, who: Who, value: ConsumerGroupMemberMetadataValue, at_ms: int
+    before: WatchedMember | None, who: journal.Who, value: ConsumerGroupMemberMetadataValue, at_ms: int
 ) -> WatchedMember:
     """Return a member as updated by its record."""
     topics = tuple(sorted(set(value.subscribed_topic_names)))
@@ -81,25 +66,25 @@ def resolve(group: WatchedConsumerGroup, record: RegexResolved) -> None:
         group.resolved.append((tuple(sorted({*after} - was)), tuple(sorted(was - {*after}))))
 
 
-def cause_of(group: WatchedConsumerGroup, other_topics: bool) -> EpochCause:
+def cause_of(group: WatchedConsumerGroup, other_topics: bool) -> journal.EpochCause:
     """Return the cause of the raised epoch, from the records since the last raise."""
     if group.gone:
         (who, signs), *others = group.gone
-        return EpochCause(event="member_gone", who=who, signs=signs, others=tuple(other for other, _ in others))
+        return journal.EpochCause(event="member_gone", who=who, signs=signs, others=tuple(other for other, _ in others))
     if group.joined:
         who, *more = group.joined
         topics = group.members[who.member_id].topics if who.member_id in group.members else ()
-        return EpochCause(event="member_joined", who=who, others=tuple(more), topics_added=topics)
+        return journal.EpochCause(event="member_joined", who=who, others=tuple(more), topics_added=topics)
     if group.subscribed:
         who, added, removed = group.subscribed[0]
-        return EpochCause(event="subscription_changed", who=who, topics_added=added, topics_removed=removed)
+        return journal.EpochCause(event="subscription_changed", who=who, topics_added=added, topics_removed=removed)
     if group.resolved:
         added, removed = group.resolved[0]
-        return EpochCause(event="regex_resolved", topics_added=added, topics_removed=removed)
+        return journal.EpochCause(event="regex_resolved", topics_added=added, topics_removed=removed)
     if group.preferred:
         who, assignor = group.preferred[0]
-        return EpochCause(event="assignor_changed", who=who, assignor=assignor or None)
-    return EpochCause(event="topics_changed" if other_topics else "unexplained")
+        return journal.EpochCause(event="assignor_changed", who=who, assignor=assignor or None)
+    return journal.EpochCause(event="topics_changed" if other_topics else "unexplained")
 
 
 def forget_changes(group: WatchedConsumerGroup) -> None:
@@ -167,7 +152,7 @@ class ConsumerGroupRecords:
         self.names: dict[str, str] = {}
         self.session_timeouts: dict[str, int | None] = {}
 
-    def take(self, watched: WatchedGroup, record: ConsumerGroupRecord, at_ms: int) -> list[JournalEntry]:
+    def take(self, watched: WatchedGroup, record: ConsumerGroupRecord, at_ms: int) -> Entries:
         group = watched.consumer
         if group is None:
             if record.value is None:
@@ -191,7 +176,7 @@ class ConsumerGroupRecords:
             resolve(group, record)
         return []
 
-    def settle(self, watched: WatchedGroup, at_ms: int) -> list[JournalEntry]:
+    def settle(self, watched: WatchedGroup, at_ms: int) -> Entries:
         """Return the state of a group without its first records; later entries are steps from it."""
         group = watched.consumer
         if group is None or group.is_whole:
@@ -201,9 +186,11 @@ class ConsumerGroupRecords:
         group.planned = planned(group)
         return [self._whole_state(watched, group, group.epoch or 0, at_ms)]
 
-    def _whole_state(self, watched: WatchedGroup, group: WatchedConsumerGroup, epoch: int, at_ms: int) -> GroupLoaded:
+    def _whole_state(
+        self, watched: WatchedGroup, group: WatchedConsumerGroup, epoch: int, at_ms: int
+    ) -> journal.GroupLoaded:
         group.baseline_ms = at_ms
-        return GroupLoaded(
+        return journal.GroupLoaded(
             at_ms=at_ms,
             group=watched.group,
             observed=True,
@@ -214,9 +201,7 @@ class ConsumerGroupRecords:
 
     # Members
 
-    def _member(
-        self, watched: WatchedGroup, group: WatchedConsumerGroup, record: MemberWritten, at_ms: int
-    ) -> list[JournalEntry]:
+    def _member(self, watched: WatchedGroup, group: WatchedConsumerGroup, record: MemberWritten, at_ms: int) -> Entries:
         before, value = group.members.get(record.member_id), record.value
         if value is None:
             if before is not None:
@@ -224,7 +209,7 @@ class ConsumerGroupRecords:
                 group.gone.append((before.who, self._signs(watched, before)))
                 release(group, before, at_ms)
             return []
-        who = Who(record.member_id, value.client_id, value.client_host, value.instance_id)
+        who = journal.Who(record.member_id, value.client_id, value.client_host, value.instance_id)
         after = updated_member(before, who, value, at_ms)
         group.members[record.member_id] = after
         if before is None:
@@ -237,7 +222,7 @@ class ConsumerGroupRecords:
             group.preferred.append((who, after.assignor or ""))
         return []
 
-    def _joined(self, watched: WatchedGroup, group: WatchedConsumerGroup, who: Who, at_ms: int) -> list[JournalEntry]:
+    def _joined(self, watched: WatchedGroup, group: WatchedConsumerGroup, who: journal.Who, at_ms: int) -> Entries:
         converting = watched.converting
         if converting is not None and any(m.who.member_id == who.member_id for m in converting.members):
             return []  # the member belongs to the converted classic group
@@ -248,9 +233,13 @@ class ConsumerGroupRecords:
         group.gone = [one for one in group.gone if one[0] is not old]
         if not group.is_journaled:
             return []
-        return [StaticReplaced(at_ms=at_ms, group=watched.group, observed=True, who=who, old_member_id=old.member_id)]
+        return [
+            journal.StaticReplaced(
+                at_ms=at_ms, group=watched.group, observed=True, who=who, old_member_id=old.member_id
+            )
+        ]
 
-    def _signs(self, watched: WatchedGroup, member: WatchedMember) -> SignsOfLife:
+    def _signs(self, watched: WatchedGroup, member: WatchedMember) -> journal.SignsOfLife:
         slots = (
             slot
             for topic, partitions in self._named(member.assigned).items()
@@ -258,7 +247,7 @@ class ConsumerGroupRecords:
             if (slot := watched.commits.get(topic, {}).get(partition)) is not None
         )
         last_ms, progress_ms = last_commits(slots, member.joined_ms)
-        return SignsOfLife(
+        return journal.SignsOfLife(
             member_id=member.who.member_id,
             since_ms=member.heard_ms,
             last_commit_ms=last_ms,
@@ -269,16 +258,14 @@ class ConsumerGroupRecords:
 
     # Epochs and targets
 
-    def _epoch(
-        self, watched: WatchedGroup, group: WatchedConsumerGroup, record: EpochWritten, at_ms: int
-    ) -> list[JournalEntry]:
+    def _epoch(self, watched: WatchedGroup, group: WatchedConsumerGroup, record: EpochWritten, at_ms: int) -> Entries:
         value = record.value
         if value is None:
             watched.consumer = None
             if group.gone or group.members:  # a group that ends with members continues as a classic group
                 watched.consumer = WatchedConsumerGroup(is_whole=group.is_whole, epoch=group.epoch)
                 return []
-            return [GroupDeleted(at_ms=at_ms, group=watched.group, observed=True, why="unknown")]
+            return [journal.GroupDeleted(at_ms=at_ms, group=watched.group, observed=True, why="unknown")]
         before, group.epoch = group.epoch, value.epoch
         other_topics, group.metadata_hash = group.metadata_hash != value.metadata_hash, value.metadata_hash
         converting, watched.converting = watched.converting, None
@@ -297,10 +284,9 @@ class ConsumerGroupRecords:
             return [self._whole_state(watched, group, before or 0, at_ms), raised]
         return [raised]
 
-    def _converted(self, watched: WatchedGroup, group: WatchedConsumerGroup, at_ms: int) -> GroupConverted:
-        """Return the conversion of a classic group: its first epoch was its generation."""
+    def _converted(self, watched: WatchedGroup, group: WatchedConsumerGroup, at_ms: int) -> journal.GroupConverted:
         forget_changes(group)
-        return GroupConverted(
+        return journal.GroupConverted(
             at_ms=at_ms,
             group=watched.group,
             observed=True,
@@ -311,11 +297,11 @@ class ConsumerGroupRecords:
 
     def _raised(
         self, watched: WatchedGroup, group: WatchedConsumerGroup, at_ms: int, *, other_topics: bool
-    ) -> EpochRaised:
+    ) -> journal.EpochRaised:
         cause = cause_of(group, other_topics)
         forget_changes(group)
         group.raised_ms = at_ms
-        return EpochRaised(
+        return journal.EpochRaised(
             at_ms=at_ms,
             group=watched.group,
             observed=True,
@@ -326,7 +312,7 @@ class ConsumerGroupRecords:
 
     def _target(
         self, watched: WatchedGroup, group: WatchedConsumerGroup, record: TargetEpochWritten, at_ms: int
-    ) -> list[JournalEntry]:
+    ) -> Entries:
         if record.value is None:
             return []
         before, group.planned = group.planned, planned(group)
@@ -336,14 +322,14 @@ class ConsumerGroupRecords:
         assignors = {m.assignor for m in group.members.values()}
         known = assignors.pop() if len(assignors) == 1 else None
         return [
-            TargetComputed(
+            journal.TargetComputed(
                 at_ms=at_ms,
                 group=watched.group,
                 observed=True,
                 epoch=group.target_epoch,
                 assignor=known or "",  # no record has the broker's default assignor
                 moves=tuple(
-                    Move(self._name(topic), partition, was, now)
+                    journal.Move(self._name(topic), partition, was, now)
                     for (topic, partition), (was, now) in changes(before, group.planned)
                 ),
                 members=len(group.members),
@@ -355,13 +341,13 @@ class ConsumerGroupRecords:
 
     def _current(
         self, watched: WatchedGroup, group: WatchedConsumerGroup, record: CurrentWritten, at_ms: int
-    ) -> list[JournalEntry]:
+    ) -> Entries:
         member, value = group.members.get(record.member_id), record.value
         if member is None or value is None:
             return []
         if value.member_epoch == AWAY_EPOCH:
             member.epoch = AWAY_EPOCH
-            away = StaticAway(at_ms=at_ms, group=watched.group, observed=True, who=member.who)
+            away = journal.StaticAway(at_ms=at_ms, group=watched.group, observed=True, who=member.who)
             return [away] if group.is_journaled else []
         had, since_ms, from_epoch = assigned_partitions(member), member.pending_since_ms, member.epoch
         member.epoch, member.state, member.heard_ms = value.member_epoch, value.state, at_ms
@@ -373,7 +359,7 @@ class ConsumerGroupRecords:
             group.released.setdefault(topic, {})[partition] = at_ms
         if not group.is_journaled:
             return []
-        step = MemberReconciled(
+        step = journal.MemberReconciled(
             at_ms=at_ms,
             group=watched.group,
             observed=True,
@@ -390,19 +376,21 @@ class ConsumerGroupRecords:
         )
         return [step]
 
-    def _given(self, group: WatchedConsumerGroup, place: Place, at_ms: int) -> GivenPartition:
+    def _given(self, group: WatchedConsumerGroup, place: Place, at_ms: int) -> journal.GivenPartition:
         topic, partition = place
         released_ms = group.released.get(topic, {}).pop(partition, None)
-        return GivenPartition(self._name(topic), partition, None if released_ms is None else at_ms - released_ms)
+        return journal.GivenPartition(
+            self._name(topic), partition, None if released_ms is None else at_ms - released_ms
+        )
 
-    def _awaited(self, group: WatchedConsumerGroup, member: WatchedMember) -> tuple[AwaitedPartition, ...]:
+    def _awaited(self, group: WatchedConsumerGroup, member: WatchedMember) -> tuple[journal.AwaitedPartition, ...]:
         if STATES.get(member.state) != "unreleased_partitions":
             return ()
         member_id = member.who.member_id
         missing = flat(group.targets.get(member_id, {})) - assigned_partitions(member)
         owners = {place: m.who.member_id for m in group.members.values() for place in assigned_partitions(m) & missing}
         return tuple(
-            AwaitedPartition(self._name(topic), partition, owners[topic, partition])
+            journal.AwaitedPartition(self._name(topic), partition, owners[topic, partition])
             for topic, partition in sorted(owners)
         )
 

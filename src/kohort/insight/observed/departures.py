@@ -101,13 +101,11 @@ def find_departure(departure: Departure) -> Finding:
 
 
 def _may_have_lasted(round_ms: tuple[int | None, int | None], timeout_ms: int) -> bool:
-    """Return True if a round may have lasted a timeout, and was observed for two thirds of it."""
     shortest, longest = round_ms
     return longest is not None and longest >= timeout_ms and shortest is not None and shortest >= timeout_ms * 2 // 3
 
 
 def _matches_missed_poll(departure: Departure, poll_ms: int) -> bool:
-    """Return True if the silence matches a missed poll, and the client rejoined."""
     # aiokafka sends its session timeout as both, so an expired session is as likely.
     if (
         departure.back is None
@@ -130,7 +128,6 @@ def _cannot_have_expired(departure: Departure, session_ms: int) -> bool:
 
 
 def _matches_expiry(departure: Departure, session_ms: int) -> bool:
-    """Return True if the departure matches the end of the session, of a committing or a static member."""
     if departure.signs.last_commit_ms is None and departure.who.instance_id is None:
         return False
     if departure.silent_ms < session_ms - min(CLOCK_MS, session_ms // 10) and not departure.is_consumer:

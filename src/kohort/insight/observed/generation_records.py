@@ -13,23 +13,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kohort.coordinator.journal import (
-    GenerationSeen,
-    GroupConverted,
-    GroupDeleted,
-    GroupLoaded,
-    JournalEntry,
-    SeenMember,
-    SignsOfLife,
-    StaticReplaced,
-    Who,
-)
+from kohort.coordinator import journal
 from kohort.errors import ProtocolError
 from kohort.insight.observed.state import REBALANCING, CommitSeen, RoundSeen, WatchedGroup
 from kohort.model import TopicPartition, by_topic
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscription
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
+Entries = list[journal.JournalEntry]
 POLLS_KEPT: Final = 15
 """Number of polls kept until the record of a generation is read."""
 
@@ -90,12 +81,13 @@ class RecentPolls:
     def _last_settled(self, name: str) -> int | None:
         return next((poll.from_ms for poll in reversed(self._polls) if name not in poll.unsettled), None)
 
-    def bounds(self, group: WatchedGroup, before: GenerationSeen, after: GenerationSeen, late_ms: int) -> RoundBounds:
+    def bounds(
+        self, group: WatchedGroup, before: journal.GenerationSeen, after: journal.GenerationSeen, late_ms: int
+    ) -> RoundBounds:
         """Return the bounds of the round that ended with ``after``; ``late_ms``: lateness of the group's records."""
         done_ms = (after.at_ms if after.joined_ms is None else after.joined_ms) + late_ms
         settled_ms = next(
-            (x.from_ms for x in reversed(self._polls) if x.until_ms <= done_ms and group.group not in x.unsettled),
-            None,
+            (x.from_ms for x in reversed(self._polls) if x.until_ms <= done_ms and group.group not in x.unsettled), None
         )
         found, rebalancing_ms, present = group.round, None, None
         if found is not None and found.from_ms <= after.at_ms + late_ms:
@@ -120,13 +112,8 @@ class GenerationRecords:
         self._polls = looks
 
     def take(
-        self,
-        group: WatchedGroup,
-        value: GroupMetadataValue | None,
-        at_ms: int,
-        leader_epoch: int,
-        late_ms: int | None,
-    ) -> list[JournalEntry]:
+        self, group: WatchedGroup, value: GroupMetadataValue | None, at_ms: int, leader_epoch: int, late_ms: int | None
+    ) -> Entries:
         before = group.seen
         if value is None:
             return _ended(group, before, at_ms)
@@ -136,12 +123,12 @@ class GenerationRecords:
         return _taken(group, before, seen)
 
 
-def _taken(group: WatchedGroup, before: GenerationSeen | None, seen: GenerationSeen) -> list[JournalEntry]:
-    entries: list[JournalEntry] = []
+def _taken(group: WatchedGroup, before: journal.GenerationSeen | None, seen: journal.GenerationSeen) -> Entries:
+    entries: list[journal.JournalEntry] = []
     if group.consumer is not None:  # the last member of the consumer protocol left
         who = tuple(m.who for m in seen.members)
         entries.append(
-            GroupConverted(
+            journal.GroupConverted(
                 at_ms=seen.at_ms, group=group.group, observed=True, to="classic", epoch=seen.generation, members=who
             )
         )
@@ -154,7 +141,7 @@ def _taken(group: WatchedGroup, before: GenerationSeen | None, seen: GenerationS
     return [*entries, _with_baseline(before, seen)]
 
 
-def _with_bounds(seen: GenerationSeen, bounds: RoundBounds) -> GenerationSeen:
+def _with_bounds(seen: journal.GenerationSeen, bounds: RoundBounds) -> journal.GenerationSeen:
     if bounds == UNSEEN:
         return seen
     return msgspec.structs.replace(
@@ -162,33 +149,32 @@ def _with_bounds(seen: GenerationSeen, bounds: RoundBounds) -> GenerationSeen:
     )
 
 
-def _with_baseline(before: GenerationSeen | None, seen: GenerationSeen) -> GenerationSeen:
+def _with_baseline(before: journal.GenerationSeen | None, seen: journal.GenerationSeen) -> journal.GenerationSeen:
     if before is None or seen.at_ms - before.at_ms < BASELINE_MS:
         return seen
     return msgspec.structs.replace(seen, before=msgspec.structs.replace(before, signs=(), present=None))
 
 
-def loaded_again(group: WatchedGroup, at_ms: int) -> list[JournalEntry]:
+def loaded_again(group: WatchedGroup, at_ms: int) -> Entries:
     """Return the entry of a coordinator that loaded a classic group with members."""
     seen = group.seen
     if seen is None or not seen.members:
         return []
     who = tuple(m.who for m in seen.members)
-    return [GroupLoaded(at_ms=at_ms, group=group.group, observed=True, generation=seen.generation, members=who)]
+    return [journal.GroupLoaded(at_ms=at_ms, group=group.group, observed=True, generation=seen.generation, members=who)]
 
 
-def _ended(group: WatchedGroup, before: GenerationSeen | None, at_ms: int) -> list[JournalEntry]:
-    """Return the entries of a tombstone: a group with members is converted, not deleted."""
+def _ended(group: WatchedGroup, before: journal.GenerationSeen | None, at_ms: int) -> Entries:
     group.seen = None
     if before is None:
         return []
     if before.members:
         group.converting = before
         return []
-    return [GroupDeleted(at_ms=at_ms, group=group.group, observed=True, why="unknown")]
+    return [journal.GroupDeleted(at_ms=at_ms, group=group.group, observed=True, why="unknown")]
 
 
-def _rewritten(before: GenerationSeen, seen: GenerationSeen) -> list[JournalEntry]:
+def _rewritten(before: journal.GenerationSeen, seen: journal.GenerationSeen) -> Entries:
     """Return the entries of a rewritten generation: a static replacement (KIP-345), or a new coordinator."""
     known = {m.who.instance_id: m.who.member_id for m in before.members if m.who.instance_id is not None}
     replaced = [
@@ -196,26 +182,28 @@ def _rewritten(before: GenerationSeen, seen: GenerationSeen) -> list[JournalEntr
         for m in seen.members
         if m.who.instance_id in known and known[m.who.instance_id] != m.who.member_id
     ]
-    entries: list[JournalEntry] = [
-        StaticReplaced(at_ms=seen.at_ms, group=seen.group, observed=True, who=who, old_member_id=old)
+    entries: list[journal.JournalEntry] = [
+        journal.StaticReplaced(at_ms=seen.at_ms, group=seen.group, observed=True, who=who, old_member_id=old)
         for who, old in replaced
     ]
     if entries:
         return [*entries, seen]
     if before.leader_epoch != seen.leader_epoch:
         who = tuple(m.who for m in seen.members)
-        loaded = GroupLoaded(at_ms=seen.at_ms, group=seen.group, observed=True, generation=seen.generation, members=who)
+        loaded = journal.GroupLoaded(
+            at_ms=seen.at_ms, group=seen.group, observed=True, generation=seen.generation, members=who
+        )
         return [loaded]
     return []
 
 
 def _seen(
-    group: WatchedGroup, before: GenerationSeen | None, value: GroupMetadataValue, at_ms: int, leader_epoch: int
-) -> GenerationSeen:
+    group: WatchedGroup, before: journal.GenerationSeen | None, value: GroupMetadataValue, at_ms: int, leader_epoch: int
+) -> journal.GenerationSeen:
     has_consumers = value.protocol_type == PROTOCOL_TYPE
     is_new = before is None or before.generation != value.generation
     joined_ms = value.current_state_timestamp
-    return GenerationSeen(
+    return journal.GenerationSeen(
         at_ms=at_ms,
         group=group.group,
         observed=True,
@@ -230,8 +218,8 @@ def _seen(
     )
 
 
-def _member(record: MemberMetadata, has_consumers: bool) -> SeenMember:
-    who = Who(record.member_id, record.client_id, record.client_host, record.group_instance_id)
+def _member(record: MemberMetadata, has_consumers: bool) -> journal.SeenMember:
+    who = journal.Who(record.member_id, record.client_id, record.client_host, record.group_instance_id)
     rebalance_ms = record.rebalance_timeout if record.rebalance_timeout >= 0 else record.session_timeout
     topics: tuple[str, ...] = ()
     owned = given = None
@@ -242,7 +230,7 @@ def _member(record: MemberMetadata, has_consumers: bool) -> SeenMember:
             topics, owned = tuple(sorted(set(subscription.topics))), _partitions(subscription.owned_partitions)
         with contextlib.suppress(ProtocolError):
             given = _partitions(parse_assignment(record.assignment).partitions)
-    return SeenMember(
+    return journal.SeenMember(
         who=who,
         session_timeout_ms=record.session_timeout,
         rebalance_timeout_ms=rebalance_ms,
@@ -256,7 +244,7 @@ def _partitions(found: list[TopicPartition]) -> Partitions:
     return {topic: tuple(sorted(set(of))) for topic, of in sorted(by_topic(found).items())}
 
 
-def _signs(group: WatchedGroup, before: GenerationSeen, member: SeenMember) -> SignsOfLife:
+def _signs(group: WatchedGroup, before: journal.GenerationSeen, member: journal.SeenMember) -> journal.SignsOfLife:
     """Return a member's signs of life in the generation that ends; commits count for the partition's owner."""
     slots = (
         slot
@@ -265,7 +253,7 @@ def _signs(group: WatchedGroup, before: GenerationSeen, member: SeenMember) -> S
         if (slot := group.commits.get(topic, {}).get(partition)) is not None
     )
     last_commit_ms, last_progress_ms = last_commits(slots, before.at_ms)
-    return SignsOfLife(
+    return journal.SignsOfLife(
         member_id=member.who.member_id,
         since_ms=before.at_ms if before.joined_ms is None else before.joined_ms,
         last_commit_ms=last_commit_ms,

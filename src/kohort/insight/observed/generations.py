@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from kohort.coordinator.journal import (
-    GenerationSeen,
-    GroupConverted,
-    GroupDeleted,
-    GroupLoaded,
-    JournalEntry,
-    Move,
-    SeenMember,
-    SignsOfLife,
-    Who,
-)
+from kohort.coordinator import journal
 from kohort.insight.evidence import Evidence, Finding
 from kohort.insight.observed.departures import Departure, find_departure
 from kohort.insight.rebalances import FAILOVER_MS, RECENT_MS
@@ -27,21 +17,21 @@ Bounds = tuple[int | None, int | None]
 class SeenRebalance:
     """Difference of two generations of a group; ``before``: None for the first one."""
 
-    before: GenerationSeen | None
-    after: GenerationSeen
-    converted: GroupConverted | None = None
+    before: journal.GenerationSeen | None
+    after: journal.GenerationSeen
+    converted: journal.GroupConverted | None = None
     """End of an earlier consumer group."""
-    new: tuple[SeenMember, ...] = ()
-    gone: tuple[SeenMember, ...] = ()
-    restarted: tuple[tuple[SeenMember, SeenMember], ...] = ()
+    new: tuple[journal.SeenMember, ...] = ()
+    gone: tuple[journal.SeenMember, ...] = ()
+    restarted: tuple[tuple[journal.SeenMember, journal.SeenMember], ...] = ()
     """Static members with another member id: before, after."""
     departed: list[Departure] = field(default_factory=list)
-    moves: tuple[Move, ...] = ()
+    moves: tuple[journal.Move, ...] = ()
     parent: int | None = None
-    returned: tuple[Who, str, int] | None = None
+    returned: tuple[journal.Who, str, int] | None = None
     """Earlier departed member of a rejoining client: member, cause, time."""
     had_failover: bool = False
-    loaded: GroupLoaded | None = None
+    loaded: journal.GroupLoaded | None = None
     """Recent load by another coordinator."""
 
     @property
@@ -57,7 +47,7 @@ class SeenRebalance:
 
     @property
     def opened_at_ms(self) -> int:
-        """Upper bound of the start."""
+        """Upper bound of the start of the rebalance (ms since 1970)."""
         at_ms = self.after.at_ms if self.after.joined_ms is None else self.after.joined_ms
         seen_ms = self.after.rebalancing_seen_ms
         return at_ms if seen_ms is None else min(at_ms, seen_ms)
@@ -92,7 +82,7 @@ class SeenRebalance:
         return self.coordinator_moved and not self.had_failover and any(at_ms >= since_ms for at_ms in commits)
 
 
-def join_bounds(after: GenerationSeen) -> Bounds:
+def join_bounds(after: journal.GenerationSeen) -> Bounds:
     done_ms = after.at_ms if after.joined_ms is None else after.joined_ms
     seen_ms, settled_ms = after.rebalancing_seen_ms, after.settled_seen_ms
     shortest = None if seen_ms is None else max(0, done_ms - seen_ms)
@@ -100,12 +90,14 @@ def join_bounds(after: GenerationSeen) -> Bounds:
     return shortest, longest
 
 
-def seen_rebalances(entries: Iterable[JournalEntry]) -> list[SeenRebalance]:
+def seen_rebalances(entries: Iterable[journal.JournalEntry]) -> list[SeenRebalance]:
     """Return the rebalances of classic groups in the entries of a watcher, in their order."""
     histories: dict[str, _History] = {}
     found = []
     for entry in entries:
-        if not entry.observed or not isinstance(entry, (GenerationSeen, GroupConverted, GroupDeleted, GroupLoaded)):
+        if not entry.observed or not isinstance(
+            entry, (journal.GenerationSeen, journal.GroupConverted, journal.GroupDeleted, journal.GroupLoaded)
+        ):
             continue
         history = histories.setdefault(entry.group, _History())
         rebalance = history.take(entry)
@@ -118,20 +110,20 @@ def seen_rebalances(entries: Iterable[JournalEntry]) -> list[SeenRebalance]:
 class _History:
     """State of one group while its entries are read in order."""
 
-    before: GenerationSeen | None = None
+    before: journal.GenerationSeen | None = None
     latest: SeenRebalance | None = None
-    converted: GroupConverted | None = None
-    loaded: GroupLoaded | None = None
+    converted: journal.GroupConverted | None = None
+    loaded: journal.GroupLoaded | None = None
     departed_before: list[tuple[SeenRebalance, int]] = field(default_factory=list)
     """Departed members: rebalance, and index of the departure."""
 
-    def take(self, entry: JournalEntry) -> SeenRebalance | None:
-        if isinstance(entry, GroupConverted):
+    def take(self, entry: journal.JournalEntry) -> SeenRebalance | None:
+        if isinstance(entry, journal.GroupConverted):
             self.converted = entry if entry.to == "classic" else None
-        if isinstance(entry, GroupLoaded):
+        if isinstance(entry, journal.GroupLoaded):
             self.loaded = entry
             return None
-        if not isinstance(entry, GenerationSeen):
+        if not isinstance(entry, journal.GenerationSeen):
             self.before = self.latest = None
             return None
         before, self.before = entry.before or self.before, entry
@@ -148,7 +140,7 @@ class _History:
         self.latest = found
         return found
 
-    def _compare(self, before: GenerationSeen | None, after: GenerationSeen) -> SeenRebalance:
+    def _compare(self, before: journal.GenerationSeen | None, after: journal.GenerationSeen) -> SeenRebalance:
         found = SeenRebalance(before, after, converted=self.converted)
         if before is None:
             return found
@@ -186,8 +178,7 @@ class _History:
         given = {(m.topic, m.partition) for m in found.moves if m.before is None}
         return before.generation if withheld & given else None
 
-    def _returned(self, found: SeenRebalance) -> tuple[Who, str, int] | None:
-        """Return the last departed member with the client id and host of a new member."""
+    def _returned(self, found: SeenRebalance) -> tuple[journal.Who, str, int] | None:
         known = {_client(m.who) for m in found.before.members} if found.before is not None else set()
         came = {_client(m.who): m.who for m in found.new if m.who.client_id and _client(m.who) not in known}
         returned = None
@@ -200,12 +191,12 @@ class _History:
         return returned
 
 
-def departure_of(found: SeenRebalance, member: SeenMember) -> Departure:
+def departure_of(found: SeenRebalance, member: journal.SeenMember) -> Departure:
     after, who = found.after, member.who
     signs = next((s for s in after.signs if s.member_id == who.member_id), None)
     if signs is None:  # a journal of an older version: no cause can be excluded
         since_ms = found.before.at_ms if found.before is not None else after.at_ms
-        signs = SignsOfLife(member_id=who.member_id, since_ms=since_ms)
+        signs = journal.SignsOfLife(member_id=who.member_id, since_ms=since_ms)
     done_ms = after.at_ms if after.joined_ms is None else after.joined_ms
     seen_ms = after.rebalancing_seen_ms
     was_there = after.present is not None and who.member_id in after.present
@@ -224,11 +215,13 @@ def departure_of(found: SeenRebalance, member: SeenMember) -> Departure:
     )
 
 
-def _client(who: Who) -> tuple[str, str]:
+def _client(who: journal.Who) -> tuple[str, str]:
     return who.client_id, who.client_host
 
 
-def moves_between(before: GenerationSeen, after: GenerationSeen, same: dict[str, str]) -> tuple[Move, ...]:
+def moves_between(
+    before: journal.GenerationSeen, after: journal.GenerationSeen, same: dict[str, str]
+) -> tuple[journal.Move, ...]:
     """Return the moved partitions; ``same``: present ids by earlier ids of static members."""
     was, now = owners(before), owners(after)
     if was is None or now is None:
@@ -237,11 +230,11 @@ def moves_between(before: GenerationSeen, after: GenerationSeen, same: dict[str,
     for topic, partition in sorted({*was, *now}):
         old, new = was.get((topic, partition)), now.get((topic, partition))
         if old != (same.get(new, new) if new is not None else None):
-            changed.append(Move(topic, partition, old, new))
+            changed.append(journal.Move(topic, partition, old, new))
     return tuple(changed)
 
 
-def owners(generation: GenerationSeen) -> dict[tuple[str, int], str] | None:
+def owners(generation: journal.GenerationSeen) -> dict[tuple[str, int], str] | None:
     """Return the owner of each partition; None with an unreadable assignment."""
     found: dict[tuple[str, int], str] = {}
     for member in generation.members:

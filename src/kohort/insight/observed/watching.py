@@ -92,12 +92,7 @@ class ObservedGroups:
             self._consumer.session_timeouts[group] = timeout_ms
 
     def take(
-        self,
-        key: bytes | None,
-        value: bytes | None,
-        at_ms: int,
-        leader_epoch: int = -1,
-        late_ms: int | None = None,
+        self, key: bytes | None, value: bytes | None, at_ms: int, leader_epoch: int = -1, late_ms: int | None = None
     ) -> list[JournalEntry]:
         """Take the next record, written at ``at_ms``, and return its entries: none for most commits.
 

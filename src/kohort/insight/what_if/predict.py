@@ -78,11 +78,7 @@ def what_if(
         pause_to_s=most / 1000,
         loads=_loads(before, after, lags),
         idle=tuple(m.member_id for m in after if not m.owned),
-        assumptions=(
-            *pause_assumptions(mode, assume),
-            *assumed,
-            *([] if rates is None else [rates.words]),
-        ),
+        assumptions=(*pause_assumptions(mode, assume), *assumed, *([] if rates is None else [rates.words])),
         drain=None if rates is None else drain_of(after, lags, course.pauses, rates),
         notes=(),
     )
@@ -90,7 +86,6 @@ def what_if(
 
 
 def _assignor_change(snapshot: GroupSnapshot, scenario: Scenario) -> AssignorChange:
-    """Return the present and the future assignor. Raises UsageError for an unknown one."""
     is_consumer = snapshot.protocol == "consumer"
     becomes_consumer = is_consumer or scenario.to_consumer
     now = snapshot.assignor or (DEFAULT_SERVER_ASSIGNOR if is_consumer else None)
@@ -107,7 +102,6 @@ def _assignor_change(snapshot: GroupSnapshot, scenario: Scenario) -> AssignorCha
 
 
 def _by_first_ids(members: Iterable[WhatIfMember], scenario: Scenario) -> list[WhatIfMember]:
-    """Return members by their first ids: for readers, a restarted process is the same member."""
     first = {new_ids: member_id for member_id, new_ids in scenario.new_ids.items()}
     return [replace(m, member_id=first.get(m.member_id, _without_mark(m.member_id, scenario))) for m in members]
 
