@@ -46,7 +46,6 @@ class UnownedTime:
     partition: int
     since_ms: int
     before: str | None
-    """Member id of the previous owner."""
     until_ms: int | None = None
     after: str | None = None
 

@@ -43,13 +43,13 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         ("JOIN_TIMEOUT",),
     ),
     ErrorCode.MEMBER_ID_REQUIRED: ErrorEntry(
-        "The coordinator gave a new member its id (KIP-394); this is no fault.",
-        "no action needed: the client joins again at once, with the id",
+        "The coordinator gave a new member its id (KIP-394).",
+        "no action needed: the client joins with it",
         ("NEW_MEMBER",),
     ),
     ErrorCode.FENCED_INSTANCE_ID: ErrorEntry(
         "Another process uses the same group.instance.id.",
-        "give every process its own instance id; the client does not recover from this error by itself",
+        "give every process its own instance id",
         ("STATIC_DUPLICATE",),
     ),
     ErrorCode.UNRELEASED_INSTANCE_ID: ErrorEntry(
@@ -78,18 +78,15 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         ("INCOMPATIBLE_ASSIGNORS", "ASSIGNOR_CHANGED"),
     ),
     ErrorCode.UNSUPPORTED_ASSIGNOR: ErrorEntry(
-        "The broker has no assignor of that name (KIP-848).",
-        "set group.remote.assignor to one of the broker's group.consumer.assignors",
-        ("ASSIGNOR_CHANGED",),
+        "The broker has no such assignor (KIP-848).", "use one of group.consumer.assignors", ("ASSIGNOR_CHANGED",)
     ),
     ErrorCode.INVALID_REGULAR_EXPRESSION: ErrorEntry(
-        "The subscription pattern is invalid (RE2 syntax, not Java's).",
-        "correct the pattern: RE2 has no look-around and no back references",
+        "The subscription pattern is invalid.",
+        "use RE2 syntax, without look-around or back references",
         ("REGEX_RESOLVED",),
     ),
     ErrorCode.INVALID_SESSION_TIMEOUT: ErrorEntry(
-        "session.timeout.ms is outside of the broker's bounds.",
-        "set it between group.min.session.timeout.ms and group.max.session.timeout.ms",
+        "session.timeout.ms is out of bounds.", "stay within the broker's group.{min,max}.session.timeout.ms"
     ),
     ErrorCode.INVALID_GROUP_ID: ErrorEntry("The group.id is empty or invalid.", "give the consumer a group.id"),
     ErrorCode.GROUP_ID_NOT_FOUND: ErrorEntry(
@@ -116,8 +113,8 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
         ("COORDINATOR_FAILOVER",),
     ),
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorEntry(
-        "The group has no coordinator at the moment.",
-        "no action needed at first; if it lasts, check the leaders of __consumer_offsets",
+        "The group has no coordinator.",
+        "if it lasts, check the leaders of __consumer_offsets",
         ("COORDINATOR_FAILOVER",),
     ),
     ErrorCode.NOT_COORDINATOR: ErrorEntry(
@@ -171,7 +168,6 @@ GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorEntry]] = {
 
 
 CAUSES: Final[Mapping[str, CauseEntry]] = {**REBALANCE_CAUSES, **{entry.code: entry for entry in PATTERNS}}
-"""Causes by code, in the order of the pages."""
 
 
 def find_cause_entry(word: str) -> CauseEntry | None:

@@ -27,7 +27,6 @@ class MemberRow:
     epoch: int | None
     state: str
     known: bool
-    """True if the journal has the whole assignment."""
     had: tuple[Place, ...]
     has: tuple[Place, ...]
     target: tuple[Place, ...] | None
@@ -37,7 +36,6 @@ class MemberRow:
 
     @property
     def is_undisturbed(self) -> bool:
-        """True if the member keeps its assignment."""
         return self.known and self.had == self.has and not self.revoking and self.target in (None, self.has)
 
 
@@ -67,7 +65,6 @@ class EpochRebalance:
     """Partition counts of changed topics in the target: before and after."""
     steps: list[journal.MemberReconciled] = field(default_factory=list)
     unowned: list[UnownedTime] = field(default_factory=list)
-    """Times without an owner that began with this rebalance."""
     fenced: list[journal.RequestFenced] = field(default_factory=list)
     disconnected: list[MemberDisconnected] = field(default_factory=list)
     resumed: list[PartitionsResumed] = field(default_factory=list)
@@ -116,7 +113,6 @@ class EpochRebalance:
 
     @property
     def unrevoked(self) -> list[MemberRow]:
-        """Members with pending revocations, longest first."""
         waiting = [row for row in self.members if row.revoking]
         return sorted(waiting, key=lambda row: row.revoking_since_ms or 0)
 

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from kohort.coordinator.journal import (
-    AssignmentWritten,
-    EpochRaised,
-    GroupDeleted,
-    GroupLoaded,
-    GroupUnloaded,
-    JournalEntry,
-    RequestFenced,
-    RoundClosed,
-    RoundDropped,
-    RoundOpened,
-    StaticReplaced,
-    Who,
-)
+from kohort.coordinator import journal
 from kohort.coordinator.journal_events import CommitUnfenced, MemberTurnedAway, OffsetMove, OptionsChanged
 from kohort.insight.evidence import Confidence, EventEntry, Evidence
 from kohort.insight.names import UNKNOWN, actor, count, limit, name_and_place, name_of, printable, seconds, short_id
@@ -110,22 +97,22 @@ class GroupEvent:
     confidence: Confidence
     sentence: str
     evidence: list[Evidence]
-    who: Who | None = None
+    who: journal.Who | None = None
     observed: bool = False
-    refused: tuple[RequestFenced, ...] = ()
+    refused: tuple[journal.RequestFenced, ...] = ()
 
 
 @dataclass(slots=True)
 class _Group:
     """State of one group while its entries are read in order."""
 
-    unloaded: GroupUnloaded | None = None
+    unloaded: journal.GroupUnloaded | None = None
     in_flight: bool = False
     zombies: dict[str, GroupEvent] = field(default_factory=dict)
     refused: dict[str, GroupEvent] = field(default_factory=dict)
 
 
-def events(entries: Iterable[JournalEntry]) -> list[GroupEvent]:
+def events(entries: Iterable[journal.JournalEntry]) -> list[GroupEvent]:
     """Return the events of a journal, oldest first; repetitions within a generation are one event."""
     groups: dict[str, _Group] = {}
     found: list[GroupEvent] = []
@@ -141,18 +128,19 @@ def events(entries: Iterable[JournalEntry]) -> list[GroupEvent]:
     return found
 
 
-def _track(group: _Group, entry: JournalEntry) -> None:
-    if isinstance(entry, RoundOpened):
+def _track(group: _Group, entry: journal.JournalEntry) -> None:
+    if isinstance(entry, journal.GroupUnloaded):
+        group.unloaded = entry
+    elif isinstance(entry, journal.RoundOpened):
         group.in_flight = True
-    elif isinstance(entry, AssignmentWritten | RoundDropped):
+    elif isinstance(entry, journal.AssignmentWritten | journal.RoundDropped):
         group.in_flight = False
-    if isinstance(entry, RoundClosed | EpochRaised):
-        group.in_flight = group.in_flight and isinstance(entry, RoundClosed) and bool(entry.members)
+    if isinstance(entry, journal.RoundClosed | journal.EpochRaised):
+        group.in_flight = group.in_flight and isinstance(entry, journal.RoundClosed) and bool(entry.members)
         group.zombies, group.refused = {}, {}
 
 
-def _loaded(group: _Group, entry: JournalEntry) -> GroupEvent | None:
-    assert isinstance(entry, GroupLoaded)
+def _loaded(group: _Group, entry: journal.GroupLoaded) -> GroupEvent | None:
     unloaded, group.unloaded = group.unloaded, None
     interrupted, group.in_flight = group.in_flight, False
     if not entry.members or interrupted:
@@ -170,13 +158,7 @@ def _loaded(group: _Group, entry: JournalEntry) -> GroupEvent | None:
     return GroupEvent(entry.group, entry.at_ms, "COORDINATOR_FAILOVER", "proof", sentence, evidence)
 
 
-def _unloaded(group: _Group, entry: JournalEntry) -> None:
-    assert isinstance(entry, GroupUnloaded)
-    group.unloaded = entry
-
-
-def _turned_away(group: _Group, entry: JournalEntry) -> GroupEvent | None:
-    assert isinstance(entry, MemberTurnedAway)
+def _turned_away(group: _Group, entry: MemberTurnedAway) -> GroupEvent | None:
     fact = Evidence("turned_away", name_and_place(entry.who), entry.at_ms)
     known = group.refused.get(entry.error)
     if known is not None:
@@ -203,8 +185,7 @@ def assignors_text(entry: MemberTurnedAway) -> str:
     return f"it supports {offered}, and all members of the group support {accepted}"
 
 
-def _unfenced(_group: _Group, entry: JournalEntry) -> GroupEvent:
-    assert isinstance(entry, CommitUnfenced)
+def _unfenced(_group: _Group, entry: CommitUnfenced) -> GroupEvent:
     total = len(entry.offsets) + entry.more
     moves = [_offset_text(move) for move in entry.offsets[:SHOWN]]
     rest = total - len(moves)
@@ -226,8 +207,7 @@ def _offset_text(move: OffsetMove) -> str:
     return f"{printable(move.topic)}-{move.partition} from {before} to {move.after}"
 
 
-def _fenced(group: _Group, entry: JournalEntry) -> GroupEvent | None:
-    assert isinstance(entry, RequestFenced)
+def _fenced(group: _Group, entry: journal.RequestFenced) -> GroupEvent | None:
     if entry.api not in COMMITS:
         return None
     fact = Evidence("refused", f"{entry.api} of generation {entry.generation}: {entry.error}", entry.at_ms)
@@ -254,8 +234,7 @@ def _tried_text(move: OffsetMove) -> str:
     return f"{printable(move.topic)}-{move.partition} to {move.after}{held}"
 
 
-def _options(_group: _Group, entry: JournalEntry) -> GroupEvent:
-    assert isinstance(entry, OptionsChanged)
+def _options(_group: _Group, entry: OptionsChanged) -> GroupEvent:
     changes = [
         f"{printable(name)} from {_option_text(was)} to {_option_text(now)}"
         for name, (was, now) in sorted(entry.options.items())
@@ -270,26 +249,24 @@ def _option_text(value: int | None) -> str:
     return "the broker's" if value is None else str(value) if value < 1000 else limit(value)
 
 
-def _deleted(_group: _Group, entry: JournalEntry) -> GroupEvent:
-    assert isinstance(entry, GroupDeleted)
+def _deleted(_group: _Group, entry: journal.GroupDeleted) -> GroupEvent:
     by = f" by {actor(entry.by)}" if entry.by is not None else ""
     sentence = f"The group was deleted{by}." if entry.why == "deleted" else "The group expired with its last offset."
     evidence = [Evidence("group_deleted", entry.why, entry.at_ms)]
     return GroupEvent(entry.group, entry.at_ms, "GROUP_DELETED", "proof", sentence, evidence, entry.by)
 
 
-def _client(who: Who) -> str:
+def _client(who: journal.Who) -> str:
     return f"Client {actor(who)}" if who.client_id or who.member_id else f"A client{actor(who).removeprefix(UNKNOWN)}"
 
 
-HANDLERS: Final[dict[type[JournalEntry], Callable[[_Group, JournalEntry], GroupEvent | None]]] = {
-    GroupLoaded: _loaded,
-    GroupUnloaded: _unloaded,
+HANDLERS: Final[dict[type[journal.JournalEntry], Callable[[_Group, Any], GroupEvent | None]]] = {
+    journal.GroupLoaded: _loaded,
     MemberTurnedAway: _turned_away,
     CommitUnfenced: _unfenced,
-    RequestFenced: _fenced,
+    journal.RequestFenced: _fenced,
     OptionsChanged: _options,
-    GroupDeleted: _deleted,
+    journal.GroupDeleted: _deleted,
 }
 
 
@@ -302,10 +279,10 @@ class Takeover:
 
     group: str
     at_ms: int
-    who: Who
+    who: journal.Who
     old_member_id: str
     observed: bool = False
-    refused: list[RequestFenced] = field(default_factory=list)
+    refused: list[journal.RequestFenced] = field(default_factory=list)
 
     @property
     def cause(self) -> str:
@@ -338,13 +315,13 @@ class Takeover:
         return (came, *stale)
 
 
-def takeovers(entries: Iterable[JournalEntry]) -> list[Takeover]:
+def takeovers(entries: Iterable[journal.JournalEntry]) -> list[Takeover]:
     found: list[Takeover] = []
     by_old_id: dict[str, Takeover] = {}
     for entry in entries:
-        if isinstance(entry, StaticReplaced):
+        if isinstance(entry, journal.StaticReplaced):
             found.append(Takeover(entry.group, entry.at_ms, entry.who, entry.old_member_id, entry.observed))
             by_old_id[entry.old_member_id] = found[-1]
-        elif isinstance(entry, RequestFenced) and entry.error == FENCED and entry.who.member_id in by_old_id:
+        elif isinstance(entry, journal.RequestFenced) and entry.error == FENCED and entry.who.member_id in by_old_id:
             by_old_id[entry.who.member_id].refused.append(entry)
     return found

@@ -69,7 +69,6 @@ class Beginning:
     reason: str | None = None
     vitals: Vitals | None = None
     by: Who | None = None
-    """Client that removed the member."""
     disconnected: MemberDisconnected | None = None
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()

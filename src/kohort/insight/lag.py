@@ -67,9 +67,7 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     time_ms: int | None = None
     """Waiting time of the next record; 0 without lag."""
     lead: int | None = None
-    """Distance of the next record from the log start."""
     lost: int = 0
-    """Unread records that retention deleted."""
     samples: tuple[LagSample, ...] = ()
     written_per_s: float | None = None
     read_per_s: float | None = None
@@ -77,7 +75,6 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     draining: Draining = "unknown"
     blame: Blame = "unknown"
     unknown: str | None = None
-    """Reason of an unknown lag."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -89,7 +86,6 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def start_moved(self) -> int:
-        """Records that retention deleted between the first and the last sample."""
         if not self.samples:
             return 0
         return max((self.samples[-1].log_start or 0) - (self.samples[0].log_start or 0), 0)
@@ -110,7 +106,6 @@ class LagSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     time_complete: bool = True
     """False if partitions of unknown waiting time may wait longer."""
     unknown: int = 0
-    """Number of partitions with records and unknown lag: ``records`` is a lower bound."""
     eta_ms: int | None = None
     draining: Draining = "unknown"
 
@@ -175,7 +170,6 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
 
 
 def window_of(snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
-    """Return the snapshots of the newest snapshot's group, oldest first. Raises ValueError without snapshots."""
     ordered = sorted(snapshots, key=lambda snapshot: snapshot.at_ms)
     if not ordered:
         raise ValueError("no snapshots of the group")

@@ -240,7 +240,6 @@ def _scaled(
 
 
 def crash_loop(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a client at one address that joins and is removed repeatedly."""
     by_client: dict[tuple[str, str], list[MemberStep]] = defaultdict(list)
     for step in steps_of(rebalances):
         by_client[step.client].append(step)
@@ -260,7 +259,6 @@ def crash_loop(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
 
 
 def rebalance_storm(rebalances: Sequence[RebalanceFinding], now_ms: int | None = None) -> PatternFinding | None:
-    """Find many rebalances in a short time, or little stable time."""
     for first, last in zip(rebalances, rebalances[STORM - 1 :], strict=False):
         if last.opened_at_ms - first.opened_at_ms <= STORM_WITHIN_MS:
             until_ms = first.opened_at_ms + STORM_WITHIN_MS
@@ -343,7 +341,6 @@ def periodic(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None)
 
 
 def autoscaler(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find alternating joins and orderly leaves."""
     steps = [step for step in steps_of(rebalances) if step.how != "formed"]
     if any(step.fell_out for step in steps):
         return None

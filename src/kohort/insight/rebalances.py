@@ -55,7 +55,6 @@ class Rebalance:
     """Earlier removal or rejected request of the joining client."""
     returned_from: Rebalance | None = None
     left_in: Rebalance | None = None
-    """Rebalance in which the joining client left last."""
     back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
     """By id of an expired member: the member as which its client rejoined, and the time."""
     after_new_partitions: bool = False

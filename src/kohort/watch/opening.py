@@ -35,8 +35,6 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class WatchClients:
-    """Factories of clients of one cluster."""
-
     admin: Callable[[], Admin]
     consumer: Callable[[Mapping[str, Any]], Consumer]
 

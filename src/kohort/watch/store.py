@@ -204,7 +204,6 @@ class WatchStore(_StoreFile):
         return list(parsed_entries(row[0] for row in reversed(rows)))
 
     def entries_since(self, entry_id: int, limit: int) -> list[tuple[int, PlacedEntry]]:
-        """Return entries of all groups after an id, with their ids."""
         query = "SELECT id, value, partition, position, nth FROM entries WHERE id > ? ORDER BY id LIMIT ?"
         with self._storage_errors():
             rows = self._db.execute(query, (entry_id, limit)).fetchall()
@@ -238,7 +237,6 @@ class WatchStore(_StoreFile):
 
     @property
     def size(self) -> int:
-        """Approximate size of the entries, in bytes."""
         return self._bytes
 
     def _bytes_of(self, where: str, bound: int) -> int:

@@ -1,4 +1,4 @@
-"""The judge of the campaign: what was told and what was done are laid side by side, and no wrong name gets by."""
+"""Judge of the campaign: compares findings with the injected incidents, and accepts no wrong cause."""
 
 import pytest
 
@@ -12,7 +12,6 @@ FROZEN = (ExpectedCause("SESSION_TIMEOUT.frozen", A), ExpectedCause("CLIENT_RESE
 
 
 def finding(at_ms, cause, confidence="high", client_id="a", end="stable"):
-    """A finding as the command gives it, as far as it is looked at."""
     return {
         "id": f"g/{at_ms}",
         "group": "g",

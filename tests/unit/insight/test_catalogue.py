@@ -1,4 +1,4 @@
-"""The table of causes: every cause that code can find is in it, and no other; and what people may type for each."""
+"""Catalogue of causes: it has exactly the causes that the code can find, and ``kohort explain`` finds each."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Causes that need evidence beside the request: the broker's own stalls, the topics, connections, who asked."""
+"""Causes with further evidence than the request: broker stalls, topics, connections, the requesting client."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def stage():
 
 
 def group_of(stage, size=2, **options):
-    """A stable group of app-0 (the leader), app-1, ..., on connections of their numbers; ids, and the generation."""
+    """Return member ids and generation of a stable group of app-0 (the leader), app-1, ...."""
     ids, tickets = [], []
     for i in range(size):
         member_id, ticket = stage.enter(client_id=f"app-{i}", connection=i, **options)
@@ -33,7 +33,7 @@ def group_of(stage, size=2, **options):
 
 
 def share(stage, ids, generation):
-    """The members share six partitions of t evenly."""
+    """Assign the six partitions of t evenly."""
     each = 6 // len(ids)
     given = {
         member_id: assignment(*(("t", p) for p in range(i * each, (i + 1) * each))) for i, member_id in enumerate(ids)
@@ -57,7 +57,7 @@ def kinds(this):
 
 class TestBrokerStall:
     def silence(self, stage, stalled_ms, silent_ms=10_000):
-        """The members of a group are not heard for a session, of which the broker slept the last ``stalled_ms``."""
+        """Expire the sessions of a group; the broker stalls during the last ``stalled_ms``."""
         group_of(stage, session_ms=10_000)
         now = stage.now
         stage.coordinator.note_stall(now + silent_ms - stalled_ms, now + silent_ms)
@@ -121,7 +121,7 @@ class TestBrokerStall:
 
 class TestLeaveWithoutReason:
     def idle(self, stage, lag=None, **options):
-        """The second member commits once and then no more for as long as it may take, while it heartbeats."""
+        """Let the second member commit once, and then only send heartbeats."""
         ids, generation = group_of(stage, **{"session_ms": 10_000, "rebalance_ms": 60_000, **options})
         stage.commit({("t", 3): 5}, member_id=ids[1], generation=generation, client_id="app-1", connection=1)
         if lag is not None:
@@ -165,7 +165,6 @@ class TestLeaveWithoutReason:
         assert rebalance(stage).cause == "MAX_POLL_EXCEEDED"
 
     def test_poll_limit_equal_to_session_timeout_proves_no_missed_poll(self, stage):
-        """aiokafka sends its session timeout in the place of max.poll.interval.ms."""
         self.idle(stage, lag=40, session_ms=60_000, rebalance_ms=60_000)
 
         assert rebalance(stage).cause == "MEMBER_LEFT"
@@ -259,7 +258,7 @@ class TestTopics:
         stage.advance(10)
         stage.join(ids[1], client_id="app-1", connection=1)
         share(stage, ids, generation + 1)
-        stage.topics.made.clear()  # it is older than the generation by now
+        stage.topics.made.clear()  # older than the generation
 
         this = self.rejoin(stage, ids, "t", "new", who=1)
 

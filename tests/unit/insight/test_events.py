@@ -1,4 +1,4 @@
-"""What happens to a group without a rebalance, played on a real coordinator."""
+"""Events of a group without a rebalance, on a real coordinator."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Findings of groups, and the rules of ``doctor``: what each says, and that it says nothing where nothing is to do."""
+"""Findings of groups, and the rules of ``doctor``, each with a group for which it fires."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rebalance(at_s, cause="NEW_MEMBER", who="a", members=("a",), **more):
 
 
 def rules(*looks, rebalances=None):
-    """The rules that fire, with how bad each is."""
+    """Return the rules that fire, with their severity."""
     found = examine(find_group(looks, rebalances), rebalances)
     assert all(one.advice and one.sentence for one in found)
     return [(one.rule, one.severity) for one in found]

@@ -1,4 +1,4 @@
-"""Health: for every rule the story in which it fires, and one beside it in which it must not."""
+"""Health: each rule with a group for which it fires, and a similar one for which it does not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def report(*looks, rebalances=None):
 
 
 def words(*looks, **more):
-    """The group's word, and those of its partitions."""
+    """Return the health of the group, and the status of each partition."""
     found = report(*looks, **more)
     return found.group.word, [verdict.word for verdict in found.partitions]
 

@@ -1,4 +1,4 @@
-"""Events, refused requests and timelines, found in a journal."""
+"""Events, rejected requests and timelines of a journal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STATIC = Who("s-1", "billing", "/10.0.0.3", "billing-3")
 
 
 def generation(at_ms, number, members, partitions, *, event="member_joined", who=None):
-    """The entries of one rebalance."""
+    """Return the entries of one rebalance."""
     about = {"group": "g"}
     return [
         RoundOpened(

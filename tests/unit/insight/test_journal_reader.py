@@ -1,4 +1,4 @@
-"""From records of the journal to entries."""
+"""Records of the journal, parsed as entries."""
 
 from kohort.coordinator.journal import GroupUnloaded, build_entry
 from kohort.insight.journal_reader import JournalReader

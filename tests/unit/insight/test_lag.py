@@ -1,4 +1,4 @@
-"""Lag of groups that were looked at: in records and in time, whose it is, who causes it, when it will be read."""
+"""Lag of sampled groups: in records and in time, its culprit, and its expected end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How members, times and numbers are told."""
+"""Texts for members, times and numbers."""
 
 import pytest
 

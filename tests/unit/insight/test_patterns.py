@@ -1,4 +1,4 @@
-"""What many rebalances mean together, a story each; and the stories that look alike and are not."""
+"""Patterns of many rebalances, each with similar sequences that are no pattern."""
 
 import pytest
 from msgspec.structs import replace

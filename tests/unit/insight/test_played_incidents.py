@@ -1,4 +1,4 @@
-"""Incidents played on a real coordinator: the cause that cost the time, refused joins, missed polls."""
+"""Incidents on a real coordinator: costliest cause, rejected joins, missed polls."""
 
 from __future__ import annotations
 

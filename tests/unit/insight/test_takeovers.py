@@ -1,4 +1,4 @@
-"""Static members that are replaced without a rebalance, played on a real coordinator."""
+"""Static members that are replaced without a rebalance, on a real coordinator."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from support.machines.coordinator_stage import CoordinatorStage
 
 @pytest.fixture
 def stage():
-    """A stable group of one static member, pay-0, of client st-0."""
+    """Return a stable group of one static member, pay-0, of client st-0."""
     stage: Any = CoordinatorStage()
     member_id, joining = stage.enter(client_id="st-0", instance_id="pay-0")
     answer = stage.answer(joining)
@@ -25,7 +25,7 @@ def stage():
 
 
 def replace(stage):
-    """Another process joins as pay-0; its member id."""
+    """Join with another process as pay-0; return its member id."""
     stage.advance(2_000)
     ticket = stage.join("", client_id="st-0b", instance_id="pay-0", connection=7)
     return stage.answer(ticket).member_id

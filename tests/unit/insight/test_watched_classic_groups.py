@@ -1,4 +1,4 @@
-"""Classic groups seen from the outside: every story is played on a real coordinator, and only its log is watched."""
+"""Watched classic groups: a real coordinator writes the log, and the watcher reads only the log."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def stage():
 
 
 class Group:
-    """Members by client id, each at a host of its own; a round is closed once all have joined again."""
+    """Members by client id, each on its own host; a round closes once all members have rejoined."""
 
     def __init__(self, stage, clients, **options):
         self.stage, self.options = stage, {"session_ms": SESSION_MS, "rebalance_ms": 60_000} | options
@@ -34,7 +34,7 @@ class Group:
         return self.stage.enter(client_id=client, client_host=f"/{client}", **(self.options | options))
 
     def round(self, given=None, **options):
-        """All join again and are given ``given`` (client to partitions of t), or one partition each."""
+        """Rejoin all members, and assign ``given`` (client to partitions of t), or one partition each."""
         for client in self.ids:
             if client not in self.tickets:
                 self.join(client, **options)
@@ -61,7 +61,7 @@ class Group:
         self.tickets[client] = self.stage.join(self.ids[client], client_id=client, client_host=f"/{client}", **said)
 
     def beat(self, ms, *silent, commits=()):
-        """Time passes; those who are not silent heartbeat each second, those who commit do so each five."""
+        """Send heartbeats each second, and commits each five seconds, except of ``silent`` members."""
         for second in range(0, ms, 1_000):
             self.stage.advance(min(1_000, ms - second))
             for client, member_id in self.ids.items():
@@ -165,7 +165,7 @@ def test_static_expiry_and_static_restart_are_distinguished():
     stage.sync(answer.member_id, 2, instance_id="i-1")
     stage.advance(2_000)
     stage.heartbeat(group.ids["a"], 2)
-    stage.join(client_id="s", client_host="/s", **options)  # a new process under the same instance id
+    stage.join(client_id="s", client_host="/s", **options)  # a new process with the same instance id
 
     finding = latest(stage)
     assert (finding.cause, finding.end, finding.origin) == ("STATIC_RESTART", "no_rebalance", "inferred")
@@ -192,7 +192,7 @@ def test_return_after_poll_interval_without_commits_is_missed_poll(stage):
 
     gone, back = stage.findings()[-2:]
 
-    # Gone alone it may have left; that its client came back is only known later.
+    # without its later return, the departed member may have left
     assert (alone.cause, alone.confidence) == ("MEMBER_GONE", "low")
     assert (gone.cause, gone.confidence) == ("MAX_POLL_EXCEEDED", "medium")
     assert (back.cause, back.confidence) == ("CLIENT_RESET", "medium")
@@ -276,7 +276,9 @@ def test_poll_of_an_unread_generation_gives_no_bounds(stage):
     stage.advance(1_000)
     group.round()
     stage.advance(10)
-    stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)  # by the generation that is written, and unread
+    stage.watcher.take_states(
+        {"g": "Stable"}, stage.now, stage.now
+    )  # compared with the generation that is written, but unread
     stage.watcher.take = unread
     for record, options in later:
         stage.seen += unread(*record, **options)
@@ -289,7 +291,7 @@ def test_poll_during_a_round_bounds_the_next_generation(stage):
     stage.watcher.take_states({"g": "PreparingRebalance"}, stage.now + 500, stage.now + 500)
     stage.advance(100)
     group.leave("b")
-    group.round()  # what was seen began after this one
+    group.round()  # the polled round began later
     assert latest(stage).opened_at_ms == stage.seen[-1].joined_ms
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(1_400)
@@ -299,7 +301,7 @@ def test_poll_during_a_round_bounds_the_next_generation(stage):
 
 def test_aborted_round_bounds_no_other_round(stage):
     group = Group(stage, ["a", "b"])
-    for state in ("PreparingRebalance", "Stable"):  # its coordinator moved meanwhile
+    for state in ("PreparingRebalance", "Stable"):  # the coordinator moved between the polls
         stage.advance(1_000)
         stage.watcher.take_states({"g": state}, stage.now, stage.now)
     group.beat(60_000)
@@ -334,7 +336,7 @@ def test_quiet_group_is_explained_by_its_last_entry(stage):
     group.beat(HOUR_MS)
     group.ids["c"], group.tickets["c"] = group.enter("c")
     group.round()
-    del stage.seen[:-1]  # the others are too old, or lie before what is read
+    del stage.seen[:-1]  # only the last entry is left
 
     (finding,) = stage.findings()
 
@@ -367,7 +369,7 @@ def test_polls_bound_the_round_and_record_gives_the_assign_time(stage):
 
 class TestSameMembers:
     def again(self, stage, given=None, **options):
-        """Two members; the second round has these options for each of them."""
+        """Rebalance two members twice; the second round has these options by client."""
         group = Group(stage, ["a", "b"])
         stage.advance(1_000)
         group.join("a", **options)
@@ -378,7 +380,7 @@ class TestSameMembers:
         said = {"protocols": (("range", subscription("t", "u")),)}
         finding = self.again(stage, a=said)
         assert (finding.cause, finding.confidence) == ("SUBSCRIPTION_CHANGED", "medium")
-        assert "unknown" in kinds(finding)  # subscription pattern are unknown may have found a topic that was made
+        assert "unknown" in kinds(finding)  # a subscription pattern may match a created topic
         assert "added u" in finding.sentence
 
     def test_same_members_with_other_assignor(self, stage):
@@ -472,7 +474,7 @@ def test_persisted_state_suffices_to_continue(stage):
 
 class TestRestartedCoordinator:
     def put_out(self, stage, commits_after=()):
-        """The coordinator begins anew; b is not heard until its session ends, and its client joins anew."""
+        """Restart the coordinator; the session of b expires, and its client rejoins."""
         group = Group(stage, ["a", "b"])
         group.beat(10_000, commits=["a", "b"])
         stage.leader_epoch += 1

@@ -1,4 +1,4 @@
-"""Modern groups seen from the outside (KIP-848): what a real coordinator writes tells nearly all that it knows."""
+"""Watched consumer groups (KIP-848): the records of a real coordinator have nearly the whole journal."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def parts(topic, *numbers):
 
 
 def second_comes(stage):
-    """m2 joins; m1 gives up two partitions a second after it is told to, and m2 gets them."""
+    """Join m2; m1 revokes two partitions a second later, and m2 gets them."""
     stage.come("m2", client_id="two")
     stage.beat("m1", 2, client_id="one")
     stage.advance(1_000)
@@ -45,7 +45,7 @@ def second_comes(stage):
 
 
 def plain(entries, *kinds):
-    """Entries as they would be if all that a watcher cannot know were not said."""
+    """Return entries without the fields that a watcher cannot know."""
     found = []
     for entry in entries:
         if not isinstance(entry, kinds):

@@ -1,4 +1,4 @@
-"""Stories of what-if: what it predicts, and that a real group, played on the machines, then does just that."""
+"""Predictions of what-if for snapshots of groups."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_group_without_members_raises_usage_error():
         what_if(look(0, [], NINE), Scenario())
 
 
-# How far it falls behind, and when it has caught up
+# Drain time
 
 
 def rates(*looks: GroupSnapshot, **given: float) -> ClusterFacts:

@@ -1,7 +1,7 @@
-"""What-if against a real group: members of real clients at a real broker machine then do just what was predicted.
+"""Predictions of what-if, compared with real clients at a real broker.
 
-Joins, removals, kills, restarts one after the other, topics that grow, another assignor, another protocol, several of
-these together; of classic groups and of those that their coordinator assigns.
+Joins, removals, kills, rolling restarts, topic growth, another assignor, another protocol, and combinations, for
+classic groups and consumer groups.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ each_way = pytest.mark.parametrize(("protocol", "assignor"), WAYS)
 
 
 class PlayedGroup:
-    """A real group on a stage, and looks at it."""
+    """A real group, and its snapshots."""
 
     def __init__(self, protocol: str, assignor: str, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -37,7 +37,7 @@ class PlayedGroup:
             self.stage.topic(name, count)
 
     def join(self, *, to: tuple[str, str] | None = None, **more: object) -> User:
-        """A new member; ``to`` is the protocol and the assignor that it comes with, if not those of the group."""
+        """Join a new member; ``to``: its protocol and assignor, if not those of the group."""
         protocol, assignor = to or (self.protocol, self.assignor)
         options: dict[str, object] = {"group_remote_assignor": assignor}
         if protocol == "classic":
@@ -51,12 +51,12 @@ class PlayedGroup:
         return self.topics[topic]
 
     def roll(self, to: tuple[str, str] | None = None) -> dict[str, str]:
-        """Restart all, one after the other; returns under which ids they came back."""
+        """Restart all members, one after the other; return their new ids."""
         again = {}
         for user in self.living():
             member_id, instance_id = self.id_of(user), user.machine.config.group_instance_id
             if instance_id is not None and user.machine.config.group_protocol == "classic":
-                user.die()  # it goes without a word, and its session lasts
+                user.die()  # the process dies without a leave, and its session lasts
             else:
                 user.leave()
             if instance_id is None and self.living():

@@ -1,4 +1,4 @@
-"""From what members did to the sentence that tells it: every story is played on a real coordinator."""
+"""Explanations of rebalances of classic groups, on a real coordinator."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def stage():
 
 
 def trio(stage, **options):
-    """A stable group of demo-0 (the leader), demo-1 and demo-2, two partitions each; ids by client id, generation."""
+    """Return a stable group of demo-0 (the leader), demo-1 and demo-2: ids by client id, and the generation."""
     ids, tickets = {}, {}
     for i in range(3):
         member_id, tickets[f"demo-{i}"] = stage.enter(client_id=f"demo-{i}", connection=i, **options)
@@ -37,7 +37,7 @@ def trio(stage, **options):
 
 
 def settle(stage, ids, generation):
-    """The members of ``ids`` share six partitions evenly."""
+    """Assign six partitions evenly to the members of ``ids``."""
     share = 6 // len(ids)
     given = {
         member_id: assignment(*(("t", p) for p in range(i * share, (i + 1) * share)))
@@ -49,7 +49,7 @@ def settle(stage, ids, generation):
 
 
 def told(stage):
-    """The explanation of the latest rebalance, made from the journal as text."""
+    """Return the latest rebalance and its explanation, from the encoded journal."""
     entries = [parse_entry(build_entry(entry)) for entry in stage.journal]
     rebalance = rebalances(entries)[-1]
     explanation = explain(rebalance)
@@ -94,7 +94,7 @@ def test_killed_member_has_detection_time_and_moves(stage):
 
 
 def expire_third(stage, gap_ms=3000):
-    """The third member falls silent with its connection open."""
+    """Expire the third member, with its connection open."""
     ids, generation = trio(stage)
     waited = 0
     while waited < 10_000:

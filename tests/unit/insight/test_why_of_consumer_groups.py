@@ -1,4 +1,4 @@
-"""From what members of modern groups did to the sentence that tells it: every story is played on a real coordinator."""
+"""Explanations of rebalances of consumer groups, on a real coordinator."""
 
 import pytest
 from msgspec import to_builtins
@@ -19,7 +19,7 @@ def parts(topic, *numbers):
 
 @pytest.fixture
 def stage():
-    """A group of m1 alone, which has all four partitions of t; everybody has a second to be computed for."""
+    """Return a group of m1 alone, which owns all four partitions of t; targets take a second."""
     stage = CoordinatorStage()
     stage.come("m1", client_id="one")
     stage.advance(2_000)
@@ -27,7 +27,7 @@ def stage():
 
 
 def second_comes(stage):
-    """m2 joins; m1 is told to give up two partitions."""
+    """Join m2; m1 must revoke two partitions."""
     stage.come("m2", client_id="two")
     stage.beat("m1", 2, client_id="one")
 
@@ -40,7 +40,7 @@ def both_settle(stage):
 
 
 def told(stage):
-    """The latest rebalance and its explanation, made from the journal as text; all have facts behind them."""
+    """Return the latest rebalance and its explanation, from the encoded journal."""
     found = epoch_rebalances([parse_entry(build_entry(entry)) for entry in stage.journal])
     explained = [explain(rebalance) for rebalance in found]
     assert all(explanation.evidence for explanation in explained)
@@ -293,7 +293,7 @@ def test_newly_matched_topics_are_the_cause():
 
     _, explanation = told(stage)
 
-    assert explanation.cause == "GROUP_FORMING"  # nobody was there, and what it reads was found then
+    assert explanation.cause == "GROUP_FORMING"  # the group was empty, and the pattern matched topics later
     assert "which now matches topics: added t;" in explanation.sentence
 
     stage.topics.make("t2", 2)
@@ -374,7 +374,7 @@ def test_signs_of_life_have_last_commit_progress(stage):
 
 
 class TestGroupOfBothProtocols:
-    """A classic member has all of t; one of the new protocol comes, and the classic one has to make room."""
+    """Group of a classic member with all of t, and a new member of the consumer protocol."""
 
     @pytest.fixture
     def mixed(self):

@@ -1,4 +1,4 @@
-"""How late records come, by partition: the least of the last minutes, whatever clocks did before."""
+"""Least lateness of records by partition, in the last minutes."""
 
 from kohort.watch.watcher import WINDOW_MS, Lateness
 

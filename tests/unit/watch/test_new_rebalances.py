@@ -1,4 +1,4 @@
-"""What is new of a journal: each rebalance once, when it is over, and at no more cost than what it is told by."""
+"""New rebalances of a journal: each is reported once, when it ends, with one read per group."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from support.machines.watched_stage import WatchedStage
 
 
 class Journal:
-    """Entries in memory, and how often somebody asked for them."""
+    """Entries in memory, with a count of reads."""
 
     def __init__(self):
         self.kept, self.asked = [], 0
@@ -23,8 +23,8 @@ def stage():
     return WatchedStage()
 
 
-def news_of(stage, journal, news):
-    """What is new of all that the watcher has seen since the last time."""
+def new_rebalances(stage, journal, news):
+    """Return the rebalances since the last call."""
     new = stage.seen[len(journal.kept) :]
     journal.kept += new
     return [(this.generation, this.cause) for this in news.of(new)]
@@ -35,27 +35,27 @@ def test_each_finished_rebalance_is_reported_once(stage):
     news = NewRebalances(journal)
     stage.come("m1")
     stage.advance(2_000)
-    (first,) = news_of(stage, journal, news)
+    (first,) = new_rebalances(stage, journal, news)
     assert first[1] == "GROUP_FORMING"
     stage.come("m2")
     stage.beat("m1", first[0])
     stage.advance(1_000)
-    assert news_of(stage, journal, news) == [], "m1 has yet to give something up"
+    assert new_rebalances(stage, journal, news) == [], "m1 has yet to give something up"
     stage.beat("m1", first[0], [("t", 0), ("t", 1)])
     stage.beat("m2", first[0] + 1)
-    assert news_of(stage, journal, news) == [(first[0] + 1, "NEW_MEMBER")]
-    assert news_of(stage, journal, news) == []
+    assert new_rebalances(stage, journal, news) == [(first[0] + 1, "NEW_MEMBER")]
+    assert new_rebalances(stage, journal, news) == []
 
 
 def test_rebalances_before_the_start_are_not_new(stage):
     journal = Journal()
     stage.come("m1")
     stage.advance(2_000)
-    assert news_of(stage, journal, NewRebalances(journal)) != []
+    assert new_rebalances(stage, journal, NewRebalances(journal)) != []
     again = NewRebalances(journal)
     stage.come("m2")
 
-    assert news_of(stage, journal, again) == []
+    assert new_rebalances(stage, journal, again) == []
 
 
 def test_journal_is_read_once_per_group(stage):
@@ -65,10 +65,10 @@ def test_journal_is_read_once_per_group(stage):
     for number in range(20):
         stage.come(f"m{number}")
         stage.advance(2_000)
-        told += news_of(stage, journal, news)
+        told += new_rebalances(stage, journal, news)
         stage.beat(f"m{number}", -1)
         stage.advance(2_000)
-        told += news_of(stage, journal, news)
+        told += new_rebalances(stage, journal, news)
 
     assert journal.asked == 1
     assert max(len(recent.entries) for recent in news._recent.values()) < len(journal.kept) / 3

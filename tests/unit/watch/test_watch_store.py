@@ -1,4 +1,4 @@
-"""The file in which a watcher keeps a cluster's journal: all or nothing, nothing twice, nobody else's to read."""
+"""Journal file of a watcher: atomic, without duplicates, private."""
 
 import os
 import sqlite3
@@ -60,7 +60,7 @@ def test_saved_entries_are_read_again(store, path):
 def test_entry_of_the_same_record_is_stored_once(store):
     for _ in range(2):
         store.save([PlacedEntry(entry(), 3, 7, 0), PlacedEntry(entry(), 3, 7, 1)], {3: 8}, NOTHING, 5)
-    store.save([PlacedEntry(entry(), -1, -1, 0), PlacedEntry(entry(), -1, -1, 0)], {}, NOTHING, 5)  # of no record
+    store.save([PlacedEntry(entry(), -1, -1, 0), PlacedEntry(entry(), -1, -1, 0)], {}, NOTHING, 5)  # without a record
 
     assert len(store.entries("g")) == 4
 
@@ -236,7 +236,6 @@ def test_undecodable_names_raise_storage_error(path):
 
 
 def test_undeletable_entries_raise_storage_error(path):
-    """As where a damaged file has its ids out of order: what is there is not found by them."""
     store = WatchStore(path, max_bytes=500)
     store.save([PlacedEntry(entry(), 0, at, 0) for at in range(20)], {0: 20}, NOTHING, 5)
     changed(path, "CREATE TRIGGER kept BEFORE DELETE ON entries BEGIN SELECT RAISE(IGNORE); END")

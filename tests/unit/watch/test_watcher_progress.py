@@ -1,4 +1,4 @@
-"""What the last record of a journal says of its watcher, whoever has written it."""
+"""Progress of a watcher, in the headers of the last record of a journal."""
 
 import pytest
 

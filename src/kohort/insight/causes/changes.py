@@ -263,7 +263,6 @@ def _has_revoked(reason: str) -> bool:
 
 
 def is_from_application(reason: str) -> bool:
-    """Return True if a lower-case reason comes from the application."""
     return bool(reason) and LIBRARY_REASONS.search(reason) is None
 
 
@@ -301,7 +300,6 @@ REJOINS: Final[tuple[tuple[Applies, str, Confidence, Describe], ...]] = (
     (lambda r, _c, s: _VIEW in s and r.after_new_partitions, "PARTITIONS_CHANGED", "high", _describe_partitions),
     (lambda _r, _c, s: _VIEW in s, "LEADER_REJOIN", "medium", _describe_metadata),
 )
-"""Causes of a rejoin; the first match counts."""
 
 
 def subscription_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:

@@ -64,7 +64,6 @@ SEVERITY_OF: Final[dict[str, Severity]] = {
 
 
 def examine(found: GroupFinding, rebalances: Sequence[RebalanceFinding] | None = None) -> list[DoctorFinding]:
-    """Return the problems of a group, the worst first."""
     findings = [one for rule in RULES for one in rule(found)]
     findings += [*_missed_polls(found, rebalances or ()), *_refused(found, rebalances or ())]
     return sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
@@ -180,7 +179,6 @@ def _missed_polls(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -
 
 
 REFUSALS: Final = {"INCOMPATIBLE_ASSIGNORS": "refused", "GROUP_FULL": "full"}
-"""Rule of each rejected join."""
 
 
 def _refused(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:

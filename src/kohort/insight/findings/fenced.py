@@ -55,7 +55,6 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     """Number of rejected commits; their records are read again by other members."""
     tried: tuple[TriedOffset, ...] = ()
-    """First offsets of the last commit."""
     removed_at_ms: int | None = None
     removed_why: str | None = None
     others: tuple[MemberRef, ...] = ()
@@ -83,7 +82,6 @@ class _Journal:
                 self.instances.setdefault((entry.group, who.instance_id), {})[_identity(who)] = who
 
     def removal(self, request: RequestFenced, place: int) -> MemberRemoved | None:
-        """Return the last removal of the sender before its request."""
         known = self.removed.get((request.group, request.who.member_id), [])
         return next((entry for at, entry in reversed(known) if at < place), None)
 

@@ -185,7 +185,6 @@ def _stable_share(recent: Sequence[RebalanceFinding]) -> float:
 
 
 def sentence_of(lag: GroupLag, verdict: HealthVerdict) -> str:
-    """Return one sentence: state, members, owned partitions, lag and health."""
     now, total = lag.now, lag.total
     mine = [one for one in lag.partitions if one.counts]
     parts = [f"{printable(now.group)} is {printable(now.state) or 'in an unknown state'}"]

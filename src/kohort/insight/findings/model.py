@@ -103,13 +103,11 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the rebalance that removed the rejoining member."""
     trigger: MemberRef | None = None
     also: tuple[str, ...] = ()
-    """Further causes of the same rebalance."""
     blocker: BlockerFinding | None = None
     took_ms: int | None = None
     phases_ms: dict[str, int] = {}
     assignor: str | None = None
     leader: str | None = None
-    """Member id of a classic group's leader."""
     members_before: tuple[MemberRef, ...] = ()
     members: tuple[MemberRef, ...] = ()
     gone: dict[str, str] = {}

@@ -72,7 +72,6 @@ class ColumnFinding(msgspec.Struct, frozen=True, kw_only=True):
     trigger: MemberRef | None = None
     took_ms: int | None = None
     rebalance: str | None = None
-    """Id of the rebalance."""
 
 
 class TimelineFinding(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,7 +36,6 @@ class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after the last pause; null: never."""
     drained_to_s: float | None
     slowest: str | None
-    """Id of the member that drains last."""
     behind_for_ever: tuple[str, ...]
     """Ids of members that never catch up in the worst case."""
     unread: int
@@ -65,7 +64,6 @@ class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Partition-seconds in the worst case."""
     loads: tuple[MemberLoadFinding, ...]
     idle: tuple[str, ...]
-    """Ids of members without partitions."""
     drain: DrainFinding | None = None
     """Null without known rates."""
     notes: tuple[str, ...]

@@ -40,7 +40,6 @@ Planned = dict[str, dict[int, str]]
 def updated_member(
     before: WatchedMember | None, who: journal.Who, value: ConsumerGroupMemberMetadataValue, at_ms: int
 ) -> WatchedMember:
-    """Return a member as updated by its record."""
     topics = tuple(sorted(set(value.subscribed_topic_names)))
     after = WatchedMember(who, joined_ms=at_ms, heard_ms=at_ms) if before is None else before
     return msgspec.structs.replace(
@@ -55,7 +54,6 @@ def updated_member(
 
 
 def resolve(group: WatchedConsumerGroup, record: RegexResolved) -> None:
-    """Update the topics of a subscription pattern."""
     before = group.regexes.get(record.regex)
     if record.value is None:
         group.regexes.pop(record.regex, None)

@@ -60,7 +60,6 @@ class Departure:
     alike: int = 0
     is_consumer: bool = False
     revoking_since_ms: int | None = None
-    """Start of a pending revocation (KIP-848)."""
 
     @property
     def sign_ms(self) -> int:

@@ -20,7 +20,6 @@ class SeenRebalance:
     before: journal.GenerationSeen | None
     after: journal.GenerationSeen
     converted: journal.GroupConverted | None = None
-    """End of an earlier consumer group."""
     new: tuple[journal.SeenMember, ...] = ()
     gone: tuple[journal.SeenMember, ...] = ()
     restarted: tuple[tuple[journal.SeenMember, journal.SeenMember], ...] = ()
@@ -32,7 +31,6 @@ class SeenRebalance:
     """Earlier departed member of a rejoining client: member, cause, time."""
     had_failover: bool = False
     loaded: journal.GroupLoaded | None = None
-    """Recent load by another coordinator."""
 
     @property
     def group(self) -> str:

@@ -55,7 +55,6 @@ def is_cooperative(choice: AssignorChoice) -> bool:
 
 
 def check_assignor(choice: AssignorChoice) -> None:
-    """Raise UsageError for an unknown assignor."""
     if not choice.server_side:
         classic_assignor(choice.assignor)
     elif choice.assignor not in SERVER_ASSIGNORS:

@@ -88,7 +88,6 @@ def drain_of(
     pauses: Mapping[TopicPartition, PauseRange],
     rates: FlowRates,
 ) -> DrainFinding:
-    """Return the peak of the lag, and the time to drain it with these members."""
     places = {*rates.written, *(tp for tp, lag in lags.items() if lag)}
     peaks = {tp: _peak(lags.get(tp) or 0, rates.written.get(tp, 0.0), pauses.get(tp, PauseRange())) for tp in places}
     soonest: list[float] = []

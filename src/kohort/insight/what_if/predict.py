@@ -33,7 +33,6 @@ class ClusterFacts(NamedTuple):
 
     racks: Racks = {}
     rates: Callable[[Mapping[str, int]], FlowRates | None] | None = None
-    """Rates by the future partition counts."""
 
 
 def what_if(

@@ -37,7 +37,6 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     kill: tuple[tuple[str, KillMode], ...] = ()
     assignor: str | None = None
     partitions: dict[str, int] = {}
-    """Future partition counts."""
     rolling_restart: bool = False
     """Restart of all members, one after the other; a new assignor or protocol comes with the restart."""
     all_static: bool = False
@@ -51,7 +50,6 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
 
     heartbeat_ms: int = 3000
     consumer_heartbeat_ms: int = 5000
-    """Heartbeat interval of consumer groups."""
     session_timeout_ms: int = 45_000
     max_poll_interval_ms: int = 300_000
     shortest_round_ms: int = 100
