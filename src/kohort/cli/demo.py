@@ -187,8 +187,8 @@ def demo(
         console = output == "text" and sys.stdin.isatty() and sys.stdout.isatty()
     say = DemoOutput(quiet=output == "json")
     try:
-        beside = DemoConsole(GROUP, say.line, page=page, console=console)
-        outcome = run_demo(data=data, source=source, quick=quick, say=say, beside=beside)
+        hooks = DemoConsole(GROUP, say.line, page=page, console=console)
+        outcome = run_demo(data=data, source=source, quick=quick, say=say, hooks=hooks)
     except (KohortError, FileExistsError) as error:
         click.echo(f"kohort demo: {error}", err=True)
         sys.exit(1)

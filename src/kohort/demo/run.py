@@ -51,14 +51,14 @@ def run_demo(
     source: Path | None = None,
     quick: bool = False,
     say: DemoOutput,
-    beside: DemoHooks | None = None,
+    hooks: DemoHooks | None = None,
 ) -> DemoResult:
     """Run the demo. ``data`` keeps topics and results; otherwise a temporary folder is used and removed."""
     began = time.monotonic()
-    beside = beside or DemoHooks()
+    hooks = hooks or DemoHooks()
     with _folder(data) as folder, Processes(folder / "logs") as processes, ExitStack() as stack:
-        stack.callback(beside.end)
-        outcome = _Demo(folder, processes, say, beside).run(source, quick=quick)
+        stack.callback(hooks.end)
+        outcome = _Demo(folder, processes, say, hooks).run(source, quick=quick)
         outcome.report |= {
             "holds": outcome.holds,
             "seconds": round(time.monotonic() - began, 1),
@@ -69,7 +69,7 @@ def run_demo(
         say.head(f"{'All checks passed' if outcome.holds else 'CHECKS FAILED'}, {outcome.report['seconds']} s")
         if data is not None:
             say.line(f"topics, Parquet and report.json are in {folder}")
-        beside.done()
+        hooks.done()
     return outcome
 
 
@@ -86,9 +86,9 @@ def _folder(data: Path | None) -> Iterator[Path]:
 
 
 class _Demo:
-    def __init__(self, folder: Path, processes: Processes, say: DemoOutput, beside: DemoHooks) -> None:
+    def __init__(self, folder: Path, processes: Processes, say: DemoOutput, hooks: DemoHooks) -> None:
         self._folder = folder
-        self._beside = beside
+        self._hooks = hooks
         self._processes = processes
         self._say = say
         self._outcome = DemoResult()
@@ -105,7 +105,7 @@ class _Demo:
             self._load_and_kill_member(group, tables)
             self._finish_group(group, tables)
             entries = journal.read_all()
-        self._beside.group_finished(entries[-1].at_ms)
+        self._hooks.group_finished(entries[-1].at_ms)
         expected = expect_from(tables)
         self._verify(self._run_pipeline(expected), expected)
         self._explain(group, entries)
@@ -117,7 +117,7 @@ class _Demo:
         self._say.line(f"broker: kohort serve on {self._bootstrap}, data on disk")
         with Admin(bootstrap_servers=self._bootstrap, client_id="demo") as admin:
             admin.create_topics({"flights": PARTITIONS, "weather": PARTITIONS})
-        self._beside.broker_started(self._bootstrap)
+        self._hooks.broker_started(self._bootstrap)
 
     def _load(self, topic: str, tables: SourceTables, on_rows: Callable[[int], None] = lambda _: None) -> None:
         table = tables.flights if topic == "flights" else tables.weather
