@@ -34,7 +34,7 @@ JOURNAL_BACKWARD_AGAIN_MS: Final = 1_000
 
 
 class MetricsByMember:
-    """Last pushed metrics of each member, for the latest few thousand members."""
+    """Last pushed metrics of each member, for the latest 10,000 members."""
 
     def __init__(self, limit: int = MEMBERS) -> None:
         self._metrics: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
@@ -122,7 +122,7 @@ class FencedCounters:
 
 
 class ClosedConnections:
-    """Closing times of the latest few thousand connections."""
+    """Closing times of the latest 10,000 closed connections."""
 
     def __init__(self, limit: int = CONNECTIONS) -> None:
         self._closed_at_ms: dict[int, int] = {}

@@ -36,7 +36,7 @@ class Availability(Enum):
 
 
 class Shard:
-    """Groups of one partition: decides, and carries nothing out."""
+    """Groups of one partition; makes decisions, which ``Shards.carry_out`` executes."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition

@@ -40,13 +40,18 @@ class MemberSpec(NamedTuple):
 
 
 class ServerAssignor(ABC):
-    """A server-side strategy by its name on the wire."""
-
-    name: ClassVar[str]
     """Server-side strategy."""
 
+    name: ClassVar[str]
+    """Name in ``group.consumer.assignors`` and in the heartbeat's ServerAssignor."""
+
     def assign(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> Targets:
-        """Name in ``group.consumer.assignors`` and in the heartbeat's ServerAssignor."""
+        """Return the target of every member by id; an unchanged partition set is the same object as before.
+
+        Where Kafka's result depends on a hash map, entries of one bucket keep the order of ``members`` (by id) and of
+        ``partition_counts``. ``iteration.in_group_order`` and ``iteration.in_name_order`` sort as Kafka does; a
+        joining member comes last. Raises UsageError for a subscribed topic without a partition count.
+        """
         return at_once(self.steps(members, partition_counts, Pace()))
 
     @abstractmethod

@@ -54,7 +54,7 @@ class ComputedTarget(NamedTuple):
 
 @dataclass(slots=True)
 class PendingTarget:
-    """Target of a large group that a timer computes and writes in steps."""
+    """Target of a large group that a timer computes and persists in steps."""
 
     epoch: int = sys.maxsize
     steps: Steps[ComputedTarget] | None = None

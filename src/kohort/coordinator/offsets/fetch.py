@@ -162,7 +162,7 @@ def _unknown(partition: int) -> OffsetFetchResponsePartitions:
 def _valid(
     offsets: GroupOffsets, name: str, partition: int, topics: TopicsView, stable: bool
 ) -> tuple[OffsetCommitValue, ErrorCode]:
-    """Return the offset, unless it was committed for an earlier topic of the same name, or may be about to change."""
+    """Return the offset; none if pending, or committed for a deleted topic of the same name."""
     if stable and offsets.is_pending(name, partition):
         return NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
     value = offsets.get(name, partition)

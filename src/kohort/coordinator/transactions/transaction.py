@@ -44,7 +44,7 @@ class Transaction:
         return found
 
     def moved(self, by_ms: int) -> Transaction:
-        """Return it with its times moved by ``by_ms``, between ``now_ms`` in memory and wall time in records."""
+        """Return the transaction with its times moved by ``by_ms``: records have wall time, memory has not."""
         if not by_ms:
             return self
         updated, started = (at_ms if at_ms == NONE else at_ms + by_ms for at_ms in (self.updated_ms, self.started_ms))
