@@ -41,9 +41,9 @@ class InvariantBroken(AssertionError):
 
 def check_consumer_group(group: ModernGroup, partition: int, timers: Timers[tuple[int, TimerKey]]) -> None:
     """Check owners, indices, epochs and timers of a consumer group. Raises InvariantBroken."""
-    _check_owners(group)
-    _check_indices(group)
-    _check_epochs(group)
+    check_owners(group)
+    check_indices(group)
+    check_epochs(group)
     if group.presence.keys() != group.members.keys():
         raise _broken("members and presence differ", group)
     pending = group.volatile.pending_target
@@ -58,7 +58,7 @@ def check_consumer_group(group: ModernGroup, partition: int, timers: Timers[tupl
             raise _broken(f"revocation timer of {member_id}: {waits}, its state: {member.current.state}", group)
 
 
-def _check_owners(group: ModernGroup) -> None:
+def check_owners(group: ModernGroup) -> None:
     owners: dict[tuple[bytes, int], str] = {}
     for member_id, member in group.members.items():
         for topic_id, number, _ in member.current.partitions():
@@ -69,7 +69,7 @@ def _check_owners(group: ModernGroup) -> None:
         raise _broken("the index of owners differs from the assignments", group)
 
 
-def _check_indices(group: ModernGroup) -> None:
+def check_indices(group: ModernGroup) -> None:
     metadata = [member.metadata for member in group.members.values()]
     indices: list[tuple[str, Any, Any]] = [
         ("instances", group.instances, {m.instance_id: i for i, m in group.members.items() if m.instance_id}),
@@ -89,7 +89,7 @@ def _check_indices(group: ModernGroup) -> None:
         raise _broken(f"no member subscribes to {unknown}, but the group's topics include them", group)
 
 
-def _check_epochs(group: ModernGroup) -> None:
+def check_epochs(group: ModernGroup) -> None:
     if group.target_epoch > group.epoch:
         raise _broken(f"the target is for epoch {group.target_epoch}", group)
     for member_id, member in group.members.items():
