@@ -203,7 +203,7 @@ def test_manual_commit_waits_until_it_is_persisted(bootstrap, producer, make, to
     send(producer, topic, 10, partition=0)
     found: list[int] = []
 
-    class ByHand(AsyncGroupHandler):
+    class ManualCommits(AsyncGroupHandler):
         async def consume_claim(self, session, claim):
             async for record in claim:
                 session.mark_message(record, "by hand")
@@ -215,7 +215,7 @@ def test_manual_commit_waits_until_it_is_persisted(bootstrap, producer, make, to
 
     async def story() -> None:
         async with make(enable_auto_commit=False) as group:
-            await group.consume(topic, ByHand())
+            await group.consume(topic, ManualCommits())
 
     run(story())
     assert found == [7]

@@ -186,13 +186,13 @@ def test_slow_claim_in_a_thread_does_not_delay_other_claims(producer, group, top
 def test_first_returning_handler_ends_the_session_as_in_sarama(producer, group, topic):
     send(producer, topic, 8, partition=2)
 
-    class Two(Writer):
+    class FirstReturns(Writer):
         def consume_claim(self, session, claim):
             for _, record in zip(range(2), claim, strict=False):
                 self.handle(record)
                 session.mark_message(record)
 
-    handler, members = Two(), group()
+    handler, members = FirstReturns(), group()
     for _ in range(4):
         members.consume(topic, handler)
 
@@ -204,7 +204,7 @@ def test_manual_commit_and_reset_offset(bootstrap, producer, group, topic):
     send(producer, topic, 10, partition=0)
     partition = TopicPartition(topic, 0)
 
-    class ByHand(Writer):
+    class ManualCommits(Writer):
         def handle(self, record):
             super().handle(record)
             if record.offset == 6:
@@ -218,7 +218,7 @@ def test_manual_commit_and_reset_offset(bootstrap, producer, group, topic):
             super().setup(session)
             self.session = session
 
-    handler = ByHand()
+    handler = ManualCommits()
     running = Running(group(enable_auto_commit=False), topic, handler)
     eventually(lambda: len(handler.seen) == 10)
     running.stop()
@@ -330,12 +330,12 @@ def test_handler_that_never_returns_is_logged_and_the_member_expires(producer, g
     send(producer, topic, 40)
     gate = threading.Event()
 
-    class Stuck(Writer):
+    class NeverReturns(Writer):
         def handle(self, record):
             assert gate.wait(DEADLINE_S)
             super().handle(record)
 
-    stuck, other = Stuck(), Writer()
+    stuck, other = NeverReturns(), Writer()
     quick = {"max_poll_interval_ms": 1500, "session_timeout_ms": 1000}
     one = Running(group(**quick), topic, stuck)
     eventually(lambda: stuck.events == ["setup"])

@@ -78,7 +78,7 @@ def test_consumer_group_fetches_damaged_data_again(relay: Relay):
     relay.damage(b"flight 15")
     values: list[bytes] = []
 
-    class Take(GroupHandler):
+    class ReadingHandler(GroupHandler):
         def consume_claim(self, session, claim):
             for record in claim:
                 values.append(record.value)
@@ -87,7 +87,7 @@ def test_consumer_group_fetches_damaged_data_again(relay: Relay):
                     group.stop()
 
     with ConsumerGroup(bootstrap_servers=relay.bootstrap, **OPTIONS) as group:
-        group.run("flights", Take())
+        group.run("flights", ReadingHandler())
 
     assert values == RECORDS
     assert relay.damaged == 1
@@ -98,7 +98,7 @@ def test_async_consumer_group_fetches_damaged_data_again(relay: Relay):
     values: list[bytes] = []
 
     async def run() -> None:
-        class Take(AsyncGroupHandler):
+        class ReadingHandler(AsyncGroupHandler):
             async def consume_claim(self, session, claim):
                 async for record in claim:
                     values.append(record.value)
@@ -107,7 +107,7 @@ def test_async_consumer_group_fetches_damaged_data_again(relay: Relay):
                         group.stop()
 
         async with AsyncConsumerGroup(bootstrap_servers=relay.bootstrap, **OPTIONS) as group:
-            await group.run("flights", Take())
+            await group.run("flights", ReadingHandler())
 
     asyncio.run(run())
     assert values == RECORDS

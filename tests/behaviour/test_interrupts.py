@@ -13,7 +13,7 @@ import pytest
 
 import kohort
 from kohort import Consumer, TopicPartition, Wakeup
-from kohort.aio.consuming import consumer as consumer_face
+from kohort.aio.consuming import consumer as consumer_module
 from kohort.aio.consuming import waits
 
 TRACED = {
@@ -97,5 +97,5 @@ def test_interrupt_at_any_point_leaves_no_lock_taken(broker: kohort.Broker, call
                     consumer.poll()
             place += 1
         assert place > 10, "the trace found the places"
-        assert {consumer_face.__file__, waits.__file__} <= TRACED, "the face's own files are among them"
+        assert {consumer_module.__file__, waits.__file__} <= TRACED, "the consumer's own files are among them"
         assert consumer.position(partition) == 0

@@ -22,7 +22,7 @@ AT_ONCE_OR_LATER = {
 }
 
 
-class Patient(Transactional):
+class RetryingProducer(Transactional):
     def again(self, ask):
         codes = []
 
@@ -34,23 +34,23 @@ class Patient(Transactional):
         return codes[-1]
 
     def init(self, *, recover=False):
-        return self.again(lambda: super(Patient, self).init(recover=recover))
+        return self.again(lambda: super(RetryingProducer, self).init(recover=recover))
 
     def add(self, topic, *partitions):
-        return self.again(lambda: super(Patient, self).add(topic, *partitions))
+        return self.again(lambda: super(RetryingProducer, self).add(topic, *partitions))
 
     def write(self, topic, *values, **options):
         answers = []
 
         def ask():
-            answers.append(super(Patient, self).write(topic, *values, **options))
+            answers.append(super(RetryingProducer, self).write(topic, *values, **options))
             return ErrorCode(answers[-1].error_code)
 
         self.again(ask)
         return answers[-1]
 
     def commit_offsets(self, group, topic, offset, **options):
-        return self.again(lambda: super(Patient, self).commit_offsets(group, topic, offset, **options))
+        return self.again(lambda: super(RetryingProducer, self).commit_offsets(group, topic, offset, **options))
 
 
 @pytest.fixture(params=["before KIP-890", "after KIP-890"])
@@ -58,7 +58,7 @@ def producer(broker, request):
     name = broker.group()
     find = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
     eventually(lambda: broker.ask(find, 4).coordinators[0].error_code == 0)
-    made = Patient(broker, name, new=request.param == "after KIP-890")
+    made = RetryingProducer(broker, name, new=request.param == "after KIP-890")
     assert made.init() == 0
     return made
 
@@ -137,7 +137,7 @@ def test_transactional_commit_for_unknown_partitions_is_rejected(broker, produce
 def test_second_producer_with_the_same_id_fences_the_first(broker, producer):
     topic = broker.topic()
     producer.send(topic, b"of the first")
-    second = Patient(broker, producer.transactional_id, new=producer.new)
+    second = RetryingProducer(broker, producer.transactional_id, new=producer.new)
 
     assert second.init() == 0
 
@@ -178,7 +178,7 @@ def test_produce_to_a_partition_outside_of_the_transaction_is_rejected(broker, p
 def test_unknown_producer_id_is_rejected(broker, producer):
     topic = broker.topic()
     producer.send(topic, b"1")
-    stranger = Patient(broker, producer.transactional_id)
+    stranger = RetryingProducer(broker, producer.transactional_id)
     stranger.producer_id, stranger.epoch = producer.producer_id + 100_000, 0
 
     assert stranger.end(commit=True) == ErrorCode.INVALID_PRODUCER_ID_MAPPING

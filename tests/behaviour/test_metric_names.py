@@ -40,7 +40,7 @@ def test_every_client_emits_the_documented_metrics(bootstrap: str):
     for protocol in ("classic", "consumer"):
         options = {"group_id": f"metric-names-{protocol}", "group_protocol": protocol, "auto_offset_reset": "earliest"}
         with kohort.Consumer(bootstrap_servers=bootstrap, **options) as consumer:
-            consumer.subscribe("metric-names", listener=Quiet())
+            consumer.subscribe("metric-names", listener=NullListener())
             while not consumer.poll(1000):
                 pass
             consumer.commit()
@@ -58,7 +58,7 @@ def test_every_client_emits_the_documented_metrics(bootstrap: str):
     assert emitted([asked]) | {errors} | throttle == told("admin")
 
 
-class Quiet(kohort.RebalanceListener):
+class NullListener(kohort.RebalanceListener):
     def on_partitions_revoked(self, partitions):
         pass
 

@@ -24,7 +24,7 @@ from support.waiting import eventually
 PARTITIONS = 2
 
 
-class Telescope:
+class TelemetryRecorder:
     def __init__(self) -> None:
         self._kept = InMemorySpanExporter()
         self.tracer_provider = TracerProvider()
@@ -54,19 +54,19 @@ class Telescope:
 
 
 @pytest.fixture
-def telescope() -> Telescope:
-    return Telescope()
+def recorder() -> TelemetryRecorder:
+    return TelemetryRecorder()
 
 
-def test_sent_record_has_a_span_and_carries_its_context(bootstrap: str, topic: str, telescope: Telescope):
+def test_sent_record_has_a_span_and_carries_its_context(bootstrap: str, topic: str, recorder: TelemetryRecorder):
     host, port = bootstrap.split(":")
     with kohort.Producer(bootstrap_servers=bootstrap, client_id="importer") as producer:
-        kohort.instrument(producer, **telescope.given)
-        with telescope.tracer_provider.get_tracer("app").start_as_current_span("request") as parent:
+        kohort.instrument(producer, **recorder.given)
+        with recorder.tracer_provider.get_tracer("app").start_as_current_span("request") as parent:
             headers = {"from": "FRA", "traceparent": "of somebody else"}
             place = producer.send(topic, b"v", "LH400", partition=1, headers=headers).result()
 
-    (span,) = telescope.spans("send")
+    (span,) = recorder.spans("send")
     assert (span.name, span.kind) == (f"send {topic}", SpanKind.PRODUCER)
     assert span.parent == parent.get_span_context()
     assert dict(span.attributes) == {
@@ -86,63 +86,63 @@ def test_sent_record_has_a_span_and_carries_its_context(bootstrap: str, topic: s
     context = span.get_span_context()
     assert dict(record.headers)["traceparent"].startswith(f"00-{context.trace_id:032x}-{context.span_id:016x}".encode())
     assert [name for name, _ in record.headers] == ["from", "traceparent"]
-    [(attributes, count)] = telescope.metric("messaging.client.sent.messages")
+    [(attributes, count)] = recorder.metric("messaging.client.sent.messages")
     assert (attributes["messaging.destination.name"], count) == (topic, 1)
     assert "messaging.kafka.offset" not in attributes
-    assert [count for _, count in telescope.metric("messaging.client.operation.duration")] == [1]
+    assert [count for _, count in recorder.metric("messaging.client.operation.duration")] == [1]
 
 
-def test_failed_send_records_the_error(bootstrap: str, topic: str, telescope: Telescope):
+def test_failed_send_records_the_error(bootstrap: str, topic: str, recorder: TelemetryRecorder):
     with kohort.Producer(bootstrap_servers=bootstrap, max_request_size=500) as producer:
-        kohort.instrument(producer, **telescope.given)
+        kohort.instrument(producer, **recorder.given)
         with pytest.raises(kohort.ApiError):
             producer.send(topic, bytes(1000))
         with pytest.raises(UsageError):
             producer.send(topic, b"v", headers=5)  # type: ignore[arg-type]
 
-    first, second = telescope.spans("send")
+    first, second = recorder.spans("send")
     assert first.attributes["error.type"] == "MESSAGE_TOO_LARGE"
     assert second.attributes["error.type"] == "UsageError"
     assert not first.status.is_ok
 
 
-def test_batch_has_one_span_that_is_the_parent_of_all_records(bootstrap: str, topic: str, telescope: Telescope):
+def test_batch_has_one_span_that_is_the_parent_of_all_records(bootstrap: str, topic: str, recorder: TelemetryRecorder):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        kohort.instrument(producer, **telescope.given)
+        kohort.instrument(producer, **recorder.given)
         for delivery in producer.send_batch(topic, 0, [b"a", (b"k", b"b"), (b"k", b"c", {"h": b"x"})]):
             delivery.result(60_000)
-        eventually(lambda: telescope.spans("send"))
+        eventually(lambda: recorder.spans("send"))
         assert producer.send_batch(topic, 0, []) == []
 
-    whole, empty = telescope.spans("send")
+    whole, empty = recorder.spans("send")
     assert whole.attributes["messaging.batch.message_count"] == 3
     assert "error.type" not in empty.attributes
     with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", group_id=topic) as consumer:
-        kohort.instrument(consumer, **telescope.given)
+        kohort.instrument(consumer, **recorder.given)
         consumer.subscribe(topic)
         records = []
         while len(records) < 3:
             records += consumer.poll(1000)
     assert {dict(r.headers)["traceparent"] for r in records} == {dict(records[0].headers)["traceparent"]}
-    polls = telescope.spans("poll")
+    polls = recorder.spans("poll")
     assert sum(s.attributes["messaging.batch.message_count"] for s in polls) == 3
     assert [link.context.span_id for link in polls[0].links] == [whole.get_span_context().span_id]
     assert polls[0].attributes["messaging.consumer.group.name"] == topic
     assert (polls[0].kind, polls[0].attributes["messaging.operation.type"]) == (SpanKind.CLIENT, "receive")
 
 
-def fill(bootstrap: str, topic: str, telescope: Telescope, count: int) -> None:
+def fill(bootstrap: str, topic: str, recorder: TelemetryRecorder, count: int) -> None:
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        kohort.instrument(producer, **telescope.given)
+        kohort.instrument(producer, **recorder.given)
         for n in range(count):
             producer.send(topic, b"%d" % n, partition=0).result()
 
 
-def test_iteration_has_a_span_for_each_record(bootstrap: str, topic: str, telescope: Telescope):
-    fill(bootstrap, topic, telescope, 3)
+def test_iteration_has_a_span_for_each_record(bootstrap: str, topic: str, recorder: TelemetryRecorder):
+    fill(bootstrap, topic, recorder, 3)
     seen = []
     with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        kohort.instrument(consumer, **telescope.given)
+        kohort.instrument(consumer, **recorder.given)
         consumer.assign([kohort.TopicPartition(topic, 0)])
         for record in consumer:
             seen.append((record.offset, trace.get_current_span().get_span_context().span_id))
@@ -150,17 +150,17 @@ def test_iteration_has_a_span_for_each_record(bootstrap: str, topic: str, telesc
                 break
         assert not trace.get_current_span().get_span_context().is_valid, "the loop was left"
 
-    processed = telescope.spans("process")
+    processed = recorder.spans("process")
     assert [(s.attributes["messaging.kafka.offset"], s.get_span_context().span_id) for s in processed] == seen
-    sent = [s.get_span_context() for s in telescope.spans("send")]
+    sent = [s.get_span_context() for s in recorder.spans("send")]
     assert [s.parent.span_id for s in processed] == [s.span_id for s in sent], "a trace goes on where it is read"
-    assert sum(count for _, count in telescope.metric("messaging.client.consumed.messages")) == 3
-    assert sum(count for _, count in telescope.metric("messaging.process.duration")) == 3
+    assert sum(count for _, count in recorder.metric("messaging.client.consumed.messages")) == 3
+    assert sum(count for _, count in recorder.metric("messaging.process.duration")) == 3
 
 
 @pytest.mark.parametrize("as_lists", [False, True])
-def test_handler_has_a_span_for_each_record(bootstrap: str, topic: str, telescope: Telescope, as_lists: bool):
-    fill(bootstrap, topic, telescope, 3)
+def test_handler_has_a_span_for_each_record(bootstrap: str, topic: str, recorder: TelemetryRecorder, as_lists: bool):
+    fill(bootstrap, topic, recorder, 3)
     current = []
 
     class Handler(kohort.GroupHandler):
@@ -175,11 +175,11 @@ def test_handler_has_a_span_for_each_record(bootstrap: str, topic: str, telescop
                     raise ValueError("bad record")
 
     with kohort.ConsumerGroup(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as group:
-        kohort.instrument(group, **telescope.given)
+        kohort.instrument(group, **recorder.given)
         with pytest.raises(kohort.HandlerFailed):
             group.run(topic, Handler())
 
-    processed = telescope.spans("process")
+    processed = recorder.spans("process")
     assert [s.get_span_context().span_id for s in processed] == current
     assert processed[-1].attributes["error.type"] == "ValueError"
     assert all("error.type" not in s.attributes for s in processed[:-1])
@@ -190,12 +190,12 @@ def test_handler_has_a_span_for_each_record(bootstrap: str, topic: str, telescop
         assert sum(s.attributes.get("messaging.batch.message_count", 1) for s in processed) == 3
 
 
-def test_each_asyncio_task_has_its_own_context(bootstrap: str, topic: str, telescope: Telescope):
+def test_each_asyncio_task_has_its_own_context(bootstrap: str, topic: str, recorder: TelemetryRecorder):
     traces = {}
 
     async def story() -> None:
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap) as producer:
-            kohort.instrument(producer, **telescope.given)
+            kohort.instrument(producer, **recorder.given)
             for n in range(4):
                 await producer.send_and_wait(topic, b"%d" % n, partition=n % 2)
             assert await producer.send_batch(topic, 0, []) == []
@@ -212,10 +212,10 @@ def test_each_asyncio_task_has_its_own_context(bootstrap: str, topic: str, teles
                         group.stop()
 
         async with group:
-            kohort.instrument(group, **telescope.given)
+            kohort.instrument(group, **recorder.given)
             await group.run(topic, Handler())
         async with kohort.AsyncConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-            instrumentation = kohort.instrument(consumer, **telescope.given)
+            instrumentation = kohort.instrument(consumer, **recorder.given)
             consumer.assign([kohort.TopicPartition(topic, 0)])
             record = await consumer.getone()
             with instrumentation.process(record):
@@ -225,17 +225,17 @@ def test_each_asyncio_task_has_its_own_context(bootstrap: str, topic: str, teles
 
     asyncio.run(asyncio.wait_for(story(), 100))
     assert len(set(traces.values())) == 4
-    assert set(traces.values()) <= {s.get_span_context().span_id for s in telescope.spans("process")}
-    assert telescope.spans("poll")
+    assert set(traces.values()) <= {s.get_span_context().span_id for s in recorder.spans("process")}
+    assert recorder.spans("poll")
 
 
 def test_old_attribute_names_are_added_on_request(
-    bootstrap: str, topic: str, telescope: Telescope, monkeypatch: pytest.MonkeyPatch
+    bootstrap: str, topic: str, recorder: TelemetryRecorder, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", "http,messaging/dup")
-    fill(bootstrap, topic, telescope, 1)
+    fill(bootstrap, topic, recorder, 1)
 
-    (span,) = telescope.spans("send")
+    (span,) = recorder.spans("send")
     assert span.attributes["messaging.operation"] == "publish"
     assert span.attributes["messaging.kafka.message.offset"] == span.attributes["messaging.kafka.offset"] == 0
     assert span.attributes["messaging.kafka.destination.partition"] == 0
@@ -243,11 +243,11 @@ def test_old_attribute_names_are_added_on_request(
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"\xff\xfe", b"00-0-0-00", bytes(100_000), None])
-def test_malformed_trace_headers_are_ignored(bootstrap: str, topic: str, telescope: Telescope, rubbish):
+def test_malformed_trace_headers_are_ignored(bootstrap: str, topic: str, recorder: TelemetryRecorder, rubbish):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"v", partition=0, headers=[("traceparent", rubbish)]).result()
     with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        instrumentation = kohort.instrument(consumer, **telescope.given)
+        instrumentation = kohort.instrument(consumer, **recorder.given)
         consumer.assign([kohort.TopicPartition(topic, 0)])
         records = consumer.poll(10_000)
         with instrumentation.process(records):
@@ -255,27 +255,27 @@ def test_malformed_trace_headers_are_ignored(bootstrap: str, topic: str, telesco
         with pytest.raises(UsageError, match="expected a record"), instrumentation.process([]):
             pass
 
-    (span,) = telescope.spans("process")
+    (span,) = recorder.spans("process")
     assert span.parent is None
     assert not span.links
-    assert telescope.spans("poll")[0].attributes["messaging.batch.message_count"] == 1
+    assert recorder.spans("poll")[0].attributes["messaging.batch.message_count"] == 1
 
 
 def test_stopped_instrumentation_restores_methods_and_holds_no_reference(
-    bootstrap: str, topic: str, telescope: Telescope
+    bootstrap: str, topic: str, recorder: TelemetryRecorder
 ):
     producer = kohort.Producer(bootstrap_servers=bootstrap)
-    instrumentation = kohort.instrument(producer, **telescope.given)
+    instrumentation = kohort.instrument(producer, **recorder.given)
     assert kohort.instrument(producer) is instrumentation
     producer.send(topic, b"v").result()
     instrumentation.stop()
     assert "send" not in vars(producer)
     producer.send(topic, b"v").result()
     producer.close()
-    eventually(lambda: len(telescope.spans("send")) == 1)
+    eventually(lambda: len(recorder.spans("send")) == 1)
 
     consumer = kohort.Consumer(bootstrap_servers=bootstrap)
-    kohort.instrument(consumer, **telescope.given)
+    kohort.instrument(consumer, **recorder.given)
     gone = weakref.ref(consumer)
     consumer.close()
     del consumer

@@ -208,7 +208,7 @@ def test_consumer_group_closes_without_last_commit_at_a_stopped_broker():
     with Producer(bootstrap_servers=broker.bootstrap) as producer:
         producer.send("orders", b"v").result()
 
-    class Take(GroupHandler):
+    class ReadingHandler(GroupHandler):
         def consume_claim(self, session, claim):
             for record in claim:
                 session.mark_message(record)
@@ -221,7 +221,7 @@ def test_consumer_group_closes_without_last_commit_at_a_stopped_broker():
         auto_offset_reset="earliest",
         default_api_timeout_ms=3_600_000,
     ) as group:
-        group.run("orders", Take())
+        group.run("orders", ReadingHandler())
 
 
 CLOSE_WAITS_AN_HOUR = """

@@ -65,8 +65,8 @@ def blocking(call: Callable[Concatenate[Any, P], Generator[Any, Any, R]]) -> Cal
     """Return the blocking method that runs ``call``, with the same arguments, types and docstring."""
 
     @wraps(call)
-    def wait(face: Any, /, *args: P.args, **options: P.kwargs) -> R:
-        return cast("R", face._run(call(face._calls, *args, **options)))
+    def wait(client: Any, /, *args: P.args, **options: P.kwargs) -> R:
+        return cast("R", client._run(call(client._calls, *args, **options)))
 
     return _with_result_type(wait, call)
 
@@ -77,8 +77,8 @@ def awaiting(
     """Return the coroutine method that runs ``call``, with the same arguments, types and docstring."""
 
     @wraps(call)
-    async def wait(face: Any, /, *args: P.args, **options: P.kwargs) -> R:
-        return cast("R", await face._run(call(face._calls, *args, **options)))
+    async def wait(client: Any, /, *args: P.args, **options: P.kwargs) -> R:
+        return cast("R", await client._run(call(client._calls, *args, **options)))
 
     return _with_result_type(wait, call)
 
@@ -91,15 +91,15 @@ def _with_result_type(method: R, call: Callable[..., Any]) -> R:
     return method
 
 
-def documented_as(blocking_face: type) -> Callable[[F], F]:
+def documented_as(blocking_class: type) -> Callable[[F], F]:
     """Copy missing docstrings of an asyncio class from the blocking class."""
 
-    def document(face: F) -> F:
-        for name, method in vars(face).items():
-            twin = getattr(blocking_face, {"__aiter__": "__iter__"}.get(name, name), None)
+    def document(client: F) -> F:
+        for name, method in vars(client).items():
+            twin = getattr(blocking_class, {"__aiter__": "__iter__"}.get(name, name), None)
             if isfunction(method) and not method.__doc__ and twin is not None:
                 method.__doc__ = twin.__doc__
-        return face
+        return client
 
     return document
 
@@ -201,7 +201,7 @@ class ListenerRuns:
             self.machine.leave_poll(called_at_ms)
         try:
             yield getattr(self.listener, f"on_partitions_{callback.kind}")
-        except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
+        except Exception as error:  # noqa: BLE001  # raised after the rebalance
             self._listener_error = self._listener_error or error
         finally:
             with self.guard:

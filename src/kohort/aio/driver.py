@@ -227,8 +227,6 @@ class Driver:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._drained.wait(), CLOSE_GRACE_S)
 
-    # Sockets
-
     def linked(self, connection: ConnectionId, link: _Link | _TlsLink) -> None:
         if connection not in self._connecting:  # closed by the engine meanwhile
             assert link.transport is not None
@@ -290,8 +288,6 @@ class Driver:
         if link is not None and link.transport is not None:
             link.transport.close()
 
-    # Time
-
     def _on_kick(self) -> None:
         self._kicked = False
         self.handle(Tick())
@@ -312,8 +308,6 @@ class Driver:
         if at_ms is not None:
             delay_ms = max(0, at_ms - self.clock.now_ms())
             self._timer = self.loop.call_later(delay_ms / 1000, self._on_timer)
-
-    # Waiting calls
 
     def _notify(self) -> None:
         for listener in self._listeners:

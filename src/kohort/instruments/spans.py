@@ -134,8 +134,6 @@ class ClientTelemetry:
         self._sent = meter.create_counter(semconv.SENT, "{message}", "Records that were sent.")
         self._consumed = meter.create_counter(semconv.CONSUMED, "{message}", "Records that were returned to the user.")
 
-    # Sending
-
     def send(self, topic: str) -> OpenSpan:
         return self._begin("send", "send", topic, SpanKind.PRODUCER, self._duration)
 
@@ -151,8 +149,6 @@ class ClientTelemetry:
         node = None if leader is None else self._metadata.node(leader.node_id)
         found: Attributes = {semconv.PARTITION: str(partition)}
         return found if node is None else found | {semconv.ADDRESS: node.host, semconv.PORT: node.port}
-
-    # Reading
 
     def polled(self, records: Sequence[Record], began_ns: int) -> None:
         self._received(records, len(records), began_ns)
@@ -180,8 +176,6 @@ class ClientTelemetry:
         if topic is not None and partition is not None:
             later |= self.place(topic, partition)
         span.end(None, self._shown(span.attributes | later))
-
-    # Processing
 
     def process(self, records: Sequence[Record]) -> OpenSpan:
         """Start a processing span: child of the span that sent the record; for several records with links."""

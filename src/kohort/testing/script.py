@@ -171,8 +171,6 @@ class Script:
         self._notify()
         return answer
 
-    # ------------------------------------------------------------ what can happen
-
     def fail(self, api: str, code: ErrorCode, times: int | None, client_id: str | None) -> Rule:
         def effect(_seen: SeenRequest, kind: Api, request: Request) -> Answer:
             answer = error_response(kind, request.message, request.version, code)
@@ -210,8 +208,6 @@ class Script:
 
     def drop(self, rule: Rule | None = None) -> None:
         self._rules = [one for one in self._rules if rule is not None and one[0] is not rule]
-
-    # ------------------------------------------------------------ what was seen
 
     def requests(self, api: str | None, client_id: str | None) -> list[SeenRequest]:
         if api is not None:

@@ -124,8 +124,6 @@ class StagedBroker(Broker):
             self._next_end.cancel()
         await super().__aexit__(kind, error, trace)
 
-    # ------------------------------------------------------------ time
-
     def advance(self, ms: int) -> None:
         """Move the broker's clock forward by ``ms``; due timers (sessions, rebalances, retention, expiry) fire
         immediately.
@@ -140,8 +138,6 @@ class StagedBroker(Broker):
     def now_ms(self) -> int:
         """Return the broker's time, in ms since 1970."""
         return self._clock.now_ms()
-
-    # ------------------------------------------------------------ faults
 
     def fail(
         self, api: str, error: ErrorCode | str | int, *, times: int | None = 1, client_id: str | None = None
@@ -178,8 +174,6 @@ class StagedBroker(Broker):
     def disconnect(self, client_id: str | None = None) -> int:
         """Close the connections of a client, or of all clients with requests. Return their number."""
         return self._on_loop(self._close_connections, client_id)
-
-    # ------------------------------------------------------------ what was seen
 
     def requests(self, api: str | None = None, *, client_id: str | None = None) -> list[SeenRequest]:
         """Return the received requests in order, of one API or of all; the last ten thousand.
@@ -219,8 +213,6 @@ class StagedBroker(Broker):
     def forget_requests(self) -> None:
         """Clear the list of received requests, for ``requests`` and ``wait_for``."""
         self._on_loop(self._script.seen.clear)
-
-    # ------------------------------------------------------------ where the broker lives
 
     @property
     def _servers(self) -> dict[int, Server]:

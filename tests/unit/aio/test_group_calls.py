@@ -23,12 +23,12 @@ class WorkersAtOnce:
         for claim in state.claims.by_partition.values():
             state.wake_by(claim, lambda: None)
 
-    def start(self, handler: Board) -> None:
+    def start(self, handler: RecordingHandler) -> None:
         handler.told.append("start")
         for claim in self.state.claims.by_partition.values():
             self.state.wake_by(claim, partial(self._take, handler, claim))
 
-    def _take(self, handler: Board, claim: ClaimState) -> None:
+    def _take(self, handler: RecordingHandler, claim: ClaimState) -> None:
         while claim.inbox:
             for record in claim.inbox.popleft().decode_records(check_crcs=True):
                 try:
@@ -46,7 +46,7 @@ class WorkersAtOnce:
         return self.am_in_one
 
 
-class Board:
+class RecordingHandler:
     def __init__(self, then: Callable[[bytes], None] = lambda _: None) -> None:
         self.told: list[str] = []
         self.then = then
@@ -74,7 +74,7 @@ class Group:
         given = GroupOptions.of({**options, "enable_auto_commit": True}, {}, 100)
         self.calls = GroupCalls(self.waits, given, nullcontext, WorkersAtOnce)
 
-    def consume(self, handler: Board) -> None:
+    def consume(self, handler: RecordingHandler) -> None:
         self.waits.run_anywhere(self.calls.consume("t", handler))
 
     def committed(self) -> int | None:
@@ -86,7 +86,7 @@ class Group:
 
 def test_session_runs_setup_handlers_cleanup_and_commit():
     group = Group(ConsumerStage())
-    board = Board(lambda value: group.calls.stop() if value == b"c" else None)
+    board = RecordingHandler(lambda value: group.calls.stop() if value == b"c" else None)
 
     group.consume(board)
 
@@ -102,7 +102,7 @@ def test_handler_error_ends_the_session_and_commits_earlier_marks():
         if value == b"b":
             raise ValueError("I do not like b")
 
-    board = Board(dislike)
+    board = RecordingHandler(dislike)
     with pytest.raises(HandlerFailed, match="I do not like b"):
         group.consume(board)
 
@@ -113,12 +113,12 @@ def test_handler_error_ends_the_session_and_commits_earlier_marks():
 def test_setup_error_is_raised_after_cleanup():
     group = Group(ConsumerStage())
 
-    class Picky(Board):
+    class FailingSetup(RecordingHandler):
         def setup(self, session: Session) -> None:
             super().setup(session)
             raise ValueError("not today")
 
-    board = Picky()
+    board = FailingSetup()
     with pytest.raises(ValueError, match="not today"):
         group.consume(board)
     assert board.told == ["setup t-0", "cleanup"]
@@ -133,7 +133,7 @@ def test_session_is_committed_before_its_partitions_are_revoked():
         if value == b"c":
             others.append(stage.user("t", group_id="g"))
 
-    board = Board(let_another_join)
+    board = RecordingHandler(let_another_join)
     group.consume(board)
 
     assert board.told == ["setup t-0", "start", "a", "b", "c", "cleanup"]
@@ -153,7 +153,7 @@ def test_close_inside_a_handler_raises_usage_error():
 def test_finish_leaves_the_group():
     stage = ConsumerStage()
     group = Group(stage)
-    group.consume(Board(lambda value: group.calls.stop() if value == b"c" else None))
+    group.consume(RecordingHandler(lambda value: group.calls.stop() if value == b"c" else None))
 
     group.waits.run_anywhere(group.calls.finish(group.calls.begin_close(None, is_runner=False)))
 

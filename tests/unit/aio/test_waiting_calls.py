@@ -11,7 +11,7 @@ from support.machines.consumer_stage import ONE, ConsumerStage, User, tp
 from support.machines.stage_waits import StageWaits
 
 
-class Face:
+class ConsumerUnderTest:
     def __init__(self, stage: ConsumerStage, **options: Any) -> None:
         stage.topic("t", 1)
         stage.produce("t", 0, b"a", b"b", b"c")
@@ -47,76 +47,76 @@ class Listener:
 
 
 def test_commit_is_persisted_when_it_returns():
-    face = Face(ConsumerStage())
-    face.run(face.calls.commit())
-    assert face.committed() == 3
+    tested = ConsumerUnderTest(ConsumerStage())
+    tested.run(tested.calls.commit())
+    assert tested.committed() == 3
 
 
 def test_commit_returns_after_callbacks_of_earlier_commits_in_order():
-    face = Face(ConsumerStage())
-    face.commit_async("first", 1)
-    face.commit_async("second", 2)
+    tested = ConsumerUnderTest(ConsumerStage())
+    tested.commit_async("first", 1)
+    tested.commit_async("second", 2)
 
-    face.run(face.calls.commit())
+    tested.run(tested.calls.commit())
 
-    assert face.told == [("first", None), ("second", None)]
-    assert face.callbacks.promises() == []
+    assert tested.told == [("first", None), ("second", None)]
+    assert tested.callbacks.promises() == []
 
 
 def test_unanswered_commit_times_out():
-    face = Face(ConsumerStage())
-    began_at_ms = face.waits.now_ms()
-    face.stage.loop.stop(ONE)
+    tested = ConsumerUnderTest(ConsumerStage())
+    began_at_ms = tested.waits.now_ms()
+    tested.stage.loop.stop(ONE)
 
     with pytest.raises(ApiTimeout):
-        face.run(face.calls.commit(timeout_ms=700))
-    assert face.waits.now_ms() - began_at_ms == 700
+        tested.run(tested.calls.commit(timeout_ms=700))
+    assert tested.waits.now_ms() - began_at_ms == 700
 
 
 def test_positions_log_ends_and_offsets_for_times_are_queried():
-    face = Face(ConsumerStage())
-    assert face.run(face.calls.position(tp("t-0"))) == 3
-    assert face.run(face.calls.partitions_for("t")) == 1
-    assert face.run(face.calls.beginning_offsets([tp("t-0")])) == {tp("t-0"): 0}
-    assert face.run(face.calls.end_offsets([tp("t-0")])) == {tp("t-0"): 3}
-    late = face.run(face.calls.offsets_for_times({tp("t-0"): 2**41}))
+    tested = ConsumerUnderTest(ConsumerStage())
+    assert tested.run(tested.calls.position(tp("t-0"))) == 3
+    assert tested.run(tested.calls.partitions_for("t")) == 1
+    assert tested.run(tested.calls.beginning_offsets([tp("t-0")])) == {tp("t-0"): 0}
+    assert tested.run(tested.calls.end_offsets([tp("t-0")])) == {tp("t-0"): 3}
+    late = tested.run(tested.calls.offsets_for_times({tp("t-0"): 2**41}))
     assert late == {tp("t-0"): None}
     with pytest.raises(UsageError, match="negative"):
-        face.run(face.calls.offsets_for_times({tp("t-0"): -1}))
+        tested.run(tested.calls.offsets_for_times({tp("t-0"): -1}))
 
 
 def test_unsubscribe_calls_the_listener_first_and_raises_its_error_last():
-    face = Face(ConsumerStage())
-    face.waits.listener = Listener(ValueError("I had more to do"))
+    tested = ConsumerUnderTest(ConsumerStage())
+    tested.waits.listener = Listener(ValueError("I had more to do"))
 
     with pytest.raises(ValueError, match="I had more to do"):
-        face.run(face.calls.unsubscribe())
+        tested.run(tested.calls.unsubscribe())
 
-    assert face.waits.listener.told == ["revoked t-0"]
-    assert face.user.owned == ""
-    left = face.stage.user("t", group_id="g")
-    face.stage.until(lambda: left.owned == "t-0", limit_ms=5000)  # the group does not wait for the departed member
+    assert tested.waits.listener.told == ["revoked t-0"]
+    assert tested.user.owned == ""
+    left = tested.stage.user("t", group_id="g")
+    tested.stage.until(lambda: left.owned == "t-0", limit_ms=5000)  # the group does not wait for the departed member
 
 
 def test_close_commits_leaves_and_stops_fetching_despite_a_listener_error():
-    face = Face(ConsumerStage(), enable_auto_commit=True)
-    face.waits.listener = Listener(ValueError("no"))
-    face.commit_async("before", 1)
-    kicks = face.waits.kicks
+    tested = ConsumerUnderTest(ConsumerStage(), enable_auto_commit=True)
+    tested.waits.listener = Listener(ValueError("no"))
+    tested.commit_async("before", 1)
+    kicks = tested.waits.kicks
 
     with pytest.raises(ValueError, match="no"):
-        face.run(face.calls.finish(face.calls.close_timeout(None)))
+        tested.run(tested.calls.finish(tested.calls.close_timeout(None)))
 
-    assert face.told == [("before", None)]
-    assert face.committed() == 3
-    assert face.waits.kicks == kicks + 1, "the engine is told, after the listener's error too"
+    assert tested.told == [("before", None)]
+    assert tested.committed() == 3
+    assert tested.waits.kicks == kicks + 1, "the engine is told, after the listener's error too"
 
 
 def test_close_does_not_wait_for_unreachable_brokers():
-    face = Face(ConsumerStage(), enable_auto_commit=True)
-    face.stage.loop.stop(ONE)
-    began_at_ms = face.waits.now_ms()
+    tested = ConsumerUnderTest(ConsumerStage(), enable_auto_commit=True)
+    tested.stage.loop.stop(ONE)
+    began_at_ms = tested.waits.now_ms()
 
-    face.run(face.calls.finish(face.calls.close_timeout(None)))
+    tested.run(tested.calls.finish(tested.calls.close_timeout(None)))
 
-    assert face.waits.now_ms() - began_at_ms <= 2100
+    assert tested.waits.now_ms() - began_at_ms <= 2100

@@ -35,7 +35,7 @@ from support.waiting import eventually
 LOOPBACK = ("127.0.0.1", 0)
 
 
-class Looks:
+class PageSource:
     """A source of pages that contain the number of calls."""
 
     def __init__(self, during: Callable[[], None] = lambda: None) -> None:
@@ -63,7 +63,7 @@ class Looks:
 
 
 @contextmanager
-def asking(looks: Looks) -> Iterator[Callable[..., HTTPResponse]]:
+def asking(looks: PageSource) -> Iterator[Callable[..., HTTPResponse]]:
     with serving(looks.pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         yield lambda path="/metrics", method="GET", **headers: ask(port, path, method, headers)
@@ -76,7 +76,7 @@ def ask(port: int, path: str, method: str, headers: dict[str, str]) -> HTTPRespo
 
 
 def test_page_is_served_in_both_formats_and_gzipped():
-    with asking(Looks()) as get:
+    with asking(PageSource()) as get:
         plain = get()
         assert plain.status == 200
         assert b"kafka_brokers 1.0" in plain.read()
@@ -92,7 +92,7 @@ def test_page_is_served_in_both_formats_and_gzipped():
 
 
 def test_other_paths_answer_404_and_head_has_no_body():
-    with asking(Looks()) as get:
+    with asking(PageSource()) as get:
         assert get("/").status == 404
         assert get("/metrics/x").status == 404
         assert get("/metrics?match[]=x").status == 200
@@ -103,7 +103,7 @@ def test_other_paths_answer_404_and_head_has_no_body():
 
 
 def test_requests_within_a_second_share_a_page():
-    looks = Looks()
+    looks = PageSource()
     pages = looks.pages()
 
     first = pages.page("", packed=False)
@@ -117,7 +117,7 @@ def test_requests_within_a_second_share_a_page():
 
 
 def test_unknown_formats_are_not_cached():
-    pages = Looks().pages()
+    pages = PageSource().pages()
 
     for number in range(1_000):
         pages.page(f"application/openmetrics-text; version=1.0.{number}", packed=bool(number % 2))
@@ -127,7 +127,7 @@ def test_unknown_formats_are_not_cached():
 
 def test_hundred_concurrent_requests_build_one_page():
     began, go_on = threading.Event(), threading.Event()
-    looks = Looks(during=lambda: (began.set(), go_on.wait(20)))
+    looks = PageSource(during=lambda: (began.set(), go_on.wait(20)))
     pages = looks.pages()
     answers: list[tuple[bytes, str]] = []
     threads = [threading.Thread(target=lambda: answers.append(pages.page("", packed=False))) for _ in range(100)]
@@ -143,7 +143,7 @@ def test_hundred_concurrent_requests_build_one_page():
 
 
 def test_failed_page_answers_503_and_is_built_again():
-    looks = Looks()
+    looks = PageSource()
     looks.error = KohortError("the broker was too busy\nto be \x1b[2J looked at")
     with asking(looks) as get:
         refused = get()
@@ -157,7 +157,7 @@ def test_failed_page_answers_503_and_is_built_again():
 
 
 def test_internal_error_answers_503_and_is_logged(caplog):
-    looks = Looks(during=lambda: {}["nothing"])  # type: ignore[index]
+    looks = PageSource(during=lambda: {}["nothing"])  # type: ignore[index]
     with asking(looks) as get:
         refused = get()
         assert refused.status == 503
@@ -171,7 +171,7 @@ def test_internal_error_answers_503_and_is_logged(caplog):
 def test_request_timeout_excludes_the_building_of_the_page(monkeypatch):
     monkeypatch.setattr(served, "ANSWER_S", 0.2)
     cut_off = threading.Event()
-    looks = Looks(during=lambda: cut_off.wait(20))
+    looks = PageSource(during=lambda: cut_off.wait(20))
     with serving(looks.pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         patient = socket.create_connection(("127.0.0.1", port), timeout=20)
@@ -216,13 +216,13 @@ def now_after(pieces: int) -> float:
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "LOCALHOST.:9308", "[::1]:9308", "10.0.0.7"])
 def test_page_on_loopback_is_served_to_ip_addresses_and_localhost(host):
-    with asking(Looks()) as get:
+    with asking(PageSource()) as get:
         assert get(Host=host).status == 200
 
 
 @pytest.mark.parametrize("host", ["metrics.example.com", "evil:9308", "127.0.0.1.evil.com", "localhost@evil", ""])
 def test_page_on_loopback_is_refused_to_other_host_names(host):
-    looks = Looks()
+    looks = PageSource()
     with asking(looks) as get:
         refused = get(Host=host)
 
@@ -232,7 +232,7 @@ def test_page_on_loopback_is_refused_to_other_host_names(host):
 
 
 def test_allow_anyone_serves_any_host_name():
-    with serving(Looks().pages(), LOOPBACK, any_host=True) as url:
+    with serving(PageSource().pages(), LOOPBACK, any_host=True) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         assert ask(port, "/metrics", "GET", {"Host": "metrics.example.com"}).status == 200
 
@@ -240,7 +240,7 @@ def test_allow_anyone_serves_any_host_name():
 def test_requests_that_need_reserved_file_handles_wait_for_free_ones():
     gc.collect()  # else handles of other tests are freed during this one
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with serving(Looks().pages(), LOOPBACK) as url:
+    with serving(PageSource().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         free = connection_handles()  # before the server opens its end of the connection
         connection = socket.create_connection(("127.0.0.1", port), timeout=20)
@@ -263,7 +263,7 @@ def connection_handles() -> int:
 
 
 def test_too_many_requests_answer_503_with_retry_after():
-    with serving(Looks().pages(), LOOPBACK) as url:
+    with serving(PageSource().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         silent = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(REQUESTS_MOST)]
         try:
@@ -278,7 +278,7 @@ def test_too_many_requests_answer_503_with_retry_after():
 
 def test_slow_request_is_disconnected_and_others_are_served(monkeypatch):
     monkeypatch.setattr(served, "ANSWER_S", 0.2)
-    with serving(Looks().pages(), LOOPBACK) as url:
+    with serving(PageSource().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         slow = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(REQUESTS_MOST)]
         for one in slow:
@@ -291,7 +291,7 @@ def test_slow_request_is_disconnected_and_others_are_served(monkeypatch):
 
 
 def test_malformed_request_answers_an_http_error():
-    with serving(Looks().pages(), LOOPBACK) as url:
+    with serving(PageSource().pages(), LOOPBACK) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         for rubbish in (
             b"\x16\x03\x01\x02\x00\x01\r\n\r\n",
@@ -328,6 +328,6 @@ def test_used_port_raises_config_error():
         port = taken.getsockname()[1]
         with (
             pytest.raises(ConfigError, match=f"port {port} on 127.0.0.1 is in use by another program"),
-            serving(Looks().pages(), ("127.0.0.1", port)),
+            serving(PageSource().pages(), ("127.0.0.1", port)),
         ):
             pass

@@ -62,8 +62,6 @@ class AsyncConsumer(ImmediateCalls):
         self._calls = ConsumerCalls(self._waits, self._commits)
         self._reader = RecordReader(self._machine, nullcontext(), self._waits.kick)
 
-    # Subscription and offsets
-
     unsubscribe = awaiting(ConsumerCalls.unsubscribe)
     partitions_for = awaiting(ConsumerCalls.partitions_for)
     position = awaiting(ConsumerCalls.position)
@@ -94,8 +92,6 @@ class AsyncConsumer(ImmediateCalls):
         with self._use() as machine:
             machine.subscribe(topics_or_pattern)
             self._waits.listener = listener
-
-    # Records
 
     async def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]:
         limit_ms, most = poll_limits(self.config, timeout_ms, max_records)

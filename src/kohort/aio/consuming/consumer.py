@@ -69,8 +69,6 @@ class Consumer(ImmediateCalls):
         self._reader = RecordReader(self._machine, self._lock, self._driver.kick_soon)
         io.close_at_exit(self)
 
-    # Subscription and offsets
-
     unsubscribe = blocking(ConsumerCalls.unsubscribe)
     partitions_for = blocking(ConsumerCalls.partitions_for)
     position = blocking(ConsumerCalls.position)

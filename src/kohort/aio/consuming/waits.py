@@ -232,7 +232,7 @@ class ConsumerWaits(ListenerRuns):
         try:
             self.machine.raise_failure()
         except Exception:
-            self.driver.kick_soon()  # as in until()
+            self.driver.kick_soon()  # the engine retries while the user handles the error, as in until()
             raise
 
     def _sleep(self, most_ms: int) -> None:

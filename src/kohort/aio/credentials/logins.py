@@ -165,7 +165,7 @@ class Logins:
             ready = TokenReady(connection, await self._token(request), self._who(connection))
         except KohortError as error:
             ready = TokenReady(connection, error, self._who(connection))
-        except Exception as error:  # noqa: BLE001  # a client must not wait for ever, nor end, for a login's defect
+        except Exception as error:  # noqa: BLE001  # an internal error must neither block nor end the client
             message = f"an internal error of kohort ended the login: {type(error).__name__}"
             ready = TokenReady(connection, AuthenticationFailed(message), self._who(connection))
         self._tasks.pop(connection, None)

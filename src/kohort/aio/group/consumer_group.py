@@ -70,7 +70,7 @@ class Claim(SessionClaim):
 
     def __init__(self, session: SessionState, state: ClaimState) -> None:
         super().__init__(session, state)
-        self._changed = threading.Condition(session.waits.guard)  # type: ignore[arg-type]  # the lock of these waits
+        self._changed = threading.Condition(session.waits.guard)  # type: ignore[arg-type]  # the lock of the waits
         session.wake_by(state, self._changed.notify_all)
 
     def __iter__(self) -> Iterator[Record]:
