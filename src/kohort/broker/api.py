@@ -31,12 +31,12 @@ Refuse = Callable[[Request, str], Message]
 class AnswerBound(Enum):
     """Size limit of a response."""
 
-    FIXED = "a few kilobytes, whatever the request names"
-    REQUEST = "entries of bounded length, as many as the request has"
-    STATE = "each thing of one kind once, as many as the broker holds"
-    UNREAD = "queued.max.request.bytes: the entries beyond it say POLICY_VIOLATION"
-    FETCH = "fetch.max.bytes; of it one piece is in memory"
-    PAGE = "max.request.partition.size.limit: the next request goes on from the cursor"
+    FIXED = "a few kilobytes"
+    REQUEST = "one short entry per entry of the request"
+    STATE = "one entry per object of the broker"
+    UNREAD = "queued.max.request.bytes; further entries have the error POLICY_VIOLATION"
+    FETCH = "fetch.max.bytes, with one piece in memory"
+    PAGE = "max.request.partition.size.limit; a cursor continues the list"
 
 
 PARTITIONS: Final = ("topics", "partitions")

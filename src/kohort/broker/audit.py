@@ -1,7 +1,7 @@
 """Log lines about denied operations.
 
-The audit has a line for each denied resource and request, in the format of Kafka's ``kafka.authorizer.logger``. The
-log writes the first line of a kind within a minute and counts the others.
+The audit has a line for each denied resource and request, in the format of Kafka's ``kafka.authorizer.logger``. The log
+writes the first line of a kind within a minute and counts the others.
 """
 
 from __future__ import annotations

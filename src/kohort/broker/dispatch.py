@@ -144,7 +144,7 @@ def _guarded(state: BrokerState, request: Request, guard: Guard) -> AnswerInStep
 
 def _amended(state: BrokerState, request: Request, amend: Amend, answer: Answer) -> AnswerInSteps:
     if answer is Unanswered.LATER:
-        released = _take_back(state, request.reply_to)
+        released = state.take_released(request.reply_to)
         if released is None:
             state.amendments[request.reply_to.connection] = lambda message: _at_once(amend(message))
             return answer
@@ -157,15 +157,6 @@ def _amended(state: BrokerState, request: Request, amend: Amend, answer: Answer)
 
 def _at_once(amended: Message | Steps[Message]) -> Message:
     return amended if isinstance(amended, Message) else at_once(amended)
-
-
-def _take_back(state: BrokerState, reply_to: ReplyTo) -> Message | None:
-    """Remove the coordinator's answer from the released ones, to write it in steps."""
-    for place, reply in enumerate(state.released):
-        if reply.to == reply_to:
-            del state.released[place]
-            return reply.message
-    return None
 
 
 def _handle(state: BrokerState, request: Request) -> Answer | Task:

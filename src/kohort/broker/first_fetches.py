@@ -21,9 +21,9 @@ V = TypeVar("V")
 AWAITED_MOST: Final = 10_000
 GROUPS_MOST: Final = 1_000
 OF_GROUPS_MOST: Final = 100_000
-"""Joining members, and partitions with a lag, over all groups."""
+"""Maximum of members without assignment, and of partitions with a lag, over all groups."""
 LAGS_MOST: Final = 1_000
-"""Committed partitions of a group; the lag of larger groups is not determined."""
+"""Maximum of committed partitions of a group; the lag of larger groups stays unknown."""
 CHECKED_MOST: Final = 5_000
 CommittedOf = Callable[[str], GroupOffsets | None]
 FetchedPartition = tuple[str, int, int]
@@ -45,9 +45,9 @@ class FirstFetches:
         self._topics = topics
         self._awaited: dict[tuple[str, int], AwaitedFetch] = {}
         self._members: dict[str, dict[str, Who]] = {}
-        """Members by id, by group, from JoinGroup to the assignment."""
+        """Members that joined but have no assignment yet, by group."""
         self._lags: dict[str, dict[tuple[str, int], int]] = {}
-        """Lag at the start of the rebalance by partition, by group."""
+        """Lag of each partition at the start of a rebalance, by group."""
 
     def __bool__(self) -> bool:
         return bool(self._awaited)

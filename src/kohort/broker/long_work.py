@@ -91,7 +91,7 @@ class LongWork:
             answer = yield from task.steps
             if isinstance(answer, Message):
                 yield from self._counters.by_api[request.reply_to.api_key].find_errors(answer, _pace())
-            if answer is not Unanswered.LATER:  # answers that come LATER are settled when released
+            if answer is not Unanswered.LATER:  # a delayed answer counts for the quotas when it is released
                 answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
             if isinstance(answer, Message):
                 kept.append(answer)
@@ -267,10 +267,9 @@ def _serve_writes(
 
 def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[FlushTarget]]:
     """Remove and return the coordinator's answer to the request, before it is sent."""
-    for place, reply in enumerate(state.released):
-        if reply.to == request.reply_to:
-            del state.released[place]
-            return reply.message, ()
+    released = state.take_released(request.reply_to)
+    if released is not None:
+        return released, ()
     kept = state.flushes.take_back(request.reply_to)
     answer = kept.finish({})
     if (amend := state.amendments.pop(request.reply_to.connection, None)) is not None:

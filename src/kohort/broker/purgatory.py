@@ -187,7 +187,7 @@ class FlushWaits:
         return pending
 
     def check_now(self) -> None:
-        """Check the flushes in the next ``take_done``."""
+        """Check the flushes at the next call of ``take_done``, before the usual interval."""
         if self._held:
             self.wake_at_ms = 0
 

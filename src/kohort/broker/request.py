@@ -110,7 +110,7 @@ Intercept = Callable[[int, Api, Request], Answer | None]
 
 
 class Refusal(NamedTuple):
-    """Error code and message of an error for a response.
+    """Error code and message for a response.
 
     Unlike the exception, it keeps no traceback: a stored exception would keep the frames of its traceback, with their
     batches, until the garbage collector runs.

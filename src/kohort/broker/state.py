@@ -18,7 +18,7 @@ from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.login_mechanisms import LoginMechanisms
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import FlushWaits, Purgatory
-from kohort.broker.request import ConnectionId, Intercept
+from kohort.broker.request import ConnectionId, Intercept, ReplyTo
 from kohort.broker.served_apis import ServedApis
 from kohort.clock import Rng, earliest
 from kohort.config.broker import BrokerConfig
@@ -68,6 +68,14 @@ class BrokerState:
         self.config = self.cluster.broker_options.in_force(self.started_with, str(self.node.node_id))
         self.coordinator.reconfigure(self.config)
         self.connections.reconfigure(self.config)
+
+    def take_released(self, reply_to: ReplyTo) -> Message | None:
+        """Remove and return the coordinator's answer to a request, which is then written in steps."""
+        for place, reply in enumerate(self.released):
+            if reply.to == reply_to:
+                del self.released[place]
+                return reply.message
+        return None
 
     @property
     def wake_at_ms(self) -> int | None:

@@ -136,9 +136,9 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
         results.append((fetched, _read(state, reading, fetched, room)))
         if pace.is_due(READ_US):
             yield
-    if state.quotas.in_flight and (held_up_ms := (yield from _held_up(state, reading, results, pace))):
+    if state.quotas.in_flight and (throttle_ms := (yield from _throttle_ms(state, reading, results, pace))):
         session = reading.plan.session
-        return wire.FetchResponse(throttle_time_ms=held_up_ms, session_id=session.session_id if session else 0)
+        return wire.FetchResponse(throttle_time_ms=throttle_ms, session_id=session.session_id if session else 0)
     session_id, returned = yield from state.sessions.finish(reading.plan, results, reading.request.now_ms, pace)
     leaders: set[int] = set()
     if reading.request.version >= FIRST_VERSION_WITH_ENDPOINTS:
@@ -164,7 +164,7 @@ def _most_bytes(state: BrokerState, request: Request) -> int:
     return min(most, state.quotas.most_fetched(request)) if state.quotas.in_flight else most
 
 
-def _held_up(
+def _throttle_ms(
     state: BrokerState, reading: OpenFetch, results: list[tuple[SessionPartition, wire.PartitionData]], pace: Pace
 ) -> Steps[int]:
     """Return the throttle time in ms; if positive, the results are not sent.

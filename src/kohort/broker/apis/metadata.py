@@ -162,7 +162,9 @@ def _find(
         raise error
     if topic is None:
         check_topic_name(name)  # as in Kafka, an invalid name has its own error even without auto-creation
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # or another request is creating the topic
+        raise ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )  # the topic does not exist, or another request is creating it
     return topic
 
 

@@ -47,7 +47,7 @@ ATTRIBUTES_AT: Final = 22
 TOPIC_US: Final = 1
 APPEND_US: Final = 90
 FIRST_APPEND_US: Final = 700
-"""Includes opening and creating files."""
+"""Cost of the first append to a log, which creates its files, in microseconds."""
 BYTES_PER_US: Final = 1_000
 ITEM_US: Final = 0.3
 
@@ -96,7 +96,7 @@ def _after_flush(
     unflushed: Mapping[tuple[int, int], FlushTarget],
     failed: Mapping[PartitionLog, Refusal],
 ) -> wire.ProduceResponse:
-    """Replace the results of partitions that failed to flush by errors: the producer retries."""
+    """Return errors for partitions whose flush failed, so that the producer retries."""
     for (topic, place), (log, _) in unflushed.items():
         if log in failed:
             partitions = answer.responses[topic].partition_responses

@@ -29,7 +29,7 @@ SECTION: Final = "acls"
 ACLS_MOST: Final = 50_000
 """Maximum number of ACLs: all of them are rewritten with each change."""
 REMEMBERED: Final = 20_000
-"""Cached decisions; above it the cache is cleared."""
+"""Maximum number of cached decisions; above it the cache is cleared."""
 NAME_MAX: Final = 300
 """Names above this length are not cached: unauthenticated clients can invent any number."""
 

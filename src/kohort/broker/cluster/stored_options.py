@@ -53,7 +53,7 @@ class StoredBrokerOptions:
         return self.by_name.get(name, {})
 
     def replace(self, name: str, texts: OptionTexts) -> None:
-        """Store these options. Raises KAFKA_STORAGE_ERROR, without effect."""
+        """Store these options. Raises KAFKA_STORAGE_ERROR and changes nothing."""
         others = {other: own for other, own in self.by_name.items() if other != name}
         changed = {**others, name: dict(texts)} if texts else others
         if changed == self.by_name:
@@ -98,7 +98,7 @@ class StoredGroupOptions:
     def replace(self, group_id: str, options: GroupOptions) -> None:
         """Store the options of a group.
 
-        Raises POLICY_VIOLATION above the size limit, KAFKA_STORAGE_ERROR for a failed write, without effect.
+        Raises POLICY_VIOLATION above the size limit, KAFKA_STORAGE_ERROR for a failed write; an error changes nothing.
         """
         used_bytes = self._held_bytes + _bytes_of(group_id, options) - _bytes_of(group_id, self.of(group_id))
         if used_bytes > max(GROUPS_MOST_BYTES, self._held_bytes):

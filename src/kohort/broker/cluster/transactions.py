@@ -147,7 +147,7 @@ class TransactionCoordinator:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{problem}; retry later")
 
     def _write(self, transactional_id: str, written: Transaction | None, now_ms: int) -> None:
-        """Append the state of an id, then apply it. Raises ApiError, without effect."""
+        """Append the state of an id, then apply it. Raises ApiError and changes nothing."""
         topic, partition = self.ensure(now_ms), self.partition_of(transactional_id)
         try:
             key, value = build_record(transactional_id, written and written.moved(self._wall.ahead_ms))
@@ -342,7 +342,7 @@ class TransactionCoordinator:
 class TransactionMemory:
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        """Bytes; -1: no limit."""
+        """Limit in bytes; -1: none."""
         self.used = 0
         self.refused = 0
         self._looked_ms: int | None = None

@@ -178,10 +178,10 @@ class ConnectionQuotas:
         at_ms = self._accepted_at(listener, now_ms)
         rate = self._kept.table.connection_rate(host)
         if rate is not None:
-            held_up_ms = self._held_up(self._addresses.of((host, ""), at_ms), rate, at_ms, takes_back=True)
-            if held_up_ms:
+            delay_ms = self._delay_ms(self._addresses.of((host, ""), at_ms), rate, at_ms, takes_back=True)
+            if delay_ms:
                 self.refused += 1
-                return Admission(at_ms + held_up_ms, f"more than {rate:g} connections per second from this address")
+                return Admission(at_ms + delay_ms, f"more than {rate:g} connections per second from this address")
         return Admission(at_ms)
 
     def close(self, host: str, listener: str) -> None:
@@ -211,17 +211,17 @@ class ConnectionQuotas:
         at_ms = max(now_ms, self._accepts_at_ms.get(listener, 0))
         waits_ms = 0
         if self._rate != INT_MAX:
-            waits_ms = self._held_up(self._all, self._rate, at_ms)
+            waits_ms = self._delay_ms(self._all, self._rate, at_ms)
         if of_listener != INT_MAX:
             rate = self._listeners.setdefault(listener, UsageRate())
-            waits_ms = max(waits_ms, self._held_up(rate, of_listener, at_ms))
+            waits_ms = max(waits_ms, self._delay_ms(rate, of_listener, at_ms))
         self._accepts_at_ms[listener] = at_ms + waits_ms
         return at_ms + waits_ms
 
-    def _held_up(self, rate: UsageRate, quota: float, now_ms: int, *, takes_back: bool = False) -> int:
+    def _delay_ms(self, rate: UsageRate, quota: float, now_ms: int, *, takes_back: bool = False) -> int:
         """Count a connection; return its delay in ms, at most one sample."""
         rate.record(1, now_ms, self._window)
-        held_up_ms = min(rate.throttle_ms(quota, now_ms, self._window), self._window.sample_ms)
-        if held_up_ms and takes_back:
+        delay_ms = min(rate.throttle_ms(quota, now_ms, self._window), self._window.sample_ms)
+        if delay_ms and takes_back:
             rate.record(-1, now_ms, self._window)
-        return held_up_ms
+        return delay_ms

@@ -37,7 +37,7 @@ class AnswerSender:
         return going_on
 
     def must_wait(self, connection: Connection) -> bool:
-        """Return True if the connection was sent enough in this event; it continues in the next."""
+        """Return True if the connection was sent enough bytes in this event."""
         if connection.burst_bytes < self._unread.piece_bytes:
             return False
         self.later[connection.connection_id] = connection
