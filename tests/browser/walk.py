@@ -184,7 +184,7 @@ def _what_if(page: Page, cluster: WatchedCluster, group: str) -> None:
 
 def _offsets(page: Page, cluster: WatchedCluster, group: str) -> None:
     tab(page, "Offsets", "Offsets, and other changes")
-    expect(page.locator("p.warn-panel")).to_contain_text("2 members are in the group, so the coordinator rejects a reset")
+    expect(page.locator("p.warn-panel")).to_contain_text("2 members are in the group, so the coordinator rejects")
     page.get_by_role("button", name="Show the plan").click()
     soon(page.get_by_text(f"{READ} records will be read again")).to_be_visible()
     assert sum(cluster.crew.committed(group).values()) == READ
