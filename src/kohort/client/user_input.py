@@ -62,7 +62,7 @@ def known_partitions(metadata: Metadata, config: ClientConfig, topic: str) -> in
 
 def whole_number(what: str, value: object, high: int = INT64_MAX) -> int:
     try:
-        number = operator.index(value)  # type: ignore[arg-type]  # that is the question
+        number = operator.index(value)  # type: ignore[arg-type]  # checked here
     except TypeError:
         raise UsageError(f"{what} must be a whole number, not {shown(value)}") from None
     if not -high - 1 <= number <= high:
@@ -73,7 +73,7 @@ def whole_number(what: str, value: object, high: int = INT64_MAX) -> int:
 def checked_ms(what: str, value: object) -> int:
     """Check a timeout in milliseconds. A float hints at seconds, as other clients take them."""
     try:
-        number = operator.index(value)  # type: ignore[arg-type]  # that is the question
+        number = operator.index(value)  # type: ignore[arg-type]  # checked here
     except TypeError:
         hint = f"; {value:g} s are {value * 1000:.0f}" if isinstance(value, float) else ""
         raise UsageError(f"{what} must be a whole number of milliseconds, not {shown(value)}{hint}") from None

@@ -51,10 +51,10 @@ class RecordReader:
 
         Each record counts as consumed when it is yielded.
         """
-        guard, hand_out_one = self._guard, self._machine.take_record
+        guard, take_record = self._guard, self._machine.take_record
         for _ in range(most):
             with guard:
-                record = hand_out_one(fetched)
+                record = take_record(fetched)
             if record is None:
                 break
             yield record
