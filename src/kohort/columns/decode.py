@@ -164,7 +164,7 @@ def record_batch(table: SectionTable, requested: RequestedColumns) -> pa.RecordB
         columns = Columns(table, requested.noted, at)
         if columns.rows == 0:
             return empty(requested.schema)
-        arrays = [BUILDERS[column.column](columns, column) for column in requested.columns]
+        arrays = [getattr(columns, column.column)(column) for column in requested.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=requested.schema)
 
 
@@ -336,15 +336,3 @@ def bitmap(rows: int) -> pa.Buffer:
     bits = pa.allocate_buffer((rows + 7) // 8)
     np.frombuffer(bits, np.uint8)[:] = 0
     return bits
-
-
-BUILDERS: Final = {
-    "topic": Columns.topic,
-    "partition": Columns.partition,
-    "offset": Columns.offset,
-    "timestamp": Columns.timestamp,
-    "timestamp_type": Columns.timestamp_type,
-    "key": Columns.key,
-    "value": Columns.value,
-    "headers": Columns.headers,
-}

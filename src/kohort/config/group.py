@@ -24,9 +24,9 @@ ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    session_timeout_ms: int = as_in(BrokerConfig, "group_consumer_session_timeout_ms", SESSION_TIMEOUT)
-    heartbeat_interval_ms: int = as_in(BrokerConfig, "group_consumer_heartbeat_interval_ms", HEARTBEAT_INTERVAL)
-    assignment_interval_ms: int = as_in(BrokerConfig, "group_consumer_assignment_interval_ms", ASSIGNMENT_INTERVAL)
+    session_timeout_ms: int = as_in(BrokerConfig, "group_consumer_session_timeout_ms", name=SESSION_TIMEOUT)
+    heartbeat_interval_ms: int = as_in(BrokerConfig, "group_consumer_heartbeat_interval_ms", name=HEARTBEAT_INTERVAL)
+    assignment_interval_ms: int = as_in(BrokerConfig, "group_consumer_assignment_interval_ms", name=ASSIGNMENT_INTERVAL)
 
 
 OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in options_of(GroupConfig)}

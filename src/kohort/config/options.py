@@ -157,13 +157,10 @@ def option(default: Any, doc: str, *, name: str = "", **limits: Unpack[Limits]) 
     return _field(Option(name, "", kind, default, *bounds, limits.get("bits", 0), doc, limits.get("no_effect", "")))
 
 
-def as_in(config: type, attribute: str, name: str, doc: str = "") -> Any:
-    """Declare a dataclass field that is the option ``attribute`` of ``config`` under another name.
-
-    Type, default and limits are the same, and the help too unless ``doc`` replaces it.
-    """
+def as_in(config: type, attribute: str, *, name: str = "") -> Any:
+    """Declare a dataclass field that is the option ``attribute`` of ``config`` under another name."""
     (model,) = (o for o in options_of(config) if o.attribute == attribute)
-    return _field(dataclasses.replace(model, name=name, doc=doc or model.doc, falls_back_to=attribute))
+    return _field(dataclasses.replace(model, name=name, falls_back_to=attribute))
 
 
 def gathered(prefix: str, gather: Callable[[Mapping[str, Any]], Any]) -> Any:

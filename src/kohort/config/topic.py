@@ -23,64 +23,46 @@ OFF: Final = ValueRule(lambda value: value is False, "false: tiered storage is n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    cleanup_policy: list[str] = as_in(BrokerConfig, "log_cleanup_policy", "cleanup.policy")
-    segment_bytes: int = as_in(BrokerConfig, "log_segment_bytes", "segment.bytes")
-    segment_ms: int = as_in(BrokerConfig, "log_roll_ms", "segment.ms")
-    index_interval_bytes: int = as_in(
-        BrokerConfig, "log_index_interval_bytes", "index.interval.bytes", "Bytes between index entries."
-    )
-    segment_index_bytes: int = as_in(BrokerConfig, "log_index_size_max_bytes", "segment.index.bytes")
-    retention_ms: int = as_in(BrokerConfig, "log_retention_ms", "retention.ms")
-    retention_bytes: int = as_in(
-        BrokerConfig, "log_retention_bytes", "retention.bytes", "Size above which old segments go; -1: none."
-    )
-    max_message_bytes: int = as_in(BrokerConfig, "message_max_bytes", "max.message.bytes")
-    flush_messages: int = as_in(
-        BrokerConfig, "log_flush_interval_messages", "flush.messages", "Records after which the log is flushed."
-    )
-    flush_ms: int = as_in(BrokerConfig, "log_flush_interval_ms", "flush.ms", "Time after which the log is flushed.")
-    message_timestamp_type: str = as_in(BrokerConfig, "log_message_timestamp_type", "message.timestamp.type")
-    message_timestamp_before_max_ms: int = as_in(
-        BrokerConfig, "log_message_timestamp_before_max_ms", "message.timestamp.before.max.ms"
-    )
-    message_timestamp_after_max_ms: int = as_in(
-        BrokerConfig, "log_message_timestamp_after_max_ms", "message.timestamp.after.max.ms"
-    )
-    min_insync_replicas: int = as_in(BrokerConfig, "min_insync_replicas", "min.insync.replicas")
-    compression_type: str = as_in(
-        BrokerConfig, "compression_type", "compression.type", "Final codec; producer keeps what came."
-    )
-    delete_retention_ms: int = as_in(BrokerConfig, "log_cleaner_delete_retention_ms", "delete.retention.ms")
-    min_cleanable_dirty_ratio: float = as_in(
-        BrokerConfig, "log_cleaner_min_cleanable_ratio", "min.cleanable.dirty.ratio"
-    )
-    min_compaction_lag_ms: int = as_in(BrokerConfig, "log_cleaner_min_compaction_lag_ms", "min.compaction.lag.ms")
-    max_compaction_lag_ms: int = as_in(BrokerConfig, "log_cleaner_max_compaction_lag_ms", "max.compaction.lag.ms")
-    compression_gzip_level: int = as_in(BrokerConfig, "compression_gzip_level", "compression.gzip.level")
-    compression_lz4_level: int = as_in(BrokerConfig, "compression_lz4_level", "compression.lz4.level")
-    compression_zstd_level: int = as_in(BrokerConfig, "compression_zstd_level", "compression.zstd.level")
-    segment_jitter_ms: int = as_in(BrokerConfig, "log_roll_jitter_ms", "segment.jitter.ms")
-    preallocate: bool = as_in(BrokerConfig, "log_preallocate", "preallocate")
-    file_delete_delay_ms: int = as_in(BrokerConfig, "log_segment_delete_delay_ms", "file.delete.delay.ms")
-    unclean_leader_election_enable: bool = as_in(
-        BrokerConfig, "unclean_leader_election_enable", "unclean.leader.election.enable"
-    )
+    cleanup_policy: list[str] = as_in(BrokerConfig, "log_cleanup_policy")
+    segment_bytes: int = as_in(BrokerConfig, "log_segment_bytes")
+    segment_ms: int = as_in(BrokerConfig, "log_roll_ms")
+    index_interval_bytes: int = as_in(BrokerConfig, "log_index_interval_bytes")
+    segment_index_bytes: int = as_in(BrokerConfig, "log_index_size_max_bytes")
+    retention_ms: int = as_in(BrokerConfig, "log_retention_ms")
+    retention_bytes: int = as_in(BrokerConfig, "log_retention_bytes")
+    max_message_bytes: int = as_in(BrokerConfig, "message_max_bytes")
+    flush_messages: int = as_in(BrokerConfig, "log_flush_interval_messages")
+    flush_ms: int = as_in(BrokerConfig, "log_flush_interval_ms")
+    message_timestamp_type: str = as_in(BrokerConfig, "log_message_timestamp_type")
+    message_timestamp_before_max_ms: int = as_in(BrokerConfig, "log_message_timestamp_before_max_ms")
+    message_timestamp_after_max_ms: int = as_in(BrokerConfig, "log_message_timestamp_after_max_ms")
+    min_insync_replicas: int = as_in(BrokerConfig, "min_insync_replicas")
+    compression_type: str = as_in(BrokerConfig, "compression_type")
+    delete_retention_ms: int = as_in(BrokerConfig, "log_cleaner_delete_retention_ms")
+    min_cleanable_dirty_ratio: float = as_in(BrokerConfig, "log_cleaner_min_cleanable_ratio")
+    min_compaction_lag_ms: int = as_in(BrokerConfig, "log_cleaner_min_compaction_lag_ms")
+    max_compaction_lag_ms: int = as_in(BrokerConfig, "log_cleaner_max_compaction_lag_ms")
+    compression_gzip_level: int = as_in(BrokerConfig, "compression_gzip_level")
+    compression_lz4_level: int = as_in(BrokerConfig, "compression_lz4_level")
+    compression_zstd_level: int = as_in(BrokerConfig, "compression_zstd_level")
+    segment_jitter_ms: int = as_in(BrokerConfig, "log_roll_jitter_ms")
+    preallocate: bool = as_in(BrokerConfig, "log_preallocate")
+    file_delete_delay_ms: int = as_in(BrokerConfig, "log_segment_delete_delay_ms")
+    unclean_leader_election_enable: bool = as_in(BrokerConfig, "unclean_leader_election_enable")
     leader_replication_throttled_replicas: list[str] = option(
         [], "Replicas throttled at their leader.", rule=THROTTLED, no_effect=ONE_STORAGE
     )
     follower_replication_throttled_replicas: list[str] = option(
         [], "Replicas throttled at the follower.", rule=THROTTLED, no_effect=ONE_STORAGE
     )
-    local_retention_ms: int = as_in(BrokerConfig, "log_local_retention_ms", "local.retention.ms")
-    local_retention_bytes: int = as_in(BrokerConfig, "log_local_retention_bytes", "local.retention.bytes")
+    local_retention_ms: int = as_in(BrokerConfig, "log_local_retention_ms")
+    local_retention_bytes: int = as_in(BrokerConfig, "log_local_retention_bytes")
     remote_storage_enable: bool = option(False, "True to copy old segments to tiered storage.", rule=OFF)
-    remote_copy_lag_ms: int = as_in(BrokerConfig, "log_remote_copy_lag_ms", "remote.copy.lag.ms")
-    remote_copy_lag_bytes: int = as_in(BrokerConfig, "log_remote_copy_lag_bytes", "remote.copy.lag.bytes")
-    max_decompressed_message_bytes: int = as_in(
-        BrokerConfig, "max_decompressed_message_bytes", "max.decompressed.message.bytes"
-    )
+    remote_copy_lag_ms: int = as_in(BrokerConfig, "log_remote_copy_lag_ms")
+    remote_copy_lag_bytes: int = as_in(BrokerConfig, "log_remote_copy_lag_bytes")
+    max_decompressed_message_bytes: int = as_in(BrokerConfig, "max_decompressed_message_bytes")
     errors_deadletterqueue_group_enable: bool = option(
-        False, "True to let share groups write undeliverable records here.", no_effect="there are no share groups"
+        False, "True to let share groups write undeliverable records here.", no_effect="share groups are not supported"
     )
     remote_log_copy_disable: bool = option(False, "True to stop copies to tiered storage.", no_effect=NO_TIERS)
     remote_log_delete_on_disable: bool = option(
@@ -90,11 +72,6 @@ class TopicConfig:
 
 _BY_NAME: Final = {o.name: o for o in options_of(TopicConfig)}
 _FALLBACKS: Final = tuple((o.attribute, o.falls_back_to) for o in options_of(TopicConfig) if o.falls_back_to)
-
-
-def topic_defaults(broker: BrokerConfig) -> TopicConfig:
-    """Return the options of a topic without overrides."""
-    return topic_config(broker, {})
 
 
 def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> TopicConfig:

@@ -33,18 +33,6 @@ from kohort.steps import Steps, at_once
 from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import BatchHeader, Marker, build_marker, with_offset
 
-__all__ = [
-    "NO_HOOKS",
-    "UNKNOWN_START",
-    "AppendResult",
-    "FoundOffset",
-    "GroupCommit",
-    "LogCheckpoint",
-    "LogCounters",
-    "LogHooks",
-    "PartitionLog",
-]
-
 
 @dataclass(slots=True, eq=False)
 class LogCounters:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 import crc32c
@@ -52,17 +53,15 @@ class ProducerLimit(Protocol):
         """Raise ApiError at the limit."""
 
 
+@dataclass(slots=True, eq=False)
 class Producer:
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_seen_ms", "last_timestamp_ms", "open_since")
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-        self.batches: tuple[ProducedBatch, ...] = ()
-        self.last_seen_ms = 0
-        self.last_timestamp_ms = NONE
-        self.open_since = NONE
-        """First offset of the open transaction, or NONE."""
-        self.coordinator_epoch = NONE
+    epoch: int
+    batches: tuple[ProducedBatch, ...] = ()
+    last_seen_ms: int = 0
+    last_timestamp_ms: int = NONE
+    open_since: int = NONE
+    """First offset of the open transaction, or NONE."""
+    coordinator_epoch: int = NONE
 
     @property
     def last_sequence(self) -> int:

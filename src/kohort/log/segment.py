@@ -40,26 +40,9 @@ class Segment:
     """Batches from ``base_offset`` on. Offsets are those of the partition."""
 
     __slots__ = (
-        "_created_ms",
-        "_deleted",
-        "_ends",
-        "_file",
-        "_first_timestamp",
-        "_flushed",
-        "_folder",
-        "_max_timestamp",
-        "_max_timestamp_end",
-        "_offsets",
-        "_since_entry",
-        "_storage",
-        "_times",
-        "_times_known",
-        "_used",
-        "base_offset",
-        "limits",
-        "notes",
-        "size",
-        "suffix",
+        "_created_ms", "_deleted", "_ends", "_file", "_first_timestamp", "_flushed", "_folder", "_max_timestamp",
+        "_max_timestamp_end", "_offsets", "_since_entry", "_storage", "_times", "_times_known", "_used",
+        "base_offset", "limits", "notes", "size", "suffix",
     )  # fmt: skip
 
     def __init__(
