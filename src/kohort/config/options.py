@@ -101,7 +101,7 @@ class Option:
         low_bad = self.low is not None and value is not None and value < self.low
         high_bad = self.high is not None and value is not None and value > self.high
         values = value if isinstance(value, list) else [value]
-        # objects, such as an assignor, have no name to compare with the choices
+        # assignor objects have no name among the choices
         choice_bad = bool(self.choices) and any(isinstance(v, str | None) and v not in self.choices for v in values)
         if low_bad or high_bad or choice_bad or (self.rule is not None and not self.rule.holds(value)):
             raise ConfigError(f"{self.name}={value!r}: expected {self.allowed()}")

@@ -31,7 +31,7 @@ def _pairs(text: str, *, is_damaged: bool) -> Iterator[tuple[str, str]]:
                 is_pair = found.key and (found.value or found.source.rstrip().endswith(("=", ":")))
                 if is_pair:
                     yield found.key, found.value
-                elif not is_damaged:  # do not show the line: it may be a secret
+                elif not is_damaged:  # the line may contain a secret
                     raise ConfigError(f"line {number}: expected name=value; the name or the = is missing")
             number += max(1, len(found.source.splitlines()))
     except javaproperties.InvalidUEscapeError:

@@ -90,7 +90,7 @@ def understand(given: Mapping[str, Any]) -> ServerProperties:
     ours = {option.name: option for option in options_of(BrokerConfig)}
     controllers = _controllers(given)
     if given.keys() >= BETWEEN_BROKERS:
-        raise ConfigError(f"{' and '.join(sorted(BETWEEN_BROKERS))}: give only one of them")
+        raise ConfigError(f"{' and '.join(sorted(BETWEEN_BROKERS))} exclude each other")
     for name, value in given.items():
         if name == "listeners":
             found.options |= _listeners(value, controllers)

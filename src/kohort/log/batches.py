@@ -46,7 +46,7 @@ class LogSlice:
 
     @property
     def preloaded(self) -> Buffer | None:
-        """All bytes if already read, else None."""
+        """Bytes of the slice if read already, else None."""
         prefix, size = len(self.prefix), self.size
         if prefix < size:
             return None

@@ -90,7 +90,7 @@ class LeaderEpochs:
             epoch, start = line.split(" ")
             entries.append((int(epoch), int(start)))
         if any(not 0 <= epoch <= EPOCH_MAX or start < 0 for epoch, start in entries):
-            raise ValueError("an epoch or an offset is out of range")
+            raise ValueError("epoch or offset out of range")
         if any(b[0] <= a[0] or b[1] <= a[1] for a, b in pairwise(entries)):
             raise ValueError("entries do not increase")
         return cls(entries)

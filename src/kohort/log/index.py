@@ -27,7 +27,7 @@ RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 
 
 class OffsetIndex:
-    """Map of an offset to a position at or before its batch."""
+    """Index from offsets to file positions at or before the batch."""
 
     __slots__ = ("_offsets", "_positions", "saved")
 

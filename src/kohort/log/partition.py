@@ -163,7 +163,7 @@ class PartitionLog:
         self.producers, self.aborted, self.epochs = found.producers, found.aborted, found.epochs
         self.producers.room, self.aborted.pages = room, aborted_pages
         self.notes = [note.about(tp) for note in found.notes]
-        """Repairs that were not reported yet."""
+        """Unreported repairs."""
         self._unflushed_records = self._next_offset - self.recovery_point
         self._flush_due_ms: int | None = None
         self._commit = GroupCommit()

@@ -206,7 +206,7 @@ class Producers:
     def parse_snapshot(cls, data: bytes) -> Producers:
         """Parse a snapshot file. Raises ValueError."""
         if len(data) < _snapshot_head.size:
-            raise ValueError(f"{len(data)} bytes are too few for a snapshot")
+            raise ValueError(f"snapshot has only {len(data)} bytes")
         version, crc, count = _snapshot_head.unpack_from(data)
         if version != _snapshot_version:
             raise ValueError(f"snapshot version is {version}, expected {_snapshot_version}")

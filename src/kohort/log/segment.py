@@ -69,7 +69,7 @@ class Segment:
         self.suffix = ""
         """Suffix of the file names during a swap (segment_swap.py)."""
         self.notes: list[Note] = []
-        """Repairs that were not reported yet."""
+        """Unreported repairs."""
 
     def __repr__(self) -> str:
         return f"Segment({self.log_name}, {self.size} bytes)"

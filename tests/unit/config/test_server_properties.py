@@ -97,7 +97,7 @@ def test_both_inter_broker_options_are_rejected():
     given = {"inter.broker.listener.name": "SSL", "security.inter.broker.protocol": "SSL"}
 
     with pytest.raises(
-        ConfigError, match=r"inter\.broker\.listener\.name and security\.inter\.broker\.protocol: give only one of them"
+        ConfigError, match=r"inter\.broker\.listener\.name and security\.inter\.broker\.protocol exclude each other"
     ):
         understand(given)
     assert understand({"security.inter.broker.protocol": "SSL"}).ignored == ["security.inter.broker.protocol"]

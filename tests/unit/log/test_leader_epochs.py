@@ -54,7 +54,7 @@ def test_decreasing_epoch_entries_are_rejected(entries):
     ids=["an epoch below 0", "an offset below 0", "an epoch of a flipped bit"],
 )
 def test_out_of_range_epoch_entry_is_rejected(entries):
-    with pytest.raises(ValueError, match="an epoch or an offset is out of range"):
+    with pytest.raises(ValueError, match="epoch or offset out of range"):
         LeaderEpochs.parse(written(*entries))
 
 

@@ -33,7 +33,7 @@ class ObjectReader:
 
     def read(self, value: bytes) -> list[Any]:
         """Return the value of each column. Raises ValueError unless ``value`` is one JSON object of the schema."""
-        text = value.decode(errors="surrogateescape")  # other fields may have bytes that are not UTF-8
+        text = value.decode(errors="surrogateescape")  # skipped fields may contain invalid UTF-8
         at = _skip(text, 0)
         if at == len(text):
             raise ValueError("the value is empty")

@@ -135,7 +135,7 @@ def address_of_kernel(function: FunctionType) -> int:
     name = f"{symbol}-{fingerprint(function)}.o"
     code = stored(name, folders())
     address = None if code is None else linked(code, symbol)
-    if address is None:  # not compiled yet, or the file has another kernel
+    if address is None:  # kernel not compiled yet, or file of another kernel
         from kohort.columns.native.compiler import compile_kernel
 
         warn_of_compilation()
