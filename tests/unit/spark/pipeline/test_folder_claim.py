@@ -184,3 +184,15 @@ def test_summary_of_a_former_checkpoint_is_replaced(tmp_path: Path) -> None:
     write(claim_summary(of, of.summaries[0]), 0, 2)
 
     assert rows(tmp_path / "totals-c") == [2]
+
+
+def test_summary_in_a_folder_with_another_parquet_file_is_rejected(tmp_path: Path) -> None:
+    of = pipeline(tmp_path, "c")
+    claim_checkpoint(of)
+    folder = of.summaries[0].path
+    folder.mkdir()
+    pq.write_table(pa.table({"n": [1]}), folder / "part-00000.snappy.parquet")
+
+    with pytest.raises(SinkRefused, match=r"summary totals: .*part-00000.* is not a file of this summary"):
+        claim_summary(of, of.summaries[0])
+    assert rows(folder) == [1]
