@@ -59,7 +59,7 @@ def test_blocking_consumer_fetches_damaged_data_again(
 
     assert relay.damaged == 1
     told = [r.message for r in caplog.records if r.name == "kohort.consumer" and r.levelno == logging.WARNING]
-    assert any(text.startswith("flights-0 at offset 10: CRC ") and "once more" in text for text in told)
+    assert any(text.startswith("flights-0 at offset 10: CRC ") and "fetching again" in text for text in told)
 
 
 def test_async_consumer_fetches_damaged_data_again(relay: Relay):
