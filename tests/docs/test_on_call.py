@@ -31,12 +31,12 @@ SAYS = {
     "describe": ("billing-1", "STATE"),
     "timeline": ("MAX_POLL_EXCEEDED billing-2", "┊"),
     "MAX_POLL_EXCEEDED": ("ADVICE", "NOT"),
-    "what-if": ("simulation; nothing is executed", "rolling restart, all static", "moved 0/4"),
+    "what-if": ("simulation, not executed", "rolling restart, all static", "moved 0/4"),
 }
 
 
 @pytest.mark.timeout(120)
-def test_the_five_commands_tell_somebody_who_was_paged_what_it_was():
+def test_five_commands_of_guide_explain_rebalance():
     with kohort.Broker({"group.initial.rebalance.delay.ms": 0}) as broker, rebalanced_group(broker.bootstrap) as run:
         for words in played():
             told = run(words)
