@@ -182,7 +182,7 @@ def test_watcher_does_not_write_to_a_broker_that_journals_itself(broker, tmp_pat
     with (
         kohort.Producer(bootstrap_servers=broker.bootstrap, **PRODUCER_OPTIONS) as producer,
         reader(broker) as (admin, consumer),
-        pytest.raises(UsageError, match="leave --to-topic out"),
+        pytest.raises(UsageError, match="omit --to-topic"),
     ):
         TopicJournal(producer, store).open(admin, consumer, DAY_MS)
     store.close()

@@ -221,7 +221,7 @@ def test_control_characters_in_names_are_escaped(run, admin, topic):
             assert "\x1b" not in result.stdout + result.stderr
         found = run("doctor").stdout
         assert "\x1b" not in found
-        assert "without members, as Spark and Flink do" in found
+        assert "has commits but no members, as with Spark and Flink" in found
     finally:
         admin.delete_groups([STRANGE])
 

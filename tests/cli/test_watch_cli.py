@@ -115,7 +115,7 @@ def test_watch_rejects_contradicting_options(run):
 
 def test_watch_to_topic_is_rejected_for_kohort_brokers(run, broker, topic):
     told = run("watch", "--once", "--to-topic", code=2).stderr
-    assert "the brokers of this cluster are kohort's and keep __kohort_journal themselves: leave --to-topic out" in told
+    assert "the brokers of this cluster are kohort's and write __kohort_journal themselves: omit --to-topic" in told
 
 
 def test_watch_once_reports_cluster_without_groups(run, monkeypatch):

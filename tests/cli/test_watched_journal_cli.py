@@ -132,7 +132,7 @@ def test_events_follow_reads_journal_file(broker, watched, now_ms):
         assert following.stdout is not None
         assert [json.loads(following.stdout.readline())["kind"] for _ in range(2)] == ["generation_seen"] * 2
         watched.keep(generation(watched.group, 3, now_ms, "one"), until_ms=now_ms)
-        assert "generation 3 was seen" in json.loads(following.stdout.readline())["sentence"]
+        assert "generation 3 was observed" in json.loads(following.stdout.readline())["sentence"]
     finally:
         following.kill()
         following.communicate()
@@ -149,5 +149,5 @@ def test_invalid_journal_file_is_rejected(run, watched, tmp_path):
     rubbish = tmp_path / "rubbish.sqlite"
     rubbish.write_bytes(b"no data base" * 100)
     said = run("group", "why", watched.group, "--store", str(rubbish), code=1).stderr
-    assert "cannot be read: file is not a database" in said
+    assert "rubbish.sqlite: file is not a database" in said
     assert "does not exist" in run("groups", "--store", str(tmp_path / "nothing"), code=2).stderr

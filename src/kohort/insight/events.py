@@ -298,7 +298,7 @@ class Takeover:
         instance = printable(self.who.instance_id or "")
         head = f"Instance {instance} is now {name_and_place(self.who)}, and kept its partitions without a rebalance"
         if self.observed:
-            return f"{head}, by the group's record."
+            return f"{head} (from the group's record)."
         if not self.refused:
             return f"{head}; {short_id(self.old_member_id)} sent no more requests."
         first = self.refused[0]

@@ -253,7 +253,7 @@ def test_silence_begins_at_last_sign_of_life():
         ),
         (
             {"why": "left", "reason": "consumer poll timeout has expired."}, "removed", "max_poll_exceeded",
-            "left: it did not poll within max.poll.interval.ms, by its own reason",
+            "left: it did not poll within max.poll.interval.ms (the client's reason)",
         ),
         (
             {"why": "left", "vitals": vitals(34_000, last_progress_ms=3_000, commits=3, lag=7)}, "removed",
