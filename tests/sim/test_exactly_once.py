@@ -125,7 +125,7 @@ def unstable_offsets(monkeypatch):
 
 def losses_forgiven(monkeypatch):
     """A record that was given up does not cost its transaction."""
-    monkeypatch.setattr(Transactions, "record_lost", lambda _self, _error: None)
+    monkeypatch.setattr(Transactions, "on_batch_failed", lambda _self, _error: None)
     return disk_refuses, "records sent"
 
 

@@ -64,7 +64,7 @@ def whole_batches_handed_out(patch: Patch) -> None:
 @bug("fetcher", "what was fetched before a seek or a rebalance is handed out after it")
 def stale_data_handed_out(patch: Patch) -> None:
     patch.method(Fetcher, "_is_dropped", lambda *_: False)
-    patch.method(ConsumerMachine, "_is_gone", lambda *_: False)
+    patch.method(ConsumerMachine, "_is_dropped", lambda *_: False)
 
 
 @bug("fetcher", "who goes back is handed out what was fetched before")
@@ -107,7 +107,7 @@ def never_fetched_again(patch: Patch) -> None:
         real(fetcher, node_id, now_ms)
         fetcher._failed[node_id].wait_until(now_ms + 3_600_000)
 
-    patch.method(Fetcher, "_later", later)
+    patch.method(Fetcher, "_back_off_node", later)
 
 
 @bug("fetcher", "a request that failed waits for ever to be sent again")

@@ -32,7 +32,7 @@ def owned_not_said(patch: Patch) -> None:
         subscription.user_data = None
         return subscription
 
-    patch.method(MemberMessages, "_said_to", said)
+    patch.method(MemberMessages, "_subscription_metadata", said)
 
 
 @bug("membership", "an eager member keeps its partitions while it joins")
@@ -131,8 +131,8 @@ def revoked_without_commit(patch: Patch) -> None:
 
 @bug("membership", "a commit that is sent again overwrites what was committed since")
 def older_commit_comes_last(patch: Patch) -> None:
-    patch.method(CommitOrder, "left_of", lambda _real, _order, _number, left: left)
-    patch.method(Commits, "_is_overtaken", lambda *_: False)
+    patch.method(CommitOrder, "still_pending", lambda _real, _order, _number, left: left)
+    patch.method(Commits, "_overlaps_later_commit", lambda *_: False)
 
 
 @bug("membership", "what was to go and is wanted again before it went is read no more")
@@ -143,7 +143,7 @@ def wanted_again_stays_silent(patch: Patch) -> None:
         for partition, was_to_go in marked.items():
             rebalance._subscription.assigned[partition].pending_revocation = was_to_go
 
-    patch.method(ClassicRebalance, "_give_up", give_up)
+    patch.method(ClassicRebalance, "_revoke_before_join", give_up)
 
 
 @bug("membership", "what the user subscribed to since the join counts as said")

@@ -204,7 +204,7 @@ def revoked_before_told(patch: Patch) -> None:
         membership.owned = owned
         return unsent
 
-    patch.method(ConsumerMembership, "_beat", beat)
+    patch.method(ConsumerMembership, "_send_heartbeat", beat)
 
 
 @bug(AREA, "the user is not told what is revoked, and keeps it", WORLD)
@@ -212,7 +212,7 @@ def revocation_untold(patch: Patch) -> None:
     def tell(real: Any, this: Reconciliation, kind: str, partitions: Any, *, then: Any) -> None:
         real(this, kind, () if kind == "revoked" else partitions, then=then)
 
-    patch.method(Reconciliation, "_tell", tell)
+    patch.method(Reconciliation, "_request_callback", tell)
 
 
 @bug(AREA, "the user is not told what is lost before the member joins again", WORLD)
@@ -220,7 +220,7 @@ def loss_untold(patch: Patch) -> None:
     def tell(real: Any, this: Reconciliation, kind: str, partitions: Any, *, then: Any) -> None:
         real(this, kind, () if kind == "lost" else partitions, then=then)
 
-    patch.method(Reconciliation, "_tell", tell)
+    patch.method(Reconciliation, "_request_callback", tell)
 
 
 @bug(AREA, "a member never says what it owns", WORLD)
