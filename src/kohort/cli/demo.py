@@ -98,7 +98,6 @@ class DemoConsole(DemoHooks):
             self._written = True
 
     def _catch_up(self, source: LiveSource, until_ms: int) -> None:
-        """Wait until the console has a sample of the group after its last event."""
         began_ms, deadline = source.now_ms(), time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             entries = source.entries(self._group, None)
@@ -169,9 +168,7 @@ Examples:
 )
 @click.option("--quick", is_flag=True, help="Use only 20,000 flights.")
 @click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="HTML file of the group to write.")
-@click.option(
-    "--console/--no-console", default=None, help="Show the groups in a browser [default: in a terminal only]."
-)
+@click.option("--console/--no-console", default=None, help="Show the groups in a browser [default: in a terminal].")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def demo(
     data: Path | None, source: Path | None, quick: bool, page: Path | None, console: bool | None, output: str

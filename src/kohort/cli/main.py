@@ -44,7 +44,6 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "demo": ("kohort.cli.demo:demo", "Run broker, consumers and Spark on real data, end to end."),
     "completion": ("kohort.cli.main:completion", "Print the completion script of a shell."),
 }
-"""Import path and short help of each command."""
 
 HELP = """Kafka consumer groups for Python: a broker in one process, and tools for any Kafka cluster.
 

@@ -18,11 +18,10 @@ GROUP: Final = "kohort.commands"
 
 
 class PluginBroken(KohortError):
-    """A command of another package cannot be imported."""
+    pass
 
 
 def plugins() -> dict[str, str]:
-    """Return the short help of each command, without importing it."""
     return {entry.name: f"Command of {_source(entry)}." for entry in sorted(_entries(), key=lambda entry: entry.name)}
 
 

@@ -54,7 +54,6 @@ class ConsoleAnswers:
         )
 
     def trends(self, groups: Iterable[str], at_ms: int) -> dict[str, list[int | None]]:
-        """Return the lag of the last 15 minutes of each group."""
         found = {}
         for group in groups:
             points = _within(self._source.lag_points(group), at_ms - TREND_MS, at_ms)
@@ -178,7 +177,6 @@ def span_of_causes(source: ConsoleSource, since_ms: int | None, group: str | Non
 
 
 def rebalances_known(known: GroupsKnown, group: str) -> Sequence[RebalanceFinding] | None:
-    """Return the rebalances of a group in the last hour; None if unknown."""
     return None if known.rebalances is None else known.rebalances.get(group, [])
 
 

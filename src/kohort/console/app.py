@@ -81,7 +81,6 @@ class ConsoleApp:
         self._sessions, self._attempts = Sessions(clock), Attempts(clock)
         self._token = secrets.token_urlsafe(32)
         self._groups_answer: tuple[int, bytes] = (-1, b"")
-        """Time of a sample, and its encoded groups."""
         self.hub = Hub()
         self.log = ConsoleLog()
         self._budget = AnswerBudget()
@@ -185,7 +184,6 @@ class ConsoleApp:
         return await self._encoded(request, lambda: json_of(view.answer(method, segments, query)))
 
     def _view_of(self, session: ConsoleSession | None) -> ConsoleView:
-        """Return the view with the rights of the session's user."""
         clients = None if session is None else session.login.clients
         if session is None or clients is None:
             return self._view

@@ -183,7 +183,6 @@ class StillHasMembers(Rejected):
 
 
 def check_request(kind: Kind, request: ChangeRequest) -> None:
-    """Raise UsageError for a body that does not fit the change."""
     if max(len(request.topics), len(request.members)) > MOST_NAMES or len(request.reason) > LONGEST_REASON:
         raise UsageError(f"expected at most {MOST_NAMES} topics or members, and {LONGEST_REASON} characters of reason")
     if request.to in ("file", "group") and request.topics:

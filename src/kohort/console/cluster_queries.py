@@ -47,7 +47,7 @@ CAUSES_BACK_MS: Final = 3_600_000
 
 
 class WhatIfRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of a what-if request; the fields are the options of ``kohort group what-if``."""
+    """Body of a what-if request, with the options of ``kohort group what-if``."""
 
     add: int | None = None
     remove: list[str] = []
@@ -102,7 +102,6 @@ class ClusterQueries:
         return software_of_triggers(found, journal, reports, why_not)
 
     def nodes(self, clients: WatchClients) -> ConsoleNodes:
-        """Return the nodes, and the groups that each of them coordinates."""
         groups: dict[str, list[str]] = {}
         for name, found in sorted(self._source.groups(None).groups.items()):
             if found.coordinator_id is not None:
@@ -111,7 +110,6 @@ class ClusterQueries:
             return ConsoleNodes(nodes=node_rows(admin)[0], groups=groups)
 
     def topics(self, clients: WatchClients) -> TopicsListed:
-        """Return all topics, with internal ones."""
         with clients.admin() as admin:
             listed = admin.list_topics(internal=True, timeout_ms=ADMIN_MS)
             topics = admin.describe_topics([topic.name for topic in listed], timeout_ms=ADMIN_MS) if listed else {}

@@ -38,7 +38,6 @@ class ConsoleLog:
         self._write_counts_later()
 
     def end(self) -> None:
-        """Write the counts of suppressed lines."""
         if self._timer is not None:
             self._timer.cancel()
         self._lines.end()
@@ -85,7 +84,6 @@ PIECE: Final = 64 << 10
 MOST_UNREAD: Final = 64 << 20
 """Bound on the bytes of all unread answers; a single larger answer is sent alone."""
 ANSWER_S: Final = 120.0
-"""Time limit of a whole answer."""
 
 
 class AnswerBudget:
@@ -160,7 +158,6 @@ class ConsoleConnection(H11Protocol):
         """Number of sent answers and read pieces; each step restarts the time limit."""
         self._known: tuple[Phase, int] = ("head", 0)
         self.since_s = self.loop.time()
-        """Start of the present phase."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection; at the bound, close the longest idle one first."""
@@ -196,7 +193,6 @@ class ConsoleConnection(H11Protocol):
         return phase in LIMITS and now_s - self.since_s > LIMITS[phase]
 
     def cut(self) -> None:
-        """Close the connection at once; unread bytes are lost."""
         self.connections.discard(self)
         self.transport.abort()
 

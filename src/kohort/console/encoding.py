@@ -31,9 +31,9 @@ def json_in_html(result: Any) -> str:
 LEAST_BYTES: Final = 1400
 """Smaller answers fit into one packet, so gzip saves nothing."""
 FAST_LEVEL: Final = 3
-"""For answers that are encoded for each request: higher levels take twice the time to save a tenth."""
+"""Level for answers, which are compressed per request: higher levels take twice the time to save a tenth."""
 BEST_LEVEL: Final = 9
-"""For files that are compressed only once."""
+"""Level for static files, which are compressed only once."""
 ENCODED: Final = {"content-encoding": "gzip"}
 VARIES: Final = {"vary": "Accept-Encoding"}
 

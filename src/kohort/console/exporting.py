@@ -27,7 +27,6 @@ MOST_BYTES: Final = 32 << 20
 
 
 def view_of(group: str, tab: str = "timeline") -> str:
-    """Return the path of a view of a group."""
     return f"/groups/{quote(group, safe=AS_IN_PAGES)}/{tab}"
 
 

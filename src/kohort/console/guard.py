@@ -43,8 +43,6 @@ ALWAYS: Final = {
 
 
 class Rejected(Exception):
-    """A rejected request; ``status``: HTTP status."""
-
     def __init__(self, status: int, error: str, what_to_do: str) -> None:
         super().__init__(error)
         self.status, self.error, self.what_to_do = status, error, what_to_do
@@ -122,7 +120,6 @@ KINDS: Final[tuple[tuple[type[KohortError], int, str], ...]] = (
 
 
 def failure_of(error: Exception) -> tuple[int, ConsoleFailure]:
-    """Return HTTP status and body for an error."""
     if isinstance(error, Rejected):
         members: Sequence[str] = getattr(error, "members", ())
         return error.status, ConsoleFailure(error=error.error, what_to_do=error.what_to_do, members=list(members))

@@ -67,7 +67,6 @@ class ConsoleJournal:
         self.since_ms: int | None = None
         self.until_ms: int | None = None
         self.left_out = 0
-        """Number of removed entries."""
 
     def add(self, entries: Iterable[JournalEntry]) -> None:
         with self._lock:

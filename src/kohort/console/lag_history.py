@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from kohort.insight.findings.groups import GroupFinding
 
 MOST_POINTS: Final = 200_000
-"""Points of all groups together."""
 MOST_OF_GROUP: Final = 1_000
 LEAST_OF_GROUP: Final = 20
 MOST_GROUPS: Final = MOST_POINTS // LEAST_OF_GROUP

@@ -51,7 +51,6 @@ class LiveSettings:
     max_groups: int = 2_000
     journal_mib: int = 64
     store: Path | None = None
-    """Journal file of a watcher."""
     watch: bool = True
     """True to record a journal if the cluster has none."""
     end_s: float = 5.0
@@ -271,7 +270,6 @@ def _differs(before: GroupFinding | None, now: GroupFinding) -> bool:
 
 
 def groups_from_journal(kept: ConsoleJournal, at_ms: int) -> GroupsKnown:
-    """Return the groups as of a past time."""
     found, rebalances = {}, {}
     for group in kept.groups():
         past = snapshot_from_journal(group, kept.entries(group, at_ms), at_ms)

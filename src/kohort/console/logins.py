@@ -29,7 +29,6 @@ PRESSED: Final = 20 * FAILURES
 FAILED_S: Final = 60.0
 MOST_ADDRESSES: Final = 1_000
 LONGEST: Final = 1_024
-"""Most characters of a name or password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class ConsoleSession:
     seen_s: float
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     view: ConsoleView | None = None
-    """View with the rights of the user; None before the first request, or with the rights of the console."""
+    """Narrowed view of the user; None before the first request, or for a user with the console's rights."""
 
 
 class Sessions:
@@ -64,7 +63,6 @@ class Sessions:
         self._known: OrderedDict[bytes, ConsoleSession] = OrderedDict()
 
     def begin(self, login: LoggedIn) -> str:
-        """Start a session, and return its cookie."""
         cookie, now_s = secrets.token_urlsafe(32), self._clock()
         self._known[_hash(cookie)] = ConsoleSession(login, now_s, now_s)
         while len(self._known) > MOST_SESSIONS:

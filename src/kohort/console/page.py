@@ -30,7 +30,6 @@ FIRST: Final = '<script>if (!location.hash) history.replaceState(null, "", {});<
 KINDS: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 VENDORED: Final = ("preact.mjs", "hooks.mjs", "htm.mjs", "uPlot.esm.js", "uPlot.min.css")
 MOST_GZIPPED: Final = 256
-"""Bound on cached gzip files."""
 SINGLE_FILE_POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 )
@@ -60,7 +59,6 @@ class ConsolePage:
         self.hashes = tuple(_sha256(text) for text in INLINE.findall(self._html))
         links = "".join(f'    <link rel="modulepreload" href="/static/{name}">\n' for name in self._static_imports())
         self.index = self._html.replace("  </head>", f"{links}  </head>", 1)
-        """HTML of the page, which preloads its modules."""
         self.index_gzipped = gzip.compress(self.index.encode(), BEST_LEVEL, mtime=0)
         self._gzipped: dict[str, bytes | None] = {}
 
@@ -75,7 +73,6 @@ class ConsolePage:
         return StaticFile(content, f"{kind}; charset=utf-8" if text else kind, f'"{_sha256(content)[:22]}"')
 
     def gzipped(self, found: StaticFile) -> bytes | None:
-        """Return a file as gzip (cached); None if gzip saves too little."""
         if found.tag not in self._gzipped:
             if len(self._gzipped) >= MOST_GZIPPED:  # files change while they are served
                 self._gzipped.clear()

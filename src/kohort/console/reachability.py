@@ -33,7 +33,6 @@ class ClusterUnreachable(KohortError):
         self.outage = outage
         self.reason = f"the cluster has not answered since {since}"
         self.groups = tuple(groups)
-        """Names of the groups of the last sample."""
         self._address = address
 
     def without_groups(self) -> ClusterUnreachable:
@@ -89,12 +88,10 @@ class Reachability:
         return returned
 
     def pulse_failed(self, error: KohortError) -> None:
-        """Record a failure of the small request."""
         self._pulse_failed = True
         self.sample_failed(error)
 
     def sample_failed(self, error: KohortError) -> None:
-        """Record a failed sample of the groups."""
         with self._lock:
             self._failed_s = self._clock()
             if self._unreachable is not None:

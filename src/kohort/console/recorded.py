@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SQLITE: Final = b"SQLite format 3\x00"
 MOST_BYTES: Final = 512 * MIB
-"""Bound on the entries of a recording."""
+"""Bound on the bytes of a recording."""
 SHOWN: Final = 60
 
 

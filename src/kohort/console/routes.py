@@ -24,8 +24,6 @@ NAME: Final = "{}"
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """The requested time span."""
-
     from_ms: int | None = None
     until_ms: int | None = None
     at_ms: int | None = None
@@ -45,7 +43,6 @@ class ApiQuery:
     """Clients with the rights of the user; None for a recording."""
     user: str | None
     unreachable: ClusterUnreachable | None = None
-    """Error of the present outage."""
 
     @property
     def span(self) -> TimeSpan:
@@ -81,7 +78,6 @@ class ApiQuery:
         return self.clients
 
     def parse_body(self, kind: type[Any]) -> Any:
-        """Parse the body as a struct. Raises UsageError."""
         try:
             return msgspec.json.decode(self.body or b"{}", type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -119,7 +115,6 @@ def segments_of(raw_path: bytes) -> list[str]:
 
 
 def params_of(query: bytes) -> dict[str, str]:
-    """Parse a query string. Raises UsageError."""
     try:
         pairs = parse_qsl(
             query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS

@@ -33,8 +33,6 @@ BACKLOG: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class ConsolePlace:
-    """Address of a console; with a certificate and its key, over TLS."""
-
     host: str = "127.0.0.1"
     port: int = 0
     cert: Path | None = None

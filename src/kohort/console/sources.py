@@ -22,8 +22,6 @@ Kind = Literal["live", "recorded"]
 
 @dataclass(frozen=True, slots=True)
 class GroupsKnown:
-    """State of all groups at a time."""
-
     at_ms: int
     groups: Mapping[str, GroupFinding]
     rebalances: Mapping[str, Sequence[RebalanceFinding]] | None = None
@@ -55,11 +53,8 @@ class ReachNews:
 
 @dataclass(frozen=True, slots=True)
 class SourceNews:
-    """Changes since the last sample."""
-
     changed: Sequence[GroupFinding] = ()
     gone: Sequence[str] = ()
-    """Deleted groups."""
     entries: Sequence[JournalEntry] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Groups without a description, with the reason."""
@@ -84,8 +79,7 @@ class ConsoleSource(Protocol):
     def unreachable(self) -> ClusterUnreachable | None:
         """Return the error of the present outage; None without an outage."""
 
-    def groups(self, at_ms: int | None) -> GroupsKnown:
-        """Return all groups. A live source waits for its first sample."""
+    def groups(self, at_ms: int | None) -> GroupsKnown: ...
 
     def snapshots(self, group: str) -> Sequence[GroupSnapshot]:
         """Return the last snapshots of a group, oldest first."""

@@ -47,7 +47,6 @@ class EventQueue:
         self._woken = asyncio.Event()
 
     def add(self, event: Event) -> None:
-        """Queue an event of its group; an overflow becomes one ``resync``."""
         if self._is_lost or event.group not in (None, self.group):
             return
         data = event.data
@@ -98,7 +97,6 @@ class Hub:
         self._ending = False
 
     def open(self, group: str | None, *, is_narrowed: bool = False) -> EventQueue | None:
-        """Open a stream; return None at the limit of streams."""
         if len(self._streams) >= MOST_STREAMS:
             return None
         queue = EventQueue(group, is_narrowed=is_narrowed)

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from kohort.watch.opening import WatchClients
 
 RIGHTS_S: Final = 10.0
-"""Time for which a right is cached, also after its removal."""
+"""Cache time of a right: a revoked right stays valid for so long."""
 MOST_NAMES: Final = 20_000
-"""Bound on groups with cached rights."""
 HIDDEN: Final = REASONS[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
@@ -153,7 +152,6 @@ class UserSource:
         return {group: found for group, found in told.items() if group in seen}
 
     def lag_points(self, group: str) -> Sequence[LagPoint]:
-        """Return the lag over time; with hidden topics without sums."""
         if not self.sees(group):
             return ()
         points, topics = self._source.lag_points(group), self._rights.topics()

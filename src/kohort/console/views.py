@@ -18,7 +18,7 @@ ROUTES: Final[tuple[Route[Any], ...]] = (*ANSWERS, *CLUSTER_ROUTES, *CHANGES)
 
 
 class ConsoleView:
-    """The API over one source, with the rights of one user or of the console."""
+    """All API routes, with the rights of one user or of the console."""
 
     def __init__(
         self,
@@ -35,7 +35,6 @@ class ConsoleView:
         self._changes = changes
 
     def routes(self) -> Iterator[tuple[Route[Any], Any]]:
-        """Yield each route with its handler."""
         yield from ((route, self.answers) for route in ANSWERS)
         yield from ((route, self._queries) for route in CLUSTER_ROUTES)
         yield from ((route, self._changes) for route in CHANGES)

@@ -37,13 +37,10 @@ PRODUCES: Final = ("write", "describe", "create")
 CONSUMES: Final = ("read", "describe")
 
 Resource = tuple[str, str]
-"""Type and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class AclOptions:
-    """Options of a command, which describe ACLs or parts of them."""
-
     resources: tuple[Resource, ...]
     pattern: str | None
     allowed: tuple[str, ...]
@@ -59,7 +56,6 @@ class AclOptions:
         return [name for resource_type, name in self.resources if resource_type == kind]
 
     def rights(self) -> list[tuple[Resource, str]]:
-        """Return pairs of resource and operation. Raises UsageError."""
         if not (self.produces or self.consumes):
             if self.idempotent:
                 raise click.UsageError("--idempotent needs --producer")
@@ -84,7 +80,6 @@ class AclOptions:
         return list(dict.fromkeys(found))
 
     def bindings(self) -> list[AclBinding]:
-        """Return the described ACLs. Raises UsageError."""
         from kohort.client.admin.acls import AclBinding
 
         if not self.allowed and not self.denied:

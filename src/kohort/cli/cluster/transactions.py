@@ -211,9 +211,7 @@ Examples:
 @transactions.command("abort", help=ABORT_HELP, short_help="Abort an open or a hanging transaction.")
 @click.argument("transactional_id", required=False)
 @click.option("--partition", metavar=PARTITION, help="Partition of a hanging transaction.")
-@click.option(
-    "--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="First offset of the hanging transaction."
-)
+@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="First offset of the transaction.")
 @yes_option
 @cluster_options
 def abort_transaction(

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kohort.cli.group.chosen import chosen_groups, is_one, raise_last, several_groups
-from kohort.cli.groups.sampling import (
-    SampledGroups,
-    SamplingOptions,
-    print_gaps,
-    sample_named_groups,
-    sampling_options,
-)
+from kohort.cli.groups.sampling import SampledGroups, SamplingOptions, print_gaps, sample_named_groups, sampling_options
 from kohort.cli.terminal.cluster import ClusterAccess, cluster_options
 from kohort.cli.terminal.exits import exit_code_of
 from kohort.cli.terminal.options import DURATION
@@ -184,7 +178,6 @@ def offsets_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool)
 
 
 def topics_table(group: GroupDescribed, status: GroupFinding, *, verbose: bool) -> CellTable:
-    """Return a row per topic; ``verbose``: with rates."""
     columns = ("GROUP", "TOPIC", "#PARTITIONS", "BEHIND", "LAG", "STABLE-LAG", "LAG-TIME", "ETA")
 
     def cells(row: TopicLagRow) -> tuple[object, ...]:
@@ -274,7 +267,6 @@ class LagLimit(NamedTuple):
 
 
 def limit_of(text: str | None) -> LagLimit:
-    """Parse the value of --fail-above. Raises BadParameter."""
     if text is None:
         return LagLimit()
     if text.isascii() and text.isdigit() and len(text) < 20:

@@ -33,8 +33,6 @@ ASCII: Final = str.maketrans(LINE + EDGE + FENCED + REMOVED + LEFT + REBALANCE +
 
 
 class TextCell(NamedTuple):
-    """Part of a lane within one column."""
-
     text: str = ""
     marks: str = ""
     through: bool = False
@@ -105,7 +103,6 @@ def _drawn(one: TextCell, room: int) -> str:
 
 
 def _line(length: int, silent: Sequence[tuple[float, float]]) -> str:
-    """Draw a line that is broken for at least one character of each silence."""
     line = [LINE] * max(length, 0)
     for begin, end in silent if line else ():
         first = min(int(begin * length), length - 1)
@@ -214,7 +211,7 @@ PIPE_WIDTH = 120
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @since_option
 @click.option(
-    "--by", type=click.Choice(["member", "partition"]), default="member", help="Lane for each member or partition."
+    "--by", type=click.Choice(["member", "partition"]), default="member", help="Lane per member or partition."
 )
 @store_option
 @cluster_options

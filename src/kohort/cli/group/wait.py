@@ -82,9 +82,7 @@ class WaitConditions:
 @click.command("wait", help=HELP, short_help="Wait until a group is stable and its lag is small.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--stable", is_flag=True, help="Wait until the group is stable.")
-@click.option(
-    "--for", "for_ms", type=DURATION, default="30s", show_default=True, help="Time that the conditions must hold."
-)
+@click.option("--for", "for_ms", type=DURATION, default="30s", show_default=True, help="Time the conditions must hold.")
 @click.option("--timeout", "timeout_ms", type=DURATION, default="5m", show_default=True, help="Longest wait.")
 @click.option("--max-lag", type=click.IntRange(min=0), metavar="N", help="Largest allowed lag, in records.")
 @click.option("--every", "every_ms", type=DURATION, default="1s", show_default=True, help="Time between samples.")

@@ -122,7 +122,6 @@ def assumptions_of(texts: Sequence[str]) -> Assumptions:
 
 
 def _sample(cluster: ClusterAccess, group_id: str, sampling: SamplingOptions) -> tuple[list[GroupSnapshot], Racks]:
-    """Return samples of the group, the newest last, and the racks of its topics."""
     from kohort.watch.sampling import racks_of
 
     found: list[GroupSnapshot] = []

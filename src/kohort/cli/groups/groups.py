@@ -138,7 +138,6 @@ def doctor(group_id: str | None, sampling: SamplingOptions, cluster: ClusterAcce
 
 
 def healthy_text(groups: Sequence[GroupFinding], sampling: SamplingOptions) -> str:
-    """Return the sentence of a report without findings; unknown health is not called healthy."""
     if not groups:
         return "the cluster shows no group, so none was examined"
     examined = f"{len(groups)} group{'s' * (len(groups) != 1)}"

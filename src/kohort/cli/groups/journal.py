@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 WAIT_MS: Final = 500
 store_option = click.option(
-    "--store",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Journal file of kohort watch.",
+    "--store", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Journal file of kohort watch."
 )
 
 

@@ -77,10 +77,9 @@ APPEND_MS: Final = 5000
 class SamplingOptions:
     watch_ms: int = 0
     append_times: int | None = None
-    """Most timestamps to look up; None for the default."""
+    """Bound on looked-up timestamps; None: default."""
     journal: bool = True
     store: Path | None = None
-    """Journal file of a watcher."""
 
 
 @dataclass(slots=True)
@@ -133,7 +132,6 @@ _SAMPLING_OPTIONS: Final = (
 def sample_all_groups(
     cluster: ClusterAccess, sampling: SamplingOptions, selects: Callable[[Any], bool]
 ) -> SampledGroups:
-    """Sample every group whose listing ``selects`` accepts."""
     from kohort.watch.sampling import READABLE, list_all_groups
 
     with cluster.admin() as admin:

@@ -64,16 +64,10 @@ STEP_MS: Final = 500
 @click.option("--store", type=click.Path(path_type=Path, dir_okay=False), help="Journal file.")
 @click.option("--to-topic", is_flag=True, help="Also write the journal to the topic __kohort_journal.")
 @click.option("--days", type=click.IntRange(1, 3650), default=7, show_default=True, help="Retention, in days.")
-@click.option(
-    "--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Size of the journal, in MiB."
-)
+@click.option("--max-size", type=click.IntRange(1), default=1024, show_default=True, help="Journal size, in MiB.")
 @click.option("--max-groups", type=click.IntRange(1), default=20_000, show_default=True, help="Most groups in memory.")
 @click.option(
-    "--max-partitions",
-    type=click.IntRange(1),
-    default=500_000,
-    show_default=True,
-    help="Most partitions in memory.",
+    "--max-partitions", type=click.IntRange(1), default=500_000, show_default=True, help="Most partitions in memory."
 )
 @cluster_options
 @output_of(WatchedRebalances)
@@ -107,7 +101,6 @@ def watch(
 def shipping(
     cluster: ClusterAccess, kept: WatchStore, to_topic: bool, retention_ms: int
 ) -> Iterator[TopicJournal | None]:
-    """Open the journal topic for new entries; yield None without ``to_topic``."""
     from kohort.watch.topic_journal import PRODUCER_OPTIONS, TopicJournal
     from kohort.watch.watcher import CONSUMER_OPTIONS
 

@@ -206,7 +206,6 @@ def test(file: Path, only: str, watch: bool, output: str) -> None:
 
 
 def _load_checked(file: Path) -> Pipeline:
-    """Load a pipeline and check its SQL without Spark."""
     from kohort.spark.pipeline.check_sql import check_sql
     from kohort.spark.pipeline.parse import load_pipeline
 

@@ -26,7 +26,7 @@ LONGEST_LINE: Final = 16 << 20
 
 
 class InputError(KohortError):
-    """A malformed input line; the message names the file and the line number."""
+    pass
 
 
 class InputLine(NamedTuple):

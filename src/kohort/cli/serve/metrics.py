@@ -46,10 +46,7 @@ Examples:
     help="Metric names of other exporters to add: kafka_exporter.",
 )
 @click.option(
-    "--metrics-allow-anyone",
-    "allow_anyone",
-    is_flag=True,
-    help="Allow other computers and all host names on /metrics.",
+    "--metrics-allow-anyone", "allow_anyone", is_flag=True, help="Allow other computers and all host names on /metrics."
 )
 @click.option(
     "--max-partitions",
@@ -128,7 +125,6 @@ class MetricsSampler:
         return render_page(self.page(), form)
 
     def page(self) -> Page:
-        """Sample the cluster. Raises KohortError."""
         from kohort.aio.system import wall_ms
         from kohort.metrics.families import build_page
         from kohort.metrics.rebalance_counts import END_OF_TIME

@@ -83,13 +83,9 @@ Examples:
     "can read a command line: use kohort.add.scram in a --config FILE, or kohort users, for secret passwords.",
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Address of /metrics for Prometheus, such as 127.0.0.1:9308.")
-@click.option(
-    "--metrics-compat", metavar="NAMES", help="Sets of metric names: kafka_exporter, jmx [kafka_exporter,jmx]."
-)
+@click.option("--metrics-compat", metavar="NAMES", help="Sets of metric names: kafka_exporter, jmx [both].")
 @click.option("--metrics-allow-anyone", is_flag=True, help="Allow other computers and all host names on /metrics.")
-@click.option(
-    "--console", is_flag=False, flag_value=LISTEN, metavar="[HOST:PORT]", help="Show the groups in a browser."
-)
+@click.option("--console", is_flag=False, flag_value=LISTEN, metavar="[HOST:PORT]", help="Show groups in a browser.")
 @click.option("--console-config", type=FILE, help="Client options of the console, for a secured broker.")
 @click.option("--port-file", type=NEW_FILE, help="Write the port to FILE when ready.")
 @output_of(BrokerReady)

@@ -37,7 +37,6 @@ class ClusterAccess:
     file_options: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
     file_name: str = ""
-    """Added to error messages."""
 
     @property
     def address(self) -> str:

@@ -15,7 +15,6 @@ from kohort.verbs.durations import LONGEST_MS, parse_duration_ms
 F = TypeVar("F", bound=Callable[..., Any])
 
 ADMIN_MS: Final = 15_000
-"""Timeout of one admin request."""
 PARTITION_DIGITS: Final = 9
 """Most digits of a partition number: partitions are int32 on the wire."""
 yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation.")
@@ -52,8 +51,6 @@ def partition_in(text: str, sign: str = ":", shape: str = "TOPIC:NUMBER", *, giv
 
 
 class Duration(click.ParamType[int]):
-    """A duration, converted to milliseconds; at least ``least_ms``."""
-
     name = "duration"
 
     def __init__(self, least_ms: int = 1) -> None:

@@ -17,7 +17,6 @@ import click
 from kohort.notes import printable
 
 GAP: Final = 2
-"""Spaces between columns."""
 SHORTEST: Final = 9
 """Least number of characters of a cut text."""
 CUT: Final = "…"
