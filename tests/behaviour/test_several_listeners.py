@@ -78,7 +78,7 @@ def test_used_port_of_one_listener_leaves_no_listener_bound():
     ("given", "words"),
     [
         ({"listeners": "NEW://127.0.0.1:0"}, "listener.security.protocol.map has no protocol for NEW"),
-        ({"advertised.listeners": ["OTHER://h:1"]}, "advertised.listeners: there is no listener OTHER"),
+        ({"advertised.listeners": ["OTHER://h:1"]}, "advertised.listeners: unknown listener OTHER"),
         ({"listener.name.otter.ssl.client.auth": "none"}, "unknown listener OTTER; the listeners are INNER, OUTER"),
     ],
 )
