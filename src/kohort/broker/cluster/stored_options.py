@@ -142,7 +142,7 @@ class StoredSubscriptions:
         """Store the options of a subscription; none removes it.
 
         Raises ApiError or ConfigError for invalid options, POLICY_VIOLATION above the size limit, KAFKA_STORAGE_ERROR
-        for a failed write, without effect.
+        for a failed write; an error changes nothing.
         """
         made = self.in_force.checked(name, parse_subscription(texts)) if texts else None
         others = {other: own for other, own in self.by_name.items() if other != name}
