@@ -52,7 +52,7 @@ from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
 
 WARNED_MS: Final = 1_000
-"""Change of the wall clock from which it is logged as a warning."""
+"""Minimum change of the wall clock, in ms, that is logged as a warning."""
 
 
 class Broker:

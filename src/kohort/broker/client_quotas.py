@@ -28,7 +28,7 @@ from kohort.wire.messages.transactions import WriteTxnMarkersRequest
 from kohort.wire.schema import Message
 
 NS_PER_PERCENT: Final = 10_000_000
-"""1 % of a second of one thread, in nanoseconds."""
+"""Nanoseconds of processor time per percent of a second."""
 EXEMPT: Final = frozenset(key for key, api in APIS.items() if api.request is WriteTxnMarkersRequest)
 BYTES_MAX: Final = 0x7FFFFFFF
 A = TypeVar("A", bound=Answer)

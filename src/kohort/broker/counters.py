@@ -68,7 +68,7 @@ class ApiCounts:
 
     def __init__(self, response: type[Message]) -> None:
         self.took = Durations()
-        """From receipt of a request to its response, with all waits."""
+        """Duration from request to response, including waits."""
         self.errors: Counter[int] = Counter()
         scope: dict[str, Any] = {"took": self.took, "by_size": self.took.by_size, "errors": self.errors}
         exec(_compiled(response), scope)

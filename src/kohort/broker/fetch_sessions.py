@@ -65,7 +65,7 @@ class SessionPartition:
             self.told_log_start_offset = data.log_start_offset
             changed = True
         if data.error_code:
-            self.told_high_watermark = -1  # to return the offsets again after the error
+            self.told_high_watermark = -1  # forces the offsets into the first response after the error
             changed = True
         return changed
 

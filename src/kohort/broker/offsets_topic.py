@@ -29,7 +29,7 @@ NAME: Final = "__consumer_offsets"
 
 
 class OffsetsTopic:
-    """The topic and its coordinator on one node."""
+    """Offsets topic and group coordinator of one node."""
 
     name = NAME
 

@@ -28,7 +28,7 @@ UNKNOWN_US: Final = 2
 def describe_cluster(state: BrokerState, request: Request) -> Answer:
     message: wire.DescribeClusterRequest = request.message
     if message.endpoint_type == CONTROLLERS:
-        raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is the listener of a broker, not of a controller")
+        raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "a broker listener has no controller endpoints")
     if message.endpoint_type != BROKERS:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,

@@ -22,7 +22,7 @@ TOPICS_DENIED: Final = "The group has described topic(s) that the client is not 
 MEMBERS_IN_A_UNIT: Final = 4
 BYTES_IN_A_UNIT: Final = 4_096
 WEIGHED_MEMBERS: Final = 2_500
-"""Number of members from which a group is a part of its own; their bytes are not counted."""
+"""Larger groups become separate parts, without counting the bytes of their members."""
 OWNED_IN_A_UNIT: Final = 50
 UNITS_OF_A_CONSUMER_MEMBER: Final = 2
 

@@ -60,7 +60,7 @@ class ResponseBudget:
     bytes: int
     at_hand: int
     is_empty: bool = True
-    """True until the first batch, which is returned whatever its size (KIP-74)."""
+    """True until the first batch, which may exceed the limits (KIP-74)."""
 
     def take(self, found: list[LogSlice]) -> list[Buffer]:
         """Charge the slices to the budget; return loaded slices as bytes, the others to be read when sent."""
@@ -205,7 +205,7 @@ def _survey(
     try:
         for fetched in reading.plan.wanted:
             if fetched.topic in reading.denied:
-                continue  # its error is returned with the other partitions
+                continue  # denied topics get their error with the response
             key, size = _available(state, reading, fetched)
             missing -= size
             if missing <= 0:

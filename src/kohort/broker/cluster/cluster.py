@@ -67,7 +67,7 @@ class Cluster:
         self.nodes: dict[int, AdvertisedNode] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)
-        """Nodes to be kept up by the server."""
+        """Node ids that the server keeps running."""
         self.broker_options = StoredBrokerOptions(storage)
         self.is_alone = not nodes
         self._only: int | None = None

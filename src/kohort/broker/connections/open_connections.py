@@ -110,7 +110,7 @@ class OpenConnections:
         """Yield the connections whose mute ended."""
         for number in list(self._muted.pop_due(now_ms)):
             connection = self._by_number.get(number)
-            if connection is not None:  # it may have been closed meanwhile
+            if connection is not None:  # closed connections are skipped
                 connection.muted_until_ms = None
                 yield connection
 
@@ -135,7 +135,7 @@ class OpenConnections:
 
 
 class Admission(NamedTuple):
-    """Time from which a new connection is read, and the reason if it is closed then."""
+    """Start of reading from a new connection, or reason and time of its rejection."""
 
     at_ms: int
     refusal: str | None = None
