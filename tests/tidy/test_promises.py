@@ -1,4 +1,4 @@
-"""docs/guarantees.md and SECURITY.md promise nothing without what holds it, and name only what is there."""
+"""Each promise of docs/guarantees.md and SECURITY.md cites existing tests, options and commands."""
 
 import re
 import tomllib
@@ -23,7 +23,8 @@ PROMISES = (ROOT / "docs" / "guarantees.md").read_text()
 PAGES = {"guarantees": PROMISES, "SECURITY": (ROOT / "SECURITY.md").read_text()}
 CITED = re.compile(r"`((?:\w+/)+\w+\.py)(?:::(\w+))?`")
 BUG = re.compile(r"`bug:([a-z][a-z0-9-]*)`")
-TABLE_OF_PROMISES = re.compile(r"^(\| promised \|.*)\n\|[-|]+\|\n((?:\|.*\n)+)", re.MULTILINE)
+PROMISE = re.compile(r"^- \*\*(.+?)\*\*\n((?:  [^\n]*\n)*)", re.MULTILINE | re.DOTALL)
+PART = re.compile(r"^  - (Requires|Not promised|Held by):((?:.*\n)(?:    .*\n)*)", re.MULTILINE)
 DEFAULT = re.compile(r"^\| `([\w.]+)` \| ([\w. `]+) \| (?:`([^`]*)`|none) \|$", re.MULTILINE)
 SET = re.compile(r"`([a-z][\w.]+)=([^`(.][^`]*)`")
 COMMAND = re.compile(r"`kohort ((?:[a-z][a-z-]* ?)+)(--[a-z-]+)?")
@@ -42,43 +43,45 @@ IN_FORCE = {
         bootstrap_servers=["a:1"], group_id="g"
     ).enable_auto_commit,
 }
-"""Of options whose default follows from others: what is in force."""
+"""Effective defaults of options that depend on other options."""
 
 
 def default_of(name: str, of: str) -> str | None:
-    """What stands for an option in ``docs/reference``, with lists and switches as users write them."""
-    (option,) = [one for one in TABLES[of] if one.name == name]
+    """Return the default of an option as users write it."""
+    (option,) = [option for option in TABLES[of] if option.name == name]
     value = IN_FORCE.get((name, of), option.default)
     if isinstance(value, list):
         return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
 
 
-def cells(row: str) -> list[str]:
-    return [cell.strip() for cell in row.strip().strip("|").split("|")]
-
-
 def promises(page: str) -> list[dict[str, str]]:
-    """Each row of the tables of promises, by the heads of its columns."""
-    tables = TABLE_OF_PROMISES.findall(PAGES[page])
-    return [dict(zip(cells(head), cells(row), strict=True)) for head, body in tables for row in body.splitlines()]
+    """Return the parts of each promise, by their labels."""
+    return [{"promise": promise, **dict(PART.findall(body))} for promise, body in PROMISE.findall(PAGES[page])]
+
+
+def test_parser_finds_all_promises_and_parts():
+    for page, text in PAGES.items():
+        parsed = promises(page)
+        assert len(parsed) == len(re.findall(r"^- \*\*", text, re.MULTILINE))
+        assert sum(map(len, parsed)) - len(parsed) == len(re.findall(r"^  - ", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize(("page", "least"), [("guarantees", 50), ("SECURITY", 20)])
-def test_every_promise_says_what_holds_it(page, least):
-    made = promises(page)
-    silent = [one["promised"] for one in made if not CITED.search(one["held by"]) and "](" not in one["held by"]]
-    assert len(made) > least
-    assert silent == []
+def test_every_promise_cites_a_test_or_links_a_decision(page, least):
+    parsed = promises(page)
+    evidence = {promise["promise"]: promise.get("Held by", "") for promise in parsed}
+    assert [text for text, held_by in evidence.items() if not CITED.search(held_by) and "](" not in held_by] == []
+    assert len(evidence) == len(parsed) > least
 
 
 def defines(file: Path, name: str) -> bool:
-    """Whether a module has a test of this name: a function, a method, or a class that is made of a machine."""
+    """Return True if the file defines a function, a class or a module variable of this name."""
     return bool(re.search(rf"^\s*(?:(?:async )?def|class) {name}\b|^{name} = ", file.read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_tests_that_are_named_are_there(page):
+def test_cited_tests_exist(page):
     cited = CITED.findall(PAGES[page])
     missing = [file for file, _ in cited if not (TESTS / file).is_file() and not (ROOT / file).is_file()]
     assert missing == []
@@ -88,22 +91,24 @@ def test_the_tests_that_are_named_are_there(page):
     assert len(named) > 10
 
 
-def test_the_planted_bugs_that_are_named_are_planted():
+def test_cited_bugs_exist():
     named = set(BUG.findall(PROMISES))
     assert len(named) > 30
     assert named - set(all_bugs()) == set()
 
 
-def test_the_defaults_are_those_of_the_code():
+def test_listed_defaults_match_the_code():
     listed = DEFAULT.findall(PROMISES)
     assert len(listed) > 30
     wrong = {
-        (name, of): (told, default_of(name, of)) for name, of, told in listed if (told or None) != default_of(name, of)
+        (name, of): (value, default_of(name, of))
+        for name, of, value in listed
+        if (value or None) != default_of(name, of)
     }
     assert wrong == {}
 
 
-def takes(option: Option | SparkOption, value: str) -> bool:
+def accepts(option: Option | SparkOption, value: str) -> bool:
     try:
         option.parse(value) if isinstance(option, Option) else option.parse(option.name, value)
     except KohortError:
@@ -111,18 +116,19 @@ def takes(option: Option | SparkOption, value: str) -> bool:
     return True
 
 
-def test_what_promises_say_to_set_can_be_set_and_stands_in_the_list_of_defaults():
+def test_options_in_promises_are_valid_and_have_a_listed_default():
     listed = {name for name, _, _ in DEFAULT.findall(PROMISES)}
-    every = [one for options in TABLES.values() for one in options]
-    given = SET.findall(PROMISES)
-    assert len(given) > 30
-    assert {name for name, _ in given} - listed == set()
-    assert [given for given in given if not any(one.name == given[0] and takes(one, given[1]) for one in every)] == []
-    named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", PROMISES)) & {one.name for one in every}
+    options = [option for table in TABLES.values() for option in table]
+    settings = SET.findall(PROMISES)
+    assert len(settings) > 30
+    assert {name for name, _ in settings} - listed == set()
+    invalid = [s for s in settings if not any(option.name == s[0] and accepts(option, s[1]) for option in options)]
+    assert invalid == []
+    named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", PROMISES)) & {option.name for option in options}
     assert named - listed == set()
 
 
-def test_the_commands_and_extras_that_are_named_are_there():
+def test_cited_commands_and_extras_exist():
     unknown = []
     for words, option in COMMAND.findall(PROMISES):
         command: click.Command = main
@@ -133,7 +139,7 @@ def test_the_commands_and_extras_that_are_named_are_there():
                 unknown.append(f"kohort {words}")
                 break
             command = found
-        if option and option not in {name for one in command.params for name in one.opts}:
+        if option and option not in {name for parameter in command.params for name in parameter.opts}:
             unknown.append(f"kohort {words}{option}")
     assert unknown == []
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -141,7 +147,7 @@ def test_the_commands_and_extras_that_are_named_are_there():
 
 
 @pytest.mark.parametrize(
-    ("said", "file", "words"),
+    ("figure", "file", "source"),
     [
         ("[21 of 119](lab/hardening.md", "docs/lab/hardening.md", "21 of 119 are seen by clients alone"),
         (
@@ -167,6 +173,6 @@ def test_the_commands_and_extras_that_are_named_are_there():
         ("267 of 268 rebalances were named rightly", "docs/lab/campaign.md", "| kohort | 268 | 267 | 99.6 % |"),
     ],
 )
-def test_figures_are_those_of_where_they_come_from(said, file, words):
-    assert said in PROMISES
-    assert words in (ROOT / file).read_text()
+def test_figures_match_their_sources(figure, file, source):
+    assert figure in " ".join(PROMISES.split())
+    assert source in (ROOT / file).read_text()
