@@ -36,7 +36,6 @@ class Story:
     further: Sequence[str] = ()
     """Causes of other events during the rebalance."""
     advice: str | None = None
-    """Advice beyond that of the causes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,9 +422,7 @@ def members_in(rebalance: EpochRebalance) -> dict[str, Who]:
 # Observed generations of classic groups: never ``proof``, since a watcher does not see the trigger.
 
 SHOWN: Final = 3
-"""Largest number of causes in a sentence."""
 AFTER_FAILOVER: Final = ("MEMBER_GONE", "SESSION_TIMEOUT", "CLIENT_RESET", "MAX_POLL_EXCEEDED", "STATIC_RESTART")
-"""Apparent causes of clients that lost their coordinator."""
 WEAKER: Final[dict[Confidence, Confidence]] = {"proof": "high", "high": "medium", "medium": "medium", "low": "low"}
 """Confidence with several causes."""
 

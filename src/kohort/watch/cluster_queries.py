@@ -25,7 +25,7 @@ _KEYS_WITH_IDS: Final = (b"\x00\x07", b"\x00\x08")
 """Key prefixes of records with topic ids: targets and assignments."""
 
 
-class ClusterQueries:
+class WatcherQueries:
     """Queries of topic names and session timeouts for ``groups``; failures are in ``notes``."""
 
     def __init__(self, admin: Admin, groups: ObservedGroups) -> None:

@@ -18,7 +18,7 @@ from kohort.coordinator.records import partition_of
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
 from kohort.insight.observed.watching import ObservedGroups, WatchLimits
 from kohort.model import Record, TopicPartition
-from kohort.watch.cluster_queries import ADMIN_MS, ClusterQueries
+from kohort.watch.cluster_queries import ADMIN_MS, WatcherQueries
 from kohort.watch.sampling import list_all_groups
 from kohort.watch.store import PlacedEntry, WatchStore
 
@@ -103,7 +103,7 @@ class GroupWatcher:
         self._options = options or WatchOptions()
         self.groups = ObservedGroups(self._options.limits)
         self.is_caught_up = False
-        self.queries = ClusterQueries(admin, self.groups)
+        self.queries = WatcherQueries(admin, self.groups)
         self.notes = self.queries.notes
         """Messages about survived errors, for the caller to take."""
         self.records = 0
@@ -291,7 +291,7 @@ def read_group_history(consumer: Consumer, admin: Admin, group: str) -> GroupHis
     check_readable(error)
     info = found[OFFSETS_TOPIC]
     groups = ObservedGroups()
-    queries = ClusterQueries(admin, groups)
+    queries = WatcherQueries(admin, groups)
     queries.node_id = info.partitions[0].leader_id
     partition = TopicPartition(OFFSETS_TOPIC, partition_of(group, len(info.partitions)))
     consumer.assign([partition])
