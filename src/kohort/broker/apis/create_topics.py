@@ -170,7 +170,7 @@ def _partition_count(state: BrokerState, entry: wire.CreatableTopic) -> int:
     indexes = sorted(a.partition_index for a in entry.assignments)
     if indexes != list(range(len(indexes))):
         raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "expected the partitions 0 to {len(indexes) - 1}, got {indexes}"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"expected the partitions 0 to {len(indexes) - 1}, got {indexes}"
         )
     for assignment in entry.assignments:
         state.cluster.check_assignment(assignment.broker_ids)

@@ -151,7 +151,7 @@ def _find(
 ) -> Topic:
     if requested.topic_id != NO_UUID:
         if request.version < 12:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "topic ids need Metadata version 12, not {request.version}")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"topic ids need Metadata version 12, not {request.version}")
         topic = state.topics.by_id(requested.topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)

@@ -40,8 +40,8 @@ def claim_summary(pipeline: Pipeline, summary: Summary) -> ParquetFolder:
     foreign = set(folder.path.glob("*.parquet")) - {file.path for file in folder.all_files()}
     if foreign:
         raise SinkRefused(
-            f"summary {summary.name}: {min(foreign)} is not a file of this summary, but its readers would read it: move "
-            "it away, or give another path"
+            f"summary {summary.name}: {min(foreign)} is not a file of this summary, but its readers would read it: "
+            "move it away, or give another path"
         )
     return folder
 
