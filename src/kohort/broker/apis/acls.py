@@ -174,7 +174,7 @@ def _known(of: type[E], value: Any) -> E:
     except ValueError:
         found = of(0)
     if not found:
-        raise CloseConnection(f"unknown {of.__name__} {value}", "acls")
+        raise CloseConnection(f"{of.__name__} {value} is unknown", "acls")
     return found
 
 
