@@ -20,7 +20,7 @@ from kohort.wire.schema import Message
 
 SIZES: Final = 64
 """Number of buckets; bucket n holds durations from 2 ** (n - 1) nanoseconds on."""
-ERRORS_LOOKED_FOR: Final = 1_000
+ERRORS_SEARCHED: Final = 1_000
 """Entries of each array of a response that are searched for errors."""
 ENTRIES_KEPT: Final = 20_000
 """Journal entries kept for the metrics; the oldest are dropped above it."""
@@ -172,15 +172,15 @@ class BrokerCounters:
 @cache
 def _compiled(response: type[Message]) -> CodeType:
     """Compile the functions ``answered`` and ``find_errors`` for an API."""
-    lines = list(_looks(response, "found", 1)) or ["    pass"]
+    lines = list(_error_search(response, "found", 1)) or ["    pass"]
     counting = ["    by_size[ns.bit_length()] += 1", "    took.total_ns += ns", "    if found is None: return", *lines]
-    stepping = [*_looks(response, "found", 1, in_steps=True), "    return", "    yield"]
+    stepping = [*_error_search(response, "found", 1, in_steps=True), "    return", "    yield"]
     bound = "by_size=by_size, took=took, errors=errors"  # a default is found faster than a global
     source = [f"def answered(ns, found, {bound}):", *counting, "def find_errors(found, is_due):", *stepping]
     return compile("\n".join(source), f"<errors of {response.__name__}>", "exec")
 
 
-def _looks(message: type[Message], name: str, depth: int, *, in_steps: bool = False) -> Iterator[str]:
+def _error_search(message: type[Message], name: str, depth: int, *, in_steps: bool = False) -> Iterator[str]:
     """Generate code that counts the errors of a message and of its arrays."""
     indent = "    " * depth
     for field in message.FIELDS:
@@ -188,10 +188,10 @@ def _looks(message: type[Message], name: str, depth: int, *, in_steps: bool = Fa
             yield f"{indent}if {name}.{CODE}: errors[int({name}.{CODE})] += 1"
         elif field.kind == "array" and isinstance(field.of, type):
             part = f"part{depth}"
-            below = list(_looks(field.of, part, depth + 1, in_steps=in_steps))
+            below = list(_error_search(field.of, part, depth + 1, in_steps=in_steps))
             if below:
                 yield f"{indent}of{depth} = {name}.{field.name} or ()"
-                yield f"{indent}if len(of{depth}) > {ERRORS_LOOKED_FOR}: of{depth} = of{depth}[:{ERRORS_LOOKED_FOR}]"
+                yield f"{indent}if len(of{depth}) > {ERRORS_SEARCHED}: of{depth} = of{depth}[:{ERRORS_SEARCHED}]"
                 yield f"{indent}for {part} in of{depth}:"
                 yield from below
                 if in_steps:

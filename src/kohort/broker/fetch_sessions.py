@@ -37,8 +37,8 @@ class SessionPartition:
     leader_epoch: int
     last_fetched_epoch: int
     max_bytes: int
-    told_high_watermark: int = -1
-    told_log_start_offset: int = -1
+    sent_high_watermark: int = -1
+    sent_log_start_offset: int = -1
     name: str | None = None
     """Name of the topic, once its id was resolved."""
 
@@ -51,21 +51,21 @@ class SessionPartition:
     def differs(self, data: PartitionData) -> bool:
         """Return True if an incremental response must contain ``data``."""
         returned = (
-            data.high_watermark == self.told_high_watermark and data.log_start_offset == self.told_log_start_offset
+            data.high_watermark == self.sent_high_watermark and data.log_start_offset == self.sent_log_start_offset
         )
         return bool(data.records) or data.diverging_epoch.epoch >= 0 or not returned or bool(data.error_code)
 
     def remember(self, data: PartitionData) -> bool:
         """Store the returned offsets; return True if an incremental response must contain ``data``."""
         changed = bool(data.records) or data.diverging_epoch.epoch >= 0
-        if data.high_watermark != self.told_high_watermark:
-            self.told_high_watermark = data.high_watermark
+        if data.high_watermark != self.sent_high_watermark:
+            self.sent_high_watermark = data.high_watermark
             changed = True
-        if data.log_start_offset != self.told_log_start_offset:
-            self.told_log_start_offset = data.log_start_offset
+        if data.log_start_offset != self.sent_log_start_offset:
+            self.sent_log_start_offset = data.log_start_offset
             changed = True
         if data.error_code:
-            self.told_high_watermark = -1  # forces the offsets into the first response after the error
+            self.sent_high_watermark = -1  # forces the offsets into the first response after the error
             changed = True
         return changed
 

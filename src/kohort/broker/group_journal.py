@@ -40,7 +40,7 @@ class GroupJournal:
         self._committed = committed
         self._waiting: list[JournalEntry] = []
         self._waiting_bytes = 0
-        self._untold: list[Note] = []
+        self._unreported: list[Note] = []
         """Failed writes of ``ensure_flushed``, not logged yet."""
 
     def ensure(self, now_ms: int) -> Topic:
@@ -62,7 +62,7 @@ class GroupJournal:
         self._cluster.first_fetches.follow(entries, self._committed)
         self._waiting += entries
         self._waiting_bytes += sum(map(held_bytes, entries))
-        untold, self._untold = self._untold, []
+        untold, self._unreported = self._unreported, []
         has_room = len(self._waiting) < WAITING_MOST and self._waiting_bytes < WAITING_MOST_BYTES
         if not last and all(entry.QUIET for entry in entries) and has_room:
             return untold
@@ -88,7 +88,7 @@ class GroupJournal:
     def ensure_flushed(self, now_ms: int) -> Topic:
         """Return the topic to a reader, with all entries. Raises KohortError."""
         topic = self.ensure(now_ms)
-        self._untold += self.flush(now_ms)
+        self._unreported += self.flush(now_ms)
         return topic
 
 

@@ -43,7 +43,7 @@ class LoginPhase(Enum):
     """Next expected request of a login."""
 
     BEGINNING = "ApiVersions or SaslHandshake"
-    VERSIONS_TOLD = "SaslHandshake"
+    VERSIONS_SENT = "SaslHandshake"
     REQUESTS = "tokens in SaslAuthenticate"
     RAW = "tokens as frames of their own"
     COMPLETE = "nothing"
@@ -90,7 +90,7 @@ class SaslLogin(Login):
             return True
         if self._expires_ms is None:
             return False
-        return now_ms >= self._expires_ms or self._begins_anew(frame, now_ms)
+        return now_ms >= self._expires_ms or self._starts_relogin(frame, now_ms)
 
     def step(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
         try:
@@ -100,10 +100,10 @@ class SaslLogin(Login):
                 case LoginPhase.REQUESTS:
                     return self._token_request(frame, now_ms)
                 case LoginPhase.COMPLETE:
-                    if not self._begins_anew(frame, now_ms):
+                    if not self._starts_relogin(frame, now_ms):
                         return LoginStep(closing=info("its login has expired", "expired"))
                     self._renewed_ms = now_ms
-                    self._phase = LoginPhase.VERSIONS_TOLD
+                    self._phase = LoginPhase.VERSIONS_SENT
             return self._before_tokens(frame, now_ms)
         except CloseConnection as close:
             return self._closed(close.note.text)
@@ -124,7 +124,7 @@ class SaslLogin(Login):
 
     # ------------------------------------------------------------ before the tokens
 
-    def _begins_anew(self, frame: bytes | bytearray, now_ms: int) -> bool:
+    def _starts_relogin(self, frame: bytes | bytearray, now_ms: int) -> bool:
         if frame[:2] != HANDSHAKE_KEY:
             return False
         return self._renewed_ms is None or now_ms - self._renewed_ms >= LEAST_APART_MS
@@ -134,7 +134,7 @@ class SaslLogin(Login):
             return self._closed(f"a request of {len(frame)} bytes is too short for its header")
         key, version, correlation_id = HEADER.unpack_from(frame)
         if key == API_VERSIONS and self._phase is LoginPhase.BEGINNING:
-            return self._tell_versions(frame, now_ms)
+            return self._send_versions(frame, now_ms)
         if key != HANDSHAKE or not APIS[HANDSHAKE].serves(version):
             name = f"{APIS[key].name} version {version}" if key in APIS else f"API {key}"
             return self._closed(f"{name} before the login: this listener requires SASL")
@@ -151,12 +151,12 @@ class SaslLogin(Login):
         self._phase = LoginPhase.REQUESTS if version else LoginPhase.RAW
         return LoginStep(self._built(reply_to, self._handshake(ErrorCode.NONE)))
 
-    def _tell_versions(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
+    def _send_versions(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
         reply_to, answer = dispatch(self._state, self._connection, self._caller, frame, now_ms)
         if not isinstance(answer, Message):
             return self._closed("ApiVersions request is too large before the login")
         if isinstance(answer, ApiVersionsResponse) and answer.error_code == ErrorCode.NONE:
-            self._phase = LoginPhase.VERSIONS_TOLD
+            self._phase = LoginPhase.VERSIONS_SENT
         return LoginStep(self._built(reply_to, answer))
 
     def _handshake(self, code: ErrorCode) -> wire.SaslHandshakeResponse:

@@ -162,9 +162,7 @@ def _find(
         raise error
     if topic is None:
         check_topic_name(name)  # as in Kafka, an invalid name has its own error even without auto-creation
-        raise ApiError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        )  # the topic does not exist, or another request is creating it
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # also while another request creates the topic
     return topic
 
 

@@ -63,12 +63,12 @@ def push_telemetry(state: BrokerState, request: Request) -> AnswerInSteps:
         except (CorruptRecord, ProtocolError) as error:
             raise instances.refuse(client, ErrorCode.INVALID_RECORD, f"pushes unreadable metrics: {error}") from None
         report = _report(state, request, client, pushed)
-        _tell_coordinator(state, request, report)
+        _report_to_coordinator(state, request, report)
     state.client_metrics.take(client, report, request.now_ms)
     return wire.PushTelemetryResponse()
 
 
-def _tell_coordinator(state: BrokerState, request: Request, report: ClientReport) -> None:
+def _report_to_coordinator(state: BrokerState, request: Request, report: ClientReport) -> None:
     if report.group is None:
         return
     values = {one.name.removeprefix(CONSUMER): one.value for one in report.values if not one.labels}
