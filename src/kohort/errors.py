@@ -215,7 +215,7 @@ class ApiTimeout(KohortError):
 
 
 class CommitFailed(KohortError):
-    """The member does not belong to the commit's generation any more."""
+    """The member left the generation of its commit."""
 
 
 class TransactionFailed(KohortError):

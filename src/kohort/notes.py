@@ -29,7 +29,7 @@ class Note:
     level: Level
     text: str
     kind: Hashable = None
-    """Notes of a kind are logged once a minute with their count; None: each is logged."""
+    """Group of notes that are logged once a minute with their count; None: each note is logged."""
 
     def __str__(self) -> str:
         return self.text

@@ -28,7 +28,7 @@ async def connect_to(host: str, port: int, limit_s: float) -> socket.socket:
     """
     try:
         addresses = await _addresses_of(host, port)
-    except UnicodeError:  # an empty label, or one of more than 63 characters
+    except UnicodeError:  # empty labels, or labels of more than 63 characters
         raise OSError(0, INVALID_HOST) from None
     return await first_connected(addresses, limit_s)
 

@@ -437,7 +437,7 @@ class Admin(OtherNames):
         self._io.call(self._admin.close)
 
     def after_fork(self) -> None:
-        """Do nothing: each call checks the process, and the client has no lock."""
+        """Do nothing: the client has no lock, and each call checks the process."""
 
     def __enter__(self) -> Admin:
         return self

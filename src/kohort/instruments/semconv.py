@@ -36,7 +36,7 @@ BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 
 OPT_IN: Final = "OTEL_SEMCONV_STABILITY_OPT_IN"
 BOTH: Final = "messaging/dup"
 OF_METRICS: Final = frozenset({SYSTEM, OPERATION, OPERATION_TYPE, DESTINATION, PARTITION, GROUP, ADDRESS, PORT, ERROR})
-"""Attributes of metrics; the others have too many values."""
+"""Attributes of metrics: those with few values."""
 _OLD: Final = {
     PARTITION: "messaging.kafka.destination.partition",
     OFFSET: "messaging.kafka.message.offset",

@@ -69,7 +69,7 @@ class LocalBrokers:
         """
         while self._collected:
             ahead_ms, entries = self._collected.popleft()
-            entries.sort(key=lambda entry: entry.at_ms)  # a group may have moved from one node to another
+            entries.sort(key=lambda entry: entry.at_ms)  # a moved group has entries of several nodes
             for entry in entries:
                 yield moved_entry(entry, ahead_ms)
 

@@ -32,7 +32,7 @@ UNSAFE_IN_EXEMPLARS: Final = frozenset('"\\\n#{}')
 
 
 class Exemplar(NamedTuple):
-    """A rebalance that is the exemplar of a counter or bucket: its id, and the time when it started."""
+    """Exemplar of a counter or bucket: id and start time of a rebalance."""
 
     id: str
     at_ms: int
@@ -115,7 +115,6 @@ class Page:
                 yield known, rows
 
     def value(self, name: str, *labels: object, end: str = "") -> float | None:
-        """Return the value of a sample, for tests; None if it is missing."""
         return self._rows.get(name, {}).get((end, tuple(map(str, labels))))
 
 

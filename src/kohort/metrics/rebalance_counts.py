@@ -51,7 +51,7 @@ Key = tuple[str, int]
 
 @dataclass(slots=True)
 class Counted:
-    """Amounts of a rebalance that are already in the counters."""
+    """Counted amounts of a rebalance."""
 
     moved: int
     unowned_ms: int

@@ -1,1 +1,1 @@
-"""What commands and the console tell, as structs: the schemas in docs/schemas are made of them."""
+"""Results of commands and of the console, as structs; docs/schemas has their JSON schemas."""

@@ -218,7 +218,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     lag_ms: int | None = None
     """Age of the oldest unread record, in ms."""
     lag_ms_complete: bool = True
-    """False if some partitions were not looked up: the age may be greater."""
+    """False after incomplete lookups: the age may be greater."""
     eta_ms: int | None = None
     draining: str = "unknown"
     blame: str = "none"

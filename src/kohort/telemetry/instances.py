@@ -21,7 +21,7 @@ from kohort.telemetry.subscriptions import ClientFacts, MetricsSubscriptions, Re
 
 NO_ID: Final = bytes(16)
 RESERVED: Final = frozenset({NO_ID, bytes(15) + b"\x01"})
-"""Ids that no client may have."""
+"""Instance ids that clients may not use."""
 FORGOTTEN_MS: Final = 60_000
 CHARS_OF_VALUE: Final = 500
 """Characters of name and labels per unit of memory; longer values count several times."""

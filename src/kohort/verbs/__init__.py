@@ -1,1 +1,1 @@
-"""What commands and the console do at a cluster: describe, predict, peek, plan a reset."""
+"""Cluster operations of commands and the console: describe, predict, peek, reset offsets."""

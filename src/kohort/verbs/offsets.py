@@ -157,7 +157,7 @@ def export_text(offsets: Mapping[str, Offsets], *, one_group: bool) -> str:
 
 @dataclass(slots=True)
 class Moved:
-    """Offsets of a group before and after; ``about`` is None if the group does not exist."""
+    """Offsets of a group before and after a reset; ``about`` is None for a missing group."""
 
     before: Mapping[TopicPartition, int]
     after: dict[TopicPartition, int]
@@ -165,7 +165,7 @@ class Moved:
     failed: Mapping[TopicPartition, KohortError] = field(default_factory=dict)
     gone: Sequence[TopicPartition] = ()
     with_metadata: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    """``after`` with the metadata of the source group of a clone."""
+    """New offsets with the metadata of the cloned group."""
 
     @property
     def written(self) -> Mapping[TopicPartition, int | OffsetAndMetadata]:

@@ -6,7 +6,7 @@ from kohort.errors import KohortError
 
 
 class NothingThere(KohortError):
-    """The object of a command does not exist."""
+    """The group, topic or node of a command is missing."""
 
 
 class RefusedByState(KohortError):

@@ -83,7 +83,7 @@ def open_at(admin: Admin, partition: TopicPartition, start_offset: int) -> OpenT
 
 
 def known_to_coordinator(admin: Admin, transaction: OpenTransaction) -> TransactionDescription | None:
-    """Return the transaction if its coordinator still knows the partition, so that it does not hang."""
+    """Return the coordinator's transaction if it contains the partition; then nothing hangs."""
     name = _names_of(admin, [transaction]).get(transaction.producer.producer_id)
     if name is None:
         return None

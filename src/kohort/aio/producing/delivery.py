@@ -104,7 +104,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         batch = self._unfinished() or self._batch
 
         def run() -> None:
-            if not self.done():  # the batch was split, or another part is not done
+            if not self.done():  # another part of a split batch is unfinished
                 self.add_done_callback(callback)
                 return
             try:
@@ -151,7 +151,7 @@ class Owner:
         """Raises UsageError in a forked child."""
 
     def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
-        """Call ``callback`` when ``batch`` is done; immediately if it is done already."""
+        """Call ``callback`` after the end of ``batch``, now if it has ended."""
         with self.guard:
             done = batch.done
             if not done:

@@ -299,7 +299,7 @@ class FileStorage:
         with _storage_errors(f"write {name}"):
             fd = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
             try:
-                if private:  # a leftover of a failed attempt may be readable for all
+                if private:  # a failed attempt may have left a readable file
                     os.fchmod(fd, mode)
                 rest = memoryview(content)
                 while rest:

@@ -69,7 +69,7 @@ def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     if _place(context.minimum_version) > _place(context.maximum_version):
         raise ConfigError(f"{OPTION}={','.join(names)}: no cipher suite of a version in ssl.enabled.protocols")
-    for name in older:  # one by one, because OpenSSL ignores unknown names in a list
+    for name in older:  # OpenSSL ignores unknown names in a list
         _set(context, name)
     if older:
         _set(context, ":".join(older))

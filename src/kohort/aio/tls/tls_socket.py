@@ -80,7 +80,7 @@ class TlsFilter:
             except ssl.SSLError as error:
                 if not read:
                     raise
-                self._failure = error  # raised after the bytes before it are read
+                self._failure = error  # raised after reading the preceding bytes
                 break
             else:
                 self.has_ended = not count
