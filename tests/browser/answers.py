@@ -40,14 +40,12 @@ POINTS = 90
 
 
 class Answer(NamedTuple):
-    """A status of HTTP, and what is answered as JSON."""
-
     status: int
     body: dict[str, Any]
 
 
 class NotThere(Exception):
-    """What was asked for is not there."""
+    """The requested item does not exist."""
 
 
 def told(schema: str, **fields: Any) -> dict[str, Any]:
@@ -59,7 +57,6 @@ PLAYING = threading.Lock()
 
 
 def incidents() -> dict[str, Incident]:
-    """Return the incidents by group; they are played once, whoever asks."""
     with PLAYING:
         return _played()
 
@@ -70,8 +67,6 @@ def _played() -> dict[str, Incident]:
 
 
 class Moment:
-    """What is known at a time: all of it without ``at``."""
-
     def __init__(self, params: Params) -> None:
         self.at_ms = int(params["at"]) if "at" in params else max(i.looks[-1].at_ms for i in incidents().values())
         self.from_ms = int(params.get("from") or params.get("since") or 0)
@@ -94,7 +89,6 @@ class Moment:
 
 
 def answer(method: str, path: str, params: Params, body: Mapping[str, Any] | None = None) -> Answer:
-    """Return what the console answers at ``path``, which begins after ``/api/v1``."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     try:
         moment = Moment(params)
@@ -187,7 +181,6 @@ def _killed(text: str) -> tuple[str, Any]:
 
 
 def _lag_history(moment: Moment, group: str) -> dict[str, Any]:
-    """Return a lag that grows while a rebalance lasts and shrinks after it: made up, as no journal has it."""
     incident = moment.incident(group)
     begin = max(moment.from_ms, incident.entries[0].at_ms if incident.entries else 0)
     times = [begin + (moment.until_ms - begin) * n // POINTS for n in range(POINTS + 1)]

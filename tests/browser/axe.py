@@ -56,8 +56,6 @@ def _fetched() -> bytes:
 
 
 def violations(cdp: CDPSession, scope: str = "document") -> list[str]:
-    """Return what axe finds on the page, a line each: rule, what it is, where. Through CDP, as the policy of the page
-    forbids scripts from elsewhere."""
     _evaluate(cdp, axe_source() + "; true")
     options = f"{{runOnly: {{type: 'tag', values: {TAGS!r}}}, resultTypes: ['violations']}}"
     script = f"axe.run({scope}, {options}).then(r => r.violations.map(v => [v.id, v.help, v.nodes.map(n => n.target.join(' ') + ' ' + (n.failureSummary || ''))]))"  # noqa: E501

@@ -45,8 +45,6 @@ Page = str
 
 
 class CannedConsole(ThreadingHTTPServer):
-    """The server; ``pages`` and ``scripts`` are more by their path, ``answers`` go before the canned ones."""
-
     daemon_threads = True
 
     def __init__(self, port: int = 0) -> None:
@@ -63,12 +61,10 @@ class CannedConsole(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def push(self, event: str, data: Any) -> None:
-        """Send an event to every stream that is open."""
         for one in list(self.streams):
             one.put((event, data))
 
     def end_streams(self) -> None:
-        """End every stream, as a server that restarts does."""
         for one in list(self.streams):
             one.put(None)
 

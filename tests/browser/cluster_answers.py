@@ -46,7 +46,6 @@ def topics(told: Told, incidents: Incidents) -> dict[str, Any]:
 
 
 def topic(told: Told, incidents: Incidents, name: str) -> dict[str, Any] | None:
-    """Return one topic; None where no group reads it."""
     look = next((i.looks[-1] for i in incidents.values() if name in i.looks[-1].partition_counts), None)
     if look is None:
         return None
@@ -63,7 +62,6 @@ def topic(told: Told, incidents: Incidents, name: str) -> dict[str, Any] | None:
 
 
 def topic_records(told: Told, name: str, params: Mapping[str, str]) -> dict[str, Any]:
-    """Return records of a partition that holds 100: from an offset on, else the last."""
     many, end = int(params.get("count", 20)), 100
     first = min(int(params["offset"]) if "offset" in params else end - many, end)
     records = [
@@ -80,7 +78,6 @@ def topic_records(told: Told, name: str, params: Mapping[str, str]) -> dict[str,
 
 
 def pipelines(told: Told) -> dict[str, Any]:
-    """Return a pipeline that runs, of which every row is accounted for; and one whose file cannot be read."""
     ledger = {
         "rows_in": 3000, "undecoded": 3, "filtered": 0, "dropped": {"no-amount": 7}, "quarantined": {},
         "dead_letters": 3, "sinks": {"lake": 2990}, "batches": 2, "redelivered": 0, "problems": [], "late": 0,
@@ -110,7 +107,6 @@ def pipelines(told: Told) -> dict[str, Any]:
 def answer_of_cluster(
     told: Told, incidents: Incidents, parts: Sequence[str], params: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """Return what is at a path about the cluster; None where nothing is."""
     match parts:
         case ["nodes"]:
             return nodes(told, incidents)

@@ -1,5 +1,3 @@
-"""A cluster with groups that work, and a console that really watches it: what is walked through in the browser."""
-
 from __future__ import annotations
 
 import os
@@ -15,13 +13,10 @@ from support.processes.console_process import console_process
 PARTITIONS = 4
 READ = 40
 WAITING = 20
-"""Records that wait for a group that nobody is in."""
 
 
 @dataclass(frozen=True)
 class WatchedCluster:
-    """A cluster, its three groups, and the address of its console."""
-
     kind: str
     bootstrap: str
     crew: Crew
@@ -40,8 +35,6 @@ class WatchedCluster:
 
 @contextmanager
 def watched_cluster(kind: str, bootstrap: str, state: Path, options: Sequence[str] = ()) -> Iterator[WatchedCluster]:
-    """``billing`` (classic) and ``shipping`` (modern) have two members each and read all; of ``audit`` nobody is left,
-    and ``WAITING`` records wait. The console may change things, and looks each second."""
     mark = uuid.uuid4().hex[:4]
     classic, modern, idle = names = [f"{name}-{mark}" for name in ("billing", "shipping", "audit")]
     prepare(bootstrap, names, PARTITIONS)

@@ -73,7 +73,6 @@ def apache() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[str]:
-    """The address of a broker of ours, embedded, that waits for nobody."""
     import kohort
 
     soon = {f"group.consumer.{name}": 500 for name in ("min.session.timeout.ms", "min.heartbeat.interval.ms")}
@@ -87,7 +86,6 @@ def ours() -> Iterator[str]:
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chromium: Browser
 ) -> Iterator[WatchedCluster]:
-    """Groups that work, and a console that watches them: a broker of ours, and in another run Apache Kafka."""
     from browser.clusters import watched_cluster
 
     bootstrap = request.getfixturevalue(request.param)
@@ -97,7 +95,6 @@ def cluster(
 
 @pytest.fixture
 def refunds(cluster: WatchedCluster) -> str:
-    """A group of the test's own: it has read 40 records, and nobody is in it."""
     import uuid
 
     from browser.crew import prepare, read_all, write
@@ -111,7 +108,6 @@ def refunds(cluster: WatchedCluster) -> str:
 
 @pytest.fixture
 def problems() -> Iterator[list[str]]:
-    """What went wrong in pages: the test fails if anything did. Empty the list where a test means it to."""
     found: list[str] = []
     yield found
     assert found == []

@@ -1,6 +1,3 @@
-"""Real members of real groups: each on a thread of its own, or as a process that can be killed; they join, stop
-polling, leave and die when they are told to."""
-
 from __future__ import annotations
 
 import subprocess
@@ -14,7 +11,6 @@ from kohort import ConfigResource
 from support.waiting import eventually
 
 SESSION_MS = 6_000
-"""After so long a member that died is missed."""
 POLL_MS = 100
 KILLED = """
 import sys, kohort
@@ -28,12 +24,9 @@ with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group, group_protocol
         if consumer.assignment():
             print("has", flush=True)
 """
-"""A member that can be killed; it says so each time that it has polled with partitions."""
 
 
 class Polling:
-    """A member on a thread, which polls until it is told to stand still, or to leave."""
-
     def __init__(self, options: dict[str, Any], topic: str) -> None:
         self._options, self._topic = options, topic
         self._ending, self._may_poll = threading.Event(), threading.Event()
@@ -51,7 +44,6 @@ class Polling:
                     self.partitions = frozenset(tp.partition for tp in consumer.assignment())
 
     def stand_still(self) -> None:
-        """Poll no more, as one does that is held up by what it handles."""
         self._may_poll.clear()
 
     def go_on(self) -> None:
@@ -66,8 +58,6 @@ class Polling:
 
 
 class Crew:
-    """All members that work at one cluster, by their client ids."""
-
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._polling: dict[str, Polling] = {}
@@ -90,7 +80,6 @@ class Crew:
         return found
 
     def has(self, name: str, partitions: int) -> None:
-        """Wait until a member has so many partitions."""
         member = self._polling[name]
         eventually(
             lambda: len(member.partitions) == partitions,
@@ -99,26 +88,22 @@ class Crew:
         )
 
     def partitions_of(self, name: str) -> frozenset[int]:
-        """What a member says that it has."""
         return self._polling[name].partitions
 
     def leave(self, name: str) -> None:
         self._polling.pop(name).leave()
 
     def story_of(self, group: str) -> dict[str, list[str]]:
-        """Who is in a group with which partitions, as the cluster says."""
         with kohort.Admin(bootstrap_servers=self.bootstrap) as admin:
             about = admin.describe_groups([group])[group]
             return {one.member_id: sorted(map(str, one.assignment)) for one in about.members}
 
     def committed(self, group: str) -> dict[int, int]:
-        """What a group has committed, by partition, as the cluster says."""
         with kohort.Admin(bootstrap_servers=self.bootstrap) as admin:
             found = admin.list_group_offsets(group)
             return {tp.partition: at.offset for tp in found if (at := found[tp]) is not None}
 
     def come_and_be_killed(self, name: str, group: str, protocol: str = "classic") -> None:
-        """Let a member come that works for a while, and then end it with SIGKILL."""
         command = [sys.executable, "-c", KILLED, self.bootstrap, group, group, protocol, name]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self._processes.append(process)

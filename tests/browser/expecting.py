@@ -1,5 +1,3 @@
-"""Playwright's assertions. Where it is missing there are none, and the fixtures skip, or fail where it is required."""
-
 from __future__ import annotations
 
 from typing import Any

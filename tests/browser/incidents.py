@@ -1,8 +1,3 @@
-"""Incidents for the console: real clients at a real broker machine, under a clock that moves when told.
-
-Each gives the journal that the broker wrote, and looks at the group: what the console's findings are made of.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -18,23 +13,17 @@ from kohort.wire.record_batch import read_batch, split_batches
 from support.machines.consumer_stage import ConsumerStage, User
 
 HOSTS = {"checkout-4": "/10.0.2.14", "billing-2": "/10.0.1.12", "billing-3": "/10.0.1.13"}
-"""Where clients run that do not run on 10.0.0.1."""
 
 HOSTILE = ('<img src=x onerror="alert(1)">\u202eevil', "<script>alert(2)</script>\x1b[2J\u202e")
-"""The names of a group and of a client."""
 
 
 class Incident(NamedTuple):
-    """A group, its journal, and looks at it, the last one at its end."""
-
     group: str
     entries: list[JournalEntry]
     looks: list[GroupSnapshot]
 
 
 class PlayedIncident:
-    """A group of a broker of its own."""
-
     def __init__(self, group: str, topics: dict[str, int], **options: Any) -> None:
         self.group, self.topics, self.options = group, topics, options
         self.stage = ConsumerStage(group_consumer_assignment_interval_ms=0)
@@ -48,7 +37,6 @@ class PlayedIncident:
         return self.stage.user(list(self.topics), group_id=self.group, client_id=client_id, **options)
 
     def goes_on(self, seconds: float, without: Sequence[User] = ()) -> None:
-        """All poll but ``without``: often at first, when there may be a rebalance, and then now and then."""
         end_ms = self.stage.now_ms + round(seconds * 1000)
         while (left := end_ms - self.stage.now_ms) > 0:
             for user in self.living():
@@ -62,13 +50,11 @@ class PlayedIncident:
         return [user for user in self.stage.users if user.alive]
 
     def produce(self, number: int) -> None:
-        """So many records into each partition, more into the first of each topic."""
         for topic, partitions in self.topics.items():
             for partition in range(partitions):
                 self.stage.produce(topic, partition, *[b"{}"] * (number * (4 if partition == 0 else 1)))
 
     def look(self) -> None:
-        """Look at the group as it is now."""
         living = self.living()
         modern = bool(living) and living[0].machine.config.group_protocol == "consumer"
         coordinator = self.stage.broker.state.coordinator
@@ -132,7 +118,6 @@ class PlayedIncident:
         )
 
     def done(self) -> Incident:
-        """Return what came of it."""
         return Incident(self.group, [_moved(entry) for entry in self._journal()], self.looks)
 
     def _journal(self) -> list[JournalEntry]:
@@ -147,7 +132,6 @@ class PlayedIncident:
 
 
 def _moved(entry: JournalEntry) -> JournalEntry:
-    """Return an entry with the hosts on which its clients are said to run."""
     told = msgspec.json.decode(build_entry(entry))
     _rehost(told)
     return parse_entry(msgspec.json.encode(told))
@@ -214,7 +198,6 @@ def slow_joiner() -> Incident:
 
 
 def slow_revoker() -> Incident:
-    """``payments``, of the consumer protocol: a new member waits for one that is slow to give up."""
     group = PlayedIncident("payments", {"payments": 9}, group_protocol="consumer", group_remote_assignor="uniform")
     group.join("payments-1")
     slow = group.join("payments-2")

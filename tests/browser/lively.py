@@ -1,5 +1,3 @@
-"""A canned console that is live: its cluster takes changes, its journal goes on; and groups in any number."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -13,7 +11,6 @@ TOKEN = "token-of-this-session"
 
 
 def cluster(*, allow_changes: bool = False) -> dict[str, Any]:
-    """Return what a live cluster with a journal of its own says of itself."""
     recorded = answer("GET", "cluster", {}).body
     journal = {**recorded["journal"], "kind": "journal topic"}
     live = {"kind": "live", "title": "production", "address": "one:9092", "token": TOKEN, "user": "alice"}
@@ -41,7 +38,6 @@ def serve_groups(canned: CannedConsole, groups: list[dict[str, Any]]) -> None:
 
 
 def many_groups(number: int) -> list[dict[str, Any]]:
-    """Return so many rows, of which every tenth is stopped."""
     first = rows()[0]
     return [
         {**first, "group": f"group-{n:05d}", "health": "STOP" if n % 10 == 0 else "OK", "lag": n} for n in range(number)
@@ -54,7 +50,6 @@ def status_of(group: str) -> dict[str, Any]:
 
 
 def described(group: str) -> dict[str, Any]:
-    """Return what ``group describe`` tells of it: its first member is to give up a partition to its second."""
     status = status_of(group)
     members = []
     for place, one in enumerate(status["members"]):
@@ -73,7 +68,6 @@ def described(group: str) -> dict[str, Any]:
 
 
 def clients(group: str) -> dict[str, Any]:
-    """Return what is known of its members' clients: all of the first, and less of each further one."""
     status = status_of(group)
     rows = [
         {
@@ -89,7 +83,6 @@ def clients(group: str) -> dict[str, Any]:
 
 
 def wide_status(members: int, partitions: int) -> dict[str, Any]:
-    """Return the finding of a group of so many members and partitions, made of one that is there."""
     status = status_of("checkout")
     member, partition = status["members"][0], status["partitions"][0]
     names = [f"wide-{n}" for n in range(members)]
@@ -109,7 +102,6 @@ def wide_status(members: int, partitions: int) -> dict[str, Any]:
 
 
 def gone_on(status: dict[str, Any], looks: int) -> dict[str, Any]:
-    """Return such a finding as it is after so many more looks: every partition was written to, and read."""
     status = {**status, "lag": 100 * len(status["partitions"]) + looks}
     status["partitions"] = [
         {**one, "committed": 1000 + 50 * looks, "log_end": 1100 + 50 * looks, "lag": 100}

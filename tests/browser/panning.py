@@ -1,5 +1,3 @@
-"""How many frames a second the timeline draws while it is panned: a group that is as large as they come."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,8 +33,6 @@ async (forMs) => {
 
 
 class Panned(NamedTuple):
-    """What came of panning: marks of the model and in the window, frames a second, times between frames (ms)."""
-
     marks: int
     seen: int
     drawn: str
@@ -44,7 +40,6 @@ class Panned(NamedTuple):
     median_ms: float
     longest_ms: float
     work_ms: float
-    """Processor time of the page's own thread for a frame: what a machine that does other things does not change."""
 
 
 def large_timeline(members: int, partitions: int, generations: int) -> dict[str, Any]:
@@ -98,7 +93,6 @@ def set_large(canned: CannedConsole, members: int, partitions: int, generations:
 
 
 def pan(page: Page, for_ms: int) -> Panned:
-    """Draw all rows, zoom so that half of the time is seen, and pan to and fro for so long."""
     staged(page)
     if page.get_by_label("All rows at once").count():
         page.get_by_label("All rows at once").check()

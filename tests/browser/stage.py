@@ -1,5 +1,3 @@
-"""A page with the timeline, or the board of what-if, and nothing else: for tests, pictures and figures."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -26,7 +24,6 @@ def set_stage(canned: CannedConsole) -> None:
 
 
 def stage_of(group: str, **options: str) -> str:
-    """Return the path of the page for a group: ``mode``, ``selected``, or a ``what_if`` as JSON."""
     return "/stage?" + urlencode({"group": group, **{name.replace("_", "-"): value for name, value in options.items()}})
 
 

@@ -1,5 +1,3 @@
-"""Everything that is chosen stands in the address, and the address alone brings it back; keys suffice for all of it."""
-
 from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit

@@ -1,5 +1,3 @@
-"""The canned console answers as the contract says: by the schemas of the commands, under the content policy."""
-
 from __future__ import annotations
 
 import json
@@ -29,7 +27,6 @@ def paths():
 
 
 def held(told):
-    """Hold what is told to the schema of its name, where there is one."""
     file = SCHEMAS / f"{told['schema'].removeprefix('kohort/v1/')}.json"
     if file.exists():
         jsonschema.validate(told, json.loads(file.read_text()))

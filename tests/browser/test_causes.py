@@ -1,5 +1,3 @@
-"""Causes over time: a heat map whose counts can be read, bars, and lines for a spreadsheet."""
-
 from __future__ import annotations
 
 import csv

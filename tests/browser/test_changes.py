@@ -1,5 +1,3 @@
-"""A change is seen before it is made, confirmed by name, and bound to its plan; a console that only reads says so."""
-
 from __future__ import annotations
 
 import json

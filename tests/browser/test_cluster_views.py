@@ -1,5 +1,3 @@
-"""What is around the groups: nodes, topics and their records, pipelines and their ledgers."""
-
 from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit

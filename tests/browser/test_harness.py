@@ -1,5 +1,3 @@
-"""The harness sees what it is to see: errors, forbidden scripts, foreign requests, what axe finds."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Whatever comes from a cluster is text: markup, control characters, right-to-left overrides, 64 KB in a name."""
-
 from __future__ import annotations
 
 import pytest

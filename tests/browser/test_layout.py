@@ -1,5 +1,3 @@
-"""The pure parts of the timeline, by their own tests under Node; see ``layout/layout.test.mjs``."""
-
 from __future__ import annotations
 
 import shutil

@@ -1,5 +1,3 @@
-"""What is changed from the page is changed in the cluster: as it was shown, once, and in sight of all."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,6 +1,3 @@
-"""Members come, leave, die and are held up while the page is open: it tells of it as it happens, without being loaded
-anew; what was paused stays, what is past can be looked at, and an address shows the same again."""
-
 from __future__ import annotations
 
 import re
@@ -19,7 +16,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def opened(cluster, open_page):
-    """``opened("/groups")``: a page of the cluster's console that is live; it is never loaded anew."""
     pages = []
 
     def open_it(path):
@@ -34,7 +30,6 @@ def opened(cluster, open_page):
 
 
 def happened(page, cause, name):
-    """The row of a rebalance that has a cause, and a sentence with a member's name."""
     rows = page.get_by_role("table", name="Rebalances").get_by_role("row")
     return rows.filter(has=page.locator(".cause", has_text=re.compile(f"^{cause}"))).filter(has_text=name).first
 
@@ -82,7 +77,7 @@ def test_live_slow_member_is_named(cluster, opened, protocol):
     member.stand_still()
     if protocol == "classic" and cluster.is_ours:
         soon(happened(page, "max poll exceeded", slow)).to_be_visible()
-    else:  # why it left is not told, or not inferred: the page says what looks the same
+    else:
         left = happened(page, "member left", slow)
         soon(left).to_be_visible()
         left.get_by_role("rowheader").get_by_role("link").click()
@@ -172,6 +167,5 @@ def _path_of(page):
 
 
 def _times_of(table):
-    """When the rebalances of a table were, in ms, as they stand there: the latest first."""
     script = "times => times.map(time => Date.parse(time.dateTime))"
     return table.locator("tbody tr td:first-child time").evaluate_all(script)

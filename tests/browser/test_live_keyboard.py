@@ -1,5 +1,3 @@
-"""A whole incident with the keyboard alone: from the list to who it was and why, and to the offsets put right."""
-
 from __future__ import annotations
 
 import pytest
@@ -9,7 +7,6 @@ from browser.walk import cell, row_of, soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 FAR = 120
-"""So many stops there may be on the way to something."""
 
 
 class Keyboard:
@@ -41,7 +38,6 @@ class Keyboard:
 
 @pytest.fixture
 def held_up(cluster, refunds):
-    """A group one of whose two members was held up, and put out."""
     crew, names = cluster.crew, [f"{refunds}-{number}" for number in (1, 2)]
     crew.join(names[0], refunds)
     slow = crew.join(names[1], refunds, max_poll_interval_ms=2_000)

@@ -1,5 +1,3 @@
-"""The broker of an open console is killed and started again: a banner, every value unknown, and all as before."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""An incident of real members, looked at later: from what was exported, and from a watcher's file."""
-
 from __future__ import annotations
 
 import json
@@ -17,7 +15,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def told(*words):
-    """What a command prints."""
     done = CliRunner().invoke(main, list(words), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -25,7 +22,6 @@ def told(*words):
 
 @pytest.fixture(params=["events", pytest.param("store", marks=pytest.mark.campaign)])
 def recording(request, cluster, tmp_path):
-    """A file about a group to which a third member came, and from which it went."""
     group, guest = cluster.modern, f"{cluster.modern}-guest"
     cluster.crew.join(guest, group, "consumer")
     cluster.crew.has(guest, 1)

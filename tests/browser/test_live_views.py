@@ -1,5 +1,3 @@
-"""Each view on a cluster that lives, ours and Apache Kafka: what is shown is what the members do."""
-
 from __future__ import annotations
 
 import pytest

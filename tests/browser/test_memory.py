@@ -1,5 +1,3 @@
-"""A page that is LIVE for long holds no more than at its beginning: a slice of ``lab/tools/soak/console.py``."""
-
 from __future__ import annotations
 
 import pytest
@@ -22,7 +20,6 @@ VIEWS = (
 ROUND = (*(f"/groups/checkout/{view}" for view in VIEWS), "/doctor", "/causes", "/topics", "/brokers", "/groups")
 NODES_MORE, LISTENERS_MORE = 50, 5
 NODES_OF_VIEW, LISTENERS_OF_VIEW = 10, 1
-"""Far less than a view that is kept: the smallest has a hundred nodes, and a listener for each of its buttons."""
 MIB = 1 << 20
 
 
@@ -104,4 +101,4 @@ def test_events_of_wide_group_leak_nothing(canned, open_page):
 
     assert more["nodes"] <= NODES_MORE
     assert more["listeners"] <= LISTENERS_MORE
-    assert more["heap"] < 4 * MIB  # a status is more than one
+    assert more["heap"] < 4 * MIB

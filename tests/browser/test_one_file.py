@@ -1,5 +1,3 @@
-"""A page that is one file: it opens from the disk, without any network, and shows its group; names in it are text."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -18,8 +16,6 @@ MOST_BYTES = 1_500_000
 
 @pytest.fixture
 def open_file(open_page, tmp_path):
-    """Write a group as a file, and open it in a browser that reaches nobody."""
-
     def open_it(source, group):
         path = tmp_path / "incident.html"
         path.write_text(ConsolePage().single_file(exported(source, group), view_of(group)))
@@ -51,7 +47,7 @@ def test_exported_page_shows_data_or_reason_in_every_view(open_file):
         expect(page.get_by_role("heading", level=1)).to_contain_text("not-revoked")
         expect(page.get_by_text("Loading …")).to_have_count(0)
     assert tabs.count() > 8
-    expect(page.get_by_role("slider")).to_have_count(0)  # of other moments it knows nothing
+    expect(page.get_by_role("slider")).to_have_count(0)
 
 
 def test_exported_page_shows_hostile_names_as_text(open_file):

@@ -1,5 +1,3 @@
-"""The timeline stays fluent where groups are large. Figures are bench_timeline's; here they only must not be absurd."""
-
 from __future__ import annotations
 
 import pytest
@@ -9,7 +7,6 @@ from browser.panning import pan, set_large
 from browser.stage import staged
 
 LEAST = 4
-"""Frames a second, on a machine that has anything else to do; unloaded it is ten times as many."""
 
 
 @pytest.mark.parametrize(

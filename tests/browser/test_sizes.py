@@ -1,5 +1,3 @@
-"""Hundreds of groups are there at once; of thousands of rows only those in sight are drawn."""
-
 from __future__ import annotations
 
 import os
@@ -14,7 +12,6 @@ DRAWN_MOST = 100
 FIRST_VIEW_MS = 1000
 FLUENT_MS = 100
 PATIENCE = 8
-"""How much slower this may be on a machine that does other things; ``KOHORT_MEASURE=1`` asks for the promise itself."""
 
 
 def within(promised_ms):
@@ -56,7 +53,7 @@ def test_groups_sampled_before_stream_opened_are_requested_again(canned, open_pa
     page.locator("[data-stream=open]").wait_for()
 
     serve_groups(canned, many_groups(30))
-    canned.push("looked", {"at_ms": 0})  # as old as what is shown: nothing to do
+    canned.push("looked", {"at_ms": 0})
     canned.push("looked", {"at_ms": 1})
 
     page.get_by_text("3 groups of 30 need attention.").wait_for()
@@ -107,7 +104,6 @@ def test_table_of_1000_partitions_scrolls_smoothly(canned, open_page):
 
 WIDE_VIEWS = ["overview", "timeline", "rebalances", "members", "partitions", "fenced", "causes", "what-if", "offsets"]
 NODES_MOST = 1800
-"""Elements of a view, whatever the size of its group."""
 
 
 @pytest.mark.parametrize("view", WIDE_VIEWS)

@@ -1,5 +1,3 @@
-"""LIVE, paused, and the past: what changes on the screen, and what stays."""
-
 from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit

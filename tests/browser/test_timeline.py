@@ -1,5 +1,3 @@
-"""The timeline in a browser: what it shows of played incidents, mouse and keyboard, light and dark, the table."""
-
 from __future__ import annotations
 
 import json

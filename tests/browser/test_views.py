@@ -1,5 +1,3 @@
-"""Each view of the console shows its findings, in light and dark, with nothing that axe finds."""
-
 from __future__ import annotations
 
 import pytest

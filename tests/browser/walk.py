@@ -1,5 +1,3 @@
-"""The way through every view of a group, and of its cluster; what each shows is held against what the members do."""
-
 from __future__ import annotations
 
 import re
@@ -13,13 +11,11 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 PATIENCE_MS = 45_000
-"""For what comes about in the cluster: a member is missed after its session, a watcher looks every second or two."""
 UNWRITTEN = re.compile(r"\bundefined\b|\bNaN\b|\[object|Invalid Date|could not be drawn")
 LookForFaults = Callable[["Page"], None]
 
 
 def soon(locator: Locator) -> Any:
-    """Expect something of a place that the cluster takes its time for."""
     return _Soon(expect(locator))
 
 
@@ -32,7 +28,6 @@ class _Soon:
 
 
 def tab(page: Page, title: str, heading: str) -> None:
-    """Go to a view of the group as a reader does, by its link."""
     page.get_by_role("navigation", name="Views of this group").get_by_role("link", name=title, exact=True).click()
     soon(page.get_by_role("heading", name=heading).first).to_be_visible()
 
@@ -43,7 +38,6 @@ def section(page: Page, title: str, heading: str = "") -> None:
 
 
 def is_sound(page: Page, finds_nothing: LookForFaults) -> None:
-    """What is drawn is written out, nothing is refused, and axe finds nothing."""
     expect(page.locator("#main .loading")).to_have_count(0)
     expect(page.get_by_role("alert")).to_have_count(0)
     found = UNWRITTEN.search(page.locator("#main").inner_text())
@@ -52,7 +46,6 @@ def is_sound(page: Page, finds_nothing: LookForFaults) -> None:
 
 
 def row_of(page: Page, table: str, name: str) -> Locator:
-    """The row of a table whose head has a text."""
     return page.get_by_role("table", name=table).get_by_role("row").filter(has=page.get_by_role("rowheader", name=name))
 
 
@@ -61,7 +54,6 @@ def cell(row: Locator, number: int) -> Locator:
 
 
 def the_list(page: Page, cluster: WatchedCluster, finds_nothing: LookForFaults) -> None:
-    """V1: the group that nobody reads is the worst, and first."""
     idle = row_of(page, "Groups", cluster.idle)
     soon(idle).to_contain_text("STOP")
     expect(cell(idle, 3)).to_have_text("0")

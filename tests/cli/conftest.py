@@ -1,5 +1,3 @@
-"""A broker for the module, and the command line called in this process."""
-
 from __future__ import annotations
 
 import json

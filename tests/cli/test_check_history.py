@@ -1,5 +1,3 @@
-"""``kohort check-history``: what is wrong with its evidence, and exit codes that scripts can go by."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Stories of ``kohort client-metrics``."""
-
 from __future__ import annotations
 
 import json
@@ -32,7 +30,6 @@ def broker():
 
 @pytest.fixture(scope="module")
 def pushed(broker):
-    """A client that has pushed."""
     with RawClient(broker.bootstrap, "worker") as client:
         client.ask(ApiVersionsRequest(client_software_name="franz-go", client_software_version="1.22.2"), 3)
         given = client.ask(GetTelemetrySubscriptionsRequest(), 0)
@@ -86,7 +83,6 @@ def test_client_metrics_show_reports_unknown_client_as_not_found(run, pushed, ch
 
 
 def push(bootstrap, client_id, **says):
-    """Push as a client of this id."""
     with RawClient(bootstrap, client_id) as client:
         given = client.ask(GetTelemetrySubscriptionsRequest(), 0)
         metrics = metrics_data(gauge(f"{CONSUMER}poll.idle.ratio.avg", 0.5), **says)

@@ -1,5 +1,3 @@
-"""Stories of terminals of 80 columns: the help of every command fits, and so does what commands print."""
-
 from __future__ import annotations
 
 import os
@@ -73,7 +71,6 @@ def test_help_of_commands_fits_80_columns(path, command, ctx):
 
 
 def on_a_terminal(bootstrap: str, words: tuple[str, ...]) -> dict[str, list[str]]:
-    """What commands print on a terminal of so many columns, by command."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "COLUMNS": str(WIDTH), "LINES": "50", "TERM": "dumb", "KOHORT_BOOTSTRAP": bootstrap}
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, *words], stdout=theirs, stderr=theirs, env=env)

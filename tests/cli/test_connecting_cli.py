@@ -1,5 +1,3 @@
-"""Stories of how commands reach their cluster: --bootstrap, --config, --profile, --set, and the environment."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Ctrl-C while ``kohort consume`` writes: what the reader has is counted, whenever the interrupt comes."""
-
 from __future__ import annotations
 
 import signal

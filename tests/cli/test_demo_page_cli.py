@@ -1,5 +1,3 @@
-"""What the demo shows of its group: a page that is one file, and a console that stays until Enter."""
-
 from __future__ import annotations
 
 import json
@@ -23,7 +21,6 @@ MOST_BYTES = 1_500_000
 
 @pytest.fixture
 def broker() -> Iterator[kohort.Broker]:
-    """A broker with the demo's group on it: two members came, one of them with a name that wants to be markup."""
     with kohort.Broker(group_initial_rebalance_delay_ms=0) as broker:
         with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics({"flights": 2})
@@ -53,7 +50,6 @@ def last_entry_ms(broker: kohort.Broker) -> int:
 
 
 def played(broker: kohort.Broker, beside: DemoConsole) -> None:
-    """Let it look on as the demo does."""
     try:
         beside.broker_started(broker.bootstrap)
         beside.group_finished(last_entry_ms(broker))

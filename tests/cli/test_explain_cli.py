@@ -1,5 +1,3 @@
-"""``kohort explain``, which asks no broker, and ``group why --since``."""
-
 import json
 
 import pytest

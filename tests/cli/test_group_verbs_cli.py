@@ -1,5 +1,3 @@
-"""Stories of ``kohort group remove-member``, ``delete-offsets`` and ``clone``."""
-
 from __future__ import annotations
 
 import json
@@ -27,8 +25,6 @@ def orders(run):
 
 @pytest.fixture
 def run(run):
-    """Also with ``code=None``: whatever it ends with."""
-
     def call(*args, code=0, **options):
         if code is not None:
             return run(*args, code=code, **options)

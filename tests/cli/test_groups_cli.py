@@ -1,5 +1,3 @@
-"""Stories of ``kohort groups`` and ``kohort group``."""
-
 from __future__ import annotations
 
 import click
@@ -23,7 +21,6 @@ def orders(run, broker):
 
 @pytest.fixture
 def member(broker, orders):
-    """A member of ``g`` that has joined and goes on polling no more than it must."""
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="g", client_id="reader") as consumer:
         consumer.subscribe([orders])
         for _ in range(100):

@@ -1,5 +1,3 @@
-"""``kohort transactions find-hanging``, and the end of what it finds: transactions that no coordinator knows of."""
-
 from __future__ import annotations
 
 import json
@@ -50,8 +48,6 @@ def commands(bootstrap, *settings):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """What two brokers have left: in ``lost`` is no log of transactions, though one is open in a topic and in the
-    offsets of a group; in ``behind`` it ends before that one began."""
     made = tmp_path_factory.mktemp("hanging")
     data, log = made / "data", "__transaction_state-0"
     with kohort.Broker(OPTIONS, data_dir=data) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -77,7 +73,6 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def hanging(folder, tmp_path, request):
-    """A broker over the folder in which the log of transactions is lost, or over another."""
     shutil.copytree(folder / getattr(request, "param", "lost"), tmp_path / "data")
     with kohort.Broker(OPTIONS, data_dir=tmp_path / "data") as broker:
         yield SimpleNamespace(bootstrap=broker.bootstrap, run=commands(broker.bootstrap))
@@ -88,7 +83,6 @@ def found(run, *words):
 
 
 def values_committed(bootstrap):
-    """What a reader of committed records is given, up to where they end for it."""
     options = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     with kohort.Consumer(bootstrap_servers=bootstrap, **options) as consumer:
         consumer.assign([BOOKINGS])
@@ -170,7 +164,6 @@ def test_abort_needs_transactional_id_or_partition(run, words, said):
 class TestWhatACoordinatorKnows:
     @pytest.fixture
     def opened(self, broker, run):
-        """A producer with a transaction open in a topic and in the offsets of a group."""
         run("topics", "create", "orders", "--partitions", "1", "--if-not-exists")
         with kohort.Producer(bootstrap_servers=broker.bootstrap, transactional_id="importer-2") as producer:
             producer.init_transactions()
@@ -197,7 +190,6 @@ class TestWhatACoordinatorKnows:
 
     @pytest.mark.parametrize("hanging", ["behind"], indirect=True)
     def test_transaction_hangs_in_partition_unknown_to_coordinator(self, hanging):
-        """So Apache Kafka left them: the coordinator counts the transaction as over, the partitions do not."""
         rows = found(hanging.run, "--open-for", "0")
 
         assert [(row["topic"], row["transactional_id"]) for row in rows] == [

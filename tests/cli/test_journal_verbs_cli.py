@@ -1,5 +1,3 @@
-"""Stories of the verbs that read the journal: ``kohort group timeline``, ``events`` and ``fenced``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Stories of how groups are now: ``kohort groups``, ``group describe``, ``group wait``, ``doctor``."""
-
 from __future__ import annotations
 
 import json
@@ -35,7 +33,6 @@ def topic(broker, admin, request):
 
 @pytest.fixture
 def group(broker, admin, topic):
-    """A group whose member is gone; it has read four records of partition 0 and all of partition 1."""
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="g") as consumer:
         consumer.subscribe([topic])
         while not consumer.assignment():
@@ -47,7 +44,6 @@ def group(broker, admin, topic):
 
 @pytest.fixture
 def reader(broker, topic):
-    """A member of ``r`` that has read and committed all."""
     options = {"group.id": "r", "client.id": "reader", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     with kohort.Consumer({"bootstrap.servers": broker.bootstrap, **options}) as consumer:
         consumer.subscribe([topic])
@@ -232,7 +228,6 @@ def test_doctor_of_a_cluster_without_visible_groups_reports_no_health(run):
 
 
 def test_doctor_calls_no_group_of_unknown_health_healthy(run, broker, admin, topic):
-    """One sample of a lagging group shows no progress."""
     admin.alter_group_offsets("w", {TopicPartition(topic, n): 0 for n in range(2)})
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="w", enable_auto_commit=False) as consumer:
         consumer.subscribe([topic])

@@ -1,5 +1,3 @@
-"""Stories of the command as a process: exit codes, what is imported, how it ends when it is interrupted."""
-
 from __future__ import annotations
 
 import os
@@ -107,8 +105,6 @@ def test_closed_pipe_ends_consume_without_error():
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_lists_commands_and_options(shell, broker):
-    """What the script of a shell calls: verbs, and the options of one; of bash by its own words, at a real shell."""
-
     def completed(*words):
         said = {"_KOHORT_COMPLETE": f"{shell}_complete", "KOHORT_BOOTSTRAP": broker.bootstrap}
         said |= {"COMP_WORDS": " ".join(words), "COMP_CWORD": words[-1] if shell == "fish" else str(len(words) - 1)}

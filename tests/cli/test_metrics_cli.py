@@ -1,5 +1,3 @@
-"""``kohort metrics``, and ``kohort serve --metrics``: the page of a cluster, printed, served, refused."""
-
 from __future__ import annotations
 
 import signal
@@ -17,7 +15,6 @@ from support.processes.served_broker import Served
 
 
 def rows(text: str) -> dict[str, dict[tuple[str, ...], float]]:
-    """The samples of a page by name, then by the values of their labels."""
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -57,7 +54,6 @@ def test_metrics_prints_page_of_any_cluster(run, read):
 
 
 def test_metrics_of_command_equal_metrics_of_broker(run, read, broker):
-    """The same names with the same values, as far as both have them: whoever moves a scrape sees no difference."""
     outside = rows(run("metrics").stdout)
     with Served("--metrics", "127.0.0.1:0") as served:
         with kohort.Producer(bootstrap_servers=served.bootstrap) as producer:

@@ -1,5 +1,3 @@
-"""Stories of ``kohort groups`` and ``kohort group describe`` with groups that their coordinator assigns (KIP-848)."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -42,7 +40,7 @@ def test_describe_members_shows_partitions_to_revoke_and_to_get(run, ask, broker
             first.poll(100)
             if len(first.assignment()) == 4:
                 break
-        for _ in range(POLLS):  # the first does not poll, and so gives nothing up
+        for _ in range(POLLS):
             second.poll(100)
             about = ask("group", "describe", "modern")
             members = {m["client_id"]: m for m in about["members"]}
@@ -86,7 +84,6 @@ def test_describe_members_shows_partitions_to_revoke_and_to_get(run, ask, broker
 
 @pytest.fixture
 def moving():
-    """A group with a member that is slow and static, and ids, topics and epochs of the length that is usual."""
     topic = "payments-by-region"
     has = tuple(TopicPartition(topic, n) for n in range(100, 120))
 
@@ -101,7 +98,6 @@ def moving():
 
 
 def shown(about):
-    """A group as the command describes it, and its health."""
     snapshot = GroupSnapshot(at_ms=0, group=about.group_id, state=about.state, protocol="consumer")
     return described(about, snapshot, "broker-1.kafka.example.com:9092"), find_group([snapshot])
 

@@ -1,5 +1,3 @@
-"""``kohort nodes``: what is up, what it leads, and moves."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Stories of ``--output``: one result as JSON, as lines, and the schema that both keep to."""
-
 from __future__ import annotations
 
 import json
@@ -19,7 +17,6 @@ SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 
 
 def commands(command, ctx):
-    """Every command that declares its result, by the words that call it."""
     for param in command.params:
         if isinstance(param, OutputOption):
             yield tuple(ctx.command_path.split()[1:]), param.result

@@ -1,5 +1,3 @@
-"""Stories of ``kohort group peek`` and of its shell completion."""
-
 from __future__ import annotations
 
 import pytest

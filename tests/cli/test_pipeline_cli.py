@@ -1,5 +1,3 @@
-"""kohort pipeline, as far as it needs neither Spark nor a broker that answers."""
-
 from __future__ import annotations
 
 import json
@@ -166,7 +164,6 @@ def test_status_and_reset_of_a_pipeline_that_has_run(tmp_path: Path) -> None:
 
 
 def claimed(file: Path) -> ParquetFolder:
-    """The folder of its first sink, as a run finds it."""
     from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.pipeline_owner import claim_checkpoint
     from kohort.spark.pipeline.sinks.folder_claim import claim_sink

@@ -1,5 +1,3 @@
-"""kohort pipeline replay: dead letters go back to where they came from, once for each time that they were letters."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

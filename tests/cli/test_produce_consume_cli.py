@@ -1,5 +1,3 @@
-"""Stories of ``kohort produce`` and ``kohort consume``, one the reverse of the other."""
-
 from __future__ import annotations
 
 import base64

@@ -1,5 +1,3 @@
-"""Stories of ``kohort acls``, ``kohort users`` and ``kohort quotas``."""
-
 from __future__ import annotations
 
 import json
@@ -19,7 +17,6 @@ AUTHORIZED = {
 
 @pytest.fixture(scope="module")
 def guarded():
-    """A broker with an authorizer; who comes unnamed may do everything."""
     with kohort.Broker(AUTHORIZED) as broker:
         yield broker
 

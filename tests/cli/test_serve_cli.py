@@ -1,5 +1,3 @@
-"""``kohort serve`` and its listeners: what it says when it is ready, and where it does not listen unasked."""
-
 import socket
 
 import pytest

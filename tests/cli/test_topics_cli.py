@@ -1,5 +1,3 @@
-"""Stories of ``kohort topics``."""
-
 from __future__ import annotations
 
 

@@ -1,5 +1,3 @@
-"""``kohort transactions``: what is open and holds up readers, and its end."""
-
 from __future__ import annotations
 
 import pytest
@@ -10,7 +8,6 @@ from kohort import TopicPartition
 
 @pytest.fixture
 def opened(broker, run):
-    """A producer with a transaction open in two partitions, and one that has none."""
     run("topics", "create", "bookings", "--partitions", "2", "--if-not-exists")
     names = ("importer-1", "importer-2")
     producers = [kohort.Producer(bootstrap_servers=broker.bootstrap, transactional_id=name) for name in names]

@@ -1,5 +1,3 @@
-"""What could not be seen is said, and in the exit code: a script must not take it for well."""
-
 from __future__ import annotations
 
 import json
@@ -79,7 +77,7 @@ def test_doctor_of_visible_groups_reports_no_problem(places):
 def test_loading_broker_hides_only_its_groups():
     with StagedBroker(nodes=2) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(["t"])
-        for number in range(12):  # so many that both nodes have some
+        for number in range(12):
             admin.alter_group_offsets(f"g{number}", {TopicPartition("t", 0): OffsetAndMetadata(0)})
         command = ["groups", "--no-journal", "--output", "json", "--bootstrap", broker.bootstrap]
         broker.fail("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=3)  # both are asked twice, one answers then

@@ -1,5 +1,3 @@
-"""``kohort watch`` on a broker of ours, which keeps a journal of its own besides: what is seen is held against it."""
-
 from __future__ import annotations
 
 import json
@@ -30,7 +28,6 @@ def state(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[kohort.Broker]:
-    """A broker of its own: its log holds nothing but the groups of these tests."""
     soon = {f"group.consumer.{name}": 100 for name in ("heartbeat.interval.ms", "min.heartbeat.interval.ms")}
     options = {"group.initial.rebalance.delay.ms": 0, "num.partitions": 4, "group.consumer.assignment.interval.ms": 100}
     with kohort.Broker({**options, **soon}) as broker:
@@ -47,7 +44,6 @@ def topic(broker, request):
 
 @contextmanager
 def member(broker, topic, protocol="classic", **options):
-    """A member that has its partitions, closed at the end."""
     consumer = kohort.Consumer(
         bootstrap_servers=broker.bootstrap,
         group_id=topic,
@@ -70,7 +66,6 @@ def poll_until_shared(*consumers):
 
 
 def story(broker, topic, protocol):
-    """One member, then two, then one, then none."""
     with member(broker, topic, protocol, client_id="one") as one:
         poll_until_shared(one)
         with member(broker, topic, protocol, client_id="two") as two:
@@ -156,7 +151,7 @@ def test_full_disk_loses_no_journal_entry(broker, topic, state):
         with kohort.Consumer({"bootstrap.servers": broker.bootstrap, **CONSUMER_OPTIONS}) as reader:
             watcher = GroupWatcher(reader, admin, store, WatchOptions(poll_ms=0))
             assert watcher.open()
-            watcher.step(0)  # what is kept at the beginning is kept
+            watcher.step(0)
             before = store.positions(), store.entries(topic)
             store._db.execute("PRAGMA query_only = ON")
             with pytest.raises(StorageError, match="readonly"):
@@ -189,7 +184,7 @@ def test_sampled_states_bound_duration_of_rebalance(broker, topic, state):
         watcher = GroupWatcher(reader, admin, store, WatchOptions(poll_ms=1))
         assert watcher.open()
         eventually(lambda: watcher.step(10) is not None and watcher.is_caught_up)
-        one.commit()  # so that the clocks can be compared
+        one.commit()
         eventually(lambda: watcher.step(10) is not None and watcher._late.of(partition_of(topic, 50)) is not None)
         with member(broker, topic, client_id="two") as two:
             for _ in range(POLLS):

@@ -1,5 +1,3 @@
-"""Commands that read a journal read that of a watcher's file, too: the one that is named, whatever else there is."""
-
 from __future__ import annotations
 
 import json
@@ -45,8 +43,6 @@ def generation(group: str, number: int, at_ms: int, *clients: str) -> Generation
 
 
 class Watched:
-    """A watcher's file about a group that is there, and nothing of which is in the broker's own journal."""
-
     def __init__(self, broker: kohort.Broker, folder: Path) -> None:
         self.group, self.path, self.kept = f"watched-{uuid.uuid4().hex[:8]}", folder / "w.sqlite", 0
         with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -70,7 +66,6 @@ def now_ms() -> int:
 
 @pytest.fixture
 def watched(broker, tmp_path, now_ms) -> Watched:
-    """A group of one since 70 minutes, of two since ten."""
     watched = Watched(broker, tmp_path)
     first = generation(watched.group, 1, now_ms - 70 * MINUTE_MS, "one")
     watched.keep(first, generation(watched.group, 2, now_ms - 10 * MINUTE_MS, "one", "two"), until_ms=now_ms)
@@ -93,7 +88,7 @@ def test_commands_read_journal_file_of_store_option(run, ask, watched):
     page = run("metrics", *store).stdout
     counted = [line for line in page.splitlines() if line.startswith("kohort_group_rebalances_total")]
     assert any(watched.group in line and "NEW_MEMBER" in line and line.endswith(" 1.0") for line in counted)
-    run("group", "why", watched.group, code=3)  # the broker's own journal has nothing of it
+    run("group", "why", watched.group, code=3)
 
 
 def test_recent_rebalance_is_explained_by_earlier_entries(ask, watched):

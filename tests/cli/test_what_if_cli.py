@@ -1,5 +1,3 @@
-"""Stories of ``kohort group what-if``: a live group is looked at, and stays as it is."""
-
 from __future__ import annotations
 
 import json

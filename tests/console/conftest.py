@@ -28,7 +28,6 @@ def client(broker: kohort.Broker, folder: Path) -> Iterator[ConsoleClient]:
 
 @pytest.fixture
 def orders(broker: kohort.Broker) -> str:
-    """A topic with ten records in each of two partitions, and a group that has read all of them and is gone."""
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({"orders": 2})
     with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
@@ -41,7 +40,6 @@ def orders(broker: kohort.Broker) -> str:
 
 @pytest.fixture
 def member(orders: str, broker: kohort.Broker) -> Iterator[kohort.Consumer]:
-    """A member of the group that stays, while somebody polls it."""
     with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id=orders, client_id="c-1") as consumer:
         consumer.subscribe(["orders"])
         while len(consumer.assignment()) < 2:

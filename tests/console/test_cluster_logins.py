@@ -1,5 +1,3 @@
-"""The cluster's own users log in: name and password are tried there, and changes are made with their rights."""
-
 from urllib.parse import urlencode
 
 import pytest
@@ -63,7 +61,6 @@ def test_login_cluster_is_rejected_for_mechanism_without_password(secured):
 
 
 def test_requests_of_user_have_rights_of_user(orders, broker, folder, secured):
-    """The console shows one broker here, and its users are another's: what is asked as a user goes there."""
     _, options = console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", access(secured))
     with console(live(broker), folder, options) as client:
         form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{client.address}"}

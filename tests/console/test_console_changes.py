@@ -1,5 +1,3 @@
-"""Changes: planned, confirmed once, refused where the group is not as it was; each with its command."""
-
 import pytest
 
 import kohort

@@ -1,5 +1,3 @@
-"""The commands that serve a console, as processes: beside a broker, of a simulated seed, over TLS, of recordings."""
-
 from __future__ import annotations
 
 import http.client
@@ -25,8 +23,6 @@ ANYWHERE = "127.0.0.1:0"
 
 
 class Asked:
-    """Asks the console at an address, as a page does."""
-
     def __init__(self, url, trusted=None):
         at = urlsplit(url)
         self.origin = f"{at.scheme}://{at.netloc}"
@@ -58,7 +54,6 @@ class Asked:
         return status, json.loads(said)
 
     def stream(self):
-        """A stream that stays open until it is closed, or ended by the server."""
         wire = self._wire()
         wire.request("GET", "/api/v1/stream")
         return wire, wire.getresponse()

@@ -1,5 +1,3 @@
-"""A console that ends leaves nothing behind: no thread that waits, no client that nobody closes."""
-
 import threading
 
 from kohort.console import journal
@@ -9,6 +7,6 @@ from support.console_client import console, live
 def test_end_wakes_requests_that_wait_for_journal(orders, broker, folder, monkeypatch):
     monkeypatch.setattr(journal, "WAIT_MS", 600_000)
     with console(live(broker), folder) as client:
-        client.get(f"/groups/{orders}/rebalances")  # so the journal has been read, and more is waited for
+        client.get(f"/groups/{orders}/rebalances")
 
     assert "kohort-console-journal" not in {thread.name for thread in threading.enumerate()}

@@ -1,5 +1,3 @@
-"""The guard: names, origins, tokens, sizes, headers, logins."""
-
 import asyncio
 import http.client
 import logging

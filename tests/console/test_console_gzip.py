@@ -1,5 +1,3 @@
-"""Answers as gzip: what is gzipped, for whom, and what is not."""
-
 import gzip
 import http.client
 import json
@@ -20,8 +18,6 @@ GZIP = {"Accept-Encoding": "gzip, deflate, br"}
 
 
 class ManyGroups:
-    """A source of groups that were looked at."""
-
     def __init__(self, groups, members=3, partitions=12):
         one = find_group([wide_snapshot("group-0", members, partitions, look) for look in range(2)], [])
         self.found = {f"group-{n}": replace(one, group=f"group-{n}") for n in range(groups)}

@@ -1,5 +1,3 @@
-"""What a look at very large groups makes the console send, and keep."""
-
 import asyncio
 import gc
 import json
@@ -18,14 +16,10 @@ from support.wide_groups import wide_snapshot
 
 GROUPS, MEMBERS, PARTITIONS = 80, 200, 1_000
 ROW_MOST = 1_000
-"""Bytes of a group in the news of all, whatever its size."""
 PARTITION_MOST = 900
-"""Bytes of a partition, with its share of the members, in the news of its group."""
 
 
 class WideCluster:
-    """A source of groups that were looked at twice, and tells what it is told to."""
-
     def __init__(self, groups, members, partitions):
         looks = [[wide_snapshot(f"group-{n}", members, partitions, look) for look in range(2)] for n in range(groups)]
         self.found = {one[0].group: find_group(one, []) for one in looks}
@@ -56,7 +50,6 @@ class WideCluster:
 
 @pytest.fixture(scope="module")
 def wide():
-    """So many groups as large as they come: one is looked into, and all are as it is."""
     cluster = WideCluster(1, MEMBERS, PARTITIONS)
     one = cluster.found["group-0"]
     cluster.found = {f"group-{n}": replace(one, group=f"group-{n}") for n in range(GROUPS)}
@@ -64,8 +57,6 @@ def wide():
 
 
 def told_to(wide, folder, group):
-    """Return what one look sends to a tab."""
-
     async def story():
         app = ConsoleApp(wide, page=ConsolePage(folder))
         app.begin()

@@ -1,5 +1,3 @@
-"""Streams: news as it comes, resumed after a break, bounded where nobody reads, ended with the console."""
-
 import asyncio
 import http.client
 import socket
@@ -14,15 +12,12 @@ from support.waiting import eventually
 
 
 class Tab:
-    """A stream that is read as a browser does."""
-
     def __init__(self, client, query="", **headers):
         self.wire = http.client.HTTPConnection(client.address, timeout=30)
         self.wire.request("GET", f"/api/v1/stream{query}", headers=headers)
         self.answer = self.wire.getresponse()
 
     def event(self, name):
-        """Return the id and the data of the next event of a name."""
         about = {}
         while True:
             line = self.answer.readline().decode()
@@ -49,7 +44,7 @@ def tab(orders, broker, client):
 def test_stream_sends_changes(tab, broker):
     assert tab.answer.status == 200
     assert tab.answer.getheader("content-type").startswith("text/event-stream")
-    assert '"group":"billing"' in tab.event("group")["data"]  # as it is, at once
+    assert '"group":"billing"' in tab.event("group")["data"]
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_group_offsets("billing", {kohort.TopicPartition("orders", 0): 5})
     while '"lag":5' not in tab.event("groups")["data"]:
@@ -72,7 +67,7 @@ def test_reconnected_stream_sends_missed_events(orders, broker, client):
     back = Tab(client, **{"Last-Event-ID": last})
     assert int(back.event("groups")["id"]) > int(last)
     back.close()
-    other = Tab(client, **{"Last-Event-ID": "999999"})  # of a console that was started anew
+    other = Tab(client, **{"Last-Event-ID": "999999"})
     other.event("resync")
     other.close()
 
@@ -104,7 +99,6 @@ def test_fifty_unread_streams_use_bounded_memory(orders, broker, folder, caplog)
 
 
 async def flood(hub):
-    """Publish far more than anybody may let wait, and return how much waited at most."""
     most = 0
     for _ in range(2_000):
         hub.publish("groups", b'"' + b"x" * 50_000 + b'"')
@@ -137,7 +131,6 @@ def test_overflow_of_stream_becomes_one_resync():
 
 
 def test_stream_counts_before_its_first_event():
-    """Requests side by side see each other's streams: 296 of 200 came in where the first event took the place."""
     hub = Hub()
     places = [hub.open(None) for _ in range(MOST_STREAMS)]
     assert None not in places

@@ -1,5 +1,3 @@
-"""The entries that a console has at hand: what is found in them, once, and again where more come."""
-
 import msgspec
 import pytest
 
@@ -12,14 +10,13 @@ BACK_MS = 60_000
 
 @pytest.fixture(scope="module")
 def entries():
-    """What happened to a group in a run of the simulator, and the same to another."""
     found = journal_of_seed("group", 7)[1]
     return [msgspec.structs.replace(one, group=name) for one in found for name in ("orders", "clicks")]
 
 
 def test_rebalances_are_computed_only_for_groups_with_new_entries(entries):
     kept = ConsoleJournal()
-    kept.add(entries[:-1])  # of one the last is missing
+    kept.add(entries[:-1])
     first = kept.recent_rebalances(0, BACK_MS)
     assert first == kept.rebalances(0, None, BACK_MS)
 

@@ -1,5 +1,3 @@
-"""What a console tells of a live cluster: the same results as the commands, hostile names as text, errors as JSON."""
-
 import asyncio
 import json
 import socket
@@ -142,8 +140,6 @@ def refuse_what_cannot_be_asked(client):
 
 
 def test_console_sends_small_answers_without_delay():
-    """Nagle's algorithm adds 40 ms to each answer on a kept connection."""
-
     async def delay_is_off():
         accepted = asyncio.get_running_loop().create_future()
         listening = _listening(ConsolePlace("127.0.0.1", 0))

@@ -1,5 +1,3 @@
-"""A cluster that does not answer: every current value is unknown, in each answer; the journal's past stays."""
-
 import http.client
 
 import jsonschema
@@ -140,7 +138,6 @@ def unknown_rows(client):
 
 
 def test_groups_of_silent_coordinator_are_unknown_not_deleted(broker, orders, folder):
-    """One broker of several does not list its groups; the list of another broker lacks them."""
     source = live(broker)
     with console(source, folder) as client:
         node = client.get("/groups").json["groups"][0]["coordinator_id"]

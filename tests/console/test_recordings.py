@@ -1,5 +1,3 @@
-"""Recordings: a watcher's file, exported events, a simulated seed; and a page that is one file."""
-
 import json
 import re
 from pathlib import Path
@@ -39,7 +37,7 @@ def test_simulated_seed_opens_in_all_views(seed, folder):
         about = client.get("/cluster").json
         assert (about["kind"], about["journal"]["kind"], about["now_ms"]) == ("recorded", "recording", source.now_ms())
         rows = {row["group"]: row["state"] for row in client.get("/groups").json["groups"]}
-        assert rows["g"] == "Dead"  # deleted at the end of the run, and still to be looked at
+        assert rows["g"] == "Dead"
         group = "g"
         for view in ("timeline", "rebalances", "events", "fenced"):
             assert client.get(f"/groups/{group}/{view}").status == 200

@@ -1,5 +1,3 @@
-"""A user of the cluster sees the groups and topics that the user may DESCRIBE, in every answer and in the stream."""
-
 import http.client
 import json
 from urllib.parse import urlencode
@@ -96,7 +94,6 @@ def test_user_without_rights_sees_no_groups_or_topics(site):
 
 
 def assert_absent(site, group):
-    """Each answer about the group is one about a group that does not exist."""
     for path in OF_GROUP:
         told = site.client.get(f"/groups/{group}{path}")
         if path == "/causes":

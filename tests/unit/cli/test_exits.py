@@ -1,5 +1,3 @@
-"""Exit codes: one for each kind of error, and the same in the code, in ``--help`` and in the guide."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""Help fits a terminal of 80 columns: examples are printed as they are written, so nobody else breaks them."""
-
 import click
 
 from kohort.cli.main import main

@@ -1,5 +1,3 @@
-"""Commands of other distributions: found by entry point, imported on use, reported when broken."""
-
 import pytest
 from click.testing import CliRunner
 

@@ -1,5 +1,3 @@
-"""Stories of tables as plain text."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""The drawing of a timeline: it fits, it wraps, and hostile names stay where they are."""
-
 from __future__ import annotations
 
 import pytest
@@ -44,7 +42,6 @@ def column(generation, from_min, until_min, cause=None, **about):
 
 @pytest.fixture
 def orders():
-    """The story of the guide: a member comes, and another is put out and goes on."""
     columns = (
         column(41, 0, 10),
         column(42, 10, 20, "NEW_MEMBER", trigger=member("c-3"), took_ms=400),
@@ -109,7 +106,6 @@ def silence(from_min, until_min):
 
 
 def test_timeline_breaks_line_of_silent_member():
-    """From the last sign of life on, in whichever columns; while it lasts, until now; a moment is seen, too."""
     died = LaneFinding(who=member("died"), spells=(spell(0, 20, 0),), silences=(silence(5, 20),))
     away = LaneFinding(who=member("away"), spells=(spell(0, None, 1),), silences=(silence(25, None),))
     stalled = LaneFinding(who=member("slow"), spells=(spell(0, None, 2),), silences=(silence(12, 12.01),))

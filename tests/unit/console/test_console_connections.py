@@ -1,5 +1,3 @@
-"""Connections of a console: time limits of request heads and unread answers, pieces, and the budget of bytes."""
-
 import asyncio
 
 import pytest
@@ -58,8 +56,6 @@ async def app(scope, receive, send):
 
 
 class Site:
-    """The connections of one server."""
-
     def __init__(self):
         self.config = uvicorn.Config(app, log_config=None, limit_concurrency=AT_ONCE, ws="none")
         self.config.load()

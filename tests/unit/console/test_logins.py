@@ -1,5 +1,3 @@
-"""Attempts to log in: each network waits for its own wrong passwords, and none is locked out by others."""
-
 import pytest
 
 from kohort.console.logins import FAILED_S, FAILURES, PRESSED, Attempts, network_of

@@ -1,5 +1,3 @@
-"""Reachability of the cluster: a failed request starts an outage, a whole later sample ends it."""
-
 import pytest
 
 from kohort.console.reachability import OVERDUE_S, PULSE_MS, PULSE_S, ClusterUnreachable, Reachability
@@ -9,8 +7,6 @@ REFUSED = ConnectionFailed("connection refused")
 
 
 class Watched:
-    """A reachability with a clock that the test sets, and the outages that it reported."""
-
     def __init__(self):
         self.now_s = 1_000.0
         self.outages = []
