@@ -190,7 +190,7 @@ def test_wait_exit_code_differs_for_unstable_lagging_and_missing_group(run, grou
     with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
         producer.send(topic, b"v", partition=0).result(60_000)
     assert (
-        "further behind than 0: Stable"
+        "the lag of group 'r' is above 0: Stable"
         in run("group", "wait", "r", "--stable", "--max-lag", "0", *quick, code=7).stderr
     )
 
