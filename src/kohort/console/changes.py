@@ -154,10 +154,10 @@ class Changes:
         """Execute a plan. Raises Rejected (409) for an unknown token, another request, or a changed group."""
         plan = self._plans.pop(request.confirm or "", None)
         if plan is None or self._clock() - plan.made_s > PLAN_S:
-            raise Rejected(409, "the plan does not exist, or has expired", "create a new plan, and confirm it")
+            raise Rejected(409, "unknown or expired plan", "create a new plan, and confirm it")
         same = msgspec.structs.replace(request, confirm=None) == msgspec.structs.replace(plan.request, confirm=None)
         if (plan.kind, plan.group, plan.user) != (kind, group, user) or not same:
-            raise Rejected(409, "the plan is for another change", "create a new plan, and confirm it")
+            raise Rejected(409, "the plan belongs to another change request", "create a new plan, and confirm it")
         with clients.admin() as admin:
             about = described_or_none(admin, group)
             if kind == "offsets" and about is not None and about.members:

@@ -129,7 +129,7 @@ def acl_options(command: F) -> F:
 _RESOURCES: Final = (
     click.option(
         "--topic", "topics", metavar="NAME", multiple=True, shell_complete=complete_topics,
-        help="Topic; may be repeated, as the other resources.",
+        help="Topic name; repeatable like all resource options.",
     ),
     click.option("--group", "groups", metavar="NAME", multiple=True, shell_complete=complete_groups, help="Group."),
     click.option("--cluster", "on_cluster", is_flag=True, help="The cluster as a resource."),

@@ -78,7 +78,7 @@ TARGET_OPTIONS: Final = (
 def topics_option(*, required: bool) -> Callable[[Any], Any]:
     return click.option(
         "--topic", "topics", metavar="TOPIC[:P,P]", multiple=True, required=required, shell_complete=complete_topics,
-        help="Topic, or some of its partitions; may be repeated.",
+        help="Topic or partitions to select, such as orders:0,3; repeatable.",
     )  # fmt: skip
 
 

@@ -132,7 +132,7 @@ def doctor(group_id: str | None, sampling: SamplingOptions, cluster: ClusterAcce
             f"{len(bad)} of {examined} group{'s' * (examined != 1)} need{'s' * (len(bad) == 1)} attention"
         )
     if gap is not None:
-        raise CheckNotMet("the health of the groups is unknown in part: some could not be sampled")
+        raise CheckNotMet("health unknown: sampling failed for some groups")
     if not found and output == "table":
         click.echo(healthy_text(sampled.groups, sampling), err=True)
 

@@ -205,7 +205,7 @@ Examples:
 @click.option(
     "--interval", type=click.FloatRange(1, 3600), default=5.0, show_default=True, help="Seconds between samples."
 )
-@click.option("--watch/--no-watch", default=True, help="Record a journal if the cluster has none.")
+@click.option("--watch/--no-watch", default=True, help="Record a journal for clusters without journal.")
 @click.option(
     "--max-groups", type=click.IntRange(1, 10_000), default=2_000, show_default=True, help="Most groups on the page."
 )
