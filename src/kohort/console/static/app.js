@@ -1,4 +1,4 @@
-/** The page begins here. */
+/** Entry point of the page. */
 import { h, render } from "preact";
 import { startKeys } from "./parts/keys.js";
 import { startLive } from "./parts/live.js";

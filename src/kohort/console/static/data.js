@@ -1,15 +1,15 @@
 /**
- * All that the page asks, and whom: the server's API; or, in a page that is one file, the answers that it carries.
- * Nothing else in the page talks to anybody.
+ * All requests of the page: to the server's API, or to the answers within an exported file.
+ * No other module sends requests.
  */
 
 const API = "/api/v1";
 const TIMEOUT_MS = 30_000;
 
-/** An answer that is none: what was wrong, and what to do. */
+/** A failed request: the error, and what to do. */
 export class AskError extends Error {
   /**
-   * @param {number} status 0 where nobody answered
+   * @param {number} status 0 without an answer
    * @param {string} message
    * @param {string} whatToDo
    * @param {unknown} [body]
@@ -22,15 +22,15 @@ export class AskError extends Error {
   }
 }
 
-/** How long answers were, as text. @type {WeakMap<object, number>} */
+/** Length of answers, in characters. @type {WeakMap<object, number>} */
 const lengths = new WeakMap();
 
-/** How many characters an answer had; 0 for what is none. */
+/** Return the length of an answer in characters; 0 if unknown. */
 export function lengthOf(body) {
   return lengths.get(body) ?? 0;
 }
 
-/** Answers that were asked for before they were wanted. @type {Map<string, Promise<any>>} */
+/** Answers that were requested in advance. @type {Map<string, Promise<any>>} */
 const early = new Map();
 const embedded = readEmbedded();
 let token = null;
@@ -40,12 +40,12 @@ function readEmbedded() {
   return element ? JSON.parse(element.textContent) : null;
 }
 
-/** Whether this page is one file that needs no server. */
+/** True if this page is an exported file without a server. */
 export function isOneFile() {
   return embedded !== null;
 }
 
-/** Keep the token that changes are asked with. */
+/** Keep the token for changes. */
 export function setToken(value) {
   token = value;
 }
@@ -62,7 +62,7 @@ function queryOf(params) {
 }
 
 /**
- * Ask for a finding.
+ * Request a finding.
  * @param {string} path such as "/groups"
  * @param {Record<string, unknown>} [params]
  * @param {AbortSignal} [signal]
@@ -78,11 +78,11 @@ export async function getJson(path, params = {}, signal) {
   return body;
 }
 
-/** Ask for what will be wanted: whoever is the first to want it has this answer. */
+/** Request an answer in advance; the first later request uses it. */
 export function askEarly(path) {
   if (embedded) return;
   const asked = fetched(path);
-  asked.catch(() => {}); // told to whoever wants it
+  asked.catch(() => {}); // reported to the later request
   early.set(path, asked);
 }
 
@@ -91,7 +91,7 @@ function fetched(address, signal) {
 }
 
 /**
- * Ask for something with a body: a prediction, or a change.
+ * Send a request with a body: a prediction or a change.
  * @param {string} path
  * @param {object} body
  * @returns {Promise<any>}
@@ -143,7 +143,7 @@ async function answerOf(ask) {
 const EVENTS = ["reach", "looked", "groups", "group", "entries", "resync", "bye"];
 
 /**
- * Listen to what changes. Returns a function that ends it.
+ * Listen to the event stream. Returns a function that closes it.
  * @param {{group: string|null, onEvent: (kind: string, data: any) => void, onState: (state: "open"|"lost") => void}} asked
  * @returns {() => void}
  */

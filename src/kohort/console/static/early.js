@@ -1,4 +1,4 @@
-/** What the first view shows is asked for while the rest of the page is still on its way. */
+/** Requests the data of the first view while the other modules load. */
 import { askEarly } from "./data.js";
 
 const { pathname, search } = window.location;

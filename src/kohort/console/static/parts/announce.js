@@ -1,11 +1,11 @@
-/** One polite line for who listens to the page instead of looking at it; at most one sentence in five seconds. */
+/** A live region for screen readers; at most one sentence in five seconds. */
 
 const BETWEEN_MS = 5000;
 let waiting = null;
 let timer = null;
 let lastMs = -BETWEEN_MS;
 
-/** Say a sentence soon; a later one takes the place of one that still waits. */
+/** Announce a sentence soon; it replaces one that still waits. */
 export function announce(sentence) {
   waiting = sentence;
   const wait = Math.max(0, lastMs + BETWEEN_MS - performance.now());

@@ -1,4 +1,4 @@
-/** A cause of rebalances: its word, and on demand what it means, what proves it, and what looks the same. */
+/** A cause of rebalances: its name, and on demand its meaning, proof and similar causes. */
 import { useState } from "preact/hooks";
 import { html } from "./html.js";
 import { Answer } from "./failure.js";

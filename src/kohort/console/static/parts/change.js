@@ -1,5 +1,5 @@
 /**
- * A change in two steps: a plan that says what it would do, and, after the group's name was typed, doing it.
+ * A change in two steps: a plan, and its execution after the group's name was typed.
  * The server binds the second step to the plan of the first.
  */
 import { useState } from "preact/hooks";

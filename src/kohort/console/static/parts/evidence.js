@@ -1,4 +1,4 @@
-/** What a claim rests on: facts, each with its kind and time. */
+/** Evidence of a finding: facts with kind and time. */
 import { html } from "./html.js";
 import { Text, Time } from "./text.js";
 import { plain } from "./words.js";
@@ -11,7 +11,7 @@ export function Evidence({ facts, title = "Evidence" }) {
   )}</dl></section>`;
 }
 
-/** What to do next, in a box of its own: the sentence that is looked for at three in the morning. */
+/** Advice, in its own box. */
 export function Advice({ text, children }) {
   if (!text && !children) return null;
   return html`<div class="advice"><strong>What to do</strong> <span>${text}</span>${children}</div>`;

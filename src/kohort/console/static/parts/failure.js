@@ -1,4 +1,4 @@
-/** What went wrong, and what to do: in a sentence, beside what is still known. */
+/** An error and its advice, beside the data that are still known. */
 import { Component } from "preact";
 import { html } from "./html.js";
 import { Icon } from "./badge.js";

@@ -1,4 +1,4 @@
-/** The frame of every view: where one is, what time is shown, what could not be seen. */
+/** The frame of every view: navigation, shown time, gaps. */
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { getJson, setToken } from "../data.js";
 import { html } from "./html.js";

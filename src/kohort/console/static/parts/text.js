@@ -1,4 +1,4 @@
-/** Small things that every view writes: text from the cluster, the unknown, numbers, times, members, links. */
+/** Components of every view: texts, unknown values, numbers, times, members, links. */
 import { useState } from "preact/hooks";
 import { html } from "./html.js";
 import { ago, compact, duration, number, timeOfDay, utc } from "./format.js";

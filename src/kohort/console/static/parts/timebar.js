@@ -1,4 +1,4 @@
-/** Which time is shown: LIVE, paused, or a moment of the past; and of what span the views tell. */
+/** Time controls: live, paused or a past moment, and the time span of the views. */
 import { useEffect, useState } from "preact/hooks";
 import { isOneFile } from "../data.js";
 import { html } from "./html.js";

@@ -1,4 +1,4 @@
-/** V10: the nodes, and which groups each coordinates. */
+/** V10: nodes, and the groups that each coordinates. */
 import { html } from "../parts/html.js";
 import { Badge } from "../parts/badge.js";
 import { Answer, NoCluster } from "../parts/failure.js";

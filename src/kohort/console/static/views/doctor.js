@@ -1,4 +1,4 @@
-/** What is wrong, the worst first, and what to do: the rules of `kohort doctor`. */
+/** Problems and advice, the worst first: the rules of `kohort doctor`. */
 import { html } from "../parts/html.js";
 import { Confidence, Severity } from "../parts/badge.js";
 import { Advice, Evidence } from "../parts/evidence.js";

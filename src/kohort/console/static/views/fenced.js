@@ -1,4 +1,4 @@
-/** V7: refused requests and zombies, by who sent them, with what that means. */
+/** V7: rejected requests by client, with their meaning. */
 import { html } from "../parts/html.js";
 import { Badge } from "../parts/badge.js";
 import { Answer } from "../parts/failure.js";

@@ -1,4 +1,4 @@
-/** V4: how each member came into a rebalance: when its join arrived, what it said, what it asks for. */
+/** V4: the joins of a rebalance: arrival, reason, timeout. */
 import { html } from "../parts/html.js";
 import { Answer } from "../parts/failure.js";
 import { count, duration } from "../parts/format.js";

@@ -1,4 +1,4 @@
-/** V5: the members: what each does, what it has, how far behind; and, of a modern group, who is not at its target. */
+/** V5: members: state, assignment, lag; for consumer groups also the reconciliation. */
 import { html } from "../parts/html.js";
 import { StateWord } from "../parts/badge.js";
 import { Against } from "../parts/bars.js";

@@ -1,4 +1,4 @@
-/** V11: changes of a group's offsets and members: first what it would do, then the same command, then doing it. */
+/** V11: changes of offsets and members: plan, command, execution. */
 import { useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Change } from "../parts/change.js";

@@ -1,4 +1,4 @@
-/** V2: one group at a glance: what is wrong, the lag with its rebalances, the cards. */
+/** V2: overview of a group: problems, lag with rebalances, key values. */
 import { useMemo } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Confidence } from "../parts/badge.js";

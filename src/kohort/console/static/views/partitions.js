@@ -1,4 +1,4 @@
-/** V6: the partitions: where the group is in each, how far behind, who has it; and the records around that. */
+/** V6: partitions: committed offset, lag, owner, records around the offset. */
 import { useMemo } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Health } from "../parts/badge.js";

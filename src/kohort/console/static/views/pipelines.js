@@ -1,4 +1,4 @@
-/** V12: pipelines: where each stands, and its ledger: every row that came in, and where it went. */
+/** V12: pipelines: progress and ledger (rows in, rows out). */
 import { html } from "../parts/html.js";
 import { Badge, Icon } from "../parts/badge.js";
 import { Answer } from "../parts/failure.js";

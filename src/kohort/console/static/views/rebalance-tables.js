@@ -1,4 +1,4 @@
-/** Tables of one rebalance: what moved, who was there before and after, who is to give up what. */
+/** Tables of one rebalance: moved partitions, members before and after, partitions to revoke. */
 import { html } from "../parts/html.js";
 import { count, duration, number } from "../parts/format.js";
 import { Table } from "../parts/table.js";

@@ -1,4 +1,4 @@
-/** V4: one rebalance: what happened, on what evidence, who was waited for, what moved, what to do. */
+/** V4: one rebalance: cause, evidence, delay, moves, advice. */
 import { html } from "../parts/html.js";
 import { Confidence, Origin } from "../parts/badge.js";
 import { Waterfall } from "../parts/bars.js";

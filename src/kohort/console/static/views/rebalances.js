@@ -1,4 +1,4 @@
-/** V4, the list: what happened to the group, the latest first, with what several mean together. */
+/** V4, the list: rebalances of a group, the latest first, with their pattern. */
 import { html } from "../parts/html.js";
 import { Confidence } from "../parts/badge.js";
 import { Cause } from "../parts/cause.js";

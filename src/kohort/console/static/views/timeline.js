@@ -1,4 +1,4 @@
-/** V3: who had which partitions when; drawn, and as a table. */
+/** V3: assignments over time, as a drawing and as tables. */
 import { useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Cause } from "../parts/cause.js";

@@ -1,4 +1,4 @@
-/** V9: what would happen if: a prediction by the very assignors; nothing is executed. */
+/** V9: predictions by the real assignors; nothing is executed. */
 import { useEffect, useState } from "preact/hooks";
 import { isOneFile, post } from "../data.js";
 import { html } from "../parts/html.js";
