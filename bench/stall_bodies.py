@@ -25,9 +25,9 @@ from stall_house import (
     assignment_of,
     names,
 )
-from stall_names import NAMED_FIELDS, NameKind
 
-from kohort.broker.dispatch import SERVED
+from kohort.broker.api import NameKind
+from kohort.broker.dispatch import HANDLED, SERVED
 from kohort.wire.apis import Api
 from kohort.wire.consumer_protocol import Subscription, build_subscription
 from kohort.wire.record_batch import NewRecord, build_batch
@@ -155,7 +155,7 @@ def _choices(api: Api, version: int) -> list[str]:
     null = [NULL] if any(version in field.nullable for field in arrays) else []
     if api.name in ENDS_THINGS:
         return [UNKNOWN]
-    if not arrays and api.name not in NAMED_FIELDS:
+    if not arrays and not HANDLED[api.request].names:
         return [ONE]
     return [UNKNOWN, ONE, ALL, *null] if arrays else [UNKNOWN, ONE]
 
@@ -166,7 +166,7 @@ class Filler:
     def __init__(self, house: House, body: Body) -> None:
         self._house = house
         self._body = body
-        self._nouns = NAMED_FIELDS.get(body.api.name, {})
+        self._nouns = HANDLED[body.api.request].names
         self._names = names(body.elements) if body.choice == UNKNOWN else []
         self._batch = build_batch([NewRecord(None, b"v")])
         self._assignment = assignment_of(range(ASSIGNED))

@@ -5,9 +5,9 @@ Each module of ``broker/apis`` ends with a ``BrokerApi`` for each request; ``dis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -37,6 +37,20 @@ class AnswerBound(Enum):
     UNREAD = "queued.max.request.bytes; further entries have the error POLICY_VIOLATION"
     FETCH = "fetch.max.bytes, with one piece in memory"
     PAGE = "max.request.partition.size.limit; a cursor continues the list"
+
+
+class NameKind(Enum):
+    """Kinds of names in a request, whose objects add to its cost."""
+
+    TOPIC = "topic"
+    TOPIC_ID = "topic id"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional id"
+    RESOURCE = "resource with options"
+    PATTERN = "regular expression"
+    ASSIGNMENT = "assignment of a classic member"
+    SUBSCRIPTION = "subscription of a classic member"
+    USER = "user"
 
 
 PARTITIONS: Final = ("topics", "partitions")
@@ -114,3 +128,5 @@ class BrokerApi:
     handle: Handler
     guard: Guard
     cost: Cost
+    names: Mapping[str, NameKind] = field(default_factory=dict)
+    """Fields that name things, by their paths in the request."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kohort.broker import option_changes
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import DENIAL_TEXTS, Denials, Guard, GuardResult, Rights, serve_allowed
 from kohort.broker.authorization import REFUSE_US as DENY_US
 from kohort.broker.request import NO_ERROR, AnswerInSteps, Refusal, Request, refusal_of
@@ -179,10 +179,12 @@ ALTER_CONFIGS = BrokerApi(
     alter_configs,
     guard_alter_configs(wire.AlterConfigsResponse),
     Cost(AnswerBound.REQUEST),
+    names={"resources.resource_name": NameKind.RESOURCE},
 )
 INCREMENTAL_ALTER_CONFIGS = BrokerApi(
     wire.IncrementalAlterConfigsRequest,
     incremental_alter_configs,
     guard_alter_configs(wire.IncrementalAlterConfigsResponse),
     Cost(AnswerBound.REQUEST),
+    names={"resources.resource_name": NameKind.RESOURCE},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.request import NO_ERROR, AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
@@ -96,5 +96,9 @@ def guard_create_partitions(rights: Rights) -> Steps[GuardResult]:
 
 
 CREATE_PARTITIONS = BrokerApi(
-    wire.CreatePartitionsRequest, create_partitions, guard_create_partitions, Cost(AnswerBound.REQUEST)
+    wire.CreatePartitionsRequest,
+    create_partitions,
+    guard_create_partitions,
+    Cost(AnswerBound.REQUEST),
+    names={"topics.name": NameKind.TOPIC},
 )

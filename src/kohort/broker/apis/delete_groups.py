@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, Parts, identity
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind, Parts, identity
 from kohort.broker.authorization import GROUP_DENIED, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.group_requests import group_request
 from kohort.security.acls import Operation, ResourceType
@@ -26,4 +26,5 @@ DELETE_GROUPS = BrokerApi(
         once=("groups_names", identity),
         parts=Parts(("groups_names",), ("results",), 50, writes=True),
     ),
+    names={"groups_names": NameKind.GROUP},
 )

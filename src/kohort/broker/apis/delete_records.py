@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import TOPIC_DENIED, TopicsRule
 from kohort.broker.leaders import check_leader
 from kohort.broker.request import Answer, Request, refusal_of
@@ -64,4 +64,5 @@ DELETE_RECORDS = BrokerApi(
         lambda topic, made: wire.DeleteRecordsTopicResult(name=topic.name, partitions=made),
     ),
     Cost(AnswerBound.REQUEST, parts=Parts(PARTITIONS, PARTITIONS, 50, writes=True)),
+    names={"topics.name": NameKind.TOPIC},
 )

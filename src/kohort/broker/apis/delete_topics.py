@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import DENIAL_TEXTS, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.cluster.nodes import TopicsRemoved
 from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
@@ -161,4 +161,5 @@ DELETE_TOPICS = BrokerApi(
     delete_topics,
     guard_delete_topics,
     Cost(AnswerBound.REQUEST),
+    names={"topics.name": NameKind.TOPIC, "topics.topic_id": NameKind.TOPIC_ID, "topic_names": NameKind.TOPIC},
 )

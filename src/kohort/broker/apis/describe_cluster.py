@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import Rights, guard_cluster, unguarded
 from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
@@ -120,4 +120,5 @@ DESCRIBE_QUORUM = BrokerApi(
         lambda _message, code, text: wire.DescribeQuorumResponse(error_code=code, error_message=text),
     ),
     Cost(AnswerBound.REQUEST),
+    names={"topics.topic_name": NameKind.TOPIC},
 )

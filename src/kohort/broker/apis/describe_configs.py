@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kohort.broker import option_changes
-from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import DENIAL_TEXTS, REFUSE_US, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.counters import BrokerCounters
 from kohort.broker.request import AnswerInSteps, Refusal, Request, refusal_of
@@ -186,4 +186,5 @@ DESCRIBE_CONFIGS = BrokerApi(
         once=("resources", _resource),
         parts=Parts(("resources",), ("results",), 15, refuse=refuse_configs),
     ),
+    names={"resources.resource_name": NameKind.RESOURCE},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts, identity
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts, identity
 from kohort.broker.authorization import GROUP_DENIED, TOPIC_DENIED, Denials, GuardResult, Rights, serve_allowed
 from kohort.broker.group_requests import group_request
 from kohort.broker.request import Request
@@ -156,6 +156,7 @@ DESCRIBE_GROUPS = BrokerApi(
         once=("groups", identity),
         parts=Parts(("groups",), ("groups",), 500, extra_units=members_of_group, refuse=refuse_groups),
     ),
+    names={"groups": NameKind.GROUP},
 )
 CONSUMER_GROUP_DESCRIBE = BrokerApi(
     wire.ConsumerGroupDescribeRequest,
@@ -168,4 +169,5 @@ CONSUMER_GROUP_DESCRIBE = BrokerApi(
             ("group_ids",), ("groups",), 500, extra_units=members_of_consumer_group, refuse=refuse_consumer_groups
         ),
     ),
+    names={"group_ids": NameKind.GROUP},
 )

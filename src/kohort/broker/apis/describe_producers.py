@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.broker.api import PARTITIONS, TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import PARTITIONS, TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import DENIAL_TEXTS, TOPIC_DENIED, TopicsRule
 from kohort.broker.leaders import topic_with
 from kohort.broker.request import Answer, Request, refusal_of
@@ -104,4 +104,5 @@ DESCRIBE_PRODUCERS = BrokerApi(
             refuse=refuse_producers,
         ),
     ),
+    names={"topics.name": NameKind.TOPIC},
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import Rights, unguarded
 from kohort.broker.cluster.placement import NO_LEADER
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
@@ -126,4 +126,5 @@ DESCRIBE_TOPIC_PARTITIONS = BrokerApi(
     describe_topic_partitions,
     unguarded,  # the handler checks each topic of the page
     Cost(AnswerBound.PAGE),
+    names={"topics.name": NameKind.TOPIC},
 )

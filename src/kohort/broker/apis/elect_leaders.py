@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import guard_cluster, refused_by_topic
 from kohort.broker.cluster.placement import elect_any, elect_preferred
 from kohort.broker.leaders import topic_with
@@ -92,4 +92,5 @@ ELECT_LEADERS = BrokerApi(
     elect_leaders,
     guard_cluster(Operation.ALTER, _not_elected),
     Cost(AnswerBound.REQUEST),
+    names={"topic_partitions.topic": NameKind.TOPIC},
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import Rights, unguarded
 from kohort.broker.fetch_sessions import FetchPlan, SessionPartition, TopicKey
 from kohort.broker.first_fetches import CHECKED_MOST, FetchedPartition
@@ -370,4 +370,5 @@ FETCH = BrokerApi(
     fetch,
     unguarded,  # the handler checks each topic of its session
     Cost(AnswerBound.FETCH),
+    names={"topics.topic": NameKind.TOPIC, "topics.topic_id": NameKind.TOPIC_ID},
 )

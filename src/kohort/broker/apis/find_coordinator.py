@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kohort.broker import authorization as auth
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.cluster.placement import NO_LEADER
 from kohort.broker.leaders import transaction_coordinator
 from kohort.broker.request import Answer, Refusal, Request, refusal_of
@@ -116,4 +116,5 @@ FIND_COORDINATOR = BrokerApi(
         AnswerBound.REQUEST,
         parts=Parts(("coordinator_keys",), ("coordinators",), 1_000),
     ),
+    names={"key": NameKind.GROUP, "coordinator_keys": NameKind.GROUP},
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.api import ONE_NAME, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import ONE_NAME, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import GROUP_DENIED, PASSED, TOPIC_DENIED, GuardResult, Rights
 from kohort.broker.group_requests import group_refusal, group_request, guard_member
 from kohort.security.acls import Operation, ResourceType
@@ -56,6 +56,7 @@ JOIN_GROUP = BrokerApi(
         AnswerBound.STATE,
         one_step="10,000 protocols and 16 MiB of metadata at most",
     ),
+    names={"group_id": NameKind.GROUP, "protocols.metadata": NameKind.SUBSCRIPTION},
 )
 SYNC_GROUP = BrokerApi(
     wire.SyncGroupRequest,
@@ -65,13 +66,15 @@ SYNC_GROUP = BrokerApi(
         AnswerBound.STATE,
         one_step="100,000 assignments and 16 MiB of them at most; evidence is taken from 128 KiB at most",
     ),
+    names={"group_id": NameKind.GROUP, "assignments.assignment": NameKind.ASSIGNMENT},
 )
-HEARTBEAT = BrokerApi(wire.HeartbeatRequest, group_request, guard_member, ONE_NAME)
+HEARTBEAT = BrokerApi(wire.HeartbeatRequest, group_request, guard_member, ONE_NAME, names={"group_id": NameKind.GROUP})
 LEAVE_GROUP = BrokerApi(
     wire.LeaveGroupRequest,
     group_request,
     guard_member,
     Cost(AnswerBound.REQUEST, parts=Parts(("members",), ("members",), 200, writes=True)),
+    names={"group_id": NameKind.GROUP},
 )
 CONSUMER_GROUP_HEARTBEAT = BrokerApi(
     ConsumerGroupHeartbeatRequest,
@@ -81,4 +84,10 @@ CONSUMER_GROUP_HEARTBEAT = BrokerApi(
         AnswerBound.STATE,
         one_step="names, expression and owned partitions are bounded by the coordinator",
     ),
+    names={
+        "group_id": NameKind.GROUP,
+        "subscribed_topic_names": NameKind.TOPIC,
+        "subscribed_topic_regex": NameKind.PATTERN,
+        "topic_partitions.topic_id": NameKind.TOPIC_ID,
+    },
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.api import ONE_NAME, BrokerApi
+from kohort.broker.api import ONE_NAME, BrokerApi, NameKind
 from kohort.broker.authorization import CLUSTER_DENIED, ID_DENIED, PASSED, GuardResult, Rights
 from kohort.broker.leaders import check_coordinator
 from kohort.broker.request import Answer, Request, refusal_of
@@ -71,4 +71,5 @@ INIT_PRODUCER_ID = BrokerApi(
     init_producer_id,
     guard_init_producer_id,
     ONE_NAME,
+    names={"transactional_id": NameKind.TRANSACTIONAL_ID},
 )

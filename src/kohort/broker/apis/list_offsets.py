@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import TOPIC_DENIED, TopicsRule
 from kohort.broker.leaders import led_log
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
@@ -105,4 +105,5 @@ LIST_OFFSETS = BrokerApi(
         lambda topic, made: wire.ListOffsetsTopicResponse(name=topic.name, partitions=made),
     ),
     Cost(AnswerBound.REQUEST),
+    names={"topics.name": NameKind.TOPIC},
 )

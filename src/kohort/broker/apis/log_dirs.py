@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import guard_cluster, refused_by_topic
 from kohort.broker.leaders import topic_with
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
@@ -117,10 +117,12 @@ DESCRIBE_LOG_DIRS = BrokerApi(
     describe_log_dirs,
     guard_cluster(Operation.DESCRIBE, lambda _message, code, _text: wire.DescribeLogDirsResponse(error_code=code)),
     Cost(AnswerBound.STATE),
+    names={"topics.topic": NameKind.TOPIC},
 )
 ALTER_REPLICA_LOG_DIRS = BrokerApi(
     wire.AlterReplicaLogDirsRequest,
     alter_replica_log_dirs,
     guard_cluster(Operation.ALTER, _not_moved),
     Cost(AnswerBound.REQUEST),
+    names={"dirs.topics.name": NameKind.TOPIC},
 )

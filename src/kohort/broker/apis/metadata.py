@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import CHECK_US, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights
 from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.broker.request import AnswerInSteps, Request, refusal_of
@@ -272,4 +272,10 @@ def _hidden(rights: Rights, topic: wire.MetadataRequestTopic) -> wire.MetadataRe
     )
 
 
-METADATA = BrokerApi(wire.MetadataRequest, metadata, guard_metadata, Cost(AnswerBound.STATE))
+METADATA = BrokerApi(
+    wire.MetadataRequest,
+    metadata,
+    guard_metadata,
+    Cost(AnswerBound.STATE),
+    names={"topics.name": NameKind.TOPIC, "topics.topic_id": NameKind.TOPIC_ID},
+)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kohort.broker import authorization as auth
-from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.group_requests import group_request
 from kohort.errors import ErrorCode
 from kohort.security.acls import Operation, ResourceType
@@ -58,4 +58,5 @@ OFFSET_COMMIT = BrokerApi(
         AnswerBound.REQUEST,
         parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True),
     ),
+    names={"group_id": NameKind.GROUP, "topics.name": NameKind.TOPIC, "topics.topic_id": NameKind.TOPIC_ID},
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.broker import authorization as auth
-from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.group_requests import group_refusal, group_request
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Steps
@@ -32,4 +32,5 @@ OFFSET_DELETE = BrokerApi(
         AnswerBound.REQUEST,
         parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True),
     ),
+    names={"group_id": NameKind.GROUP, "topics.name": NameKind.TOPIC},
 )

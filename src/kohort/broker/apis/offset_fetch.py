@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kohort.broker.api import PARTITIONS, TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import PARTITIONS, TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import (
     GROUP_DENIED,
     PASSED,
@@ -186,4 +186,11 @@ OFFSET_FETCH = BrokerApi(
             Parts(("topics", "partition_indexes"), PARTITIONS, 1_000, refuse=refuse_offsets),
         ),
     ),
+    names={
+        "group_id": NameKind.GROUP,
+        "topics.name": NameKind.TOPIC,
+        "groups.group_id": NameKind.GROUP,
+        "groups.topics.name": NameKind.TOPIC,
+        "groups.topics.topic_id": NameKind.TOPIC_ID,
+    },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import PASSED, TOPIC_DENIED, GuardResult, Rights, TopicsRule
 from kohort.broker.leaders import led_log
 from kohort.broker.request import Answer, Request, refusal_of
@@ -55,4 +55,5 @@ OFFSET_FOR_LEADER_EPOCH = BrokerApi(
     offset_for_leader_epoch,
     guard_epochs,
     Cost(AnswerBound.REQUEST, parts=Parts(PARTITIONS, PARTITIONS, 1_000)),
+    names={"topics.topic": NameKind.TOPIC},
 )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import PASSED, TOPIC_DENIED, Denials, GuardResult, Rights, refused_by_topic
 from kohort.broker.leaders import (
     TELLS_LEADER,
@@ -277,4 +277,5 @@ PRODUCE = BrokerApi(
     produce,
     guard_produce,
     Cost(AnswerBound.REQUEST),
+    names={"topic_data.name": NameKind.TOPIC, "topic_data.topic_id": NameKind.TOPIC_ID},
 )

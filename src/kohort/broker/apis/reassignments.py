@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import PARTITIONS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.authorization import guard_cluster, refused_by_topic
 from kohort.broker.cluster.placement import Placement, cancelled, reassigned
 from kohort.broker.leaders import topic_with
@@ -134,6 +134,7 @@ ALTER_PARTITION_REASSIGNMENTS = BrokerApi(
     alter_partition_reassignments,
     guard_cluster(Operation.ALTER, _not_reassigned),
     Cost(AnswerBound.REQUEST, parts=Parts(PARTITIONS, ("responses", "partitions"), 20, writes=True)),
+    names={"topics.name": NameKind.TOPIC},
 )
 LIST_PARTITION_REASSIGNMENTS = BrokerApi(
     wire.ListPartitionReassignmentsRequest,
@@ -143,4 +144,5 @@ LIST_PARTITION_REASSIGNMENTS = BrokerApi(
         lambda _message, code, text: wire.ListPartitionReassignmentsResponse(error_code=code, error_message=text),
     ),
     Cost(AnswerBound.STATE),
+    names={"topics.name": NameKind.TOPIC},
 )

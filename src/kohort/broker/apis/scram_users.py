@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import chain
 from typing import Any, Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost
+from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import REFUSE_US, guard_cluster
 from kohort.broker.cluster.security_store import ScramUsers, UserAndMechanism
 from kohort.broker.request import AnswerInSteps, Request
@@ -177,10 +177,12 @@ DESCRIBE_USER_SCRAM_CREDENTIALS = BrokerApi(
         lambda _message, code, text: wire.DescribeUserScramCredentialsResponse(error_code=code, error_message=text),
     ),
     Cost(AnswerBound.STATE),
+    names={"users.name": NameKind.USER},
 )
 ALTER_USER_SCRAM_CREDENTIALS = BrokerApi(
     wire.AlterUserScramCredentialsRequest,
     alter_scram_users,
     guard_cluster(Operation.ALTER, _no_users_altered),
     Cost(AnswerBound.REQUEST),
+    names={"deletions.name": NameKind.USER, "upsertions.name": NameKind.USER},
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kohort.broker import authorization as auth
-from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, Parts, identity
+from kohort.broker.api import TOO_LARGE, AnswerBound, BrokerApi, Cost, NameKind, Parts, identity
 from kohort.broker.leaders import check_coordinator, led_log
 from kohort.broker.request import Answer, AnswerInSteps, Request, refusal_of
 from kohort.broker.state import BrokerState
@@ -224,6 +224,7 @@ WRITE_TXN_MARKERS = BrokerApi(
         AnswerBound.REQUEST,
         parts=Parts(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50, writes=True),
     ),
+    names={"markers.topics.name": NameKind.TOPIC},
 )
 DESCRIBE_TRANSACTIONS = BrokerApi(
     wire.DescribeTransactionsRequest,
@@ -240,10 +241,12 @@ DESCRIBE_TRANSACTIONS = BrokerApi(
             refuse=refuse_transactions,
         ),
     ),
+    names={"transactional_ids": NameKind.TRANSACTIONAL_ID},
 )
 LIST_TRANSACTIONS = BrokerApi(
     wire.ListTransactionsRequest,
     list_transactions,
     guard_list_transactions,
     Cost(AnswerBound.STATE),
+    names={"transactional_id_pattern": NameKind.PATTERN},
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kohort.broker import authorization as auth
-from kohort.broker.api import ONE_NAME, PARTITIONS, AnswerBound, BrokerApi, Cost, Parts
+from kohort.broker.api import ONE_NAME, PARTITIONS, AnswerBound, BrokerApi, Cost, NameKind, Parts
 from kohort.broker.apis.offset_commit import guard_committed_topics
 from kohort.broker.group_requests import group_request
 from kohort.broker.leaders import TransactionalWrite, check_coordinator, join_transaction
@@ -271,17 +271,36 @@ ADD_PARTITIONS_TO_TXN = BrokerApi(
     Cost(
         AnswerBound.REQUEST,
     ),
+    names={
+        "v3_and_below_transactional_id": NameKind.TRANSACTIONAL_ID,
+        "v3_and_below_topics.name": NameKind.TOPIC,
+        "transactions.transactional_id": NameKind.TRANSACTIONAL_ID,
+        "transactions.topics.name": NameKind.TOPIC,
+    },
 )
-ADD_OFFSETS_TO_TXN = BrokerApi(wire.AddOffsetsToTxnRequest, add_offsets_to_txn, guard_add_offsets, ONE_NAME)
+ADD_OFFSETS_TO_TXN = BrokerApi(
+    wire.AddOffsetsToTxnRequest,
+    add_offsets_to_txn,
+    guard_add_offsets,
+    ONE_NAME,
+    names={"transactional_id": NameKind.TRANSACTIONAL_ID, "group_id": NameKind.GROUP},
+)
 END_TXN = BrokerApi(
     wire.EndTxnRequest,
     end_txn,
     guard_end,
     Cost(AnswerBound.FIXED, one_step="markers are written later"),
+    names={"transactional_id": NameKind.TRANSACTIONAL_ID},
 )
 TXN_OFFSET_COMMIT = BrokerApi(
     wire.TxnOffsetCommitRequest,
     txn_offset_commit,
     guard_commit_in_transaction,
     Cost(AnswerBound.REQUEST, parts=Parts(PARTITIONS, PARTITIONS, 300, writes=True)),
+    names={
+        "transactional_id": NameKind.TRANSACTIONAL_ID,
+        "group_id": NameKind.GROUP,
+        "topics.name": NameKind.TOPIC,
+        "topics.topic_id": NameKind.TOPIC_ID,
+    },
 )
