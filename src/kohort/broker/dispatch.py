@@ -1,7 +1,7 @@
 """Path of a frame: header, version, body, guard, handler, error response.
 
 The connection is closed for an API or version that is not served, as the protocol has no response for it
-(protocol/requests.md#what-is-not-served). ApiVersions is the exception, so that a newer client learns the versions.
+(protocol/requests.md#unsupported-requests). ApiVersions is the exception, so that a newer client learns the versions.
 
 Large frames are decoded in steps, and handlers may take steps. The first step is taken at once, the rest by
 long_work.py.

@@ -166,7 +166,7 @@ class FetchSessions:
         return session.session_id, results
 
     def _make_room(self, size: int, now_ms: int) -> bool:
-        """Evict sessions if needed (protocol/fetching.md#room-for-sessions); return False if too many remain."""
+        """Evict sessions if needed (protocol/fetching.md#session-eviction); return False if too many remain."""
         if size > self.most_partitions:
             return False
         while self.partitions() + size > self.most_partitions:

@@ -234,7 +234,7 @@ class PartitionLog:
     # ---------------------------------------------------------------- append
 
     def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> AppendResult:
-        """Append one batch. Raises ApiError (protocol/records.md#what-a-broker-refuses)."""
+        """Append one batch. Raises ApiError (protocol/records.md#rejected-batches)."""
         header = checked_header(batch, self._rules, self._wall.at(now_ms), from_client=from_client)
         if from_client and self.decompresses_batches:
             batch, header = at_once(self._opened(batch, header))

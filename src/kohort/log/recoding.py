@@ -1,7 +1,7 @@
 """Decompression and recompression of a producer's batch if the topic requires it.
 
 With ``cleanup.policy=compact`` every record needs a key. With ``compression.type`` a batch in another codec is
-recompressed; only its length and CRC change besides (protocol/records.md#what-a-broker-rewrites).
+recompressed; only its length and CRC change besides (protocol/records.md#rewritten-batches).
 
 The work runs in steps and has one size limit for all topics, because a small batch may expand to many megabytes.
 """

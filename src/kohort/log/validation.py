@@ -1,4 +1,4 @@
-"""Checks of a batch before its append, and the rewrite of its header (protocol/records.md#what-a-broker-refuses).
+"""Checks of a batch before its append, and the rewrite of its header (protocol/records.md#rejected-batches).
 
 The broker reads records only for their keys in compacted topics (keyed_records.py) and for the codec of a topic
 (recoding.py); other checks use the header. Deviations that follow:

@@ -1,4 +1,4 @@
-"""Batches that a log rejects, with Kafka's codes (protocol/records.md#what-a-broker-refuses)."""
+"""Batches that a log rejects, with Kafka's codes (protocol/records.md#rejected-batches)."""
 
 import struct
 

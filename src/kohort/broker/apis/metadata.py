@@ -1,7 +1,7 @@
 """Metadata (3), versions 0-13. KIP-516 (topic ids), KIP-430 (authorized operations).
 
 Deviation from Kafka: the first response already describes an auto-created topic, where Kafka returns
-UNKNOWN_TOPIC_OR_PARTITION until its controller is done (protocol/requests.md#topics-made-on-demand). As in Kafka, each
+UNKNOWN_TOPIC_OR_PARTITION until its controller is done (protocol/requests.md#topic-auto-creation). As in Kafka, each
 topic is described once, and one request creates as many topics as CreateTopics may.
 """
 

@@ -1,4 +1,4 @@
-"""Offset commits: by the user, by auto-commit, before a revocation (protocol/offsets.md#what-a-client-commits)."""
+"""Offset commits: by the user, by auto-commit, before a revocation (protocol/offsets.md#commits-of-a-client)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed offsets for the user and for assigned partitions (protocol/offsets.md#where-a-partition-starts)."""
+"""Committed offsets for the user and for assigned partitions (protocol/offsets.md#start-of-a-partition)."""
 
 from __future__ import annotations
 

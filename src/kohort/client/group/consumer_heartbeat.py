@@ -1,4 +1,4 @@
-"""Heartbeats of a consumer group (protocol/consumer-members.md#what-a-heartbeat-says, KIP-848)."""
+"""Heartbeats of a consumer group (protocol/consumer-members.md#heartbeat-fields, KIP-848)."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class PollDeadline:
 
 
 class HeartbeatClocks:
-    """Deadlines of the next heartbeat, the session and the next poll (protocol/members.md#clocks-of-a-member).
+    """Deadlines of the next heartbeat, the session and the next poll (protocol/members.md#timers-of-a-member).
 
     They run from one successful JoinGroup to the next.
     """

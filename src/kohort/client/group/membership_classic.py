@@ -1,6 +1,6 @@
 """Protocol of a classic member: join, sync, heartbeat, leave, and the reaction to each error.
 
-Rules: protocol/members.md#what-errors-mean-to-a-member. ``rebalance_classic.py`` decides when to join.
+Rules: protocol/members.md#error-handling. ``rebalance_classic.py`` decides when to join.
 
     UNJOINED ──join()──▶ PREPARING_REBALANCE ──JoinGroup──▶ COMPLETING_REBALANCE ──SyncGroup──▶ STABLE
         ▲                        ▲ retries                        │ heartbeats run                 │ heartbeats run

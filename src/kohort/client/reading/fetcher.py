@@ -1,4 +1,4 @@
-"""Fetches of a consumer and their responses (protocol/fetching.md#what-is-asked).
+"""Fetches of a consumer and their responses (protocol/fetching.md#fetch-requests).
 
 One fetch is in flight per node. It starts at the end of a partition's buffered data, not at the user's position, so
 that it runs while records are decoded. A node is not fetched from while its buffered data exceeds ``prefetch_bytes``,

@@ -194,7 +194,7 @@ class Round:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return True if a client with these protocols may join (protocol/groups.md#protocols-that-fit)."""
+        """Return True if a client with these protocols may join (protocol/groups.md#matching-protocols)."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self.supporters[n] == len(self.members) for n in names)

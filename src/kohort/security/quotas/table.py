@@ -1,7 +1,7 @@
 """Quotas of a cluster, and the effective quota of a client.
 
 The most specific quota counts: user before client id, a name before the default
-(protocol/security.md#whose-quota-holds).
+(protocol/security.md#quota-precedence).
 """
 
 from __future__ import annotations
