@@ -1,4 +1,4 @@
-"""docs/limits.md names options with their defaults, metrics and errors that there are, and no limit is missing."""
+"""docs/limits.md cites existing options with their defaults, metrics and errors, and misses no limit."""
 
 import re
 from collections.abc import Iterator
@@ -23,35 +23,35 @@ ROWS = [
     for line in TABLES.splitlines()
     if line.startswith("| ") and not line.startswith("| what |")
 ]
-OF_BROKERS: dict[str, Option] = {o.name: o for table in (TopicConfig, BrokerConfig) for o in options_of(table)}
-OF_CLIENTS: dict[str, Option] = {o.name: o for table in (ProducerConfig, ConsumerConfig) for o in options_of(table)}
-SAYS_LIMIT = re.compile(r"(?:^|\.)(?:max|limit|size|count|slots|rate)(?:\.|$)")
+BROKER_OPTIONS: dict[str, Option] = {o.name: o for table in (TopicConfig, BrokerConfig) for o in options_of(table)}
+CLIENT_OPTIONS: dict[str, Option] = {o.name: o for table in (ProducerConfig, ConsumerConfig) for o in options_of(table)}
+LIMIT_NAME = re.compile(r"(?:^|\.)(?:max|limit|size|count|slots|rate)(?:\.|$)")
 NO_LIMITS = {
-    "connections.max.reauth.ms": "how long a login is good for",
-    "quota.window.size.seconds": "how usage is measured",
-    "controller.quota.window.size.seconds": "how usage is measured",
-    "log.cleaner.max.compaction.lag.ms": "when a log is compacted",
-    "max.compaction.lag.ms": "when a log is compacted",
-    "log.message.timestamp.before.max.ms": "which times of records are taken",
-    "log.message.timestamp.after.max.ms": "which times of records are taken",
-    "message.timestamp.before.max.ms": "which times of records are taken",
-    "message.timestamp.after.max.ms": "which times of records are taken",
-    "group.consumer.max.session.timeout.ms": "what options of groups may say",
-    "group.consumer.max.heartbeat.interval.ms": "what options of groups may say",
-    "group.consumer.max.assignment.interval.ms": "what options of groups may say",
+    "connections.max.reauth.ms": "lifetime of a login",
+    "quota.window.size.seconds": "measurement of usage",
+    "controller.quota.window.size.seconds": "measurement of usage",
+    "log.cleaner.max.compaction.lag.ms": "time of compaction",
+    "max.compaction.lag.ms": "time of compaction",
+    "log.message.timestamp.before.max.ms": "range of record timestamps",
+    "log.message.timestamp.after.max.ms": "range of record timestamps",
+    "message.timestamp.before.max.ms": "range of record timestamps",
+    "message.timestamp.after.max.ms": "range of record timestamps",
+    "group.consumer.max.session.timeout.ms": "range of group options",
+    "group.consumer.max.heartbeat.interval.ms": "range of group options",
+    "group.consumer.max.assignment.interval.ms": "range of group options",
 }
-"""Options whose names sound like a limit, and nothing grows without them."""
-ELSEWHERE = {"kohort.MetricsCollector", "net.ipv4.tcp_mem"}
-"""Names with dots that are no options."""
+"""Options with the name of a limit that bound no growth."""
+OTHER_NAMES = {"kohort.MetricsCollector", "net.ipv4.tcp_mem"}
+"""Names with dots that are not options."""
 
 
 def names_in(text: str) -> list[str]:
-    """Return what stands in backticks and has the form of an option."""
-    return [name for name in re.findall(r"`([a-z][\w.]*\.[\w.]+)`", text) if name not in ELSEWHERE]
+    """Return the names in backticks that have the form of an option."""
+    return [name for name in re.findall(r"`([a-z][\w.]*\.[\w.]+)`", text) if name not in OTHER_NAMES]
 
 
-def in_words(option: Option) -> Iterator[str]:
-    """Yield the ways in which the page may write a default."""
+def spellings(option: Option) -> Iterator[str]:
+    """Yield the accepted spellings of a default."""
     value: Any = option.default
     if isinstance(value, bool):
         yield "on" if value else "off"
@@ -69,48 +69,50 @@ def in_words(option: Option) -> Iterator[str]:
                 yield f"{count} {unit}{'s' if count > 1 and unit != 's' else ''}"
 
 
-def says(cell: str, words: str) -> bool:
-    return re.search(rf"(?<![\w,.]){re.escape(words)}(?![\w]|,\d)", cell) is not None
+def contains(cell: str, spelling: str) -> bool:
+    return re.search(rf"(?<![\w,.]){re.escape(spelling)}(?![\w]|,\d)", cell) is not None
 
 
-def test_the_tables_have_a_row_for_each_thing_and_it_is_whole():
+def test_each_row_is_unique_and_has_bound_and_default():
     limits = [row for row in ROWS if len(row) != 3]
 
     assert len(limits) > 70
     assert [row[0] for row in limits if len(row) != 5] == []
-    assert len({row[0] for row in limits}) == len(limits), "two rows are called the same"
-    assert [row[0] for row in limits if not row[1] or not row[2]] == [], "a bound and a default"
+    assert len({row[0] for row in limits}) == len(limits), "duplicate row name"
+    assert [row[0] for row in limits if not row[1] or not row[2]] == [], "missing bound or default"
 
 
-def test_every_option_that_is_a_limit_is_on_the_page():
-    limits = [name for name, o in OF_BROKERS.items() if SAYS_LIMIT.search(name) and not o.no_effect]
+def test_every_limit_option_is_on_the_page():
+    limits = [name for name, o in BROKER_OPTIONS.items() if LIMIT_NAME.search(name) and not o.no_effect]
     named = set(names_in(TABLES))
 
-    assert [name for name in limits if name not in named and name not in NO_LIMITS] == [], "give it a row, or a reason"
-    assert [name for name in NO_LIMITS if name not in OF_BROKERS or name in named] == []
+    assert [name for name in limits if name not in named and name not in NO_LIMITS] == [], (
+        "add a row, or a reason in NO_LIMITS"
+    )
+    assert [name for name in NO_LIMITS if name not in BROKER_OPTIONS or name in named] == []
 
 
-def test_every_option_on_the_page_is_one_with_its_default():
+def test_every_option_on_the_page_exists_with_its_default():
     wrong = []
     for what, bound, default, *_ in (row for row in ROWS if len(row) == 5):
         for name in names_in(bound):
             listener = re.sub(r"^listener\.name\.NAME\.", "", name)
-            options = [table[listener] for table in (OF_BROKERS, OF_CLIENTS) if listener in table]
+            options = [table[listener] for table in (BROKER_OPTIONS, CLIENT_OPTIONS) if listener in table]
             if not options or (listener != name and listener not in LIMITS):
-                wrong.append(f"{what}: there is no option {name}")
-            elif not any(says(default, words) for option in options for words in in_words(option)):
-                wrong.append(f"{what}: {name} is {options[0].default} by default, and not {default}")
+                wrong.append(f"{what}: unknown option {name}")
+            elif not any(contains(default, s) for option in options for s in spellings(option)):
+                wrong.append(f"{what}: the default of {name} is {options[0].default}, not {default}")
     assert wrong == []
 
 
-def test_the_metrics_on_the_page_are_there():
+def test_metrics_on_the_page_exist():
     named = set(re.findall(r"`(kohort_[a-z_]+)`", PAGE))
 
     assert len(named) > 15
     assert named - CATALOGUE.keys() == set()
 
 
-def test_the_errors_and_rights_on_the_page_are_there():
+def test_errors_and_rights_on_the_page_exist():
     named = set(re.findall(r"\b[A-Z]{2,}(?:_[A-Z]+)+\b", PAGE))
 
     assert len(named) > 8
@@ -118,7 +120,7 @@ def test_the_errors_and_rights_on_the_page_are_there():
 
 
 @pytest.mark.parametrize(
-    ("name", "cell", "holds"),
+    ("name", "cell", "found"),
     [
         ("queued.max.request.bytes", "64 MiB (Kafka: -1)", True),
         ("queued.max.request.bytes", "164 MiB", False),
@@ -130,5 +132,5 @@ def test_the_errors_and_rights_on_the_page_are_there():
         ("kohort.metrics.max.partitions", "1,000,000", False),
     ],
 )
-def test_a_default_is_found_in_the_words_of_the_page(name, cell, holds):
-    assert any(says(cell, words) for words in in_words(OF_BROKERS[name])) is holds
+def test_default_is_found_in_a_cell(name, cell, found):
+    assert any(contains(cell, s) for s in spellings(BROKER_OPTIONS[name])) is found
