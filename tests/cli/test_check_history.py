@@ -26,7 +26,7 @@ def test_check_history_prints_anomaly_and_exits_with_1(lost, runner):
     done = runner.invoke(main, ["check-history", str(lost)])
     assert done.exit_code == 7
     first, *evidence = done.stdout.splitlines()[:3]
-    assert first == "lost-record: 'p:1' at 1 of t-0, acknowledged, is passed over by a reader"
+    assert first == "lost-record: 'p:1' at 1 of t-0, acknowledged, is skipped by a reader"
     assert evidence[0].startswith(f"    {lost}:4  ")
     assert evidence[1].startswith(f"    {lost}:5  ")
     assert done.stdout.splitlines()[-1] == "5 operations of 2 clients, 2 values, 0 transactions: 1 anomalies"
@@ -56,7 +56,7 @@ def test_check_history_rejects_file_without_history(tmp_path, runner):
     path.write_text("hello\n")
     done = runner.invoke(main, ["check-history", str(path)])
     assert done.exit_code == 2
-    assert f"{path}:1: this is no JSON" in done.stderr
+    assert f"{path}:1: invalid JSON" in done.stderr
     assert runner.invoke(main, ["check-history"]).exit_code == 2
     assert runner.invoke(main, ["check-history", str(tmp_path / "nowhere")]).exit_code == 2
 

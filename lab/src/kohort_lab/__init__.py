@@ -1,1 +1,1 @@
-"""The laboratory of kohort: simulator, checker of histories, machines without sockets, and their commands."""
+"""Lab of kohort: simulator, checker of client histories, in-memory test machines and their commands."""

@@ -1,4 +1,4 @@
-"""Each anomaly by hand, and its innocent twin: the same story but for the one thing that makes it wrong."""
+"""Each anomaly in a small history, and the same history without the fault."""
 
 import pytest
 
@@ -9,8 +9,6 @@ STORIES = {}
 
 
 def story(check):
-    """Register a story of a history ``h`` that is wrong, or innocent."""
-
     def register(tell):
         STORIES[tell.__name__] = (check, tell)
         return tell
@@ -22,9 +20,6 @@ def three_are_sent(h):
     producer = h.client("p")
     for number in range(3):
         producer.sends(f"p:{number}", number)
-
-
-# ------------------------------------------------------------ the log
 
 
 @story("lost-record")
@@ -122,9 +117,6 @@ def nobody_sent_it(h, wrong):
     reader.reads((0, "p:0"), (1, "p:1"))
 
 
-# ------------------------------------------------------------ readers
-
-
 @story("non-monotonic-read")
 def reader_goes_back(h, wrong):
     reader = h.client("r")
@@ -150,9 +142,6 @@ def later_record_of_an_earlier_leader(h, wrong):
     h.client("r").reads((0, "a", 2), (1, "b", 1 if wrong else 3))
 
 
-# ------------------------------------------------------------ transactions
-
-
 @story("aborted-read")
 def aborted_record_is_read(h, wrong):
     producer, reader = h.client("p"), h.client("r", isolation="read_committed" if wrong else "read_uncommitted")
@@ -168,7 +157,7 @@ def never_ended_transaction_is_read(h, wrong):
     producer.add("begin", txn="T")
     producer.sends("p:0", 0, txn="T")
     if not wrong:
-        producer.ends("T", "commit", "begun")  # killed before it heard of it
+        producer.ends("T", "commit", "begun")  # killed before the response
     reader.reads((0, "p:0"))
 
 
@@ -200,7 +189,6 @@ def half_of_a_transaction_is_read(h, wrong):
 
 
 def copies(h, name, moves, of=()):
-    """A transaction that moves the group's offsets: (partition, from, to), and consumes some records."""
     copier = h.client(name)
     copier.add("begin", txn=name)
     for number, at in enumerate(of):
@@ -254,9 +242,6 @@ def committed_input_without_an_effect(h, wrong):
     copies(h, "T1", [(0, 0, 3)], of=[0, 2] if wrong else [0, 1, 2])
 
 
-# ------------------------------------------------------------ commits
-
-
 @story("commit-went-back")
 def member_commits_less_than_before(h, wrong):
     member = h.client("m")
@@ -282,7 +267,7 @@ def member_commits_what_it_has_not_read(h, wrong):
 def member_commits_more_than_its_position(h, wrong):
     member = h.client("m")
     member.has(1, 0)
-    member.reads((0, "p:0"), position=2)  # a marker lies at 1
+    member.reads((0, "p:0"), position=2)  # a transaction marker is at offset 1
     member.commits(3 if wrong else 2)
 
 
@@ -347,14 +332,14 @@ def only_the_first_record_tells_where_it_began(h, wrong):
 
 @story("started-behind-commit")
 def begun_commit_was_seen_and_is_gone_again(h, wrong):
-    """A commit was begun and never answered. Who began there proves that it took effect; nobody goes back after it."""
+    """A start position proves a commit without response; later starts must not go back before it."""
     one, killed, other = h.client("one"), h.client("killed"), h.client("other")
     one.commits(2)
     killed.commits(5, result="begun", id=1)
     if wrong:
         other.add("committed", group="g", offsets=[["t", 0, 5]])
     other.add("committed", group="g", offsets=[["t", 0, 2]])
-    if not wrong:  # it may take effect as late as that
+    if not wrong:  # the commit may take effect as late as this
         other.add("committed", group="g", offsets=[["t", 0, 5]])
 
 
@@ -372,7 +357,7 @@ def begun_commit_that_was_seen_may_be_overwritten_by_another_that_was_begun(h, w
 def begun_commit_is_proven_by_a_first_record_only_where_records_were_passed_over(h, wrong):
     producer, one, killed, other = h.client("p"), h.client("one"), h.client("killed"), h.client("other")
     for number in range(6):
-        if wrong or number not in (2, 3, 4):  # else what lies there may be markers
+        if wrong or number not in (2, 3, 4):  # in other cases markers may be at the skipped offsets
             producer.sends(f"p:{number}", number)
     one.commits(2)
     killed.commits(5, result="begun", id=1)
@@ -394,7 +379,7 @@ def two_that_were_begun_with_one_offset_prove_that_one_took_effect_last(h, wrong
 
 @story("commit-beyond-read")
 def commit_that_was_begun_lies_past_what_was_read(h, wrong):
-    """Whether it took effect is not known; that it was sent is wrong all the same."""
+    """A commit beyond the position is an anomaly even without response."""
     producer, one = h.client("p"), h.client("one")
     for number in range(4):
         producer.sends(f"p:{number}", number)
@@ -455,9 +440,6 @@ def commit_to_what_is_another_members_by_now(h, wrong):
     one.commits(1, generation=1)
 
 
-# ------------------------------------------------------------ owners
-
-
 @story("two-owners")
 def given_before_it_was_given_up(h, wrong):
     one, other = h.client("one"), h.client("other")
@@ -481,7 +463,7 @@ def one_generation_gives_a_partition_twice(h, wrong):
 
 @story("two-owners")
 def a_place_is_taken_within_its_generation(h, wrong):
-    """A static member that is started twice: the newcomer has the other's place at once (KIP-345)."""
+    """A static member that is started twice: the new process replaces the other at once (KIP-345)."""
     one, other = h.client("one", instance="i0"), h.client("other", instance="i1" if wrong else "i0")
     one.has(1, 0)
     other.has(1, 0)
@@ -491,7 +473,7 @@ def a_place_is_taken_within_its_generation(h, wrong):
 
 @story("two-owners")
 def asked_to_give_up_after_a_silence_of_nobody_knows_which_session(h, wrong):
-    """It may have been thrown out meanwhile, by a session of any length, and joins again before it is told."""
+    """The member may have been removed after a session timeout of unknown length, and rejoin first."""
     one, other = h.client("one"), h.client("other")
     one.has(1, 0, at=0, done=100)
     if wrong:
@@ -542,7 +524,7 @@ def who_is_told_late_of_an_earlier_generation_is_no_member(h, wrong):
 
 
 @pytest.mark.parametrize(("check", "tell"), STORIES.values(), ids=STORIES)
-def test_what_is_wrong_is_found_by_its_check_alone(check, tell, tmp_path):
+def test_each_faulty_history_is_found_by_its_check_alone(check, tell, tmp_path):
     history = WrittenHistory()
     tell(history, True)
     found = history.checked(tmp_path)
@@ -552,11 +534,11 @@ def test_what_is_wrong_is_found_by_its_check_alone(check, tell, tmp_path):
 
 
 @pytest.mark.parametrize(("check", "tell"), STORIES.values(), ids=STORIES)
-def test_its_innocent_twin_is_not(check, tell, tmp_path):
+def test_history_without_the_fault_has_no_anomalies(check, tell, tmp_path):
     history = WrittenHistory()
     tell(history, False)
     assert history.checked(tmp_path).anomalies == ()
 
 
-def test_every_check_has_a_story():
+def test_each_check_has_a_history():
     assert {check for check, _ in STORIES.values()} == set(CHECKS)

@@ -1,1 +1,1 @@
-"""Commands that ``kohort`` finds by its entry point group ``kohort.commands``."""
+"""Commands that the entry point group ``kohort.commands`` adds to ``kohort``."""

@@ -1,4 +1,4 @@
-"""``kohort check-history``: hold what clients saw against what Kafka promises, whoever made broker and clients."""
+"""The command ``kohort check-history``: check recorded client histories against Kafka's guarantees."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ from kohort_lab.history.lines import HistoryUnreadable
 @click.command("check-history")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
-    "--most", default=10, show_default=True, type=click.IntRange(1), help="Anomalies of a check that are told."
+    "--most",
+    default=10,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Largest number of anomalies to show per check.",
 )
-@click.option("--list", "list_checks", is_flag=True, help="Say which checks there are, and end.")
+@click.option("--list", "list_checks", is_flag=True, help="List the checks and exit.")
 @output_of(HistoryChecked)
 def check_history(files: tuple[Path, ...], most: int, list_checks: bool, output: str) -> None:
-    """Check histories of clients: lost, doubled or reordered records, dirty reads, two owners, offsets that go back.
+    """Check client histories: lost, duplicate or reordered records, dirty reads, double ownership, offset regressions.
 
-    FILES are one run together, JSON a line (docs/lab/history-format.md). Exit code 7: something is wrong; 2: a file is
-    no history.
+    FILES belong to one run and have one JSON object per line (docs/lab/history-format.md).
+    Exit code 7: anomalies found; exit code 2: a file is not a history.
 
     \b
     kohort sim history 7 > seed-7.jsonl && kohort check-history seed-7.jsonl
@@ -38,7 +42,7 @@ def check_history(files: tuple[Path, ...], most: int, list_checks: bool, output:
             click.echo(f"{name:28} {meaning}")
         return
     if not files:
-        raise click.UsageError("name the files of a history, or --list for the checks there are")
+        raise click.UsageError("missing argument FILES: name the history files, or use --list to show the checks")
     try:
         found = check_files(files, most)
     except HistoryUnreadable as error:

@@ -1,4 +1,4 @@
-"""``kohort sim compare``: what each generation of consumer groups pays for the same changes and faults."""
+"""The command ``kohort sim compare``: cost of the same changes and faults for each group generation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CostColumn(NamedTuple):
-    """One column of the table: its heading, and the attribute of a row."""
+    """Table column: heading and attribute of ``CostRow``."""
 
     heading: str
     name: str
@@ -47,22 +47,22 @@ PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{ti
 
 
 def parse_members(text: str) -> list[int]:
-    """Return the sizes in ``"3,10,30"``. Raises BadParameter for what is none."""
+    """Parse group sizes such as ``"3,10,30"``. Raises BadParameter for an invalid size."""
     sizes = []
     for part in text.split(","):
         if not part.strip().isdecimal() or not 2 <= int(part) <= MEMBERS_MAX:
-            raise click.BadParameter(f"{part!r} is no size of a group: a number from 2 to {MEMBERS_MAX}")
+            raise click.BadParameter(f"invalid group size {part!r}: expected a number from 2 to {MEMBERS_MAX}")
         sizes.append(int(part))
     return sizes
 
 
 def names_among(known: Callable[[], Sequence[str]], what: str) -> Callable[[Any, Any, str | None], list[str]]:
-    """Return a callback of click's that reads names of those in ``known()``, with commas between: all where none is."""
+    """Return a click callback that parses comma-separated names; the default is all of ``known()``."""
 
     def read(_context: Any, _parameter: Any, text: str | None) -> list[str]:
         names = [name.strip() for name in text.split(",")] if text else list(known())
         if strangers := [name for name in names if name not in known()]:
-            raise click.BadParameter(f"there is no {what} {strangers[0]!r}; there are: {', '.join(known())}")
+            raise click.BadParameter(f"unknown {what} {strangers[0]!r}; expected one of: {', '.join(known())}")
         return names
 
     return read
@@ -81,15 +81,19 @@ def _changes() -> list[str]:
 
 
 @click.command()
-@click.option("--members", default="3,10", show_default=True, help="Sizes of the group, separated by commas.")
-@click.option("--partitions", type=click.IntRange(1, 100_000), help="Partitions; default: two for each member.")
-@click.option("--seeds", default="0", show_default=True, help="A seed, or a range FIRST..END without its end.")
-@click.option("--generations", callback=names_among(_generations, "generation"), help="Some of them; default: all.")
-@click.option("--changes", callback=names_among(_changes, "change"), help="Some of them; default: all.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes to run them in.")
+@click.option("--members", default="3,10", show_default=True, help="Comma-separated group sizes.")
+@click.option("--partitions", type=click.IntRange(1, 100_000), help="Number of partitions; default: two per member.")
+@click.option("--seeds", default="0", show_default=True, help="One seed, or a range FIRST..END (END excluded).")
+@click.option(
+    "--generations", callback=names_among(_generations, "generation"), help="Comma-separated generations; default: all."
+)
+@click.option("--changes", callback=names_among(_changes, "change"), help="Comma-separated changes; default: all.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of worker processes.")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
-    "--plot", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="An .svg or .html file to draw."
+    "--plot",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Output file of the plot (.svg or .html).",
 )
 def compare(
     members: str,
@@ -101,7 +105,7 @@ def compare(
     output: str,
     plot: Path | None,
 ) -> None:
-    """Compare the generations of consumer groups: the same changes and faults, under the same seeds.
+    """Compare the cost of changes and faults between generations of consumer groups, under the same seeds.
 
     \b
     kohort sim compare
@@ -112,7 +116,7 @@ def compare(
     from kohort_lab.sim.generations.comparison import Comparison, costs, rows_of
 
     if plot is not None and plot.suffix not in {".svg", ".html"}:
-        raise click.BadParameter(f"{plot} is neither an .svg nor an .html file", param_hint="--plot")
+        raise click.BadParameter(f"cannot plot to {plot}: expected an .svg or .html file", param_hint="--plot")
     comparison = Comparison(generations, parse_members(members), parse_seeds(seeds), changes, partitions)
     runs, found = comparison.runs(), []
     for number, run in enumerate(costs(comparison, jobs=jobs)):

@@ -10,14 +10,14 @@ from kohort.results.result import Result
 
 
 class EvidenceLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a history, as it stands there (a long one cut), and its place: FILE:LINE."""
+    """Line of a history (long lines truncated) and its place FILE:LINE."""
 
     place: str
     line: str
 
 
 class AnomalyShown(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is wrong with a history; ``meaning`` is what any alarm of the check means."""
+    """Anomaly of a history; ``meaning`` describes the check."""
 
     check: str
     sentence: str
@@ -26,7 +26,7 @@ class AnomalyShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryChecked(Result, frozen=True, kw_only=True, tag="kohort/v1/check-history"):
-    """A history that was checked; ``counts`` has every check that alarmed, ``anomalies`` the first few of each."""
+    """Result of ``kohort check-history``: ``counts`` by check, and the first ``anomalies`` of each check."""
 
     LINES: ClassVar[str] = "anomalies"
 
@@ -40,7 +40,7 @@ class HistoryChecked(Result, frozen=True, kw_only=True, tag="kohort/v1/check-his
 
 
 class FailedSeed(msgspec.Struct, frozen=True, kw_only=True):
-    """A seed whose run broke a check, what broke, and the command that plays it again."""
+    """Failed seed, its failure and the command that replays it."""
 
     seed: int
     failure: str
@@ -48,7 +48,7 @@ class FailedSeed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeedsRun(Result, frozen=True, kw_only=True, tag="kohort/v1/sim.run"):
-    """Simulated runs, of which none should have failed."""
+    """Result of ``kohort sim run``."""
 
     LINES: ClassVar[str] = "failures"
 

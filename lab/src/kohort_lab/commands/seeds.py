@@ -1,4 +1,4 @@
-"""Seeds as commands of the simulator read them: one, or a range."""
+"""Parser of the option ``--seeds``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import click
 
 
 def parse_seeds(text: str) -> range:
-    """``"7"`` is one seed, ``"0..200"`` the 200 from 0 to 199."""
+    """Parse one seed (``"7"``) or a range (``"0..200"`` is 0 to 199). Raises BadParameter."""
     first, dots, last = text.partition("..")
     try:
         low = int(first)
         high = int(last) if dots else low + 1
     except ValueError:
-        raise click.BadParameter(f"{text!r} is neither a seed (7) nor a range of seeds (0..200)") from None
+        raise click.BadParameter(f"invalid seeds {text!r}: expected a seed (7) or a range (0..200)") from None
     if high <= low:
-        raise click.BadParameter(f"{text!r} holds no seed: the end is not part of a range")
+        raise click.BadParameter(f"empty seed range {text!r}: the end is excluded from the range")
     return range(low, high)

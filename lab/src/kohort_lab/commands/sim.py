@@ -1,4 +1,4 @@
-"""``kohort sim``: run the simulator over seeds, or one seed with its story."""
+"""The command group ``kohort sim``: run, replay, record and shrink simulated runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_CONSOLE = "Show the groups of the run in a browser (kohort console), until Ct
 
 
 def world_option(command: F) -> F:
-    """``--world``, as every command has it that runs seeds."""
+    """Add the option ``--world`` to a command that runs seeds."""
     what = "group: one broker; transactions: members that copy exactly once; moves: three nodes whose leaders move; "
     what += "secured: logins, ACLs and quotas that change; modern: groups that their coordinator assigns."
     choice = click.Choice(["group", "transactions", "moves", "secured", "modern"])
@@ -34,21 +34,23 @@ def world_option(command: F) -> F:
 
 @click.group()
 def sim() -> None:
-    """Simulate the broker and its clients under one seed, with faults and invariants."""
+    """Simulate brokers and clients under one seed, with faults and invariants."""
 
 
 sim.add_command(compare)
 
 
 @sim.command()
-@click.option("--seeds", default="0..20", show_default=True, help="A seed, or a range FIRST..END without its end.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes to run them in.")
+@click.option("--seeds", default="0..20", show_default=True, help="One seed, or a range FIRST..END (END excluded).")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of worker processes.")
 @world_option
-@click.option("--unencoded", is_flag=True, help="Hand messages over as objects: the same histories, a little sooner.")
-@click.option("--audit", is_flag=True, help="Fail a run that looks at a clock, chance or thread that no seed gives.")
+@click.option("--unencoded", is_flag=True, help="Pass messages as objects instead of bytes: same histories, faster.")
+@click.option(
+    "--audit", is_flag=True, help="Fail a run that reads a clock, random number or thread outside of its seed."
+)
 @output_of(SeedsRun)
 def run(seeds: str, jobs: int, world: str, unencoded: bool, audit: bool, output: str) -> None:
-    """Run seeds; a failing one prints its story and the command that replays it.
+    """Run seeds; print the event log and the replay command of each failed seed.
 
     \b
     kohort sim run --seeds 0..200 --jobs 2
@@ -83,7 +85,7 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, audit: bool, output:
 @click.argument("seed", type=int)
 @world_option
 def replay(seed: int, world: str) -> None:
-    """Run one seed again and tell its story."""
+    """Replay one seed and print its event log."""
     from kohort_lab.sim.worlds.catalogue import WORLDS
 
     verdict = WORLDS[world].run_seed(seed)
@@ -97,11 +99,11 @@ def replay(seed: int, world: str) -> None:
 
 @sim.command()
 @click.argument("seed", type=int)
-@click.option("--html", type=click.Path(dir_okay=False, writable=True), help="Write a page that needs nothing else.")
+@click.option("--html", type=click.Path(dir_okay=False, writable=True), help="Output file: a self-contained HTML page.")
 @click.option("--console", "listen", is_flag=False, flag_value=SIM_LISTEN, metavar="[HOST:PORT]", help=OF_CONSOLE)
 @world_option
 def story(seed: int, html: str | None, listen: str | None, world: str) -> None:
-    """Tell what happened in a seed's run, from its beginning to its verdict.
+    """Show the events of a seed's run from start to verdict.
 
     \b
     kohort sim story 7 --html seed-7.html
@@ -136,11 +138,11 @@ def _show_in_console(seed: int, world: str, listen: str) -> None:
 
 @sim.command()
 @click.argument("seed", type=int)
-@click.option("--alone", is_flag=True, help="Let no check of the simulator end the run.")
-@click.option("--bug", help="Plant this bug, of those that `kohort sim controls` knows.")
+@click.option("--alone", is_flag=True, help="Disable the simulator's own checks, so that no check ends the run.")
+@click.option("--bug", help="Name of a planted bug (see `kohort sim controls`).")
 @world_option
 def history(seed: int, alone: bool, bug: str | None, world: str) -> None:
-    """Write what the clients of a seed's run saw, for `kohort check-history` (docs/lab/history-format.md).
+    """Write the client history of a seed's run for `kohort check-history` (docs/lab/history-format.md).
 
     \b
     kohort sim history 7 > seed-7.jsonl && kohort check-history seed-7.jsonl
@@ -154,11 +156,13 @@ def history(seed: int, alone: bool, bug: str | None, world: str) -> None:
 
 @sim.command()
 @click.argument("seed", type=int)
-@click.option("--runs", default=200, show_default=True, type=click.IntRange(1), help="Most runs to spend on it.")
-@click.option("--bug", help="Plant this bug, of those that `kohort sim controls` knows.")
+@click.option("--runs", default=200, show_default=True, type=click.IntRange(1), help="Largest number of runs.")
+@click.option("--bug", help="Name of a planted bug (see `kohort sim controls`).")
 @world_option
 def shrink(seed: int, runs: int, bug: str | None, world: str) -> None:
-    """Find the smallest run that fails as the seed does: fewer faults, members, partitions, records, less time.
+    """Shrink a failing seed to the smallest run with the same failure.
+
+    Fewer faults, members, partitions and records, shorter time.
 
     \b
     kohort sim shrink 7
@@ -181,13 +185,11 @@ def shrink(seed: int, runs: int, bug: str | None, world: str) -> None:
 
 @sim.command()
 @click.argument("names", nargs=-1)
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes to run them in.")
-@click.option(
-    "--seeds", default=2000, show_default=True, type=click.IntRange(1), help="How many seeds to try for each."
-)
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of worker processes.")
+@click.option("--seeds", default=2000, show_default=True, type=click.IntRange(1), help="Number of seeds per bug.")
 @click.option("--output", type=click.Choice(["text", "list", "json"]), default="text", show_default=True)
 def controls(names: tuple[str, ...], jobs: int, seeds: int, output: str) -> None:
-    """Plant bugs on purpose and see that a check catches each: which seed, which check. NAMES: all where none is named.
+    """Plant each bug and show the seed and the check that catch it. NAMES: bugs to plant (default: all).
 
     \b
     kohort sim controls --jobs 2
@@ -197,7 +199,7 @@ def controls(names: tuple[str, ...], jobs: int, seeds: int, output: str) -> None
 
     bugs = all_bugs()
     if strangers := [name for name in names if name not in bugs]:
-        raise click.BadParameter(f"no planted bug is named {strangers[0]!r}; there are: {', '.join(bugs)}")
+        raise click.BadParameter(f"unknown planted bug {strangers[0]!r}; expected one of: {', '.join(bugs)}")
     missed = 0
     for control in run_controls(names or bugs, jobs=jobs, seeds=seeds):
         missed += control.seed is None
@@ -213,17 +215,17 @@ def controls(names: tuple[str, ...], jobs: int, seeds: int, output: str) -> None
 
 
 @sim.command()
-@click.option("--seeds", default="0..20", show_default=True, help="A seed, or a range FIRST..END without its end.")
+@click.option("--seeds", default="0..20", show_default=True, help="One seed, or a range FIRST..END (END excluded).")
 @click.option(
     "--world",
     type=click.Choice(["group", "modern"]),
     default="group",
     show_default=True,
-    help="group: of classic groups; modern: of groups that their coordinator assigns, and of conversions.",
+    help="group: classic groups; modern: consumer groups (KIP-848) and conversions.",
 )
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def reach(seeds: str, world: str, output: str) -> None:
-    """Say which state transitions, decisions and error answers no seed reaches.
+    """Show state transitions, decisions and error codes that no seed reaches.
 
     \b
     kohort sim reach --seeds 0..200
@@ -244,18 +246,17 @@ def reach(seeds: str, world: str, output: str) -> None:
 
 
 def _planted(bug: str | None) -> AbstractContextManager[None]:
-    """Return what plants a bug, or nothing where none is named. Raises BadParameter for a name that there is not."""
     from kohort_lab.sim.planted.catalogue import all_bugs
 
     if bug is None:
         return nullcontext()
     if bug not in all_bugs():
-        raise click.BadParameter(f"no planted bug is named {bug!r}; there are: {', '.join(all_bugs())}")
+        raise click.BadParameter(f"unknown planted bug {bug!r}; expected one of: {', '.join(all_bugs())}")
     return all_bugs()[bug].planted()
 
 
 class SeedsProgress:
-    """Counts seeds. On a terminal: how many, how many failed, simulated seconds a second, and time left."""
+    """Progress bar of a campaign on a terminal: failed seeds, simulated seconds per second, remaining time."""
 
     def __init__(self, seeds: int) -> None:
         self._seeds = seeds
@@ -278,13 +279,13 @@ class SeedsProgress:
         self._bar.start()
 
     def seed_done(self, simulated_ms: int, failed: int) -> None:
-        """One more seed has its verdict; both counts are of all so far."""
+        """Advance the bar by one seed; both arguments are totals."""
         if self._bar is not None:
             speed = simulated_ms / 1000 / max(1e-9, time.monotonic() - self._began)
             self._bar.update(self._task, advance=1, description=f"{failed} failed, {speed:,.0f} simulated s/s")
 
     def say(self, text: str) -> None:
-        """Tell of a failure at once, above the bar."""
+        """Print a failure above the bar."""
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:

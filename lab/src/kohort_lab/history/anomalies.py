@@ -1,4 +1,4 @@
-"""What can be wrong with a history: each anomaly by its stable name, with what it means; and those that were found."""
+"""Anomalies of a history: their stable names, their descriptions, and a collector."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import Final
 
 CHECKS: Final = MappingProxyType(
     {
-        "lost-record": "a record that was acknowledged, or seen by one reader, is not where a reader went past it",
+        "lost-record": "a record that was acknowledged, or read by one reader, is missing at its offset for another",
         "duplicate-record": "a record of an idempotent producer is in the log twice",
-        "value-at-two-offsets": "a record of an idempotent producer is not where its acknowledgement says it is",
-        "two-values-at-one-offset": "two clients were told of different records at one offset",
-        "reordered-records": "two records that an idempotent producer sent one after the other lie the other way round",
-        "failed-but-written": "a record of which its producer was told that it is not written was read",
-        "phantom-read": "a record was read that nobody sent, in a topic of which all producers are recorded",
-        "non-monotonic-read": "a reader went back within a partition, and nobody told it to",
+        "value-at-two-offsets": "a record of an idempotent producer is at another offset than its acknowledgement says",
+        "two-values-at-one-offset": "two clients saw different records at one offset",
+        "reordered-records": "two records of an idempotent producer are in the log in reverse send order",
+        "failed-but-written": "a record was read although its producer received an error for it",
+        "phantom-read": "a record was read that no client sent, in a topic whose producers are all recorded",
+        "non-monotonic-read": "a reader went back within a partition without a seek",
         "leader-epoch-went-back": "a record at a higher offset has a lower leader epoch",
-        "aborted-read": "a reader of committed records saw one of a transaction that was aborted, or never ended (G1a)",
-        "uncommitted-read": "a reader of committed records saw one before its transaction was asked to commit (G1a)",
-        "partial-transaction": "readers of committed records saw one part of a transaction and went past another (G1b)",
-        "write-cycle": "committed offsets of transactions contradict each other's order (G0)",
-        "information-cycle": "transactions depend on each other in a circle of reads and writes (G1c)",
-        "lost-update": "a transaction overwrote what another had written since it began to read (G-single)",
-        "anti-dependency-cycle": "transactions form a circle in which more than one overlooked another's write (G2)",
+        "aborted-read": "a read_committed reader saw a record of an aborted or unfinished transaction (G1a)",
+        "uncommitted-read": "a read_committed reader saw a record before its producer requested the commit (G1a)",
+        "partial-transaction": "read_committed readers saw some records of a transaction and skipped others (G1b)",
+        "write-cycle": "transactions form a cycle of writes to committed offsets (G0)",
+        "information-cycle": "transactions form a cycle of reads and writes (G1c)",
+        "lost-update": "a transaction overwrote a write that it had not read (G-single)",
+        "anti-dependency-cycle": "transactions form a cycle in which several missed another's write (G2)",
         "commit-went-back": "a member's committed offset went back within one generation",
         "commit-beyond-read": "a member committed further than it had read",
         "started-behind-commit": "the next owner began below the last acknowledged commit: records are read again",
         "started-ahead-of-commit": "the next owner began above every commit: records are skipped",
-        "fenced-commit-acknowledged": "a commit of an earlier generation was taken after a newer one was given out",
-        "two-owners": "two members of a group had one partition at one time",
-        "effect-twice": "one input has its effect in two committed transactions",
-        "effect-missing": "an input below the committed offset has no effect in any transaction that may be committed",
+        "fenced-commit-acknowledged": "a commit of an earlier generation succeeded after a later assignment",
+        "two-owners": "two members of a group owned one partition at the same time",
+        "effect-twice": "one input record has its effect in two committed transactions",
+        "effect-missing": "an input record below the committed offset has no effect in any possible commit",
     }
 )
-"""Every check by its name, which is stable, and what its alarm means."""
+"""Description of each anomaly by stable name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """One thing that is wrong: which check says so, a sentence, and the lines that prove it (see ``lines.py``)."""
+    """Anomaly: check, description, and evidence lines (numbers as in ``lines.py``)."""
 
     check: str
     sentence: str
@@ -47,7 +47,7 @@ class Anomaly:
 
 
 class Anomalies:
-    """Those found so far: all are counted, of each check the first ``most`` are kept."""
+    """Collector of anomalies; counts all and keeps the first ``most`` of each check."""
 
     def __init__(self, most: int = 10) -> None:
         self._most = most
@@ -56,7 +56,7 @@ class Anomalies:
         self.kept: list[Anomaly] = []
 
     def add(self, check: str, sentence: str, *lines: int) -> None:
-        """Note one; ``lines`` of 0 are left out, and one of the same check and lines is not noted twice."""
+        """Record an anomaly once per check and evidence; lines numbered 0 are dropped."""
         assert check in CHECKS, check
         evidence = tuple(dict.fromkeys(line for line in lines if line))
         count = self.counts.get(check, 0)

@@ -1,4 +1,4 @@
-"""Checks a history: reads its files once, looks at what they say, and gives back what is wrong with the evidence."""
+"""Check of a history: read its files once and return the anomalies with their evidence."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kohort_lab.history.intake import gather
 from kohort_lab.history.lines import HistoryLines
 
 MOST: Final = 10
-"""Anomalies of one check that are told, each with its evidence; all are counted."""
+"""Number of anomalies per check that are returned with evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A line of the history, and where it stands."""
+    """Evidence line and its place FILE:LINE."""
 
     place: str
     line: str
@@ -31,7 +31,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class ProvenAnomaly:
-    """One thing that is wrong: by which check, in a sentence, with what the check's alarm means and the lines."""
+    """Anomaly with the text of its evidence lines."""
 
     check: str
     sentence: str
@@ -41,7 +41,7 @@ class ProvenAnomaly:
 
 @dataclass(frozen=True, slots=True)
 class CheckedHistory:
-    """What was looked at, and what is wrong. ``counts``: how often each check alarmed."""
+    """Result of a check; ``counts`` has the number of anomalies by check."""
 
     operations: int
     clients: int
@@ -53,7 +53,7 @@ class CheckedHistory:
 
 
 def check_history(paths: Sequence[Path], most: int = MOST) -> CheckedHistory:
-    """Check the history that is in some files. Raises HistoryUnreadable where they hold something else."""
+    """Check the history in ``paths``. Raises HistoryUnreadable for any other format."""
     lines = HistoryLines(paths)
     found = Anomalies(most)
     facts = gather(lines, found, lines.unreadable)

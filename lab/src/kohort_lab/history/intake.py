@@ -1,4 +1,4 @@
-"""Takes operations one by one, as lines give them: who did it, then to whoever gathers operations of that kind."""
+"""Dispatch of history operations, by kind, to the classes that gather facts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kohort_lab.history.sends import Sends
 
 
 class Reads:
-    """Takes ``read`` and ``seek``."""
+    """Handler of ``read`` and ``seek``."""
 
     def __init__(self, facts: HistoryFacts) -> None:
         self._facts = facts
 
     def seek(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
-        """Take a new position that the user or a reset of offsets chose; without one it is not known."""
+        """Set the position that the user or an offset reset chose; unknown without ``offset``."""
         log = self._facts.logs.log(text(operation, "topic"), whole(operation.get("partition"), "partition"))
         to = operation.get("offset")
         before = client.sessions.get(log.number, ReadingSession())
@@ -32,11 +32,11 @@ class Reads:
             del client.commits[key]
 
     def read(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
-        """Take the records of one partition that a reader was handed, and its position behind them."""
+        """Record a batch of one partition, and the reader's position after it."""
         partition, records = operation.get("partition"), operation.get("records")
         log = self._facts.logs.log(text(operation, "topic"), whole(partition, "partition", PARTITIONS_END))
         if not isinstance(records, list):
-            raise WrongField(f"'records' has to be a list of [offset, value], not {records!r}")
+            raise WrongField(f"'records' must be a list of [offset, value], not {records!r}")
         session = client.sessions.get(log.number)
         if session is None:
             session = client.sessions[log.number] = ReadingSession(line=line)
@@ -47,9 +47,7 @@ class Reads:
         try:
             self._take(line, records, client.committed_only, log, session, done)
         except (TypeError, ValueError, LookupError, AttributeError):
-            raise WrongField(
-                "an entry of 'records' has to be [offset, value] or [offset, value, leader epoch]"
-            ) from None
+            raise WrongField("an entry of 'records' must be [offset, value] or [offset, value, leader epoch]") from None
         if operation.get("position") is not None:
             self._stand_at(line, offset(operation["position"], "position"), client, log, session)
 
@@ -90,7 +88,7 @@ class Reads:
         if at > position:
             self._facts.logs.gaps.add(PassedStretch(log.number, position, at, line, committed_only))
         else:
-            why = f"offset {at} of {log} is read by a reader that stands at {position}"
+            why = f"offset {at} of {log} is read by a reader whose position is {position}"
             self._facts.anomalies.add("non-monotonic-read", why, session.line, line)
 
     def _differs(self, line: int, log: SeenLog, at: int, value: int) -> None:
@@ -103,7 +101,7 @@ class Reads:
 
     def _check_epoch(self, line: int, epoch: Any, at: int, log: SeenLog, session: ReadingSession) -> None:
         if whole(epoch, "leader epoch", start=-1) < session.leader_epoch:
-            why = f"offset {at} of {log} has leader epoch {epoch} after one of {session.leader_epoch}"
+            why = f"offset {at} of {log} has leader epoch {epoch} after leader epoch {session.leader_epoch}"
             self._facts.anomalies.add("leader-epoch-went-back", why, session.line, line)
         session.leader_epoch = epoch
 
@@ -120,7 +118,7 @@ class Reads:
         session: ReadingSession,
         times: tuple[int, int],
     ) -> None:
-        """Note where a member begins with a partition of which it was not said when it was assigned."""
+        """Record the first offset as start position, if the assignment had no position."""
         assert session.begins is not None
         at, line, group = session.begins
         session.begins = None
@@ -135,7 +133,7 @@ Take = Callable[[int, dict[str, Any], HistoryClient], None]
 
 
 class Intake:
-    """Gathers the facts of a history; what one line alone shows to be wrong is noted at once."""
+    """Gathers the facts of a history; reports anomalies of single lines at once."""
 
     def __init__(self, anomalies: Anomalies) -> None:
         self.facts = HistoryFacts(anomalies)
@@ -162,11 +160,11 @@ class Intake:
         }
 
     def take(self, line: int, operation: dict[str, Any]) -> None:
-        """Take one operation. Raises WrongField."""
+        """Process one operation. Raises WrongField."""
         kind = operation.get("op")
         take = self._takes.get(kind) if isinstance(kind, str) else None
         if take is None:
-            raise WrongField(f"'op' has to be one of {', '.join(sorted(self._takes))}, not {kind!r}")
+            raise WrongField(f"'op' must be one of {', '.join(sorted(self._takes))}, not {kind!r}")
         name = operation.get("client")
         client = self._clients.get(name) if isinstance(name, str) else None
         if client is None:
@@ -182,7 +180,7 @@ class Intake:
 
     def _client(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
         if client.declared or client.last_at >= 0:
-            raise WrongField(f"client {client.name!r} has been introduced or has done something: each life has a name")
+            raise WrongField(f"client {client.name!r} already exists: use a new client name for each process")
         client.declared = line
         client.clock = str(operation.get("clock", ""))
         client.idempotent = flag(operation, "idempotent")
@@ -222,7 +220,7 @@ class Intake:
 def gather(
     lines: Iterable[tuple[int, dict[str, Any]]], anomalies: Anomalies, wrong: Callable[[int, str], Exception]
 ) -> HistoryFacts:
-    """Return the facts of a history. Raises what ``wrong`` makes of a line and of what is wrong with it."""
+    """Gather the facts of a history. Raises the error that ``wrong`` builds from a line and a message."""
     intake = Intake(anomalies)
     for line, operation in lines:
         try:

@@ -1,7 +1,6 @@
-"""The lines of a history's files: numbered over all files, read once, and found again for evidence.
+"""Lines of history files: numbered across files, read once, and looked up for evidence.
 
-A line is known by one number: the file's place in the list in its upper bits, the number of the line, from 1 on, in
-its lower ones. 0 is no line.
+A line number has the index of the file in its upper bits and the line (from 1) in its lower bits; 0 means no line.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from typing import IO, Any, Final
 
 LINE_BITS: Final = 40
 LONGEST_LINE: Final = 16 * 1024 * 1024
-"""Bytes; a longer line is refused before it is read to its end."""
+"""Longest accepted line, in bytes."""
 TEXT_SHOWN: Final = 300
-"""Characters of a line that are shown as evidence."""
+"""Longest evidence text, in characters."""
 
 
 class HistoryUnreadable(ValueError):
-    """A file is not a history: its text names file, line and what is wrong there."""
+    """File is not a history; the message has the file, the line and the problem."""
 
 
 class HistoryLines:
-    """The operations of some files, in the order of the files.
+    """Operations of some files, in file order.
 
-    A last line without its end is one that a killed client was writing: it is left out, and counted in ``torn``.
+    An incomplete last line of a killed client is skipped and counted in ``torn``.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -43,36 +42,35 @@ class HistoryLines:
                     if not text.endswith(b"\n"):
                         self.torn += 1
                         continue
-                    raise self.unreadable(line, f"this is no JSON: {error}") from None
+                    raise self.unreadable(line, f"invalid JSON: {error}") from None
                 if not isinstance(operation, dict):
-                    raise self.unreadable(line, "a line has to be a JSON object")
+                    raise self.unreadable(line, "expected a JSON object")
                 self.count += 1
                 yield line, operation
 
     def _numbered(self, number: int, path: Path) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines of a file that are not blank. Raises HistoryUnreadable where it cannot be read."""
+        """Yield the non-blank lines of a file. Raises HistoryUnreadable."""
         line = number << LINE_BITS
         try:
             with path.open("rb") as file:
                 for text in _bounded(file):
                     line += 1
                     if len(text) > LONGEST_LINE:
-                        raise self.unreadable(line, f"a line has at most {LONGEST_LINE} bytes")
+                        raise self.unreadable(line, f"line longer than {LONGEST_LINE} bytes")
                     if not text.isspace():
                         yield line, text
         except OSError as error:
             raise HistoryUnreadable(f"{path}: {error.strerror}") from None
 
     def unreadable(self, line: int, why: str) -> HistoryUnreadable:
-        """Return the error that says what is wrong at a line."""
         return HistoryUnreadable(f"{self.place(line)}: {why}")
 
     def place(self, line: int) -> str:
-        """Return where a line is, as ``FILE:LINE``."""
+        """Format a line number as ``FILE:LINE``."""
         return f"{self._paths[line >> LINE_BITS]}:{line & ((1 << LINE_BITS) - 1)}"
 
     def texts(self, wanted: Iterable[int]) -> dict[int, str]:
-        """Return what some lines say, cut to a length that can be shown; the files are read again up to them."""
+        """Return the truncated texts of some lines; reads the files again."""
         of_file: dict[int, set[int]] = {}
         for line in wanted:
             of_file.setdefault(line >> LINE_BITS, set()).add(line)
@@ -89,6 +87,6 @@ class HistoryLines:
 
 
 def _bounded(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a file; of one that is too long a piece that is too long."""
+    """Yield lines, at most one byte longer than the longest accepted line."""
     while text := file.readline(LONGEST_LINE + 1):
         yield text

@@ -1,6 +1,6 @@
-"""What clients were told of each partition: which value at which offset, and which stretches a reader went past.
+"""Partitions as seen by clients: the value at each offset, and offsets that readers skipped.
 
-A place is a partition and an offset in one number: the partition's place in the list in the upper bits.
+A *place* packs a partition's index (upper bits) and an offset into one integer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOTHING: Final = array("q", [0]) * PAGE
 
 
 class LogPage:
-    """A stretch of offsets: the value of each, the first line that read it, and the first that read it as committed."""
+    """Page of offsets: value, line of the first read and of the first read_committed read."""
 
     __slots__ = ("committed_done", "committed_line", "line", "value")
 
@@ -31,7 +31,7 @@ class LogPage:
 
 
 class SeenLog:
-    """One partition, as clients saw it."""
+    """One partition as seen by clients."""
 
     def __init__(self, topic: str, partition: int, number: int) -> None:
         self.topic = topic
@@ -39,26 +39,26 @@ class SeenLog:
         self.number = number
         self.pages: dict[int, LogPage] = {}
         self.begins = 0
-        """Records below this offset may be gone: deleted, or out of retention."""
+        """Log start offset: retention or deletion may have removed earlier records."""
         self.ends: list[tuple[int, int, int]] = []
-        """(when asked, the end of the log, line): what clients were told of its end."""
+        """Log end offsets that clients received: (request time, end offset, line)."""
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
 
     def page(self, offset: int) -> LogPage:
-        """Return the page of an offset, made if need be."""
+        """Return the page of an offset; creates it if missing."""
         found = self.pages.get(offset >> PAGE_BITS)
         if found is None:
             found = self.pages[offset >> PAGE_BITS] = LogPage()
         return found
 
     def place(self, offset: int) -> int:
-        """Return partition and offset as one number."""
+        """Pack partition and offset into one integer."""
         return self.number << OFFSET_BITS | offset
 
     def known(self, start: int, end: int) -> Iterator[tuple[int, int, LogPage]]:
-        """Yield the offsets from ``start`` up to ``end`` of which a value is known: offset, value, page."""
+        """Yield offset, value and page of each known value in ``[start, end)``."""
         first, last = start >> PAGE_BITS, (end - 1) >> PAGE_BITS
         numbers = range(first, last + 1) if last - first < len(self.pages) else sorted(self.pages)
         for number in numbers:
@@ -72,7 +72,7 @@ class SeenLog:
 
 
 class PassedStretch(NamedTuple):
-    """A stretch that a reader went past without a record: from ``start`` up to ``end``."""
+    """Offsets ``[start, end)`` that a reader skipped."""
 
     log: int
     start: int
@@ -82,7 +82,7 @@ class PassedStretch(NamedTuple):
 
 
 class PassedStretches:
-    """Every such stretch, in columns: with transactions there is one for each, since their markers take offsets."""
+    """Skipped offsets, as columns: transaction markers cause one entry per transaction."""
 
     def __init__(self) -> None:
         self._log = array("i")
@@ -92,7 +92,6 @@ class PassedStretches:
         self._committed_only = array("b")
 
     def add(self, gap: PassedStretch) -> None:
-        """Note one."""
         self._log.append(gap.log)
         self._start.append(gap.start)
         self._end.append(gap.end)
@@ -105,19 +104,17 @@ class PassedStretches:
 
 
 class Logs:
-    """The partitions of a history."""
-
     def __init__(self) -> None:
         self._of: dict[tuple[str, int], SeenLog] = {}
         self.all: list[SeenLog] = []
         self.gaps = PassedStretches()
         self.compacted: set[str] = set()
-        """Topics whose records may vanish behind newer ones."""
+        """Compacted topics."""
         self.whole: set[str] = set()
-        """Topics of which every producer is recorded."""
+        """Topics whose producers are all recorded."""
 
     def log(self, topic: str, partition: int) -> SeenLog:
-        """Return a partition, made if need be."""
+        """Return a partition; creates it if missing."""
         found = self._of.get((topic, partition))
         if found is None:
             found = self._of[topic, partition] = SeenLog(topic, partition, len(self.all))
@@ -125,10 +122,10 @@ class Logs:
         return found
 
     def at(self, place: int) -> tuple[SeenLog, int]:
-        """Return partition and offset of a place."""
+        """Unpack partition and offset of a place."""
         return self.all[place >> OFFSET_BITS], place & (OFFSETS_END - 1)
 
-    def told(self, place: int) -> str:
-        """Return a place in words."""
+    def describe(self, place: int) -> str:
+        """Describe a place in an anomaly."""
         log, offset = self.at(place)
         return f"offset {offset} of {log}"

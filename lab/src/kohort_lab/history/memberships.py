@@ -1,4 +1,4 @@
-"""Gathers what members of groups were given, gave up and committed."""
+"""Gathering of assignments, revocations and commits of group members."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kohort_lab.history.facts import (
     NEVER,
-    AssignmentTold,
+    AssignmentReceived,
     CommitEntry,
     Doubt,
     GroupFacts,
@@ -22,18 +22,18 @@ from kohort_lab.history.sends import RESULTS
 
 NO_GENERATION: Final = -1
 LEAST_GENERATION: Final = -(1 << 31)
-"""Below 0 there is none: a consumer outside of its group, a static member that leaves for a while."""
+"""Lowest accepted generation; negative outside of a group, and for a static member that leaves temporarily."""
 
 
 class Memberships:
-    """Takes ``assigned``, ``revoked``, ``lost``, ``gone``, ``commit`` and ``committed``."""
+    """Handler of ``assigned``, ``revoked``, ``lost``, ``gone``, ``commit`` and ``committed``."""
 
     def __init__(self, facts: HistoryFacts) -> None:
         self._facts = facts
         self._waiting: dict[tuple[int, int], list[tuple[GroupFacts, int, int]]] = {}
-        """Entries of commits that are under way, by client and id: group, partition, place."""
+        """Commits in flight by client and id: (group, partition, index)."""
         self._unread: dict[tuple[int, int], list[Doubt]] = {}
-        """What there is against commits that are under way, by client and id."""
+        """Doubts about commits in flight, by client and id."""
 
     def _group(self, operation: dict[str, Any]) -> GroupFacts:
         name = text(operation, "group")
@@ -44,17 +44,15 @@ class Memberships:
 
     def _log(self, topic: Any, partition: Any) -> SeenLog:
         if not isinstance(topic, str):
-            raise WrongField(f"a topic has to be a text, not {topic!r}")
+            raise WrongField(f"a topic must be a string, not {topic!r}")
         return self._facts.logs.log(topic, whole(partition, "partition", PARTITIONS_END))
 
-    # ------------------------------------------------------------ what is whose
-
     def assigned(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
-        """Take that a member was told of partitions that are newly its own."""
+        """Record newly assigned partitions of a member."""
         group, at = self._group(operation), when(operation)
         done = ended(operation, at, at)
         generation = whole(operation.get("generation"), "generation", start=LEAST_GENERATION)
-        group.told.append(AssignmentTold(at, done, generation, client.number, line))
+        group.assignments.append(AssignmentReceived(at, done, generation, client.number, line))
         for entry in listed(operation, "partitions", (2, 3)):
             log = self._log(entry[0], entry[1])
             position = offset(entry[2], "position") if len(entry) == 3 and entry[2] is not None else None
@@ -72,7 +70,7 @@ class Memberships:
                 group.starts.setdefault(log.number, []).append(start)
 
     def revoked(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
-        """Take that a member gave partitions up: asked to (``revoked``), or because it is none any more (``lost``)."""
+        """Record revoked partitions: on request (``revoked``), or after removal from the group (``lost``)."""
         group, at = self._group(operation), when(operation)
         done = ended(operation, at, at)
         asked = operation["op"] == "revoked" and not operation.get("closing")
@@ -85,7 +83,7 @@ class Memberships:
                     holding.revoked = at if asked else -1
 
     def gone(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
-        """Take that a client is no more: closed, or killed."""
+        """Record the end of a client, closed or killed."""
         at = when(operation)
         client.sessions.clear()
         for group in self._facts.groups.values():
@@ -94,10 +92,8 @@ class Memberships:
                     if holding.client == client.number and holding.until == NEVER:
                         holding.until, holding.end_line = at, line
 
-    # ------------------------------------------------------------ commits
-
     def commit(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
-        """Take a commit, by itself or in a transaction, and what the client was told of it."""
+        """Record a commit, with or without transaction, and its result."""
         result, at = choice(operation, "result", RESULTS), when(operation)
         done = ended(operation, at, NEVER)
         known = operation.get("id")
@@ -110,7 +106,7 @@ class Memberships:
             is_new = True
         group = self._group(operation)
         if result == "ok" and group.classic and operation.get("txn") is None:
-            client.contacts.append(at)  # else heartbeats alone keep a session going
+            client.contacts.append(at)  # in other cases only heartbeats renew the session
         if result == "fail":
             return
         noted, unread = [], []
@@ -131,7 +127,7 @@ class Memberships:
             self._waiting[key] = noted
 
     def finish(self) -> None:
-        """Look at the commits that were begun and never answered: they are past what was read all the same."""
+        """Record the doubts about commits without response."""
         for doubts in self._unread.values():
             for doubt in doubts:
                 self._note(doubt)
@@ -154,16 +150,16 @@ class Memberships:
         )
 
     def _transaction(self, operation: dict[str, Any]) -> int:
-        """Return the number of the transaction of a commit, -1 where it is in none. Raises WrongField."""
+        """Return the transaction's number of a commit, or -1. Raises WrongField."""
         if operation.get("txn") is None:
             return -1
         number = self._facts.transaction_numbers.get(text(operation, "txn"))
         if number is None:
-            raise WrongField(f"transaction {operation['txn']!r} has not begun")
+            raise WrongField(f"unknown transaction {operation['txn']!r}: expected a 'begin' or 'send' before")
         return number
 
     def _look(self, group: GroupFacts, log: SeenLog, client: HistoryClient, entry: CommitEntry) -> None:
-        """Look at a commit beside the reader's position, and beside its last one."""
+        """Compare a commit with the reader's position and with its previous commit."""
         doubt = self._past_what_was_read(log, client, entry)
         if doubt is not None:
             self._note(doubt)
@@ -175,11 +171,11 @@ class Memberships:
             self._facts.anomalies.add("commit-went-back", why, before[3], entry.line)
         session = client.sessions.get(log.number)
         if session is not None and (entry.offset <= session.left or (doubt is not None and session.left_start)):
-            return  # it may have been on its way when the reader went elsewhere
+            return  # the commit may have been in flight during the seek
         client.commits[group.name, log.number] = (entry.generation, entry.offset, entry.done, entry.line)
 
     def _past_what_was_read(self, log: SeenLog, client: HistoryClient, entry: CommitEntry) -> Doubt | None:
-        """Return what there is against a commit that lies past the reader's position, if it does."""
+        """Return a doubt if the commit is beyond the reader's position."""
         session = client.sessions.get(log.number)
         if session is None or session.position is None or entry.offset <= max(session.position, session.left):
             return None
@@ -197,13 +193,13 @@ class Memberships:
 
     def _note(self, doubt: Doubt) -> None:
         if doubt.exact and doubt.left_start is None:
-            why = f"{doubt.offset} of {self._facts.logs.all[doubt.log]} is committed by a member that stands at "
+            why = f"{doubt.offset} of {self._facts.logs.all[doubt.log]} is committed by a member whose position is "
             self._facts.anomalies.add("commit-beyond-read", f"{why}{doubt.position}", doubt.read_line, doubt.line)
         else:
             self._facts.doubts.append(doubt)
 
     def committed(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
-        """Take what a client was told to be a group's committed offsets."""
+        """Record the committed offsets that a client fetched."""
         group, at = self._group(operation), when(operation)
         done = ended(operation, at, at)
         for entry in listed(operation, "offsets", (3,)):

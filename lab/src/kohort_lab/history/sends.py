@@ -1,4 +1,4 @@
-"""Gathers what was sent, what became of it, and in which transaction."""
+"""Gathering of sent records, their results and transactions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MEANS: Final = {"ok": ACKNOWLEDGED, "fail": FAILED, "unknown": UNKNOWN, "begun":
 
 
 class Sends:
-    """Takes ``send``, ``begin`` and ``end``."""
+    """Handler of ``send``, ``begin`` and ``end``."""
 
     def __init__(self, facts: HistoryFacts) -> None:
         self._facts = facts
 
     def send(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
-        """Take a record that was given to a producer, and what became of it."""
+        """Record a sent record and its result."""
         result = choice(operation, "result", RESULTS)
         values, at = self._facts.values, when(operation)
         log = self._facts.logs.log(
@@ -35,7 +35,7 @@ class Sends:
             if operation.get("txn") is not None:
                 values.transaction[index] = self.transaction(line, text(operation, "txn"), client)
         elif values.result[index] != UNKNOWN or values.client[index] != client.number:
-            raise WrongField(f"{operation['value']!r} is sent twice: each record needs a value of its own")
+            raise WrongField(f"value {operation['value']!r} is sent twice: each record needs a unique value")
         values.line[index] = line
         values.result[index] = MEANS[result]
         values.done[index] = ended(operation, at, NEVER)
@@ -60,36 +60,31 @@ class Sends:
             self._facts.second_places.setdefault((index, place), line)
 
     def _note_inputs(self, operation: dict[str, Any], index: int) -> None:
-        """Note the records that this one is the effect of, if it is of any."""
+        """Record the input records of an effect."""
         if operation.get("of") is None:
             return
         for topic, partition, at in listed(operation, "of", (3,)):
             if not isinstance(topic, str):
-                raise WrongField(
-                    f"an entry of 'of' has to be [topic, partition, offset], not {[topic, partition, at]!r}"
-                )
+                raise WrongField(f"an entry of 'of' must be [topic, partition, offset], not {[topic, partition, at]!r}")
             log = self._facts.logs.log(topic, whole(partition, "partition", PARTITIONS_END))
             self._facts.of_value.append(index)
             self._facts.of_place.append(log.place(offset(at)))
 
-    # ------------------------------------------------------------ transactions
-
     def transaction(self, line: int, name: str, client: HistoryClient) -> int:
-        """Return the number of a transaction of a client, a new one where it is new. Raises WrongField."""
+        """Return the number of a client's transaction; adds it if new. Raises WrongField."""
         number = self._facts.transaction_numbers.get(name)
         if number is None:
             number = self._facts.transaction_numbers[name] = len(self._facts.transactions)
             self._facts.transactions.append(TransactionFacts(name, client.number, line))
         elif self._facts.transactions[number].client != client.number:
-            raise WrongField(f"transaction {name!r} is another client's: each needs a name of its own")
+            raise WrongField(f"transaction {name!r} belongs to another client: use unique transaction names")
         return number
 
     def begin(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
-        """Take the begin of a transaction."""
         self.transaction(line, text(operation, "txn"), client)
 
     def end(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
-        """Take that a client asked for the end of a transaction, and what it was told."""
+        """Record a commit or abort request and its result."""
         outcome = choice(operation, "outcome", ("commit", "abort"))
         result, at = choice(operation, "result", RESULTS), when(operation)
         found = self._facts.transactions[self.transaction(line, text(operation, "txn"), client)]

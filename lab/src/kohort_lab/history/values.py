@@ -1,6 +1,6 @@
-"""Every value of a history: who sent it, what became of that, and where it lies; a few dozen bytes for each.
+"""Values of a history in compact columns: sender, result and place of each record.
 
-A value spelled ``NAME:NUMBER`` with numbers that count up costs least; any other text is taken, too.
+Values ``NAME:NUMBER`` with increasing numbers take the least memory; any other text works, too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ FAILED: Final = -1
 UNKNOWN: Final = 0
 ACKNOWLEDGED: Final = 1
 UNSENT: Final = 2
-"""Results of a send; the last one: only read, so far."""
+"""Results of a send; UNSENT: read only, so far."""
 
 
 class SentValues:
-    """Columns by the number of a value. ``place`` is where it was first said to lie, ``acknowledged`` where its
-    acknowledgement says; both are packed by ``logs.py``, and -1 where nothing is known. Times are microseconds."""
+    """Columns by value number; times in microseconds.
+
+    ``place``: first reported place, ``acknowledged``: place in the acknowledgement. Both are packed as in ``logs.py``,
+    and -1 if unknown.
+    """
 
     def __init__(self) -> None:
         self._numbered: dict[str, array[int]] = {}
@@ -44,7 +47,7 @@ class SentValues:
         self.done = array("q")
 
     def index_of(self, value: str) -> int:
-        """Return the number of a value, a new one where it is new."""
+        """Return the number of a value; adds it if new."""
         name, _, number = value.rpartition(":")
         plain = number.isdigit() and number.isascii() and len(number) <= DIGITS
         if not plain or (number[0] == "0" and number != "0"):
@@ -95,6 +98,6 @@ class SentValues:
         self.result.extend(array("b", [UNSENT]) * CHUNK)
 
     def spelled(self, index: int) -> str:
-        """Return a value as the history has it."""
+        """Return the text of a value."""
         name, number = self._names[self._name[index]], self._number[index]
         return name if number < 0 else f"{name}:{number}"

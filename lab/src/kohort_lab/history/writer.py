@@ -1,4 +1,4 @@
-"""Write a history: one object for each client of any library. Format: docs/lab/history-format.md."""
+"""Writer of histories, for clients of any library. Format: docs/lab/history-format.md."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _SEPARATORS: Final = (",", ":")
 
 
 class ClientHistory:
-    """The lines of one client, from start to end. Each call writes one line; threads may share it with a ``lock``.
+    """Writer of one client's history, from start to end.
 
-    ``now_us`` is asked for the end of every operation, in microseconds of a clock that never goes back; it begins when
-    ``at`` says, by the same clock. ``about`` is what docs/lab/history-format.md has for ``client``.
+    Each call writes one line; threads may share the writer with a ``lock``.
+    ``now_us`` returns microseconds of a monotonic clock: the end time of each operation, and the clock of ``at``.
+    ``about``: fields of the ``client`` operation in docs/lab/history-format.md.
     """
 
     def __init__(
@@ -37,20 +38,20 @@ class ClientHistory:
         self.write("client", **about)
 
     def write(self, op: str, **fields: Any) -> None:
-        """Write one operation; fields that are None are left out."""
+        """Write one operation without its None fields."""
         said = {name: value for name, value in fields.items() if value is not None}
         line = json.dumps({"op": op, "client": self._name, **said}, separators=_SEPARATORS)
         with self._lock:
             self._file.write(line + "\n")
 
     def sent(self, at: int, where: Where, value: str, result: str, **more: Any) -> None:
-        """Write what became of a record; ``more``: offset, txn, of. Its send is written before with ``begun``."""
+        """Write a send and its result; ``more``: offset, txn, of. Call it with ``begun`` before the send."""
         done = None if result == "begun" else self.now_us()
         topic, partition = where
         self.write("send", topic=topic, partition=partition, value=value, result=result, at=at, done=done, **more)
 
     def read(self, at: int, where: Where, records: Iterable[Record], position: int | None = None) -> None:
-        """Write the records of one partition that a reader was given, and where it stands then."""
+        """Write the records of one partition that a reader received, and its position after them."""
         topic, partition = where
         listed = [list(record) for record in records]
         self.write(
@@ -63,17 +64,17 @@ class ClientHistory:
         self.write(kind, group=group, partitions=listed, at=at, done=self.now_us(), **more)
 
     def committed(self, at: int, group: str, offsets: Mapping[Where, int], result: str, **more: Any) -> None:
-        """Write what became of a commit; ``more``: generation, txn, id."""
+        """Write a commit and its result; ``more``: generation, txn, id."""
         listed = [[topic, partition, offset] for (topic, partition), offset in offsets.items()]
         done = None if result == "begun" else self.now_us()
         self.write("commit", group=group, offsets=listed, result=result, at=at, done=done, **more)
 
     def ended(self, at: int, transaction: str, outcome: str, result: str) -> None:
-        """Write what became of the end of a transaction: ``commit`` or ``abort``."""
+        """Write the result of a transaction's ``commit`` or ``abort``."""
         done = None if result == "begun" else self.now_us()
         self.write("end", txn=transaction, outcome=outcome, result=result, at=at, done=done)
 
     def flush(self) -> None:
-        """Hand what was written to the system, so that it is there when the process is killed."""
+        """Flush buffered lines to the operating system, so that they survive a kill."""
         with self._lock:
             self._file.flush()

@@ -1,1 +1,1 @@
-"""Drive the machines by hand: a loop with a clock of its own, brokers by script. For tests of kohort itself."""
+"""Tools for tests of kohort's I/O-free machines: an in-memory network loop and a scripted broker."""

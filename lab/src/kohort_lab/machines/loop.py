@@ -1,8 +1,7 @@
-"""Clients and brokers in one process and one thread, bytes included, under a clock that moves when told.
+"""In-memory network between client engines and brokers, in one thread under a manual clock.
 
-The loop pumps what engines and brokers say to each other, and when nothing is left to say it moves the clock to the
-next moment that any of them waits for. Nothing sleeps; a run of minutes takes milliseconds. Connections can be cut,
-addresses made deaf, answers held back.
+The loop exchanges bytes until no data is pending, then moves the clock to the next deadline of any machine. Nothing
+sleeps; minutes take milliseconds. Tests can cut connections, refuse addresses and delay responses.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from kohort.security.sasl.exchange import ClientExchange, Derivation
 
 Address = tuple[str, int]
 STEPS_MOST: Final = 100_000
-"""More steps than this without the clock moving mean that two machines feed each other for ever."""
+"""Limit of events without clock movement: more mean an endless exchange."""
 TICKS_MOST: Final = 100
-"""Nodes of a cluster tell each other what happened: a tick of one makes another's due."""
+"""Limit of ticks in one moment: a tick of one node may make another node's tick due."""
 
 
 class BrokerMachine(Protocol):
@@ -37,7 +36,7 @@ class BrokerMachine(Protocol):
 
 @dataclass(slots=True, eq=False)
 class LoopLink:
-    """One connection: an engine's and its number there, a broker's and its number there."""
+    """Connection between an engine and a broker, with its id on each side."""
 
     engine: Engine
     client_id: int
@@ -48,13 +47,13 @@ class LoopLink:
 
 
 class Loop:
-    """The network between some engines and some brokers, without delay."""
+    """Network without delay."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.links: list[LoopLink] = []
         self.opened: list[Address] = []
-        """Every address that an engine tried to reach, in order."""
+        """Addresses of all connection attempts, in order."""
         self.holding_answers = False
         self._brokers: dict[Address, BrokerMachine] = {}
         self._engines: list[Engine] = []
@@ -64,9 +63,7 @@ class Loop:
         self._next_id = 1
         self._rng = random.Random(0)
         self.logins: dict[tuple[int, int], ClientExchange] = {}
-        """Those under way, by engine and connection."""
-
-    # Who takes part
+        """Logins in flight, by engine and connection."""
 
     def serve(self, address: Address, broker: BrokerMachine) -> None:
         self._brokers[address] = broker
@@ -75,22 +72,20 @@ class Loop:
     def add(self, engine: Engine) -> None:
         self._engines.append(engine)
 
-    # What can go wrong
-
     def cut(self, address: Address | None = None) -> None:
-        """Break every connection (to ``address``), for both sides."""
+        """Break every connection (to ``address``) on both sides."""
         for link in [link for link in self.links if address in (None, link.address)]:
             self._end(link)
             self._tell(link.engine, client_io.Closed(link.client_id, "the connection was cut"))
             self._ask(link.broker, broker_io.Disconnected(link.broker_id))
 
     def stop(self, address: Address) -> None:
-        """Refuse connections to ``address`` and break those there are."""
+        """Refuse connections to ``address`` and break existing ones."""
         self._deaf.add(address)
         self.cut(address)
 
     def start(self, address: Address) -> None:
-        """Take connections to ``address`` again."""
+        """Accept connections to ``address`` again."""
         self._deaf.discard(address)
 
     def release_answers(self) -> None:
@@ -99,10 +94,7 @@ class Loop:
         for link, data in held:
             self._deliver(link, data)
 
-    # Moving on
-
     def settle(self) -> None:
-        """Exchange all pending data at this moment."""
         self._settle(self._engines)
 
     def _settle(self, engines: Iterable[Engine]) -> None:
@@ -125,10 +117,10 @@ class Loop:
             self._settle([x for x in self._engines if x.wake_at_ms is not None and x.wake_at_ms <= now_ms])
 
     def run_until(self, done: Callable[[], Any], limit_ms: int = 60_000) -> None:
-        """Go on until ``done()`` is true. Raises AssertionError when ``limit_ms`` of the clock have passed before."""
+        """Run until ``done()`` is true. Raises AssertionError after ``limit_ms`` of simulated time."""
         limit = self.clock.now_ms() + limit_ms
         self.settle()
-        while not done():  # which may ask something of a client: everybody is to say what comes of it
+        while not done():  # done() may send requests: settle before the next check
             assert self.clock.now_ms() < limit, f"not done after {limit_ms} ms"
             self._advance(limit)
             self.settle()
@@ -148,8 +140,6 @@ class Loop:
             self._events.popleft()()
             steps += 1
             assert steps < STEPS_MOST, "the machines never come to rest"
-
-    # Carrying
 
     def _tell(self, engine: Engine, given: client_io.Input) -> None:
         for output in engine.handle(given, self.clock.now_ms()):

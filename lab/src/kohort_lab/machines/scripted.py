@@ -1,7 +1,7 @@
-"""A broker that answers as it is told: for tests of clients, where a real one would not misbehave.
+"""Broker with scripted responses, for client tests that need misbehavior.
 
-It speaks the wire protocol, so that the client's bytes are really read and answered; what it answers is a function per
-request. Requests without one are answered with the response's defaults.
+It speaks the wire protocol with real bytes. A function per request class builds the response; other requests get the
+response's defaults.
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, Ap
 from kohort.wire.schema import Message
 
 SILENCE: Final = object()
-"""Answer nothing."""
+"""Send no response."""
 HANG_UP: Final = object()
-"""Close the connection instead of answering."""
+"""Close the connection instead of a response."""
 Answer = Message | bytes | object
-"""A response, raw bytes to send in its place, SILENCE or HANG_UP."""
+"""Response, raw bytes instead of a response, SILENCE or HANG_UP."""
 
 
 @dataclass(slots=True)
 class SeenRequest:
-    """A request as it arrived."""
-
     header: RequestHeader
     request: Any
     connection: int
@@ -43,15 +41,13 @@ class _Peer:
 
 
 class ScriptedBroker:
-    """Answers per request class, and the received requests."""
-
     def __init__(self) -> None:
         self.seen: list[SeenRequest] = []
         self.wake_at_ms: int | None = None
         self.ranges: dict[int, tuple[int, int]] = {key: (api.low, api.high) for key, api in APIS.items()}
-        """The versions it claims and speaks, by API key; what is missing it does not know."""
+        """Supported version range by API key; other APIs are unknown to the broker."""
         self.features: dict[str, int] = {}
-        """The levels of features that it claims its cluster has agreed on."""
+        """Finalized feature levels that the broker reports."""
         self._answers: dict[type[Message], Callable[[Any, int], Answer]] = {}
         self._peers: dict[int, _Peer] = {}
 

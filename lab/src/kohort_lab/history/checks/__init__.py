@@ -1,1 +1,1 @@
-"""What is looked for when a history has been gathered: one file for each thing that Kafka promises."""
+"""Checks of a gathered history, one file per guarantee of Kafka."""

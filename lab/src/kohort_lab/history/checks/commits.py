@@ -1,5 +1,7 @@
-"""A group's committed offset is what was committed last: whoever owns a partition next begins there, and whoever is
-of an earlier generation commits no more."""
+"""Checks of committed offsets.
+
+The next owner of a partition starts at the last commit; the coordinator rejects commits of fenced generations.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from kohort_lab.history.logs import WITHIN
 
 
 class EffectiveCommit(NamedTuple):
-    """When a commit may have taken effect, and what it says."""
+    """Commit with the time span in which it may have taken effect, in microseconds."""
 
     at: int
     done: int
@@ -22,7 +24,7 @@ class EffectiveCommit(NamedTuple):
 
 
 def check_commits(facts: HistoryFacts) -> None:
-    """Note commits past what was read, starts elsewhere than at a commit, and commits of members that were fenced."""
+    """Check commits beyond the position, starts off the committed offset, and commits of fenced members."""
     _check_doubts(facts)
     for group in facts.groups.values():
         for log, starts in group.starts.items() if not group.forgets else ():
@@ -31,7 +33,7 @@ def check_commits(facts: HistoryFacts) -> None:
 
 
 def _visible_between(facts: HistoryFacts, log: int, start: int, end: int, committed_only: bool) -> int:
-    """Return a line that tells of a record from ``start`` up to ``end`` that a reader has to see; 0 for none."""
+    """Return a line about a record in ``[start, end)`` that a reader must see, or 0."""
     for offset, value, page in facts.logs.all[log].known(start, end):
         if facts.is_gone(log, offset):
             continue
@@ -47,13 +49,13 @@ def _check_doubts(facts: HistoryFacts) -> None:
             continue
         line = _visible_between(facts, doubt.log, doubt.position, doubt.offset, doubt.committed_only)
         if line:
-            why = f"{doubt.offset} of {facts.logs.all[doubt.log]} is committed by a member that had read up to "
-            why += f"{doubt.position}: there are records between"
+            why = f"{doubt.offset} of {facts.logs.all[doubt.log]} is committed by a member whose position is "
+            why += f"{doubt.position}: records lie between"
             facts.anomalies.add("commit-beyond-read", why, doubt.read_line, line, doubt.line)
 
 
 def _stood_at_a_commit(facts: HistoryFacts, doubt: Doubt) -> bool:
-    """Tell whether the offset is one at which the member may have stood before it sought another."""
+    """Return True if the offset is an earlier start position of the member before its seek."""
     if doubt.left_start is None:
         return False
     sought, group = doubt.left_start
@@ -64,7 +66,7 @@ def _stood_at_a_commit(facts: HistoryFacts, doubt: Doubt) -> bool:
 
 
 def effective(facts: HistoryFacts, entry: CommitEntry) -> EffectiveCommit | None:
-    """Return when a commit may have taken effect: one in a transaction with its end; None, if never."""
+    """Return the time span in which a commit may take effect; None if it never does."""
     if entry.transaction < 0:
         return EffectiveCommit(entry.at, entry.done, entry.offset, entry.line, entry.acknowledged)
     transaction = facts.transactions[entry.transaction]
@@ -75,7 +77,7 @@ def effective(facts: HistoryFacts, entry: CommitEntry) -> EffectiveCommit | None
 
 
 def _check_starts(facts: HistoryFacts, group: GroupFacts, log: int, starts: list[SessionStart]) -> None:
-    """Hold each start against the commits that nothing had overwritten by then, clock by clock."""
+    """Compare each start with the commits that were current then, per clock."""
     for clock in {facts.clients[start.client].clock for start in starts}:
         entries = [entry for entry in group.entries(log) if facts.clients[entry.client].clock == clock]
         found = [commit for entry in entries if (commit := effective(facts, entry)) is not None]
@@ -89,10 +91,12 @@ def _check_starts(facts: HistoryFacts, group: GroupFacts, log: int, starts: list
 
 
 def _proven_by(facts: HistoryFacts, log: int, start: SessionStart, commits: CommitsInOrder) -> EffectiveCommit | None:
-    """Return what a start says of commits whose answer never came: that one of them stood then, where none that was
-    answered can have put the member there. So all that was answered before is overwritten, as by a commit of then."""
+    """Return an unanswered commit whose success is proven by a start position.
+
+    Only if no acknowledged commit explains the position; earlier commits count as overwritten then.
+    """
     if not commits.any_unanswered or facts.logs.all[log].begins >= start.position:
-        return None  # where the log begins members begin anew, whatever is committed
+        return None  # at the log start offset, members start regardless of commits
     behind = [commit for commit in commits.standing_at(start) if _leads_to(facts, log, start, commit)]
     if not behind or any(commit.acknowledged or commit.offset != behind[0].offset for commit in behind):
         return None
@@ -100,7 +104,7 @@ def _proven_by(facts: HistoryFacts, log: int, start: SessionStart, commits: Comm
 
 
 def _leads_to(facts: HistoryFacts, log: int, start: SessionStart, commit: EffectiveCommit) -> bool:
-    """Tell whether a member that finds a commit may begin as it did: there, or at the next record that it can see."""
+    """Return True if a member that fetches this commit may start at this position."""
     if start.strict or commit.offset >= start.position:
         return commit.offset == start.position
     only = facts.clients[start.client].committed_only
@@ -108,7 +112,7 @@ def _leads_to(facts: HistoryFacts, log: int, start: SessionStart, commit: Effect
 
 
 class CommitsInOrder:
-    """The commits of one partition in the order in which they were sent."""
+    """Commits of one partition in send order."""
 
     def __init__(self, found: list[EffectiveCommit]) -> None:
         commits = sorted(found)
@@ -118,11 +122,10 @@ class CommitsInOrder:
 
     @property
     def any_unanswered(self) -> bool:
-        """Whether of any it is not known what became of it."""
         return bool(self._unanswered)
 
     def standing_at(self, start: SessionStart) -> list[EffectiveCommit]:
-        """Return the commits that may have stood when a start was looked up; none where it may be there was none."""
+        """Return the commits that may be current at a start; an empty list if a first commit is uncertain."""
         standing = [commit for commit in self._unanswered if commit.at <= start.done]
         overwritten_before = -1
         for at in range(bisect_right(self._answered, (start.done, NEVER)) - 1, -1, -1):
@@ -137,34 +140,33 @@ class CommitsInOrder:
 
 
 def _judge_start(facts: HistoryFacts, log: int, start: SessionStart, standing: list[EffectiveCommit]) -> None:
-    """Look whether a start is at one of the commits that may have stood then."""
+    """Check that a start equals one of the commits that may be current."""
     if any(commit.offset == start.position for commit in standing):
         return
     low, high = min(standing, key=lambda c: c.offset), max(standing, key=lambda c: c.offset)
     who, where = facts.clients[start.client].name, facts.logs.all[log]
     if start.position < low.offset:
         if not facts.logs.all[log].begins > start.position:
-            why = f"{who} begins at {start.position} of {where}, of which {low.offset} is committed"
+            why = f"{who} starts at {start.position} of {where}; the committed offset is {low.offset}"
             facts.anomalies.add("started-behind-commit", why, low.line, start.line)
     elif start.position > high.offset:
         only = facts.clients[start.client].committed_only
         passed = _visible_between(facts, log, high.offset, start.position, only)
         if start.strict or passed:
-            why = f"{who} begins at {start.position} of {where}, of which no more than {high.offset} is committed"
+            why = f"{who} starts at {start.position} of {where}; the committed offset is at most {high.offset}"
             facts.anomalies.add("started-ahead-of-commit", why, high.line, passed, start.line)
     elif start.strict:
-        why = f"{who} begins at {start.position} of {where}: commits say {low.offset} and {high.offset}"
+        why = f"{who} starts at {start.position} of {where}; the committed offset is {low.offset} or {high.offset}"
         facts.anomalies.add("started-behind-commit", why, low.line, high.line, start.line)
 
 
 def _check_fenced(facts: HistoryFacts, group: GroupFacts) -> None:
-    """Look for commits that were taken though their generation had been replaced before they were sent.
+    """Check that no commit succeeds after its generation was replaced.
 
-    In a classic group a generation ends for all members at once. A member of a group that the coordinator assigns may
-    commit with an earlier epoch what it still has (KIP-848): there only who was given the partition since counts.
+    In a classic group a generation ends for all members at once. A member of a consumer group may commit its remaining
+    partitions with an earlier epoch (KIP-848), so only a later owner of the partition counts.
     """
-    told = sorted(t for t in group.told if t.generation >= 0)
-    ends = sorted((t.done, t.generation, t.client, t.line) for t in told)
+    ends = sorted((a.done, a.generation, a.client, a.line) for a in group.assignments if a.generation >= 0)
     newest: list[tuple[int, int, int, int]] = []
     for end in ends:
         newest.append(end if not newest or end[1] > newest[-1][1] else newest[-1])
@@ -187,9 +189,13 @@ def _judge_fenced(
     facts: HistoryFacts, group: GroupFacts, log: int, entry: CommitEntry, later: tuple[int, int, int, int]
 ) -> None:
     when, generation, client, line = later
-    own = [t for t in group.told if t.client == entry.client and t.generation == entry.generation and t.at <= entry.at]
-    if not own or max(t.at for t in own) > when or not facts.same_clock(client, entry.client):
-        return  # a group that was forgotten counts from the beginning again
+    own = [
+        assignment
+        for assignment in group.assignments
+        if (assignment.client, assignment.generation) == (entry.client, entry.generation) and assignment.at <= entry.at
+    ]
+    if not own or max(assignment.at for assignment in own) > when or not facts.same_clock(client, entry.client):
+        return  # a deleted and recreated group restarts its generations
     why = f"a commit of {facts.logs.all[log]} with generation {entry.generation} by {facts.clients[entry.client].name} "
-    why += f"is taken after {facts.clients[client].name} was told of {generation}"
+    why += f"succeeds after {facts.clients[client].name} received generation {generation}"
     facts.anomalies.add("fenced-commit-acknowledged", why, own[-1].line, line, entry.line)

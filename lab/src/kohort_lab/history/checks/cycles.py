@@ -1,4 +1,4 @@
-"""Transactions that depend on each other in a circle cannot have happened one after the other, in any order."""
+"""Cycles of dependencies between transactions: no serial order exists (Adya's G0 to G2)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kohort_lab.history.logs import PAGE_BITS, WITHIN
 WRITES: Final = frozenset({"ww"})
 INFORMATION: Final = frozenset({"ww", "wr"})
 OF_ONE_VERSION: Final = 8
-"""Two transactions that write one version are wrong already; of many such, so many are looked at."""
+"""Limit of writers compared per offset; two writers of one offset are an anomaly already."""
 
 
 class Dependency(NamedTuple):
-    """The second transaction depends on the first: how, over what, and a line that shows it."""
+    """Edge of the dependency graph: ``second`` depends on ``first`` by a ww, wr or rw conflict."""
 
     first: int
     second: int
@@ -28,7 +28,7 @@ class Dependency(NamedTuple):
 
 
 class Dependencies:
-    """The edges between transactions that took effect."""
+    """Dependency graph of the committed transactions."""
 
     def __init__(self, facts: HistoryFacts) -> None:
         self._facts = facts
@@ -40,7 +40,7 @@ class Dependencies:
                 self._of_register(f"{group.name}'s offset of {facts.logs.all[log]}", log, chosen, began)
 
     def _inputs(self) -> dict[tuple[int, int], int]:
-        """Add the edges of records that were read; return the lowest input of each transaction in each partition."""
+        """Add read dependencies; return each transaction's lowest input offset per partition."""
         facts, values = self._facts, self._facts.values
         began: dict[tuple[int, int], int] = {}
         for value, place in zip(facts.of_value, facts.of_place, strict=True):
@@ -85,7 +85,7 @@ class Dependencies:
         self.edges.setdefault(edge.first, []).append(edge)
 
     def among(self, vertices: frozenset[int], kinds: frozenset[str], start: int) -> Iterator[Dependency]:
-        """Yield the edges from ``start`` to some transactions, of some kinds."""
+        """Yield the edges of ``kinds`` from ``start`` to ``vertices``."""
         return (e for e in self.edges.get(start, ()) if e.kind in kinds and e.second in vertices)
 
 
@@ -93,7 +93,7 @@ ALL: Final = INFORMATION | {"rw"}
 
 
 def check_cycles(facts: HistoryFacts) -> None:
-    """Note the shortest circle of each knot of transactions, by the least that it needs: writes, reads, oversights."""
+    """Record the shortest cycle of each component, under the strongest anomaly that fits."""
     found = Dependencies(facts)
     for knot in knots(found, ALL):
         for kinds, check in ((WRITES, "write-cycle"), (INFORMATION, "information-cycle")):
@@ -113,11 +113,11 @@ def _note(facts: HistoryFacts, check: str, circle: list[Dependency]) -> None:
     names = [facts.transactions[edge.first].name for edge in circle]
     steps = [f"{name!r} -{edge.kind}-> ({edge.over})" for name, edge in zip(names, circle, strict=True)]
     lines = [line for edge in circle for line in (edge.line, facts.transactions[edge.second].end_line)]
-    facts.anomalies.add(check, f"transactions in a circle: {' '.join(steps)} {names[0]!r}", *lines)
+    facts.anomalies.add(check, f"cycle of transactions: {' '.join(steps)} {names[0]!r}", *lines)
 
 
 def knots(found: Dependencies, kinds: frozenset[str]) -> Iterator[frozenset[int]]:
-    """Yield the strongly connected components of more than one transaction (Tarjan, without recursion)."""
+    """Yield the strongly connected components of two or more transactions (Tarjan, iterative)."""
     order: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -151,7 +151,7 @@ def knots(found: Dependencies, kinds: frozenset[str]) -> Iterator[frozenset[int]
 
 
 def _unwound(stack: list[int], standing: set[int], root: int) -> frozenset[int] | None:
-    """Take a component from the stack; None where it is one transaction alone."""
+    """Pop a component from the stack; None for a single transaction."""
     knot = set()
     while True:
         vertex = stack.pop()
@@ -164,7 +164,7 @@ def _unwound(stack: list[int], standing: set[int], root: int) -> frozenset[int] 
 def _path(
     found: Dependencies, knot: frozenset[int], kinds: frozenset[str], way: tuple[int, int]
 ) -> list[Dependency] | None:
-    """Return the shortest path from the first of two transactions to the second; None if there is none."""
+    """Return the shortest path between the two transactions of ``way``, or None."""
     start, goal = way
     came: dict[int, Dependency] = {}
     waiting = deque([start])
@@ -184,13 +184,13 @@ def _path(
 
 
 def _shortest(found: Dependencies, knot: frozenset[int], kinds: frozenset[str]) -> list[Dependency]:
-    """Return a shortest circle within a knot; of a large one, through one of its first hundred transactions."""
+    """Return a shortest cycle of a component, through one of its first 100 transactions."""
     circles = (_path(found, knot, kinds, (vertex, vertex)) for vertex in sorted(knot)[:100])
     return min((circle for circle in circles if circle), key=len)
 
 
 def _with_one_oversight(found: Dependencies, knot: frozenset[int]) -> list[Dependency] | None:
-    """Return a shortest circle with a single rw edge; None if there is none."""
+    """Return a shortest cycle with exactly one rw edge, or None."""
     best: list[Dependency] | None = None
     for vertex in sorted(knot)[:100]:
         for edge in found.among(knot, frozenset({"rw"}), vertex):

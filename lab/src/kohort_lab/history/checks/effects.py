@@ -1,4 +1,4 @@
-"""Exactly once: what transactions read has its effect in one of those that are committed, and in one only."""
+"""Exactly-once check: each input record has its effect in exactly one committed transaction."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kohort_lab.history.facts import GroupFacts, HistoryFacts
 from kohort_lab.history.logs import WITHIN, SeenLog
 
 Effects = dict[tuple[str, int], SeenLog]
-"""By the topic of effects and the partition of inputs: which value is the effect of the input at an offset."""
+"""Effect value of each input offset, by output topic and input partition."""
 
 
 def check_effects(facts: HistoryFacts) -> None:
-    """Note inputs with two effects, and inputs without one where a group says that each has one."""
+    """Check inputs with two effects, and inputs without effect in groups that declare an effects topic."""
     certain: Effects = {}
     possible: Effects = {}
     values = facts.values
@@ -33,7 +33,7 @@ def check_effects(facts: HistoryFacts) -> None:
 
 
 def _note(effects: Effects, topic: str, log: SeenLog, offset: int, value: int) -> int:
-    """Note an effect; return the first that there was."""
+    """Record an effect and return the first effect of this input."""
     key = (topic, log.number)
     if key not in effects:
         effects[key] = SeenLog(topic, log.partition, log.number)
@@ -75,7 +75,7 @@ def _any(effects: SeenLog, committed: int) -> bool:
 
 
 def _committed(facts: HistoryFacts, group: GroupFacts) -> Iterator[tuple[int, int, int]]:
-    """Yield how far each partition was committed in transactions: partition, offset, line."""
+    """Yield partition, highest offset and line of the commits in transactions."""
     for log, entries in group.commits.items():
         best = (0, 0)
         for entry in entries:

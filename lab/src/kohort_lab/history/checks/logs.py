@@ -1,4 +1,4 @@
-"""Every record that was acknowledged is where readers go past it, once, and in the order in which it was sent."""
+"""Log checks: each acknowledged record is in the log once, in send order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kohort_lab.history.values import ACKNOWLEDGED, FAILED, UNSENT
 
 
 def check_logs(facts: HistoryFacts) -> None:
-    """Note what is lost, twice, out of order, or not of this world."""
+    """Check for lost, duplicate, reordered and unexpected records."""
     for gap in facts.logs.gaps:
         for offset, value, page in facts.logs.all[gap.log].known(gap.start, gap.end):
             if not facts.is_gone(gap.log, offset):
@@ -20,7 +20,7 @@ def check_logs(facts: HistoryFacts) -> None:
 
 
 def _check_passed(facts: HistoryFacts, gap: PassedStretch, offset: int, value: int, page: LogPage) -> None:
-    """Look at a record that a reader went past without it."""
+    """Check a known record that a reader passed without reading it."""
     values = facts.values
     log, within = facts.logs.all[gap.log], offset & WITHIN
     is_here = values.acknowledged[value] == log.place(offset)
@@ -30,8 +30,8 @@ def _check_passed(facts: HistoryFacts, gap: PassedStretch, offset: int, value: i
     if transaction is None:
         line = values.line[value] if is_here else read_line
         if line:
-            told = "acknowledged" if is_here else "read by another"
-            why = f"{spelled!r} at {offset} of {log}, {told}, is passed over by a reader"
+            source = "acknowledged" if is_here else "read by another client"
+            why = f"{spelled!r} at {offset} of {log}, {source}, is skipped by a reader"
             facts.anomalies.add("lost-record", why, line, gap.line)
         return
     if transaction.cannot_be_committed and gap.committed_only:
@@ -40,21 +40,21 @@ def _check_passed(facts: HistoryFacts, gap: PassedStretch, offset: int, value: i
     if not line:
         return
     if gap.committed_only and transaction.seen_line:
-        why = f"a reader of committed records passes over {spelled!r} at {offset} of {log}, of transaction "
-        why += f"{transaction.name!r}, of which another record was read"
+        why = f"a read_committed reader skips {spelled!r} at {offset} of {log}, of transaction "
+        why += f"{transaction.name!r}; another record of the transaction was read"
         facts.anomalies.add("partial-transaction", why, line, transaction.seen_line, transaction.end_line, gap.line)
     elif transaction.committed or not gap.committed_only:
-        why = f"{spelled!r} at {offset} of {log}, of transaction {transaction.name!r}, is passed over by a reader"
+        why = f"{spelled!r} at {offset} of {log}, of transaction {transaction.name!r}, is skipped by a reader"
         facts.anomalies.add("lost-record", why, line, transaction.end_line, gap.line)
 
 
 def _check_ends(facts: HistoryFacts) -> None:
-    """Look for records that were acknowledged before the log's end was told to lie below them."""
+    """Check for acknowledged records beyond a later log end offset."""
     values = facts.values
     lowest: dict[int, list[tuple[int, int, int]]] = {}
     for log in facts.logs.all:
         least = None
-        for at, end, line in sorted(log.ends, reverse=True):  # from the last one back: the least end from then on
+        for at, end, line in sorted(log.ends, reverse=True):  # backwards, for the lowest end offset from each time on
             least = (end, line) if least is None or end < least[0] else least
             lowest.setdefault(log.number, []).append((at, *least))
     if not lowest:
@@ -66,12 +66,14 @@ def _check_ends(facts: HistoryFacts) -> None:
         log, offset = facts.logs.at(place)
         later = [(end, line) for at, end, line in asked if at > values.done[value]]
         if later and offset >= later[-1][0]:
-            why = f"{values.spelled(value)!r} was acknowledged at {offset} of {log}, which then ends at {later[-1][0]}"
+            why = (
+                f"{values.spelled(value)!r} was acknowledged at {offset} of {log}; later the log ends at {later[-1][0]}"
+            )
             facts.anomalies.add("lost-record", why, values.line[value], later[-1][1])
 
 
 def _check_second_places(facts: HistoryFacts) -> None:
-    """Look at values that were said to lie at two places, where their producer promised one."""
+    """Check for values of idempotent producers at two offsets."""
     values = facts.values
     for (value, place), line in facts.second_places.items():
         client = values.client[value]
@@ -84,12 +86,13 @@ def _check_second_places(facts: HistoryFacts) -> None:
         other = also.page(second)
         both = is_read and other.value[second & WITHIN] == value and other.line[second & WITHIN]
         check = "duplicate-record" if both else "value-at-two-offsets"
-        why = f"{values.spelled(value)!r} is at {facts.logs.told(values.place[value])} and at {facts.logs.told(place)}"
+        first_place, second_place = facts.logs.describe(values.place[value]), facts.logs.describe(place)
+        why = f"{values.spelled(value)!r} is at {first_place} and at {second_place}"
         facts.anomalies.add(check, why, values.line[value], page.line[first & WITHIN], line)
 
 
 def _check_results(facts: HistoryFacts) -> None:
-    """Look for records that were read and must not be there."""
+    """Check for records that were read although their send failed or never happened."""
     values = facts.values
     for value in range(values.count):
         place, result = values.place[value], values.result[value]
@@ -98,7 +101,7 @@ def _check_results(facts: HistoryFacts) -> None:
         log, offset = facts.logs.at(place)
         line = log.page(offset).line[offset & WITHIN]
         if result == FAILED:
-            why = f"{values.spelled(value)!r}, which was not to be written, is at {offset} of {log}"
+            why = f"{values.spelled(value)!r}, whose send failed, is at {offset} of {log}"
             facts.anomalies.add("failed-but-written", why, values.line[value], line)
         elif log.topic in facts.logs.whole:
             why = f"{values.spelled(value)!r} at {offset} of {log} was never sent"
@@ -106,7 +109,7 @@ def _check_results(facts: HistoryFacts) -> None:
 
 
 def _check_order(facts: HistoryFacts) -> None:
-    """Look for records of an idempotent producer that lie in another order than it sent them."""
+    """Check the log order of each idempotent producer's records against the send order."""
     values = facts.values
     sent: dict[tuple[int, int], list[int]] = {}
     for value in range(values.count):
@@ -120,6 +123,7 @@ def _check_order(facts: HistoryFacts) -> None:
         for value in in_partition:
             if last >= 0 and values.place[value] < values.place[last] and (value, values.place[value]) != (last, -1):
                 one, other = values.spelled(last), values.spelled(value)
-                why = f"{other!r} was sent after {one!r} and lies before it, at {facts.logs.told(values.place[value])}"
+                place = facts.logs.describe(values.place[value])
+                why = f"{other!r} was sent after {one!r} and precedes it in the log, at {place}"
                 facts.anomalies.add("reordered-records", why, values.line[last], values.line[value])
             last = value

@@ -1,9 +1,9 @@
-"""A partition has one owner at a time, by the clock that its members share.
+"""Ownership check: a partition has one owner at a time, by the clock that the members share.
 
-A member has it from when it is told so until it has given it up, or is gone. Whoever was told to by its coordinator was
-a member then, so nobody else can have had the partition before. Whoever takes long to do so, or found out by itself
-that it is no member any more (``lost``, a client that closes or dies), may have been one no longer: then what counts is
-for how long the coordinator had to count it in: in a classic group for its session after the last acknowledged commit.
+Ownership lasts from the assignment until the end of the revocation, or until the client exits. A member that revokes
+on request of the coordinator is still a member, so any overlap is an anomaly. A member that is slow, finds out by
+itself that it was removed (``lost``), closes or dies may have been removed earlier: in a classic group, one session
+timeout after its last acknowledged commit.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Final
 from kohort_lab.history.facts import NEVER, SILENT_US, GroupFacts, HistoryFacts, Holding
 
 TOGETHER_US: Final = 5_000_000
-"""Members that are told of one generation within so long are of one life of their group: a group that was deleted and
-made again counts from the beginning."""
+"""Members that see one generation within this time share one life of their group, in microseconds.
+
+A deleted and recreated group restarts its generations.
+"""
 
 
 def check_owners(facts: HistoryFacts) -> None:
-    """Note partitions that two members had at one time."""
     for group in facts.groups.values():
         for log, holdings in group.holdings.items():
             held: list[Holding] = []
@@ -38,21 +39,21 @@ def _until(facts: HistoryFacts, holding: Holding) -> int:
 def _judge(facts: HistoryFacts, group: GroupFacts, log: int, earlier: Holding, later: Holding) -> None:
     client = facts.clients[earlier.client]
     if client.instance and client.instance == facts.clients[later.client].instance:
-        return  # of one instance id the newcomer takes the place, in the same generation; the other learns of it later
+        return  # a static member's replacement keeps the generation; the replaced member is fenced later
     in_one = group.classic and earlier.generation == later.generation >= 0
     if in_one and later.since - earlier.since < TOGETHER_US:
-        pass  # a generation gives a partition once, to whoever is a zombie or not
+        pass  # a generation assigns a partition once, even to a zombie
     elif group.classic and 0 <= later.generation < earlier.generation and later.revoked < 0:
-        return  # it stood still on its way to what an earlier generation gave it, and found out then
+        return  # the process was frozen before it saw its earlier assignment, and was removed meanwhile
     elif earlier.revoked >= later.since:
         if client.silent_us(later.since) >= (client.session_us or SILENT_US):
-            return  # it stood still, came back, and asked before it was told that it is no member any more
+            return  # the process was frozen, and revoked before it learned of its removal
     else:
         contacts = client.contacts
         last = bisect_left(contacts, later.since) - 1
         if client.session_us is None or last < 0 or later.since >= contacts[last] + client.session_us:
             return
     who = facts.clients[later.client].name
-    why = f"{who} is given {facts.logs.all[log]} of {group.name!r} (generation {later.generation}) while {client.name} "
-    why += f"(generation {earlier.generation}) has it"
+    why = f"{who} is assigned {facts.logs.all[log]} of {group.name!r} (generation {later.generation}) "
+    why += f"while {client.name} (generation {earlier.generation}) owns it"
     facts.anomalies.add("two-owners", why, earlier.line, later.line, earlier.end_line)

@@ -1,4 +1,4 @@
-"""Readers of committed records see what is committed, nothing else, and not before it was asked for."""
+"""Isolation check: read_committed readers see only committed records, and none before the commit request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kohort_lab.history.logs import WITHIN
 
 
 def note_seen(facts: HistoryFacts) -> None:
-    """Note of each transaction a line that read one of its records as committed."""
+    """Set each transaction's ``seen_line``: a read_committed read of one of its records."""
     values = facts.values
     for value in range(values.count):
         transaction = facts.transaction_of(value)
@@ -20,8 +20,10 @@ def note_seen(facts: HistoryFacts) -> None:
 
 
 def check_visibility(facts: HistoryFacts) -> None:
-    """Note records that readers of committed records must not have seen. Times of readers and of producers are compared
-    where all clients have one clock."""
+    """Check records that read_committed readers must not see.
+
+    Times of readers and producers are compared only if all clients share a clock.
+    """
     values = facts.values
     clocks = {client.clock for client in facts.clients if client.last_at >= 0}
     for value in range(values.count):
@@ -35,7 +37,7 @@ def check_visibility(facts: HistoryFacts) -> None:
         lines = (values.line[value], transaction.end_line, page.committed_line[within])
         what = f"{values.spelled(value)!r} at {offset} of {log}, of transaction {transaction.name!r}"
         if transaction.cannot_be_committed:
-            how = "never asked to commit" if not transaction.asked else "aborted"
+            how = "without commit request" if not transaction.asked else "aborted"
             facts.anomalies.add("aborted-read", f"{what}, {how}, is read as committed", *lines)
         elif len(clocks) == 1 and page.committed_done[within] < transaction.asked_at:
-            facts.anomalies.add("uncommitted-read", f"{what}, is read as committed before it asked to be", *lines)
+            facts.anomalies.add("uncommitted-read", f"{what}, is read as committed before its commit request", *lines)
