@@ -13,7 +13,6 @@ LINES = 500
 LONGEST = 700
 ONE_THOUGHT = {
     "kohort/broker/broker.py": "the broker as a machine: what goes in, what comes out",
-    "kohort/config/broker.py": "the table of a broker's options",
     "kohort/log/partition.py": "one partition's log, from append to retention",
 }
 """Files with more than ``LINES`` lines, and their one thought."""
