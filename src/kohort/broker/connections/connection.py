@@ -1,7 +1,8 @@
 """One connection: its frames, and its request in flight.
 
 Requests of a connection are served one at a time, so answers keep their order
-(protocol/requests.md#order-of-responses). Later frames wait; above ``PAUSE_BYTES`` the server stops reading from the connection.
+(protocol/requests.md#order-of-responses). Later frames wait; above ``PAUSE_BYTES`` the server stops reading from
+the connection.
 """
 
 from __future__ import annotations
