@@ -151,17 +151,17 @@ def test_cited_commands_and_extras_exist():
     [
         ("[21 of 119](lab/hardening.md", "docs/lab/hardening.md", "21 of 119 are seen by clients alone"),
         (
-            "3 in every run of the tests, 100 in the campaigns",
+            "3 in every run of the tests, 100 in the long runs",
             "tests/behaviour/test_kills.py",
             '"kills", [3, pytest.param(100',
         ),
         (
-            "3 and 20 in the campaigns",
+            "3 and 20 in the long runs",
             "tests/spark/test_killed_pipeline.py",
             "[(1, 3), (2, 20)]",
         ),
         (
-            "fifty runs in the campaigns",
+            "fifty long runs",
             "tests/behaviour/test_histories_of_runs.py",
             "runs(tmp_path, 50)",
         ),
