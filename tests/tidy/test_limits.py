@@ -46,13 +46,13 @@ def is_listed(place: str, exceptions: Iterable[str]) -> bool:
     return any(place == name or (name.endswith("/") and place.startswith(name)) for name in exceptions)
 
 
-def test_no_function_has_more_than_six_parameters():
+def test_functions_have_at_most_six_parameters():
     over = {place: n for place, f in functions() if (n := parameters(f)) > PARAMETERS}
     assert {place: n for place, n in over.items() if not is_listed(place, MORE_PARAMETERS)} == {}
     assert [name for name in MORE_PARAMETERS if not any(is_listed(place, [name]) for place in over)] == []
 
 
-def test_no_function_has_more_than_70_lines():
+def test_function_length_is_at_most_70_lines():
     over = {place: n for place, f in functions() if (n := (f.end_lineno or 0) - f.lineno + 1) > LINES}
     assert {place: n for place, n in over.items() if not is_listed(place, MORE_LINES)} == {}
     assert [name for name in MORE_LINES if not any(is_listed(place, [name]) for place in over)] == []
