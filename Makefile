@@ -121,7 +121,7 @@ mutants: $(SYNCED) ## Mutate coordinator, log and membership by mutmut: do unit 
 	$(BIN)/mutmut run --max-children $(JOBS) $(MODULES:%='%.*')
 	$(BIN)/mutmut results
 
-suites: $(SYNCED) ## Test suites of other projects against our broker; docs/lab/report-card.md says how they stand.
+suites: $(SYNCED) ## Run test suites of other projects on the broker; docs/lab/report-card.md has the results.
 	$(BIN)/python lab/tools/suites/run.py
 
 kafka: $(SYNCED) ## An Apache Kafka by hand, on a free port (needs Java 17 and Maven).
