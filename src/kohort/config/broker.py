@@ -65,7 +65,7 @@ def _check(value_of: Callable[[str], Any], name: str, other: str, words: str, ho
 
 LONG_MAX = 0x7FFFFFFFFFFFFFFF
 COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
-GZIP_LEVELS: Final = ValueRule(lambda level: level == -1 or 1 <= level <= 9, "a whole number from 1 to 9, or -1")
+GZIP_LEVELS: Final = ValueRule(lambda level: level == -1 or 1 <= level <= 9, "an integer from 1 to 9, or -1")
 AUTHORIZERS: Final = ValueRule(
     lambda name: name == "" or name.rpartition(".")[2] == "StandardAuthorizer",
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer, or empty",

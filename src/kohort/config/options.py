@@ -118,13 +118,13 @@ class Option:
             return self.rule.words
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        kind = {int: "a whole number", float: "a number", bool: "true or false", list: "a comma-separated list"}.get(
+        kind = {int: "an integer", float: "a number", bool: "true or false", list: "a comma-separated list"}.get(
             self.type, "text"
         )
         if self.low is not None and self.high is not None:
             return f"{kind} from {self.low} to {self.high}"
         if self.low is not None:
-            return f"{kind} of at least {self.low}"
+            return f"{kind} >= {self.low}"
         return kind
 
 

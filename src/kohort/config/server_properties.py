@@ -170,7 +170,7 @@ def _add_milliseconds(found: ServerProperties, given: Mapping[str, Any], name: s
             try:
                 amount = int(given[other])
             except ValueError:
-                raise ConfigError(f"{other}={given[other]!r}: expected a whole number") from None
+                raise ConfigError(f"{other}={given[other]!r}: expected an integer") from None
             found.options[name] = str(amount if amount < 0 else amount * factor)
 
 

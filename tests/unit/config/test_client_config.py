@@ -131,8 +131,8 @@ def test_consumer_without_group_does_not_auto_commit():
         ({"group_id": b"g"}, r"group\.id=b'g': expected text"),
         ({"group_id": "\ud800"}, r"group\.id='\\ud800': expected text"),
         ({"client_id": "\ud800"}, r"client\.id="),
-        ({"max_poll_records": 1.5}, r"max\.poll\.records=1\.5: expected a whole number"),
-        ({"max_poll_records": True}, r"max\.poll\.records=True: expected a whole number"),
+        ({"max_poll_records": 1.5}, r"max\.poll\.records=1\.5: expected an integer"),
+        ({"max_poll_records": True}, r"max\.poll\.records=True: expected an integer"),
     ],
 )
 def test_unencodable_option_values_are_rejected(options, told):

@@ -173,7 +173,7 @@ def test_listener_name_may_have_dots():
         (
             "listener.name.outer.plain.connections.max.reauth.ms",
             "soon",
-            "listener.name.outer.plain.connections.max.reauth.ms='soon': expected a whole number of at least 0",
+            "listener.name.outer.plain.connections.max.reauth.ms='soon': expected an integer >= 0",
         ),
         (
             "listener.name.outer.gssapi.sasl.jaas.config",

@@ -62,10 +62,10 @@ def test_values_rejected_by_kafka_are_rejected(name, value):
 
 def test_topic_option_error_has_allowed_values():
     for name, value, words in (
-        ("compression.gzip.level", "0", "expected a whole number from 1 to 9, or -1"),
+        ("compression.gzip.level", "0", "expected an integer from 1 to 9, or -1"),
         ("leader.replication.throttled.replicas", "x", "expected *, or a comma-separated list of PARTITION:NODE"),
         ("remote.storage.enable", "true", "expected false: tiered storage is not supported"),
-        ("segment.bytes", "2147483648", "expected a whole number of at least 1024, in 32 bits"),
+        ("segment.bytes", "2147483648", "expected an integer >= 1024, in 32 bits"),
     ):
         with pytest.raises(ConfigError) as refused:
             topic_config(BrokerConfig(), {name: value})

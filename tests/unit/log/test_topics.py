@@ -227,7 +227,7 @@ def test_invalid_stored_option_falls_back_to_default(storage):
     orders = again.get("orders")
     assert (orders.config.retention_ms, orders.config.segment_bytes) == (1000, 1 << 30)
     assert said(again) == [
-        "topic orders: the broker's default applies: segment.bytes='a few': expected a whole number of at least 1024"
+        "topic orders: the broker's default applies: segment.bytes='a few': expected an integer >= 1024"
     ]
     again.alter_config("orders", {**orders.overrides, "retention.ms": "2000"})
     assert said(opened(storage)) == []

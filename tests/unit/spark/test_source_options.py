@@ -89,7 +89,7 @@ def test_without_group_a_stream_starts_at_the_end_and_a_batch_at_the_beginning()
         ({**GIVEN, "value.format": "xml"}, True, "expected one of raw, json, csv"),
         ({**GIVEN, "value.format": "json", "badRecords": "dlq"}, True, "needs the option 'deadLetterTopic'"),
         ({**GIVEN, "badRecords": "drop"}, True, "for values that are decoded"),
-        ({**GIVEN, "maxOffsetsPerTrigger": "0"}, True, "a whole number of at least 1"),
+        ({**GIVEN, "maxOffsetsPerTrigger": "0"}, True, "an integer >= 1"),
         ({**GIVEN, "failOnDataLoss": "maybe"}, True, "expected true or false"),
         ({"kafka.bootstrap.servers": "a:1", "assign": '{"orders": "0"}'}, True, "expected JSON such as"),
         ({"kafka.bootstrap.servers": "a:1", "subscribePattern": "("}, True, "not a regular expression"),

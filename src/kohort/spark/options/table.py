@@ -108,7 +108,7 @@ def whole(low: int) -> Callable[[str, str], int]:
         except ValueError:
             value = low - 1
         if value < low:
-            raise ConfigError(f"{name}={given!r}: expected a whole number of at least {low}")
+            raise ConfigError(f"{name}={given!r}: expected an integer >= {low}")
         return value
 
     return parse

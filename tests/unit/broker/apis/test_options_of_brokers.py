@@ -207,7 +207,7 @@ def test_static_option_is_rejected(peer, option, name):
 @pytest.mark.parametrize(
     ("option", "value", "told"),
     [
-        ("message.max.bytes", "-1", "expected a whole number of at least 0"),
+        ("message.max.bytes", "-1", "expected an integer >= 0"),
         ("log.cleanup.policy", "shrink", "expected one of delete, compact"),
         ("compression.type", "zip", "expected one of producer"),
         ("max.connections.per.ip.overrides", "here:7", "expected ADDRESS:COUNT"),
