@@ -360,7 +360,7 @@ def test_member_source_has_member_options() -> None:
          "not support windows and joins of streams: their state cannot move with a partition to another member"),
         ("session.timeout.ms", "sesion.timeout.ms", "line 8: unknown option 'kafka.sesion.timeout.ms'; did you mean "
          "kafka.session.timeout.ms?"),
-        ("12000", "soon", "line 8: session.timeout.ms='soon': expected a whole number from 0 to 2147483647"),
+        ("12000", "soon", "line 8: session.timeout.ms='soon': expected an integer from 0 to 2147483647"),
         ("12000", "1000", "line 8: heartbeat.interval.ms=3000 must be below session.timeout.ms=1000"),
         ("12000", "12000\n    heartbeat.interval.ms: 12000", "line 9: heartbeat.interval.ms=12000 must be below "
          "session.timeout.ms=12000"),
