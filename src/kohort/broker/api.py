@@ -1,6 +1,6 @@
-"""Declaration of an API: handler, guard, and cost of a request.
+"""Declaration of an API: its handler, its guard, and the cost of a request.
 
-Each module of ``broker/apis`` ends with a ``BrokerApi`` for each request; ``dispatch`` collects them.
+Each module of ``broker/apis`` ends with a ``BrokerApi`` for each request type; ``dispatch`` collects them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kohort.steps import Pace, Steps
 from kohort.wire.schema import Message
 
 TOO_LARGE: Final = ErrorCode.POLICY_VIOLATION
-"""Error of the entries beyond the size limit of a response."""
+"""Error code of the response entries that exceed the size limit of a response."""
 NAME_US: Final = 0.8
 
 ExtraUnits = Callable[[BrokerState, tuple[Any, ...]], int]
 """``extra_units(state, chain)``: units of work that the last item of ``chain`` adds, after its enclosing items."""
 Refuse = Callable[[Request, str], Message]
-"""``refuse(request, message)``: response with the error ``TOO_LARGE`` in each entry."""
+"""``refuse(request, message)``: build a response in which each entry has the error ``TOO_LARGE``."""
 
 
 class AnswerBound(Enum):
@@ -40,7 +40,7 @@ class AnswerBound(Enum):
 
 
 class NameKind(Enum):
-    """Kinds of names in a request, whose objects add to its cost."""
+    """Kinds of names in a request (topic, group, ...): a handler may read all partitions or members of each name."""
 
     TOPIC = "topic"
     TOPIC_ID = "topic id"
@@ -58,7 +58,7 @@ PARTITIONS: Final = ("topics", "partitions")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Division of a large request along nested arrays.
+    """How a large request is divided into parts along its nested arrays.
 
     ``max_units``: units of work of one part, about 5 ms; each item is one unit, plus its ``extra_units``.
     """
@@ -68,7 +68,7 @@ class Parts:
     max_units: int
     extra_units: ExtraUnits | None = None
     writes: bool = False
-    """True if a part writes: its response may wait for a flush, and becomes an error if the flush fails."""
+    """True if the API writes records: a response may wait for a flush, and becomes an error if it fails."""
     refuse: Refuse | None = None
 
 
@@ -81,12 +81,12 @@ class Cost:
 
     answer: AnswerBound
     once: tuple[str, Callable[[Any], Hashable | None]] | None = None
-    """Outermost array and the key of its items: duplicate keys are dropped, None is kept."""
+    """Outermost array of the request and the key of its items; items with a duplicate key are dropped."""
     parts: Parts | None = None
     older_parts: tuple[int, Parts] | None = None
-    """First version of ``parts``, and the parts of older versions."""
+    """First API version that uses ``parts``, and the parts of older versions."""
     one_step: str = ""
-    """Reason why the handler takes one short step."""
+    """Reason why the handler can serve any request in one short step."""
 
     def parts_of(self, version: int) -> Parts | None:
         if self.older_parts is not None and version < self.older_parts[0]:
@@ -94,7 +94,7 @@ class Cost:
         return self.parts
 
     def deduplicated(self, message: Message) -> Steps[Message]:
-        """Return ``message`` without items whose key occurred before."""
+        """Return ``message`` without items that have the key of an earlier item."""
         if self.once is None:
             return message
         name, key_of = self.once
@@ -129,4 +129,4 @@ class BrokerApi:
     guard: Guard
     cost: Cost
     names: Mapping[str, NameKind] = field(default_factory=dict)
-    """Fields that name things, by their paths in the request."""
+    """Kinds of the names in a request, by the path of their field."""

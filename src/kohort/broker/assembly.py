@@ -1,4 +1,4 @@
-"""Construction of a broker's parts, from a storage or for a node of a cluster."""
+"""Construction of a broker's parts (logs, groups, quotas, ...), from a storage or for a node of a cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assemble(
     checked: bool = False,
     intercept: Intercept | None = None,
 ) -> tuple[BrokerState, GroupJournal]:
-    """Build the parts of a broker and its group journal; the arguments are those of ``Broker``."""
+    """Build the state of a broker and its group journal; the arguments are those of ``Broker``."""
     purgatory, counters = Purgatory(), BrokerCounters()
     if isinstance(home, ClusterNode):
         cluster, node = home.cluster, home.cluster.nodes[home.node_id]
@@ -110,8 +110,6 @@ def _offered(config: BrokerConfig) -> dict[int, Api]:
 
 
 class CatalogueView:
-    """The coordinator's ``TopicsView`` on the broker's topics."""
-
     __slots__ = ("_topics",)
 
     def __init__(self, topics: Topics) -> None:

@@ -1,7 +1,7 @@
 """Log lines about denied operations.
 
-The audit has a line for each denied resource and request, in the format of Kafka's ``kafka.authorizer.logger``. The log
-writes the first line of a kind within a minute and counts the others.
+The audit has a line for each denied resource and request, in the format of Kafka's ``kafka.authorizer.logger``. Of
+equal denials within a minute, the log writes the first one and counts the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kohort.security.authorizer import Decision
 from kohort.wire.apis import APIS
 
 HELD_MOST: Final = 50
-"""Lines kept until they are written; further denials are counted."""
+"""Maximum number of denials that wait to be logged; further denials are only counted."""
 
 
 class Audit:
@@ -26,7 +26,7 @@ class Audit:
     def denied(
         self, request: Request, operation: Operation, resource_type: ResourceType, name: str | None, decision: Decision
     ) -> None:
-        """Log a denied operation; ``name`` of None: on all resources of the type."""
+        """Log a denied operation; a ``name`` of None stands for all resources of the type."""
         if len(self._notes) >= HELD_MOST:
             self._more += 1
             return

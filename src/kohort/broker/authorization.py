@@ -1,4 +1,4 @@
-"""Rights of a caller, and guards that check them before the handlers (protocol/security.md#checks).
+"""Rights of a client, and guards that check them before the handlers (protocol/security.md#checks).
 
 With an authorizer, the guard of an API removes the denied items from the request. The handler serves the rest, and the
 errors of the denied items are added to its response. A request without allowed items does not reach the handler.
@@ -20,7 +20,7 @@ from kohort.wire.schema import Message
 
 T = TypeVar("T")
 Amend = Callable[[Any], Message | Steps[Message]]
-"""Adds the errors of denied items to the handler's response, or removes hidden items from it."""
+"""Function that adds the errors of denied items to the handler's response, or removes hidden items from it."""
 CHECK_US: Final = 5
 REFUSE_US: Final = 1.5
 TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -37,13 +37,13 @@ DENIAL_TEXTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class GuardResult:
-    """Response, or change of the handler's response, by which a guard enforces the rights."""
+    """Result of a guard: a response, or a change of the handler's response."""
 
     answer: Message | None = None
-    """Response to a request without allowed items."""
+    """Response to a request in which all items are denied."""
     amend: Amend | None = None
     closing: str | None = None
-    """Reason to close the connection after the handler, for a request without a response."""
+    """Reason to close the connection after the handler, if the request has no response for the denied items."""
 
 
 PASSED: Final = GuardResult()
@@ -51,7 +51,7 @@ PASSED: Final = GuardResult()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rights:
-    """Rights of a request's caller. Without an authorizer each caller has all rights."""
+    """Rights of the client that sent a request. Without an authorizer each client has all rights."""
 
     state: BrokerState
     request: Request
@@ -59,7 +59,7 @@ class Rights:
     def may(
         self, operation: Operation, resource_type: ResourceType, name: str | None, *, quietly: bool = False
     ) -> bool:
-        """Return True if the caller may do ``operation`` on the resource.
+        """Return True if the client may do ``operation`` on the resource.
 
         ``name`` of None: on at least one resource of the type, existing or not (KIP-679). ``quietly``: do not log a
         denial, because another right may suffice.
@@ -77,7 +77,7 @@ class Rights:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, quietly=quietly)
 
     def operations_of(self, resource_type: ResourceType, name: str) -> int:
-        """Return the operations that the caller may do on a resource, as a bit field (KIP-430)."""
+        """Return the client's authorized operations on a resource, as a bit field (KIP-430)."""
         if self.state.access is None:
             return ALL_OPERATIONS[resource_type]
         return sum(
@@ -87,7 +87,7 @@ class Rights:
         )
 
     def operations_of_cluster(self) -> int:
-        """Return the operations on the cluster as a bit field, 0 without the right DESCRIBE."""
+        """Return the client's authorized operations on the cluster as a bit field, 0 without DESCRIBE."""
         if not self.may_on_cluster(Operation.DESCRIBE):
             return 0
         return self.operations_of(ResourceType.CLUSTER, CLUSTER_NAME)
@@ -101,9 +101,10 @@ class Rights:
         *,
         by_id: bool = False,
     ) -> Steps[tuple[list[T], list[T]]]:
-        """Split the items by the right to do ``operation`` on their resource: allowed, denied.
+        """Split items into those on whose resource the client may do ``operation``, and the denied ones.
 
-        Items are names, or have a name; ``by_id``: topics by id. The handler rejects unknown topics, which are allowed.
+        An item is a resource name, or ``name_of`` returns its name. ``by_id``: the items are topic ids; unknown ids
+        are allowed, as the handler rejects them.
         """
         pace = Pace()
         known: dict[str, bool] = {}
@@ -130,7 +131,7 @@ class Rights:
         return None if topic is None else topic.name
 
     def replace_fields(self, **fields: Any) -> None:
-        """Replace fields of a copy of the request, which the handler reads."""
+        """Replace fields of the request that the handler reads; the original stays unchanged."""
         made = copy(self.request.message)
         for name, value in fields.items():
             setattr(made, name, value)
@@ -146,21 +147,21 @@ Guard = Callable[[Rights], GuardResult | Steps[GuardResult]]
 
 
 def unguarded(_checking: Rights) -> GuardResult:
-    """Pass each request: any client may send it, or the handler checks each resource."""
+    """Let any client send the request: it needs no right, or the handler checks each resource."""
     return PASSED
 
 
 @dataclass(frozen=True, slots=True)
 class Denials:
-    """Denied items of an array in a request."""
+    """Items of a request that the client has no right to, with their errors."""
 
     request_field: str
     response_field: str
     items: list[Any]
-    """Error entries of the denied items; the response takes over this list."""
+    """Response entries with the errors of the denied items."""
 
     def add(self, answer: Any) -> Message:
-        """Insert the response's entries before the errors, without a copy of up to a million errors."""
+        """Insert the response's entries before the errors: there may be a million errors to copy otherwise."""
         self.items[:0] = getattr(answer, self.response_field)
         setattr(answer, self.response_field, self.items)
         made: Message = answer
@@ -168,7 +169,7 @@ class Denials:
 
 
 def serve_allowed(rights: Rights, allowed: list[Any], refused: Denials, response: type[Message]) -> GuardResult:
-    """Let the handler serve the allowed items, and add the errors of the denied ones."""
+    """Let the handler serve the allowed items; add the errors of the denied items to its response."""
     if not refused.items:
         return PASSED
     if not allowed:
@@ -183,7 +184,7 @@ def refused_by_topic(
     refuse: Callable[[Any], Message],
     gather: Callable[[Any, list[Any]], T],
 ) -> Steps[list[T]]:
-    """Return error entries for all partitions of the topics."""
+    """Build response entries with an error for each partition of the topics."""
     pace = Pace(goes_on=True)
     entries = []
     for topic in topics:
@@ -211,7 +212,7 @@ def filter_visible(items: list[T], is_visible: Callable[[T], bool]) -> Steps[lis
 
 @dataclass(frozen=True, slots=True)
 class TopicsRule:
-    """Guard of an API with an array ``topics`` in request and response."""
+    """Guard of an API whose request and response have an array ``topics``."""
 
     operation: Operation
     response: type[Message]
@@ -228,9 +229,9 @@ class TopicsRule:
 
 
 def guard_cluster(operation: Operation, refuse: Callable[[Any, int, str], Message | Steps[Message]]) -> Guard:
-    """Return a guard that requires one right on the cluster.
+    """Return a guard that requires the right to do one operation on the cluster.
 
-    ``refuse(request, code, message)`` builds the response without the right.
+    ``refuse(request, code, message)`` builds the response to a client without the right.
     """
 
     def guard(rights: Rights) -> Steps[GuardResult]:

@@ -68,7 +68,7 @@ class Broker:
         checked: bool = False,
         intercept: Intercept | None = None,
     ) -> None:
-        """Recover the storage ``home`` and load its groups.
+        """Recover the logs in ``home`` and load the groups.
 
         ``home`` may be a node of a cluster that has recovered the storage. ``checked``: verify the coordinator's
         invariants after each event, for tests. ``intercept`` may answer requests before the broker.
@@ -95,7 +95,6 @@ class Broker:
 
     @property
     def state(self) -> BrokerState:
-        """The parts of the broker, for tools and tests."""
         return self._state
 
     @property
@@ -108,7 +107,7 @@ class Broker:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Latest time of the next Tick; 0 for at once."""
+        """Time in ms by which the broker needs the next Tick; 0: at once, None: not at all."""
         if self._sender.later or self._inbox or self.long_work or self._state.offsets_topic.is_loading:
             return 0
         return earliest(self._state.wake_at_ms, self._connections.wake_at_ms)
@@ -121,7 +120,7 @@ class Broker:
         return [*notes, *self._throttling.take_notes(), *self._state.take_notes()]
 
     def close(self, now_ms: int) -> None:
-        """Flush and close the logs, unless they belong to a cluster. Handle no event afterwards."""
+        """Flush and close the logs, unless a cluster owns them. The broker must handle no event afterwards."""
         self._write_journal(now_ms, last=self._state.cluster.is_alone)
         if self._state.cluster.is_alone:
             self._notes.extend(warning(f"not closed cleanly: {problem}") for problem in self._state.cluster.close())
@@ -129,9 +128,9 @@ class Broker:
     # ------------------------------------------------------------ events
 
     def handle(self, event: events.Input, now_ms: int) -> Sequence[events.Output]:
-        """Process one event; return its effects, in order."""
+        """Process one event; return its effects in order."""
         out: list[events.Output] = []
-        if self._inbox:  # messages of other nodes
+        if self._inbox:  # messages of other nodes come before the event
             _handle_messages(self._state, self._inbox, now_ms)
         match event:
             case events.Received(connection=number, data=data):
@@ -153,7 +152,7 @@ class Broker:
             case events.KeysFetched(url=url, content=content, problem=problem):
                 self._notes.append(self._state.logins.keys_fetched(url, content, problem, now_ms))
                 self._unmute(self._connections.unmute_awaiting_keys(), now_ms, out)
-        # more Congested events may follow before the next event
+        # several Congested events may follow one event: wait for the last before sending more
         for connection in () if isinstance(event, events.Congested) else self._sender.next_event():
             self._send_more(connection, now_ms, out)
         self._finish_event(now_ms, out)
@@ -198,7 +197,7 @@ class Broker:
     def _receive(self, number: ConnectionId, data: bytes, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.get(number)
         if connection is None:
-            return  # the broker closed it
+            return  # the broker closed the connection
         connection.active_ms = now_ms
         self._counters.bytes_in += len(data)
         try:
@@ -318,7 +317,7 @@ class Broker:
             self._take(connection, reply_to, answer, now_ms, out)
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
-                return  # a released answer may belong to this request
+                return  # a released answer may be the answer of this connection's request
         _maybe_resume(connection, out)
 
     def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[events.Output]) -> bool:
@@ -358,7 +357,7 @@ class Broker:
     def _answer_woken_fetch(self, parked: Parked, now_ms: int, out: list[events.Output]) -> None:
         connection, request = self._connections.get(parked.reply_to.connection), parked.context.request
         if connection is None:
-            return  # the connection was closed meanwhile
+            return  # the client disconnected while its fetch waited
         request.now_ms = now_ms
         self._quotas.work(parked.reply_to.connection)
         answer = take_first_step(request, answer_after_wait(self._state, parked.context, Pace()))
@@ -368,17 +367,17 @@ class Broker:
 
     def _step_long_work(self, now_ms: int, out: list[events.Output]) -> None:
         found = self.long_work.step(now_ms)
-        self._close_slow_readers(now_ms, out)  # an unfinished answer may have grown
+        self._close_slow_readers(now_ms, out)  # the step may have added bytes to an unfinished answer
         if found is None:
             return
         reply_to, done = found
         connection = self._connections.get(reply_to.connection)
         if connection is None:
-            self._state.purgatory.forget(reply_to.connection)  # drop a fetch that waits for a closed connection
+            self._state.purgatory.forget(reply_to.connection)  # the client is gone: drop its waiting fetch
             self._state.amendments.pop(reply_to.connection, None)
         elif isinstance(done, CloseConnection):
             self._close_connection(connection, done.note, now_ms, out)
-        elif done is not Unanswered.LATER:  # the answer is released later
+        elif done is not Unanswered.LATER:  # an answer of LATER is sent when it is released
             self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, None)
             if not isinstance(done, Unanswered):
                 self._send_buffers(connection, done, now_ms, out)
@@ -387,7 +386,7 @@ class Broker:
     def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[events.Output]) -> None:
         connection = self._connections.get(reply_to.connection)
         if connection is None:
-            return  # the connection is closed
+            return  # the client disconnected before its answer
         assert connection.in_flight == reply_to, f"{reply_to} is answered, {connection.in_flight} is in flight"
         if self._state.amendments and (amend := self._state.amendments.pop(reply_to.connection, None)) is not None:
             message = amend(message)
@@ -404,7 +403,7 @@ class Broker:
     def _send(
         self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[events.Output]
     ) -> None:
-        """Send an answer, or close the connection if its version cannot encode the answer."""
+        """Send an answer, or close the connection if the request's version cannot encode the answer."""
         if self._measured:
             message = self._throttling.settle(reply_to, message, now_ms)
         self._counts[reply_to.api_key].answered(self._counters.time_ns() - connection.since_ns, message)
@@ -427,7 +426,7 @@ class Broker:
                 self._close_slow_readers(now_ms, out)
 
     def _close_slow_readers(self, now_ms: int, out: list[events.Output]) -> None:
-        """Close connections with the oldest unread answers while the limit is exceeded."""
+        """Close the connections with the oldest unread answers until all unread answers fit into the limit."""
         while (number := self._state.unread.too_many()) is not None:
             problem = "the client does not read its answers while unread answers exceed queued.max.request.bytes"
             self._close_connection(self._connections[number], warning(problem, "unread"), now_ms, out)
@@ -462,7 +461,7 @@ class Broker:
 
 
 def _handle_messages(state: BrokerState, inbox: deque[nodes.NodeMessage], now_ms: int) -> bool:
-    """Process the messages of other nodes, in order; return False if the inbox was empty."""
+    """Process the messages of other nodes in order; return False if no message was waiting."""
     messages = list(inbox)
     inbox.clear()
     for one in messages:
@@ -509,7 +508,7 @@ def _maybe_resume(connection: Connection, out: list[events.Output]) -> None:
 
 
 def _take_certificate(state: BrokerState, caller: Caller, name: str | None) -> Caller | Note:
-    """Return the caller with the principal of its certificate, or the reason to close the connection.
+    """Return the caller with the principal of its TLS certificate, or the reason to close the connection.
 
     Without a certificate, or with SASL, the principal does not change (protocol/security.md#names-in-certificates).
     """

@@ -52,7 +52,7 @@ class ClientMetrics:
         return ClientFacts(client_id[:NAME_MOST], host, port, name, version)
 
     def software_of(self, connection: int) -> str | None:
-        """Return name and version of a connection's software for the journal; None if unknown."""
+        """Return name and version of the client software of a connection, None if unknown."""
         software = self._software.get(connection)
         return None if software is None else f"{software[0]} {software[1]}"[:NAME_MOST]
 
@@ -61,7 +61,7 @@ class ClientMetrics:
         self.instances.forget_connection(connection)
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic, creating it if missing. Raises KohortError."""
+        """Return the topic ``__kohort_client_metrics``; create it if missing. Raises KohortError."""
         topic = self._cluster.topics.get(TOPIC)
         return topic or self._cluster.topics.create(TOPIC, 1, OVERRIDES, now_ms, internal=True)
 

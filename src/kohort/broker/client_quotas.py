@@ -28,14 +28,14 @@ from kohort.wire.messages.transactions import WriteTxnMarkersRequest
 from kohort.wire.schema import Message
 
 NS_PER_PERCENT: Final = 10_000_000
-"""Nanoseconds of processor time per percent of a second."""
+"""Nanoseconds of processor time per second that a quota of one percent allows."""
 EXEMPT: Final = frozenset(key for key, api in APIS.items() if api.request is WriteTxnMarkersRequest)
 BYTES_MAX: Final = 0x7FFFFFFF
 A = TypeVar("A", bound=Answer)
 
 
 class Throttle(NamedTuple):
-    """Throttle time in ms, and the exceeded quota."""
+    """Throttle time of a client in ms, and the quota that the client exceeded."""
 
     ms: int = 0
     quota: Quota = Quota.REQUEST_TIME
@@ -72,7 +72,7 @@ class ClientQuotas:
         )
         self.in_flight: dict[ConnectionId, RequestUsage] = {}
         self.thread_time_ns: Callable[[], int] = no_time
-        """Processor time of the thread; set by the server."""
+        """Function that returns the processor time of the broker's thread; the server sets it."""
         self.throttled_ms: dict[Quota, int] = dict.fromkeys(Quota, 0)
 
     # ------------------------------------------------------------ requests in flight
@@ -86,13 +86,13 @@ class ClientQuotas:
             usage.since_ns = self.thread_time_ns()
 
     def rest(self, connection: ConnectionId) -> None:
-        """Stop measuring while the request waits."""
+        """Pause the measurement of processor time while the request waits."""
         usage = self.in_flight.get(connection)
         if usage is not None:
             self._stop(usage)
 
     def settle(self, connection: ConnectionId, api_key: int, message: Message | None, now_ms: int) -> Throttle:
-        """Count an answered request; return the throttle of its client.
+        """Count an answered request for its client's quotas; return the client's throttle time.
 
         ``message`` of None: the request has no response, and its processor time is not counted.
         """
@@ -108,10 +108,10 @@ class ClientQuotas:
             self.throttled_ms[throttle.quota] += throttle.ms
         return throttle
 
-    # ------------------------------------------------------------ for handlers
+    # ------------------------------------------------------------ bytes and partitions, counted by the handlers
 
     def most_fetched(self, request: Request) -> int:
-        """Return the bytes that one fetch response may have: the quota of one window."""
+        """Return the maximum size of one fetch response: the client's quota of one window."""
         usage = self.in_flight.get(request.reply_to.connection)
         limit = usage and self.kept.table.limit(Quota.FETCHED, usage.user, usage.client_id)
         if not limit:
@@ -119,9 +119,9 @@ class ClientQuotas:
         return int(min(limit.value * (self._window.samples - 1) * self._window.sample_ms / 1000, BYTES_MAX))
 
     def fetched(self, request: Request, size: int) -> int:
-        """Count the bytes of a fetch response; return the throttle time in ms.
+        """Count a fetch response for the consumer's quota; return the throttle time in ms.
 
-        If throttled, the response is not sent, and its bytes are not counted.
+        If throttled, the response has no records, and its bytes are not counted.
         """
         usage = self.in_flight.get(request.reply_to.connection)
         if usage is None:
@@ -133,7 +133,7 @@ class ClientQuotas:
         return usage.throttle.ms
 
     def change_partitions(self, request: Request, count: int, *, strict: bool) -> None:
-        """Count created or deleted partitions.
+        """Count created or deleted partitions for the client's mutation quota.
 
         Above the quota, ``strict`` raises ApiError; else the client is throttled.
         """
@@ -153,7 +153,7 @@ class ClientQuotas:
                 raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             bucket.take(count, limit.value, now_ms, window)
 
-    # ------------------------------------------------------------ measurement
+    # ------------------------------------------------------------ processor time and other measured rates
 
     def _used(self, quota: Quota, usage: RequestUsage, used: float, now_ms: int) -> Throttle:
         limit = self.kept.table.limit(quota, usage.user, usage.client_id)
@@ -164,7 +164,7 @@ class ClientQuotas:
         return Throttle(rate.throttle_ms(limit.value, now_ms, self._window), quota, limit.value)
 
     def _time(self, usage: RequestUsage, now_ms: int) -> Throttle:
-        """Count the processor time of a request; the throttle time is at most one sample."""
+        """Count the processor time of a request; a throttle lasts at most one quota sample."""
         if usage.is_measured:
             return NO_THROTTLE
         self._stop(usage)
@@ -187,7 +187,7 @@ class ClientQuotas:
 
 
 class Throttling:
-    """Applies the quotas to the requests of connections."""
+    """Measures the requests of all connections for the quotas, and throttles clients."""
 
     def __init__(self, quotas: ClientQuotas, connections: OpenConnections) -> None:
         self._quotas = quotas
@@ -198,12 +198,12 @@ class Throttling:
         try:
             client_id, _ = client_id_of(frame)
         except ProtocolError:
-            return  # dispatch will reject the frame
+            return  # the frame is malformed: dispatch rejects it
         user = connection.caller.principal.name
         self._quotas.begin(connection.connection_id, user, client_id or "", len(frame))
 
     def settle(self, reply_to: ReplyTo, answer: A, now_ms: int) -> A:
-        """Count an answered request; return the answer, with the throttle time if throttled."""
+        """Count an answered request for its quotas; return the answer with the client's throttle time."""
         number = reply_to.connection
         usage = self._quotas.in_flight.get(number)
         connection = self._connections.get(number)

@@ -19,13 +19,13 @@ from kohort.wire.apis import APIS
 from kohort.wire.schema import Message
 
 SIZES: Final = 64
-"""Number of buckets; bucket n holds durations from 2 ** (n - 1) nanoseconds on."""
+"""Number of histogram buckets; bucket n counts durations from 2 ** (n - 1) nanoseconds on."""
 ERRORS_SEARCHED: Final = 1_000
-"""Entries of each array of a response that are searched for errors."""
+"""Maximum number of entries of a response array that are searched for errors."""
 ENTRIES_KEPT: Final = 20_000
-"""Journal entries kept for the metrics; the oldest are dropped above it."""
+"""Maximum number of journal entries kept for the metrics; above it the oldest are dropped."""
 ENTRIES_KEPT_BYTES: Final = 32 << 20
-"""Approximate bytes of the kept journal entries; an entry of a large group has megabytes."""
+"""Approximate maximum size of the kept journal entries; an entry of a large group has megabytes."""
 ITEM_US: Final = 0.2
 CODE: Final = "error_code"
 
@@ -35,7 +35,7 @@ def no_time() -> int:
 
 
 class Durations:
-    """Histogram of durations, by powers of two of a nanosecond."""
+    """Histogram of durations; each bucket is twice as wide as the one before."""
 
     __slots__ = ("by_size", "total_ns")
 
@@ -68,7 +68,7 @@ class ApiCounts:
 
     def __init__(self, response: type[Message]) -> None:
         self.took = Durations()
-        """Duration from request to response, including waits."""
+        """Durations from receipt of a request to its response, including waits."""
         self.errors: Counter[int] = Counter()
         scope: dict[str, Any] = {"took": self.took, "by_size": self.took.by_size, "errors": self.errors}
         exec(_compiled(response), scope)
@@ -77,7 +77,7 @@ class ApiCounts:
 
 
 class LoopDelay:
-    """Longest delay of the event loop: since its start, and recently."""
+    """Longest delay of the broker's event loop: since the start, and recently."""
 
     EVERY_MS: Final = 60_000
 
@@ -92,7 +92,7 @@ class LoopDelay:
         self.longest_ms = max(self.longest_ms, late_ms)
 
     def recent_ms(self, now_ms: int) -> int:
-        """Return the longest delay of the last one to two minutes."""
+        """Return the longest delay of the event loop within the last one to two minutes, in ms."""
         self._turn(now_ms)
         return max(self._this, self._last)
 
@@ -104,7 +104,7 @@ class LoopDelay:
 
 
 class CountsByApi(dict[int, ApiCounts]):
-    """Counters by API key, created on first use."""
+    """Counters of requests by API key, created on first use."""
 
     def __missing__(self, key: int) -> ApiCounts:
         counts = self[key] = ApiCounts(APIS[key].response)
@@ -112,7 +112,7 @@ class CountsByApi(dict[int, ApiCounts]):
 
 
 class BrokerCounters:
-    """Counters of one broker. The server sets ``time_ns``, the clock."""
+    """Counters of one broker. The server sets the clock ``time_ns``."""
 
     def __init__(self) -> None:
         self.time_ns: Callable[[], int] = no_time
@@ -120,12 +120,12 @@ class BrokerCounters:
         self.bytes_in = 0
         self.bytes_out = 0
         self.closed: Counter[str] = Counter()
-        """Connections closed by the broker, by reason."""
+        """Number of connections closed by the broker, by reason."""
         self.logins = 0
         self.failed_logins = 0
-        """Counted at the decision: the client may disconnect before the response."""
+        """Failed logins, counted before the response: the client may disconnect before it."""
         self.journal: Counter[type[JournalEntry]] = Counter()
-        """Written journal entries by type."""
+        """Number of written journal entries, by type."""
         self.keeps_entries = False
         self._entries: deque[tuple[JournalEntry, int]] = deque()
         self._entries_bytes = 0
@@ -136,12 +136,12 @@ class BrokerCounters:
         self.late = LoopDelay()
 
     def connection_closed(self, kind: object) -> None:
-        """Count a connection that the broker closes, by the first part of ``kind``."""
+        """Count a connection that the broker closes, by the first part of the reason ``kind``."""
         name = kind[0] if isinstance(kind, tuple) else kind
         self.closed[name if isinstance(name, str) else "other"] += 1
 
     def journal_written(self, entries: Sequence[JournalEntry]) -> None:
-        """Count journal entries, and keep them for a reader."""
+        """Count written journal entries, and keep them for the metrics if these are enabled."""
         for entry in entries:
             self.journal[type(entry)] += 1
         if self.keeps_entries:
@@ -157,7 +157,7 @@ class BrokerCounters:
             self.entries_forgotten += 1
 
     def take_entries(self) -> list[JournalEntry]:
-        """Return the journal entries since the last call, in order."""
+        """Return the journal entries kept since the last call, in order."""
         taken = [entry for entry, _ in self._entries]
         self._entries.clear()
         self._entries_bytes = 0
@@ -171,17 +171,17 @@ class BrokerCounters:
 
 @cache
 def _compiled(response: type[Message]) -> CodeType:
-    """Compile the functions ``answered`` and ``find_errors`` for an API."""
+    """Compile the functions ``answered`` and ``find_errors`` for one response type."""
     lines = list(_error_search(response, "found", 1)) or ["    pass"]
     counting = ["    by_size[ns.bit_length()] += 1", "    took.total_ns += ns", "    if found is None: return", *lines]
     stepping = [*_error_search(response, "found", 1, in_steps=True), "    return", "    yield"]
-    bound = "by_size=by_size, took=took, errors=errors"  # a default is found faster than a global
+    bound = "by_size=by_size, took=took, errors=errors"  # Python finds default arguments faster than globals
     source = [f"def answered(ns, found, {bound}):", *counting, "def find_errors(found, is_due):", *stepping]
     return compile("\n".join(source), f"<errors of {response.__name__}>", "exec")
 
 
 def _error_search(message: type[Message], name: str, depth: int, *, in_steps: bool = False) -> Iterator[str]:
-    """Generate code that counts the errors of a message and of its arrays."""
+    """Generate Python code that counts the error codes of a response and of its arrays."""
     indent = "    " * depth
     for field in message.FIELDS:
         if field.name == CODE:

@@ -1,4 +1,4 @@
-"""Path of a frame: header, version, body, guard, handler, error response.
+"""Path of a request frame: header, version, body, guard, handler, error response.
 
 The connection is closed for an API or version that is not served, as the protocol has no response for it
 (protocol/requests.md#unsupported-requests). ApiVersions is the exception, so that a newer client learns the versions.
@@ -60,7 +60,7 @@ SERVED: Final[Mapping[int, Api]] = {key: api for key, api in sorted(APIS.items()
 def dispatch(
     state: BrokerState, connection: int, caller: Caller, frame: bytes | bytearray, now_ms: int
 ) -> tuple[ReplyTo, Answer | Task]:
-    """Serve one frame. Raises CloseConnection if the protocol has no response."""
+    """Serve one request frame. Raises CloseConnection if the protocol has no response to it."""
     if len(frame) < HEADER.size:
         raise CloseConnection(f"a request of {len(frame)} bytes is too short for its header", "short")
     key, version, correlation_id = HEADER.unpack_from(frame)
@@ -104,7 +104,7 @@ def _serve_decoded(state: BrokerState, api: Api, request: Request) -> Answer | T
 
 
 def serve(state: BrokerState, request: Request) -> Answer | Task:
-    """Check and handle a request. Raises CloseConnection for an error without a response."""
+    """Check the client's rights and handle a request. Raises CloseConnection for an error without a response."""
     api = SERVED[request.reply_to.api_key]
     splitter = splitter_of(state, request, HANDLED[type(request.message)].cost)
     if splitter is not None:
@@ -120,7 +120,7 @@ def _serve_one(state: BrokerState, request: Request) -> Answer | Task:
 
 
 def _guarded(state: BrokerState, request: Request, guard: Guard) -> AnswerInSteps:
-    """Handle the allowed part of a request. Raises CloseConnection if the denied part has no response."""
+    """Handle the allowed items of a request. Raises CloseConnection if a denied item needs an error response."""
     original = request.message
     found = guard(Rights(state, request))
     if not isinstance(found, GuardResult):
@@ -190,6 +190,6 @@ def _refuse(api: Api, error: KohortError) -> Message:
     refusal = refusal_of(error)
     fields = {f.name for f in api.response.FIELDS}
     if "error_code" not in fields:
-        raise CloseConnection(f"{api.name} failed and its response has no field to say so: {error}", "failed")
+        raise CloseConnection(f"{api.name} failed, and its response has no error field: {error}", "failed")
     text_fields = {"error_message": refusal.message} if "error_message" in fields else {}
     return api.response(error_code=int(refusal.code), **text_fields)  # type: ignore[call-arg]  # fields vary by API

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): remembered partitions of a client that sends only changes.
+"""Incremental fetch sessions (KIP-227): the broker remembers the partitions, the client sends only changes.
 
 Rules: protocol/fetching.md#fetch-sessions.
 """
@@ -18,18 +18,18 @@ FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 0x7FFFFFFF
 EVICTION_MS: Final = 120_000
 PARTITIONS_PER_SLOT: Final = 200
-"""Average number of partitions per session, over all slots."""
+"""Maximum number of partitions per session, on average over ``max.incremental.fetch.session.cache.slots``."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ASK_US: Final = 2
 ENTRY_US: Final = 0.8
 
 TopicKey = str | bytes
-"""Name of a topic, or its id from version 13 on."""
+"""Topic name, or topic id from Fetch version 13 on."""
 
 
 @dataclass(slots=True, eq=False)
 class SessionPartition:
-    """A fetched partition, and the offsets last returned for it."""
+    """A partition of a fetch session, and the offsets that were last sent to the client."""
 
     topic: TopicKey
     partition: int
@@ -40,7 +40,6 @@ class SessionPartition:
     sent_high_watermark: int = -1
     sent_log_start_offset: int = -1
     name: str | None = None
-    """Name of the topic, once its id was resolved."""
 
     def update(self, requested: FetchPartition) -> None:
         self.fetch_offset = requested.fetch_offset
@@ -49,14 +48,14 @@ class SessionPartition:
         self.max_bytes = requested.partition_max_bytes
 
     def differs(self, data: PartitionData) -> bool:
-        """Return True if an incremental response must contain ``data``."""
+        """Return True if ``data`` differs from the last response, so that the next response must contain it."""
         returned = (
             data.high_watermark == self.sent_high_watermark and data.log_start_offset == self.sent_log_start_offset
         )
         return bool(data.records) or data.diverging_epoch.epoch >= 0 or not returned or bool(data.error_code)
 
     def remember(self, data: PartitionData) -> bool:
-        """Store the returned offsets; return True if an incremental response must contain ``data``."""
+        """Store the sent offsets; return True if an incremental response must contain the partition."""
         changed = bool(data.records) or data.diverging_epoch.epoch >= 0
         if data.high_watermark != self.sent_high_watermark:
             self.sent_high_watermark = data.high_watermark
@@ -65,14 +64,14 @@ class SessionPartition:
             self.sent_log_start_offset = data.log_start_offset
             changed = True
         if data.error_code:
-            self.sent_high_watermark = -1  # forces the offsets into the first response after the error
+            self.sent_high_watermark = -1  # -1 makes the next response without an error contain the offsets
             changed = True
         return changed
 
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """Partitions of one client, in reading order."""
+    """Partitions that one client fetches, in the order in which they are read."""
 
     session_id: int
     topic_ids: bool
@@ -84,7 +83,7 @@ class FetchSession:
 
 @dataclass(slots=True, eq=False)
 class FetchPlan:
-    """Partitions that one Fetch reads, and the session of its response."""
+    """Partitions that one Fetch request reads, and the fetch session that its response continues."""
 
     wanted: list[SessionPartition]
     session: FetchSession | None = None
@@ -93,7 +92,7 @@ class FetchPlan:
 
 
 class FetchSessions:
-    """Sessions of a broker, least recently used first.
+    """Fetch sessions of a broker, least recently used first.
 
     Kafka limits only the number of sessions; here all sessions together have at most PARTITIONS_PER_SLOT partitions per
     slot. A client that gets no session fetches without one.
@@ -109,7 +108,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, version: int, now_ms: int, pace: Pace) -> Steps[FetchPlan]:
-        """Return the plan of a request. Raises ApiError for an invalid session id, epoch or kind."""
+        """Return the partitions that a Fetch request reads. Raises ApiError for an invalid session id or epoch."""
         topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
@@ -132,7 +131,7 @@ class FetchSessions:
             return FetchPlan([], topic_ids=topic_ids)
         if added and self.partitions() > self.most_partitions:
             self._sessions.pop(session.session_id, None)
-            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client retries with all its partitions
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client then retries with all its partitions
         session.used_ms = now_ms
         if self._sessions.pop(session.session_id, None) is not None:
             self._sessions[session.session_id] = session
@@ -141,13 +140,14 @@ class FetchSessions:
     def finish(
         self, plan: FetchPlan, results: list[tuple[SessionPartition, PartitionData]], now_ms: int, pace: Pace
     ) -> Steps[tuple[int, list[tuple[SessionPartition, PartitionData]]]]:
-        """Return session id and content of the response; create a requested session if possible."""
+        """Return session id and partitions of the response; open a session if requested and possible."""
         if plan.session is not None:
             returned = []
             for wanted, data in results:
                 if wanted.remember(data):
                     returned.append((wanted, data))
-                    if data.records:  # the partition is read last next time: a busy one must not starve the others
+                    # move the partition to the end, so that a busy partition does not starve the others
+                    if data.records:
                         key = (wanted.topic, wanted.partition)
                         if plan.session.partitions.get(key) is wanted:
                             plan.session.partitions[key] = plan.session.partitions.pop(key)
@@ -166,7 +166,7 @@ class FetchSessions:
         return session.session_id, results
 
     def _make_room(self, size: int, now_ms: int) -> bool:
-        """Evict sessions if needed (protocol/fetching.md#session-eviction); return False if too many remain."""
+        """Evict sessions to make room (protocol/fetching.md#session-eviction); return False if too few can go."""
         if size > self.most_partitions:
             return False
         while self.partitions() + size > self.most_partitions:
@@ -175,11 +175,11 @@ class FetchSessions:
         return len(self._sessions) < self.slots or self._evict(size, now_ms)
 
     def partitions(self) -> int:
-        """Return the number of partitions of all sessions."""
+        """Return the number of partitions in all fetch sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Evict a session in favor of one with ``size`` partitions; return False if none may go."""
+        """Evict one fetch session for another with ``size`` partitions; return False if none may be evicted."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))
@@ -201,7 +201,7 @@ class FetchSessions:
 
 
 def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[bool]:
-    """Add and remove partitions of a session; return True if any was added."""
+    """Add and remove partitions of a fetch session as requested; return True if any was added."""
     added = False
     topic_ids = session.topic_ids
     for topic in request.topics:
@@ -225,7 +225,7 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
 
 
 def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[SessionPartition]]:
-    """Return the requested partitions in order; the last entry of a partition counts."""
+    """Return the partitions of the request in order; the last of duplicate entries counts."""
     wanted: dict[tuple[TopicKey, int], SessionPartition] = {}
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic

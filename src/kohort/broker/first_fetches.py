@@ -1,4 +1,4 @@
-"""First fetch of each partition by its new member: the end of a rebalance for the records.
+"""First fetch of each moved partition by its new owner: the end of a rebalance for the records.
 
 A Fetch has no group: it counts for a member with the same client id and host. The broker writes one journal entry per
 moved partition, when it is fetched. The number of awaited partitions is limited.
@@ -21,16 +21,16 @@ V = TypeVar("V")
 AWAITED_MOST: Final = 10_000
 GROUPS_MOST: Final = 1_000
 OF_GROUPS_MOST: Final = 100_000
-"""Maximum of members without assignment, and of partitions with a lag, over all groups."""
+"""Maximum number of members without assignment, and of partitions with a stored lag, over all groups."""
 LAGS_MOST: Final = 1_000
-"""Maximum of committed partitions of a group; the lag of larger groups stays unknown."""
+"""Maximum number of committed partitions of a group whose lag is stored; larger groups have no lag."""
 CHECKED_MOST: Final = 5_000
 CommittedOf = Callable[[str], GroupOffsets | None]
 FetchedPartition = tuple[str, int, int]
 
 
 class AwaitedFetch(NamedTuple):
-    """An assigned partition that its member has not fetched yet."""
+    """An assigned partition that its new owner has not fetched yet."""
 
     group: str
     who: Who
@@ -39,21 +39,21 @@ class AwaitedFetch(NamedTuple):
 
 
 class FirstFetches:
-    """Assigned partitions until their first fetch; shared by the nodes, as any may lead them."""
+    """Partitions that their new owners have not fetched yet. All nodes share it, as any node may lead them."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
         self._awaited: dict[tuple[str, int], AwaitedFetch] = {}
         self._members: dict[str, dict[str, Who]] = {}
-        """Members that joined but have no assignment yet, by group."""
+        """Members that joined a group but have no assignment yet, by group id and member id."""
         self._lags: dict[str, dict[tuple[str, int], int]] = {}
-        """Lag of each partition at the start of a rebalance, by group."""
+        """Lag of each partition when the current rebalance of its group started, by group id."""
 
     def __bool__(self) -> bool:
         return bool(self._awaited)
 
     def follow(self, entries: Iterable[JournalEntry], committed: CommittedOf) -> None:
-        """Await the partitions that are assigned in the journal entries."""
+        """Remember the partitions that journal entries of rebalances assign to new owners."""
         for entry in entries:
             if isinstance(entry, RoundOpened):
                 _keep_of_group(self._lags, entry.group, self._lags_of(committed(entry.group)))
@@ -93,7 +93,7 @@ class FirstFetches:
     def fetched(
         self, client_id: str, client_host: str, partitions: Iterable[FetchedPartition], now_ms: int
     ) -> Sequence[PartitionsResumed]:
-        """Return the journal entries for awaited partitions of a fetch."""
+        """Return a journal entry for each fetched partition whose new owner fetches it for the first time."""
         found: dict[tuple[str, Who, int], list[ResumedPartition]] = {}
         for topic, partition, offset in partitions:
             awaited = self._awaited.get((topic, partition))

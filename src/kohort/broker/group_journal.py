@@ -41,10 +41,10 @@ class GroupJournal:
         self._waiting: list[JournalEntry] = []
         self._waiting_bytes = 0
         self._unreported: list[Note] = []
-        """Failed writes of ``ensure_flushed``, not logged yet."""
+        """Failed journal writes that ``ensure_flushed`` has not logged."""
 
     def ensure(self, now_ms: int) -> Topic:
-        """Return the topic, creating it if missing. Raises KohortError."""
+        """Return the topic ``__kohort_journal``; create it if missing. Raises KohortError."""
         topic = self._cluster.topics.get(TOPIC)
         if topic is not None:
             return topic
@@ -58,7 +58,7 @@ class GroupJournal:
         return self._cluster.topics.create(TOPIC, 1, overrides, now_ms, internal=True)
 
     def append(self, entries: Sequence[JournalEntry], now_ms: int, *, last: bool = False) -> list[Note]:
-        """Append the entries; return failures for the log. Quiet entries wait unless ``last``."""
+        """Append journal entries; return failures for the log. Quiet entries are delayed unless ``last``."""
         self._cluster.first_fetches.follow(entries, self._committed)
         self._waiting += entries
         self._waiting_bytes += sum(map(held_bytes, entries))
@@ -69,7 +69,7 @@ class GroupJournal:
         return [*untold, *self.flush(now_ms)]
 
     def flush(self, now_ms: int) -> list[Note]:
-        """Append the entries kept back; return failures for the log."""
+        """Append the delayed journal entries; return failures for the log."""
         entries, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not entries:
             return []
@@ -86,14 +86,14 @@ class GroupJournal:
         return []
 
     def ensure_flushed(self, now_ms: int) -> Topic:
-        """Return the topic to a reader, with all entries. Raises KohortError."""
+        """Return the topic ``__kohort_journal`` with all delayed entries written. Raises KohortError."""
         topic = self.ensure(now_ms)
         self._unreported += self.flush(now_ms)
         return topic
 
 
 def _by_size(entries: Sequence[JournalEntry]) -> Iterator[list[NewRecord]]:
-    """Build the records of ``entries``, in batches of limited size."""
+    """Build the records of journal entries, in batches of limited size."""
     lot: list[NewRecord] = []
     size = 0
     for entry in entries:

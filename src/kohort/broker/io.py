@@ -1,4 +1,4 @@
-"""Events that a broker takes, and effects that it returns."""
+"""Events that a broker handles (received bytes, time), and effects that it returns (send, close)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ E = TypeVar("E")
 
 @dataclass_transform(frozen_default=True)
 def _event(cls: type[E]) -> type[E]:
-    """Make a dataclass that is frozen only for the type checker, three times faster to create."""
+    """Make a dataclass that only the type checker treats as frozen: creation is three times faster."""
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
 @_event
 class Connected:
-    """A client opened a connection. With TLS, Secured comes before any Received.
+    """Event: a client opened a connection. With TLS, Secured comes before any Received.
 
     ``port``: the client's port, if known.
     """
@@ -35,7 +35,7 @@ class Connected:
 
 @_event
 class Secured:
-    """The TLS handshake succeeded; ``name``: subject of the client's certificate, as Kafka writes it."""
+    """Event: the TLS handshake succeeded. ``name``: subject of the client's certificate in Kafka's format."""
 
     connection: ConnectionId
     name: str | None
@@ -43,7 +43,7 @@ class Secured:
 
 @_event
 class Received:
-    """Bytes arrived: part of a frame, or several frames."""
+    """Event: bytes arrived on a connection, part of a frame or several frames."""
 
     connection: ConnectionId
     data: bytes
@@ -56,26 +56,26 @@ class Disconnected:
 
 @_event
 class Tick:
-    """``wake_at_ms`` is due."""
+    """Event: the time ``wake_at_ms`` of the broker has come."""
 
 
 @_event
 class Stalled:
-    """The process was stalled since ``since_ms``; comes before the delayed event."""
+    """Event: the process was stalled since ``since_ms``. Precedes the event that was delayed."""
 
     since_ms: int
 
 
 @_event
 class WallClockSet:
-    """The wall clock is now ``ahead_ms`` ahead of ``now_ms``."""
+    """Event: the wall clock changed, and is now ``ahead_ms`` ahead of ``now_ms``."""
 
     ahead_ms: int
 
 
 @_event
 class Congested:
-    """The client does not read what was sent; the broker sends nothing until Drained.
+    """Event: a client does not read. The broker sends nothing to it until Drained.
 
     Comes right after the event that sent too much.
     """
@@ -85,14 +85,14 @@ class Congested:
 
 @_event
 class Drained:
-    """The client reads again."""
+    """Event: a congested client has read all sent bytes."""
 
     connection: ConnectionId
 
 
 @_event
 class Serve:
-    """Serve a request that an ``Intercept`` delayed (broker/request.py)."""
+    """Event: serve a request that an ``Intercept`` delayed (broker/request.py)."""
 
     request: Request
 
@@ -103,12 +103,12 @@ class Serve:
 
 @_event
 class EndWaits:
-    """End all waits: answer waiting fetches with available records, and check flushes now."""
+    """Event: end all waits. Fetches return the available records, and flushes are checked now."""
 
 
 @_event
 class KeysFetched:
-    """Content of a FetchKeys URL, or None and the problem."""
+    """Event: the keys for OAUTHBEARER tokens were fetched; ``content`` of None: ``problem`` says why not."""
 
     url: str
     content: bytes | None
@@ -117,7 +117,7 @@ class KeysFetched:
 
 @_event
 class FetchKeys:
-    """Fetch the keys that verify OAUTHBEARER tokens; KeysFetched follows."""
+    """Effect: fetch the keys that verify OAUTHBEARER tokens; the event KeysFetched follows."""
 
     url: str
     connection: ConnectionId = -1
@@ -125,7 +125,7 @@ class FetchKeys:
 
 @_event
 class Send:
-    """Write the buffers in order."""
+    """Effect: write the buffers to the connection, in order."""
 
     connection: ConnectionId
     buffers: Sequence[Buffer]
@@ -133,7 +133,7 @@ class Send:
 
 @_event
 class Close:
-    """Close the connection after writing what was sent, or ``at_once`` if the client does not read."""
+    """Effect: close the connection after the sent bytes; ``at_once`` if the client does not read."""
 
     connection: ConnectionId
     note: Note
@@ -146,7 +146,7 @@ class Close:
 
 @_event
 class Pause:
-    """Stop reading from the connection: it has sent too much ahead of its answers."""
+    """Effect: stop reading from the connection, because too many bytes of requests wait for their turn."""
 
     connection: ConnectionId
 

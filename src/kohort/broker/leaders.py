@@ -1,4 +1,4 @@
-"""Checks before records are read or written: leader of the partition, and its membership in a transaction.
+"""Checks before records are read or written: leader of the partition, transaction that contains the partition.
 
 Some errors name the leader (KIP-951). A client of transaction version 2 adds a partition to its transaction by writing
 to it; an older one must add it before (KIP-890). So no record arrives after the end of its transaction.
@@ -17,7 +17,7 @@ from kohort.log.topics import Topic
 from kohort.model import Node, ProducerIdAndEpoch, TopicPartition
 
 TELLS_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-"""Errors with which a response names the leader."""
+"""Error codes whose responses name the partition's leader (KIP-951)."""
 
 
 def check_leader(state: BrokerState, topic: Topic, index: int) -> None:
@@ -27,7 +27,7 @@ def check_leader(state: BrokerState, topic: Topic, index: int) -> None:
 
 
 def check_leader_epoch(current_leader_epoch: int, log: PartitionLog) -> None:
-    """Raise ApiError if the client's leader epoch differs (KIP-320); -1 is not checked."""
+    """Raise ApiError if the client expects another leader epoch (KIP-320); -1 means any epoch."""
     if 0 <= current_leader_epoch != log.leader_epoch:
         behind = current_leader_epoch < log.leader_epoch
         raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -42,7 +42,7 @@ def topic_with(state: BrokerState, name: str, index: int) -> Topic:
 
 
 def led_log(state: BrokerState, name: str, index: int, *, current_leader_epoch: int = -1) -> PartitionLog:
-    """Return the log of a partition that this node leads. Raises ApiError, in Kafka's order."""
+    """Return the log of a partition that this node leads. Raises ApiError; the checks are in Kafka's order."""
     topic = state.topics.get(name)
     if topic is None or not 0 <= index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -53,7 +53,7 @@ def led_log(state: BrokerState, name: str, index: int, *, current_leader_epoch: 
 
 
 def leader_now(state: BrokerState, topic: Topic | None, index: int) -> tuple[int, int]:
-    """Return leader and leader epoch, (-1, -1) for an unknown partition."""
+    """Return node id and epoch of a partition's leader, (-1, -1) for an unknown partition."""
     if topic is None or not 0 <= index < len(topic.partitions):
         return NO_LEADER, -1
     return state.cluster.leader_of(topic, index), topic.partitions[index].leader_epoch
@@ -71,7 +71,7 @@ def transaction_coordinator(state: BrokerState, transactional_id: str, now_ms: i
 
 
 def check_coordinator(state: BrokerState, transactional_id: str, now_ms: int) -> None:
-    """Raise ApiError unless this node coordinates the transactional id."""
+    """Raise ApiError if another node coordinates the transactional id, or the id is empty."""
     if not transactional_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if transaction_coordinator(state, transactional_id, now_ms) != state.node.node_id:
@@ -80,18 +80,18 @@ def check_coordinator(state: BrokerState, transactional_id: str, now_ms: int) ->
 
 @dataclass(frozen=True, slots=True)
 class TransactionalWrite:
-    """Write of a producer to a partition within its transaction."""
+    """A producer's write to a partition within a transaction."""
 
     transactional_id: str | None
     producer: ProducerIdAndEpoch
     partition: TopicPartition
     adds: bool
     knows_abortable: bool
-    """True if the client knows the error TRANSACTION_ABORTABLE."""
+    """True if the client's version supports the error TRANSACTION_ABORTABLE."""
 
 
 def join_transaction(state: BrokerState, write: TransactionalWrite, now_ms: int) -> None:
-    """Add the partition to the producer's open transaction, or verify that it is part.
+    """Add the partition to the producer's open transaction, or check that the transaction contains it.
 
     Raises ApiError with the code for Produce and TxnOffsetCommit.
     """
@@ -112,5 +112,5 @@ def join_transaction(state: BrokerState, write: TransactionalWrite, now_ms: int)
         elif code is ErrorCode.TRANSACTION_ABORTABLE and not write.knows_abortable:
             code = ErrorCode.INVALID_TXN_STATE
         elif code in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE) and not write.adds:
-            code = ErrorCode.NOT_ENOUGH_REPLICAS  # makes an older client retry
+            code = ErrorCode.NOT_ENOUGH_REPLICAS  # an older client retries after this error
         raise ApiError(code, error.message) from error

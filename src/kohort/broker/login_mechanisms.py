@@ -1,4 +1,4 @@
-"""SASL mechanisms of each listener, built from its options at the start.
+"""SASL mechanisms of each listener, built from the listener's options at the start.
 
 The start fails if a mechanism lacks a required option.
 """
@@ -34,7 +34,7 @@ PLAIN_ADVICE: Final = 'give org.apache.kafka.common.security.plain.PlainLoginMod
 class Offer(NamedTuple):
     begin: Callable[[], ServerExchange]
     max_reauth_ms: int
-    """Longest session of a login in ms; 0: no limit."""
+    """Maximum lifetime of a login in ms (``connections.max.reauth.ms``); 0: no limit."""
 
 
 class ListenerMechanisms(NamedTuple):
@@ -43,10 +43,10 @@ class ListenerMechanisms(NamedTuple):
 
 
 class LoginMechanisms:
-    """Mechanisms of all listeners with SASL, and the keys that verify tokens."""
+    """SASL mechanisms of all listeners, and the keys that verify their OAUTHBEARER tokens."""
 
     def __init__(self, config: BrokerConfig, users: ScramUsers, rng: Rng, now_ms: int, wall: WallTime) -> None:
-        """Build the configured mechanisms. Raises ConfigError, or MissingExtra for a missing package."""
+        """Build the configured SASL mechanisms. Raises ConfigError, or MissingExtra for a missing package."""
         self.by_listener: dict[str, ListenerMechanisms] = {}
         self.keys: dict[str, SigningKeys] = {}
         self.notes: list[Note] = []
@@ -112,18 +112,18 @@ class LoginMechanisms:
             self._wall,
         )
 
-    # ------------------------------------------------------------ keys
+    # ------------------------------------------------------------ keys of OAUTHBEARER tokens
 
     @property
     def wake_at_ms(self) -> int | None:
         return earliest(*(keys.wake_at_ms for keys in self.keys.values())) if self.keys else None
 
     def keys_to_fetch(self, now_ms: int) -> list[str]:
-        """Return the URLs to fetch now, each once."""
+        """Return the URLs from which token keys must be fetched now, each once."""
         return [url for url, keys in self.keys.items() if keys.take_fetch(now_ms)]
 
     def keys_fetched(self, url: str, content: bytes | None, problem: str, now_ms: int) -> Note:
-        """Store the fetched keys or the problem; return a line for the log."""
+        """Store the keys fetched from a URL, or the problem; return a line for the log."""
         keys = self.keys.get(url)
         if keys is None:
             return debug(f"ignored keys from {url}: no mechanism uses them")
@@ -137,7 +137,7 @@ class LoginMechanisms:
 
 
 def _entry(options: ListenerConfig, prefix: str, module: str) -> JaasEntry:
-    """Return the JAAS entry of a mechanism, empty if not configured. Raises ConfigError."""
+    """Return the JAAS entry that configures a mechanism, empty without the option. Raises ConfigError."""
     if options.sasl_jaas_config is None:
         return JaasEntry(module)
     option = f"{prefix}{JAAS_OPTION}"

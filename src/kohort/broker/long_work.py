@@ -36,7 +36,7 @@ from kohort.wire.large_messages import GrowingAnswer, free_in_steps
 from kohort.wire.schema import Message
 
 Done = Sequence[Buffer] | Unanswered | CloseConnection
-"""Result of a request: encoded response, no response, or a reason to close the connection."""
+"""Result of a long request: encoded response, no response, or the reason to close the connection."""
 NOTHING_YET: Final = None
 
 
@@ -52,14 +52,13 @@ class LongWork:
         self._throttling = throttling
         self._counters = counters
         self.begun = 0
-        """Number of long requests since the start."""
         self._tasks: deque[tuple[Request, Iterator[Done | None]]] = deque()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def __iter__(self) -> Iterator[ReplyTo]:
-        """Yield the addressees of the waiting answers, for metrics and tests."""
+        """Yield the connections and headers of the requests that are not completed, for metrics and tests."""
         return (request.reply_to for request, _ in self._tasks)
 
     def add(self, task: Task) -> None:
@@ -67,7 +66,7 @@ class LongWork:
         self._tasks.append((task.request, self._whole(task)))
 
     def step(self, now_ms: int) -> tuple[ReplyTo, Done] | None:
-        """Take one step of the next request; return addressee and answer of a completed request."""
+        """Take one step of the next long request; return its answer if that completes the request."""
         if not self._tasks:
             return None
         request, steps = self._tasks.popleft()
@@ -91,7 +90,7 @@ class LongWork:
             answer = yield from task.steps
             if isinstance(answer, Message):
                 yield from self._counters.by_api[request.reply_to.api_key].find_errors(answer, _pace())
-            if answer is not Unanswered.LATER:  # a delayed answer counts for the quotas when it is released
+            if answer is not Unanswered.LATER:  # a delayed answer is counted for the quotas when it is released
                 answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
             if isinstance(answer, Message):
                 kept.append(answer)
@@ -104,8 +103,8 @@ class LongWork:
             yield close
             answer = Unanswered.NEVER
         if answer is Unanswered.LATER:
-            return  # the coordinator still needs the request
-        answer = Unanswered.NEVER  # drop the last reference, or `let_go` cannot free it
+            return  # keep the request in memory: the coordinator still needs it
+        answer = Unanswered.NEVER  # drop the last reference to the answer, so that its memory can be freed in steps
         if isinstance(request.message, Message):
             kept.append(request.message)
             request.message = None
@@ -139,13 +138,13 @@ class RequestSplitter:
         return False
 
     def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
-        """Yield each part, and the number of levels on which it continues the previous item."""
+        """Yield each part of a request, and the number of nested arrays that the part continues."""
         items = getattr(message, self.parts.request_path[0]) or ()
         for part, continued in self._cut(items, (), self.parts.request_path[1:]):
             yield _with(message, self.parts.request_path[0], part), continued
 
     def _weight(self, chain: tuple[Any, ...], inner: Sequence[str]) -> int:
-        """Return the work units of an item, or any number above the limit of a part."""
+        """Return the units of work of an item; any higher number if the item exceeds one part."""
         most, extra_units = self.parts.max_units, self.parts.extra_units
         weight = 1 if extra_units is None else 1 + extra_units(self.state, chain)
         if not inner or weight > most:
@@ -162,7 +161,7 @@ class RequestSplitter:
     def _cut(
         self, items: Iterable[Any], outer: tuple[Any, ...], inner: Sequence[str]
     ) -> Iterator[tuple[list[Any], int]]:
-        """Yield parts of ``items``, each with the number of levels that it continues."""
+        """Yield groups of ``items`` that make one part, each with the number of nested arrays it continues."""
         kept: list[Any] = []
         most = room = self.parts.max_units
         for item in items:
@@ -183,7 +182,7 @@ class RequestSplitter:
 
 
 def splitter_of(state: BrokerState, request: Request, cost: Cost) -> RequestSplitter | None:
-    """Return the splitter of a large request; None to serve the request as a whole."""
+    """Return the splitter of a large request; None for a request that is served as a whole."""
     parts = cost.parts_of(request.version)
     if parts is not None:
         splitter = RequestSplitter(state, cost, parts)
@@ -197,7 +196,7 @@ def splitter_of(state: BrokerState, request: Request, cost: Cost) -> RequestSpli
 def serve_in_parts(
     state: BrokerState, request: Request, splitter: RequestSplitter, serve_one: ServeOne
 ) -> AnswerInSteps:
-    """Serve each part; join their answers, or return the first that rejects the whole request."""
+    """Serve each part of a request; join their responses, or return the first that rejects the whole request."""
     if splitter.parts.writes:
         return (yield from _serve_writes(state, request, splitter, serve_one))
     number = request.reply_to.connection
@@ -228,7 +227,7 @@ def _served(
     if isinstance(answer, Task):
         answer = yield from answer.steps
     assert isinstance(answer, Message), "an API that changes nothing answers at once"
-    if not is_replaced(type(answer)):  # errors within encoded entries cannot be counted later
+    if not is_replaced(type(answer)):  # already encoded entries cannot be searched for errors
         pace = Pace(goes_on=True)
         yield from state.counters.by_api[part.reply_to.api_key].find_errors(answer, pace.is_due)
     return answer
@@ -266,7 +265,7 @@ def _serve_writes(
 
 
 def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[FlushTarget]]:
-    """Remove and return the coordinator's answer to the request, before it is sent."""
+    """Remove and return the coordinator's answer to a request, before it is sent."""
     released = state.take_released(request.reply_to)
     if released is not None:
         return released, ()

@@ -1,4 +1,4 @@
-"""``__consumer_offsets``: appends the coordinator's records and loads them.
+"""``__consumer_offsets``: appends the group coordinator's records, and loads them.
 
 The coordinator gets ``append`` and has no access to logs. Loading replays each record of a partition in order
 (protocol/groups.md#loading). At the start, all partitions that this node leads are loaded before any request. Later,
@@ -29,7 +29,7 @@ NAME: Final = "__consumer_offsets"
 
 
 class OffsetsTopic:
-    """Offsets topic and group coordinator of one node."""
+    """The topic ``__consumer_offsets`` of one node, with its group coordinator."""
 
     name = NAME
 
@@ -43,7 +43,7 @@ class OffsetsTopic:
         self._counters = counters
         self._coordinator: Coordinator | None = None
         self._epochs: dict[int, int] = {}
-        """Leader epoch in which each partition was loaded: in a later epoch another node may have written."""
+        """Leader epoch in which this node loaded each partition: in a later epoch another node may have written."""
         self._loading: dict[int, tuple[Iterator[list[LogItem]], Skipped]] = {}
         self._began_ms: dict[int, int] = {}
         self._unflushed: list[FlushTarget] = []
@@ -51,7 +51,7 @@ class OffsetsTopic:
 
     @property
     def partition_count(self) -> int:
-        """Number of partitions, or the configured number before the topic exists."""
+        """Number of partitions of ``__consumer_offsets``, or the configured number before the topic exists."""
         topic = self._cluster.topics.get(NAME)
         return len(topic.partitions) if topic is not None else self._config.offsets_topic_num_partitions
 
@@ -60,12 +60,12 @@ class OffsetsTopic:
         return bool(self._loading)
 
     def take_notes(self) -> list[Note]:
-        """Return failures of loading, for the broker's log."""
+        """Return the failures to load partitions, for the broker's log."""
         notes, self._notes = self._notes, []
         return notes
 
     def serve(self, coordinator: Coordinator, now_ms: int) -> None:
-        """Load the groups of this node; called once, before any request."""
+        """Load the groups of this node at the start, before any request."""
         self._coordinator = coordinator
         replies = [*self.follow(now_ms), *self.load_rest(now_ms)]
         assert not replies, "nobody has asked anything yet"
@@ -87,12 +87,12 @@ class OffsetsTopic:
         return topic
 
     def take_unflushed(self) -> list[FlushTarget]:
-        """Return the offsets that must be flushed before answers based on recent appends are sent."""
+        """Return the log offsets that must be flushed before the coordinator's latest answers are sent."""
         needs, self._unflushed = self._unflushed, []
         return needs
 
     def leader_of(self, partition: int, now_ms: int) -> int:
-        """Return the coordinator of the partition's groups, or NO_LEADER."""
+        """Return the node that coordinates the groups of a partition; NO_LEADER without a live replica."""
         return self._cluster.leader_of(self.ensure(now_ms), partition)
 
     def append(
@@ -102,7 +102,7 @@ class OffsetsTopic:
         now_ms: int,
         producer: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """Append ``records`` as one batch."""
+        """Append the coordinator's records to a partition, as one batch. Raises ApiError."""
         topic = self._cluster.topics.get(NAME)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{NAME} does not exist")
@@ -123,7 +123,7 @@ class OffsetsTopic:
         self._purgatory.appended((topic.topic_id, partition), len(batch))
 
     def _is_mine(self, topic: Topic, partition: int) -> bool:
-        """Return True if this node leads the partition in the epoch in which it was loaded."""
+        """Return True if this node leads the partition, and no other node has led it since it was loaded."""
         if self._cluster.is_alone:
             return True
         epoch = topic.partitions[partition].leader_epoch
@@ -132,7 +132,7 @@ class OffsetsTopic:
     # ---------------------------------------------------------------- loading and unloading
 
     def follow(self, now_ms: int) -> list[Reply]:
-        """Unload partitions that other nodes lead, and start loading those led here."""
+        """Unload partitions that other nodes lead now; start to load partitions that this node leads now."""
         assert self._coordinator is not None, "serve() comes first"
         topic = self._cluster.topics.get(NAME)
         replies: list[Reply] = []
@@ -160,14 +160,14 @@ class OffsetsTopic:
         return replies
 
     def load_rest(self, now_ms: int) -> list[Reply]:
-        """Load all remaining records."""
+        """Load all remaining records of the partitions that are being loaded."""
         replies: list[Reply] = []
         while self._loading:
             replies += self.load_some(now_ms)
         return replies
 
     def load_some(self, now_ms: int) -> list[Reply]:
-        """Load a slice of one partition; a damaged partition is not coordinated."""
+        """Load some records of one partition; groups of a damaged partition are not coordinated."""
         assert self._coordinator is not None, "serve() comes first"
         for partition, (slices, skipped) in self._loading.items():
             try:

@@ -41,7 +41,7 @@ OF_CLUSTER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER
 
 
 def edited(now: list[str], operation: int, value: str) -> list[str]:
-    """Apply SET, APPEND or SUBTRACT of a comma-separated value to a list. Raises INVALID_REQUEST."""
+    """Apply SET, APPEND or SUBTRACT to a list option; return the new list. Raises ApiError."""
     given = [part.strip() for part in value.split(",") if part.strip()]
     if operation == SET:
         return given
@@ -58,19 +58,19 @@ def levels_of(state: BrokerState) -> BrokerLevels:
 
 
 def levels_of_logs(state: BrokerState) -> BrokerLevels:
-    """Return the options that topics inherit; nodes that share their logs use only the common default."""
+    """Return the broker options that topics inherit; nodes with shared logs use only the common default."""
     levels = levels_of(state)
     return levels if state.cluster.is_alone else levels._replace(own={})
 
 
 def check_broker(state: BrokerState, name: str) -> None:
-    """Raise INVALID_REQUEST unless ``name`` is the id of this node."""
+    """Raise ApiError if ``name`` is not the id of this node."""
     if name != str(state.node.node_id):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown broker {name!r}, this is {state.node.node_id}")
 
 
 def alter_broker(state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool) -> None:
-    """Apply the changes; ``keep`` leaves other options unchanged. Raises ApiError or ConfigError."""
+    """Change options of a broker; without ``keep``, reset those not named. Raises ApiError or ConfigError."""
     if name:
         check_broker(state, name)
     of_nodes = [change for change in changes if change[0] == STOPPED_NODES and not name]
@@ -91,7 +91,7 @@ def alter_broker(state: BrokerState, name: str, changes: list[Change], *, keep: 
 
 
 def take_effect(state: BrokerState) -> Steps[None]:
-    """Apply changed options to all nodes, this one first."""
+    """Apply changed broker options to all nodes, this node first."""
     state.reconfigure()
     yield from state.cluster.reconfigure()
 
@@ -117,17 +117,19 @@ def _checked(state: BrokerState, values: Mapping[str, str], name: str, operation
         parsed = option.parse(value)
         check_limits(name, parsed)
         return text_of(parsed) or ""
-    except ConfigError as error:  # Kafka's code for invalid broker options
+    except ConfigError as error:  # INVALID_REQUEST, as in Kafka, for invalid broker options
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
 def _check_level(broker: str, name: str) -> None:
     if not broker and name.startswith(OF_ONE_BROKER):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} can only be set on one broker, not as the default of all")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"{name} can only be set on a single broker, not in the default of all brokers"
+        )
 
 
 def _stopped_after(state: BrokerState, changes: list[Change]) -> list[str]:
-    """Return the nodes to stop. Raises ApiError for unknown nodes, or if no node would be left."""
+    """Return the node ids to stop. Raises ApiError if one is unknown, or no other node would be up."""
     cluster = state.cluster
     stopped = [str(node_id) for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted]
     for _, operation, value in changes:
@@ -143,7 +145,8 @@ def _stopped_after(state: BrokerState, changes: list[Change]) -> list[str]:
 def _stop(state: BrokerState, stopped: list[str]) -> None:
     cluster = state.cluster
     down = {int(text) for text in stopped}
-    for node_id in sorted(cluster.nodes, key=down.__contains__):  # start nodes before stopping others
+    # start nodes before stopping others, so that a node is always up
+    for node_id in sorted(cluster.nodes, key=down.__contains__):
         if (node_id in cluster.wanted) == (node_id in down):
             cluster.want(node_id, up=node_id not in down)
 
@@ -151,7 +154,7 @@ def _stop(state: BrokerState, stopped: list[str]) -> None:
 def alter_group(
     state: BrokerState, request: Request, name: str, changes: list[Change], *, keep: bool, validate_only: bool
 ) -> None:
-    """Apply the changes; ``keep`` leaves other options unchanged. Raises ApiError or ConfigError."""
+    """Change options of a group; without ``keep``, reset those not named. Raises ApiError or ConfigError."""
     _check_group_name(name)
     kept = state.cluster.group_options
     given = {option: str(value) for option, value in kept.of(name).items()} if keep else {}
@@ -180,7 +183,7 @@ def _group_value(option: str, operation: int, value: str | None) -> str:
 
 
 def settings_of_group(state: BrokerState, name: str) -> Sequence[Setting]:
-    """Return the options of a group, existing or not. Raises ApiError without a name."""
+    """Return the options of a group, even if it does not exist. Raises ApiError for an empty group id."""
     _check_group_name(name)
     return group_settings(levels_of(state), state.cluster.group_options.of(name))
 
@@ -193,7 +196,7 @@ def _check_group_name(name: str) -> None:
 def alter_subscription(
     state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool
 ) -> None:
-    """Apply the changes; ``keep`` leaves other options unchanged. Raises ApiError or ConfigError."""
+    """Change options of a metrics subscription; without ``keep``, reset those not named. Raises ApiError."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     kept = state.cluster.subscriptions
@@ -218,7 +221,7 @@ def _subscription_value(option: str, operation: int, value: str | None) -> str:
 
 
 def settings_of_subscription(state: BrokerState, name: str) -> Sequence[Setting]:
-    """Return the options of a subscription, existing or not. Raises ApiError without a name."""
+    """Return the options of a metrics subscription, even if it does not exist. Raises ApiError for an empty name."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
     return subscription_settings(state.cluster.subscriptions.by_name.get(name, {}))
@@ -227,7 +230,7 @@ def settings_of_subscription(state: BrokerState, name: str) -> Sequence[Setting]
 def authorized_resources(
     rights: Rights, operation: Operation, resources: list[Any]
 ) -> Steps[tuple[list[Any], list[tuple[Any, ErrorCode]]]]:
-    """Split resources by the right to read or change their options, with an error code if denied.
+    """Split config resources into those that the client may read or change, and denied ones with an error code.
 
     Topics and groups need a right each, other resources one on the cluster. The handler rejects duplicates.
     """

@@ -1,4 +1,4 @@
-"""Waiting fetches, and answers that wait for a flush.
+"""Waiting fetches, and answers that wait for a log flush.
 
 A fetch waits until enough bytes arrive on its partitions or its time is up. Fetches are indexed by partition, so an
 append costs only the fetches of that partition.
@@ -22,24 +22,24 @@ from kohort.wire.schema import Message
 PartitionKey = tuple[bytes, int]
 CHECK_EVERY_MS: Final = 1
 FlushTarget = tuple[PartitionLog, int]
-"""A log and the last offset that must be flushed."""
+"""A log and the offset up to which it must be flushed."""
 
 
 @dataclass(slots=True, eq=False)
 class Parked:
-    """A waiting fetch, woken after ``missing_bytes`` were appended to its partitions."""
+    """A waiting fetch; it is woken when ``missing_bytes`` were appended to its partitions."""
 
     reply_to: ReplyTo
     keys: list[PartitionKey]
     missing_bytes: int
     context: Any
     committed_only: bool = False
-    """True for read_committed."""
+    """True for a fetch with isolation level read_committed."""
     serial: int = -1
 
 
 class Purgatory:
-    """All waiting fetches of a broker, at most one per connection."""
+    """Waiting fetches of a broker, at most one per connection."""
 
     def __init__(self) -> None:
         self._by_partition: dict[PartitionKey, dict[int, Parked]] = {}
@@ -60,13 +60,13 @@ class Purgatory:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Time of the next expiry; 0 if woken fetches are not answered yet."""
+        """Time in ms at which the next fetch expires; 0 if woken fetches are not answered yet."""
         if self.woken:
             return 0
         return self._timers.wake_at_ms
 
     def park(self, parked: Parked, deadline_ms: int) -> None:
-        """Let a fetch wait until ``deadline_ms`` at most."""
+        """Keep a fetch waiting until enough bytes are appended, at most until ``deadline_ms``."""
         assert parked.reply_to.connection not in self._by_connection, "one request in flight per connection"
         self._serial += 1
         self.parked += 1
@@ -78,7 +78,7 @@ class Purgatory:
             self._by_partition.setdefault(key, {})[parked.serial] = parked
 
     def appended(self, key: PartitionKey, size: int, *, undecided: bool = False) -> None:
-        """Count appended bytes, and wake fetches that have enough.
+        """Count bytes appended to a partition, and wake the fetches that now have enough.
 
         ``undecided``: the bytes belong to an open transaction.
         """
@@ -93,7 +93,7 @@ class Purgatory:
                 self._wake(parked)
 
     def changed(self, keys: Iterable[PartitionKey]) -> None:
-        """Wake the fetches of deleted, moved or newly committed partitions."""
+        """Wake the fetches of partitions that were deleted, moved, or whose transactions ended."""
         for key in keys:
             for parked in list(self._by_partition.get(key, {}).values()):
                 self._wake(parked)
@@ -138,7 +138,7 @@ class Purgatory:
 
 @dataclass(slots=True, eq=False)
 class PendingAnswer:
-    """An answer that waits for flushes; ``finish`` builds it from the logs that failed."""
+    """An answer that waits for log flushes; ``finish`` builds the answer from the logs that failed."""
 
     reply_to: ReplyTo
     needs: Sequence[FlushTarget]
@@ -146,7 +146,7 @@ class PendingAnswer:
     failed: dict[PartitionLog, Refusal] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Drop finished flushes; a failure counts even if a later flush of the log succeeds."""
+        """Forget finished flushes; remember a failed one, even if a later flush of the same log succeeds."""
         self.needs = [needed for needed in self.needs if not self._is_through(*needed)]
 
     def _is_through(self, log: PartitionLog, offset: int) -> bool:
@@ -158,7 +158,7 @@ class PendingAnswer:
 
 
 class FlushWaits:
-    """All answers of a broker that wait for flushes."""
+    """Answers of a broker that wait for log flushes."""
 
     def __init__(self) -> None:
         self._held: list[PendingAnswer] = []
@@ -172,7 +172,7 @@ class FlushWaits:
         self.wake_at_ms = now_ms + CHECK_EVERY_MS
 
     def answer(self, request: Request, needs: Sequence[FlushTarget], answer: Message, otherwise: Message) -> Answer:
-        """Return ``answer`` when ``needs`` are flushed, or ``otherwise`` if a flush failed."""
+        """Answer with ``answer`` when the logs in ``needs`` are flushed, or ``otherwise`` if a flush failed."""
         if not needs:
             return answer
         self.hold(
@@ -181,18 +181,18 @@ class FlushWaits:
         return Unanswered.LATER
 
     def take_back(self, reply_to: ReplyTo) -> PendingAnswer:
-        """Stop waiting with the answer for ``reply_to``, and return it."""
+        """Remove and return the answer to a request that waits for flushes."""
         pending = next(pending for pending in self._held if pending.reply_to == reply_to)
         self._held.remove(pending)
         return pending
 
     def check_now(self) -> None:
-        """Check the flushes at the next call of ``take_done``, before the usual interval."""
+        """Let the next ``take_done`` check the flushes, before the usual interval has passed."""
         if self._held:
             self.wake_at_ms = 0
 
     def take_done(self, now_ms: int) -> list[tuple[ReplyTo, Message]]:
-        """Return the answers whose flushes are done, in the order of their requests."""
+        """Return the answers whose log flushes have finished, in the order of their requests."""
         if self.wake_at_ms is None or now_ms < self.wake_at_ms:
             return []
         done, waiting = [], []

@@ -28,11 +28,11 @@ from kohort.wire.schema import Message
 M = TypeVar("M", bound=Message)
 
 ConnectionId = int
-"""Set by the server, and never reused."""
+"""Number of a connection, set by the server and never reused."""
 
 
 class ReplyTo(NamedTuple):
-    """Connection and header of a request: the address of its answer."""
+    """Connection and header of a request, to which the answer is sent."""
 
     connection: ConnectionId
     correlation_id: int
@@ -41,7 +41,7 @@ class ReplyTo(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """Address, listener, principal and port (None: unknown) of a connection's client."""
+    """Client of a connection: address, port (None: unknown), listener and principal."""
 
     host: str
     listener: str = DEFAULT_LISTENER
@@ -60,12 +60,12 @@ class Request:
 
     @property
     def client_host(self) -> str:
-        """Address in Kafka's format: ``/127.0.0.1``."""
+        """Client address in Kafka's format: ``/127.0.0.1``."""
         return f"/{self.caller.host}"
 
 
 def principal_of(request: Request) -> str:
-    """Return the principal for the group journal, empty for the anonymous one."""
+    """Return the client's principal for the group journal; empty for ``User:ANONYMOUS``."""
     principal = request.caller.principal
     return "" if principal == ANONYMOUS else str(principal)
 
@@ -76,7 +76,7 @@ def sender_of(request: Request) -> Who:
 
 
 class Unanswered(Enum):
-    """Result of a handler without a response."""
+    """Results of handlers that return no response: never, or not yet."""
 
     LATER = "the request waits; its answer comes through BrokerState.released or the purgatory"
     NEVER = "the protocol has no response here (Produce with acks=0)"
@@ -88,7 +88,7 @@ AnswerInSteps = Steps[Answer]
 
 
 class CloseConnection(Exception):
-    """The connection must be closed; the log counts reasons of the same ``kind`` and host."""
+    """Raised to close the connection; ``kind``: the log counts equal kinds of the same host."""
 
     def __init__(self, reason: str, kind: str = "refused") -> None:
         super().__init__(reason)
@@ -96,7 +96,7 @@ class CloseConnection(Exception):
 
 
 def unencodable(error: ProtocolError) -> CloseConnection:
-    """Return the reason to close a connection whose version cannot encode the answer."""
+    """Return the reason to close the connection: the request's version cannot encode the answer."""
     return CloseConnection(f"the response cannot be encoded: {error}", "unencodable")
 
 
@@ -133,7 +133,7 @@ NO_ERROR: Final = Refusal(ErrorCode.NONE, "")
 
 
 def refusal_of(error: KohortError) -> Refusal:
-    """Return the code and message of ``error`` in the protocol."""
+    """Return error code and message of an exception for a response."""
     if isinstance(error, RecordsRefused):
         return Refusal(error.code, error.message, error.refused)
     if isinstance(error, ApiError):

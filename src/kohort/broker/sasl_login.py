@@ -36,11 +36,11 @@ M = TypeVar("M", bound=Message)
 
 _length = struct.Struct(">i")
 KIND_MOST_CHARS: Final = 300
-"""Characters of a failure by which the log counts repetitions: user and reason."""
+"""Maximum length, in characters, of user and reason by which the log counts repeated failed logins."""
 
 
 class LoginPhase(Enum):
-    """Next expected request of a login."""
+    """Request that a login expects next."""
 
     BEGINNING = "ApiVersions or SaslHandshake"
     VERSIONS_SENT = "SaslHandshake"
@@ -78,9 +78,9 @@ class SaslLogin(Login):
         self._offer: Offer | None = None
         self._exchange: ServerExchange | None = None
         self._held: tuple[Sequence[Buffer], Note] | None = None
-        """Delayed response to a failed login, and its log line."""
+        """Delayed response to a failed login, and its line for the log."""
         self._parked: tuple[bytes, ReplyTo | None, int] | None = None
-        """A token that waits for keys, its request, and the deadline."""
+        """OAUTHBEARER token that waits for keys, its request, and its deadline in ms."""
         self._principal: Principal | None = None
         self._expires_ms: int | None = None
         self._renewed_ms: int | None = None
@@ -122,7 +122,7 @@ class SaslLogin(Login):
         self._parked, self.awaits_keys = None, False
         return self._refused(Refused(detail="the keys that verify the token were not fetched in time"), reply_to)
 
-    # ------------------------------------------------------------ before the tokens
+    # ------------------------------------------------------------ handshake
 
     def _starts_relogin(self, frame: bytes | bytearray, now_ms: int) -> bool:
         if frame[:2] != HANDSHAKE_KEY:
@@ -162,7 +162,7 @@ class SaslLogin(Login):
     def _handshake(self, code: ErrorCode) -> wire.SaslHandshakeResponse:
         return wire.SaslHandshakeResponse(error_code=code, mechanisms=list(self._offers))
 
-    # ------------------------------------------------------------ tokens
+    # ------------------------------------------------------------ tokens of SASL mechanisms
 
     def _token_request(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
         if len(frame) < HEADER.size:
@@ -178,7 +178,7 @@ class SaslLogin(Login):
         return self._judge(bytes(message.auth_bytes), reply_to, now_ms)
 
     def _judge(self, token: bytes, reply_to: ReplyTo | None, now_ms: int, until_ms: int | None = None) -> LoginStep:
-        """Let the mechanism verify a token; ``until_ms``: deadline of a token that waited for keys."""
+        """Verify a token by the SASL mechanism; ``until_ms``: deadline of a token that already waited for keys."""
         assert self._exchange is not None
         self._parked, self.awaits_keys = None, False
         try:
@@ -227,7 +227,7 @@ class SaslLogin(Login):
         return self._built(reply_to, answer)
 
     def _illegal(self, reply_to: ReplyTo) -> Sequence[Buffer]:
-        """Return the response with ILLEGAL_SASL_STATE, if its version has an error code."""
+        """Build the response ILLEGAL_SASL_STATE; empty if the response's version has no error code."""
         response = SERVED[reply_to.api_key].response
         has_room = any(f.name == "error_code" and reply_to.version in f.versions for f in response.FIELDS)
         fields = {"error_code": ErrorCode.ILLEGAL_SASL_STATE} if has_room else {}
@@ -237,7 +237,7 @@ class SaslLogin(Login):
             return ()
 
     def _fail(self, buffers: Sequence[Buffer], text: str) -> LoginStep:
-        """Return the response of a failed login, after a delay (KIP-306), and close the connection."""
+        """Return the response to a failed login: it is delayed (KIP-306), then the connection closes."""
         delay_ms = self._state.config.connection_failed_authentication_delay_ms
         if not delay_ms:
             return LoginStep(buffers, closing=self._failure(text))
@@ -267,5 +267,5 @@ def _dotted(principal: Principal) -> str:
 
 
 def login_for(state: BrokerState, caller: Caller, connection: int) -> Login | None:
-    """Return the login of a new connection, None without SASL."""
+    """Return the SASL login of a new connection; None on a listener without SASL."""
     return SaslLogin(state, caller, connection) if caller.listener in state.logins.by_listener else None

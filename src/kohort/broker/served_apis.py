@@ -22,16 +22,16 @@ class ServedApis:
     by_key: Mapping[int, Api]
     features: Mapping[str, Feature]
     features_epoch: int
-    """-1 without features in ApiVersions."""
+    """Epoch of the finalized features in ApiVersions; -1 without features."""
     names_its_versions: bool
-    """True if an unsupported version of ApiVersions gets the supported versions (KIP-511)."""
+    """True if ApiVersions of an unsupported version is answered with the supported versions (KIP-511)."""
 
     def get(self, key: int) -> Api | None:
         return self.by_key.get(key)
 
 
 def served_as(apis: Mapping[int, Api], release: str) -> ServedApis:
-    """Limit ``apis`` to those of a Kafka release."""
+    """Limit ``apis`` to the APIs and versions of a Kafka release."""
     capped = {}
     for key, api in apis.items():
         highest = api.high if release == NEWEST else highest_version(key, release)

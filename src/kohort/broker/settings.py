@@ -24,12 +24,12 @@ CLIENT_METRICS_CONFIG: Final = 7
 GROUP_CONFIG: Final = 8
 
 PASSWORD: Final = 9
-"""Option type with hidden values."""
+"""Kafka's number of the option type PASSWORD, whose values are hidden."""
 
 STOPPED_NODES: Final = "kohort.stopped.nodes"
-"""Additional option of the default of all brokers."""
+"""Additional option in the default of all brokers: node ids to stop."""
 IN_COARSER_UNITS: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
-"""Options without default: in Kafka, the option in a coarser unit has it."""
+"""Options that Kafka describes without default value: the default belongs to the option in hours."""
 
 
 BROKER_OPTIONS: Final = {option.attribute: option for option in options_of(BrokerConfig)}
@@ -39,7 +39,7 @@ Synonym = tuple[str, str | None, int]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An option in DescribeConfigs; the first synonym is in force."""
+    """An option in a DescribeConfigs response; its first synonym is in effect."""
 
     name: str
     value: str | None
@@ -51,7 +51,7 @@ class Setting:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a value in Kafka's format, None for a secret."""
+    """Return an option's value in Kafka's format; None for a secret, which is hidden."""
     if value is None or isinstance(value, Secret):
         return None
     if isinstance(value, bool):
@@ -60,28 +60,28 @@ def text_of(value: Any) -> str | None:
 
 
 def type_of(option: Option) -> int:
-    """Return Kafka's number: BOOLEAN 1, STRING 2, INT 3, SHORT 4, LONG 5, DOUBLE 6, LIST 7, PASSWORD 9."""
+    """Return Kafka's number of an option's type (BOOLEAN 1, STRING 2, ... PASSWORD 9)."""
     if option.type is int:
         return {16: 4, 32: 3, 64: 5}[option.bits]
     return {bool: 1, float: 6, list: 7, Secret: PASSWORD}.get(option.type, 2)
 
 
 class BrokerLevels(NamedTuple):
-    """Options of a broker by level, the strongest first."""
+    """Broker options by level: set on this broker, default of all brokers, set at the start."""
 
     own: Mapping[str, str]
-    """Set on this broker at run time."""
+    """Options that were set on this broker at run time."""
     of_all: Mapping[str, str]
-    """Set at run time as the default of all brokers."""
+    """Options that were set at run time as the default of all brokers."""
     started_with: BrokerConfig
 
     def dynamic(self, name: str) -> list[Synonym]:
-        """Return the values of an option that were set at run time, the strongest first."""
+        """Return the values of an option that were set at run time; the first one is in effect."""
         levels = (self.own, DYNAMIC_BROKER_CONFIG), (self.of_all, DYNAMIC_DEFAULT_BROKER_CONFIG)
         return [(name, texts[name], source) for texts, source in levels if name in texts]
 
     def synonyms(self, option: Option) -> list[Synonym]:
-        """Return all values of an option, the strongest first."""
+        """Return the values of an option on all levels; the first one is in effect."""
         current = getattr(self.started_with, option.attribute)
         value, default = text_of(current), text_of(option.default)
         static = [(option.name, value, STATIC_BROKER_CONFIG)] if value != default or isinstance(current, Secret) else []
@@ -110,7 +110,7 @@ def cluster_settings(stopped: Iterable[int]) -> list[Setting]:
 
 
 def topic_settings(levels: BrokerLevels, config: TopicConfig, overrides: Mapping[str, str | None]) -> list[Setting]:
-    """Return all options of a topic, with the broker options that they inherit."""
+    """Return all options of a topic, with the broker options that they inherit, for DescribeConfigs."""
     settings = []
     for option in options_of(TopicConfig):
         synonyms: list[Synonym] = []
@@ -124,7 +124,7 @@ def topic_settings(levels: BrokerLevels, config: TopicConfig, overrides: Mapping
 
 
 def group_settings(levels: BrokerLevels, own: GroupOptions) -> list[Setting]:
-    """Return all options of a group, with the broker options that they inherit."""
+    """Return all options of a group, with the broker options that they inherit, for DescribeConfigs."""
     settings = []
     for option in options_of(GroupConfig):
         synonyms = levels.synonyms(BROKER_OPTIONS[option.falls_back_to or ""])

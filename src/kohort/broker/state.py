@@ -1,4 +1,4 @@
-"""State that handlers share."""
+"""State of a broker that its request handlers share."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from kohort.wire.schema import Message
 @dataclass(slots=True)
 class BrokerState:
     started_with: BrokerConfig
-    """Options at the start of the broker."""
+    """Broker options at the start."""
     config: BrokerConfig
-    """Options in force, including changes at run time."""
+    """Broker options in effect, including changes at run time."""
     rng: Rng
     node: AdvertisedNode
     listeners: Mapping[str, Listener]
-    """Listeners by name, with their bound ports."""
+    """Listeners by name, with the ports that the server bound."""
     apis: ServedApis
     cluster: Cluster
     topics: Topics
     coordinator: Coordinator
     offsets_topic: OffsetsTopic
     internal_topics: Mapping[str, Callable[[int], Topic]]
-    """Functions that create the internal topics if missing, by topic name."""
+    """Functions that create an internal topic if it is missing, by topic name."""
     sessions: FetchSessions
     purgatory: Purgatory
     unread: UnreadAnswers
@@ -60,7 +60,7 @@ class BrokerState:
     """The authorizer; None gives each client all rights."""
     audit: Audit = field(default_factory=Audit)
     amendments: dict[ConnectionId, Callable[[Message], Message]] = field(default_factory=dict)
-    """Functions that add the errors of denied items to delayed answers, by connection."""
+    """Functions that add the errors of denied items to an answer that is sent later, by connection."""
     intercept: Intercept | None = None
     counters: BrokerCounters = field(default_factory=BrokerCounters)
 
@@ -70,7 +70,7 @@ class BrokerState:
         self.connections.reconfigure(self.config)
 
     def take_released(self, reply_to: ReplyTo) -> Message | None:
-        """Remove and return the coordinator's answer to a request, which is then written in steps."""
+        """Remove and return the coordinator's answer to a request, to write it in steps."""
         for place, reply in enumerate(self.released):
             if reply.to == reply_to:
                 del self.released[place]

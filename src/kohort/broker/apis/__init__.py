@@ -1,1 +1,1 @@
-"""One module for each API of the broker, or for each group of related APIs."""
+"""Handlers of the broker's APIs: one module for each API, or for each group of related APIs."""

@@ -24,7 +24,7 @@ E = TypeVar("E", bound=IntEnum)
 CODE: Final = ErrorCode.SECURITY_DISABLED
 WORDS: Final = "No Authorizer is configured on the broker"
 TAKEN_MOST: Final = 2 * ACLS_MOST
-"""ACLs that one DeleteAcls request may match, over all its filters."""
+"""Maximum number of ACLs that one DeleteAcls request may match, over all its filters."""
 READ_US: Final = 8
 ENTRY_US: Final = 0.5
 ITEM_US: Final = 1
@@ -168,7 +168,7 @@ def _choice(filter_: wire.DescribeAclsRequest | wire.AclFilter) -> AclChoice:
 
 
 def _known(of: type[E], value: Any) -> E:
-    """Parse an enum value. Raises CloseConnection for an unknown one, as Kafka closes the connection."""
+    """Return the enum member of a value; close the connection if the value is unknown, as Kafka does."""
     try:
         found = of(value)
     except ValueError:

@@ -89,7 +89,7 @@ def _alter(
     *,
     keep: bool,
 ) -> wire.AlterConfigsResourceResponse:
-    """Apply the changes of one resource; ``keep`` leaves its other options unchanged."""
+    """Apply the changes of one resource; without ``keep``, reset its options that are not named."""
     kind, name = resource.resource_type, resource.resource_name
     validate_only = request.message.validate_only
     refusal = NO_ERROR
@@ -120,7 +120,7 @@ def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[optio
     type_name = wire.ConfigResourceType(kind).name.lower().replace("_", " ")
     if kind == wire.ConfigResourceType.BROKER_LOGGER:
         option_changes.check_broker(state, name)
-        if changes:  # Kafka, too, rejects even DELETE for an unknown logger
+        if changes:  # Kafka, too, rejects the operation DELETE for an unknown logger
             raise ApiError(
                 ErrorCode.INVALID_CONFIG, f"logger {changes[0][0]!r} does not exist: the broker has no logger levels"
             )
@@ -153,7 +153,7 @@ def _alter_topic(
 
 def _new_value(topic: Topic, option: Option | None, operation: int, value: str) -> str:
     if operation == option_changes.SET or option is None:
-        return value  # `check_config` rejects unknown names
+        return value  # `check_config` rejects unknown option names
     if option.type is not list:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{option.name} is not a list: only SET and DELETE are possible")
     return ",".join(option_changes.edited(getattr(topic.config, option.attribute), operation, value))

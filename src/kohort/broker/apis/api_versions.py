@@ -24,7 +24,7 @@ from kohort.wire.messages.telemetry import GetTelemetrySubscriptionsRequest, Pus
 FIRST_VERSION_WITH_ZERO: Final = 4
 NO_NODE: Final = -1
 TELEMETRY: Final = frozenset({GetTelemetrySubscriptionsRequest.API_KEY, PushTelemetryRequest.API_KEY})
-"""APIs that are hidden from clients without a matching metrics subscription (KIP-714)."""
+"""APIs that ApiVersions hides from clients without a matching metrics subscription (KIP-714)."""
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -33,7 +33,7 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
     if request.version >= 3:
         for text in (message.client_software_name, message.client_software_version):
             if not SOFTWARE.fullmatch(text):
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"not a valid software name or version: {text!r}")
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"client software name or version {text!r} is invalid")
         state.client_metrics.set_software(
             request.reply_to.connection, message.client_software_name, message.client_software_version
         )
@@ -42,7 +42,7 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
     asks_for_metrics = state.cluster.subscriptions.in_force.apply_to(software)
     return wire.ApiVersionsResponse(
         api_keys=[_range(api) for key, api in state.apis.by_key.items() if asks_for_metrics or key not in TELEMETRY],
-        # Clients reject a feature with minimum version 0 before ApiVersions version 4 (KAFKA-17011).
+        # Before ApiVersions version 4, clients reject features with minimum version 0 (KAFKA-17011).
         supported_features=[
             wire.SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
             for name, feature in state.apis.features.items()
@@ -57,7 +57,7 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
 
 
 def _check_is_meant(state: BrokerState, message: wire.ApiVersionsRequest) -> None:
-    """Reject a client that expects another node or cluster at this address (KIP-1242)."""
+    """Raise ApiError if the client expects another node or cluster at this address (KIP-1242)."""
     if message.cluster_id is None and message.node_id == NO_NODE:
         return
     if message.cluster_id is None or message.node_id == NO_NODE:
@@ -69,7 +69,7 @@ def _check_is_meant(state: BrokerState, message: wire.ApiVersionsRequest) -> Non
 
 
 def unsupported_version(state: BrokerState) -> wire.ApiVersionsResponse:
-    """Build the version 0 response to an unsupported version of ApiVersions."""
+    """Build the version 0 response to an ApiVersions request of an unsupported version."""
     own = [_range(state.apis.by_key[API_VERSIONS])] if state.apis.names_its_versions else []
     return wire.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 

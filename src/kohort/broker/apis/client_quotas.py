@@ -72,7 +72,6 @@ def alter_client_quotas(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _change(alteration: wire.QuotaAlteration) -> dict[str, float | None]:
-    """Return the new quotas of an entity, None for each removed quota. Raises ApiError."""
     entity = entity_of((part.entity_type, part.entity_name) for part in alteration.entity)
     if len({op.key for op in alteration.ops}) < len(alteration.ops):
         raise _named_twice(entity)

@@ -30,7 +30,7 @@ FIRST_VERSION_WITH_QUOTA_ERROR: Final = 6
 COUNT_US: Final = 0.3
 CHECK_US: Final = 20
 ENTRY_US: Final = 500
-"""Cost of describing all options of a topic."""
+"""Microseconds that it takes to describe all options of one created topic."""
 DENIAL_TEXT: Final = "Authorization failed."
 ITEM_US: Final = 1
 
@@ -45,7 +45,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     results: list[wire.CreatableTopicResult] = []
     seen: set[str] = set()
     valid: dict[int, _Wanted] = {}
-    """Valid topics, by index in ``results``."""
+    """Topics of the request that passed the checks, by their index in ``results``."""
     pace = Pace()
     for entry in message.topics:
         if entry.name not in seen:
@@ -73,7 +73,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _is_excessive(state: BrokerState, message: wire.CreateTopicsRequest) -> Steps[bool]:
-    """Return True if the request creates more partitions than Kafka allows at once."""
+    """Return True if the request creates more partitions than Kafka allows in one request."""
     total = 0
     pace = Pace()
     for entry in message.topics:
@@ -90,7 +90,7 @@ def _is_excessive(state: BrokerState, message: wire.CreateTopicsRequest) -> Step
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A valid topic of the request, its replication factor and manual replica assignments."""
+    """A topic of a CreateTopics request that passed the checks."""
 
     new: NewTopic
     factor: int
@@ -115,7 +115,7 @@ def _check(state: BrokerState, entry: wire.CreatableTopic) -> _Wanted:
 
 
 def _count(state: BrokerState, request: Request, want: _Wanted) -> None:
-    """Count new partitions against the client's quota. Raises ApiError above the quota."""
+    """Count the topic's partitions against the client's quota. Raises ApiError if the quota is exceeded."""
     if state.quotas.in_flight:
         state.topics.check_new(want.new)
         state.quotas.change_partitions(
@@ -182,7 +182,7 @@ def _partition_count(state: BrokerState, entry: wire.CreatableTopic) -> int:
 
 
 def guard_create_topics(rights: Rights) -> Steps[GuardResult]:
-    """Require CREATE on the cluster or each topic, and hide options without DESCRIBE_CONFIGS.
+    """Require CREATE on the cluster or on each topic; omit the options of topics without DESCRIBE_CONFIGS.
 
     The handler rejects duplicate topics.
     """

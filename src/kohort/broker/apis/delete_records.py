@@ -1,4 +1,4 @@
-"""DeleteRecords (21), versions 0-2: raise the log start offset. KIP-107. Offset -1 is the high watermark."""
+"""DeleteRecords (21), versions 0-2: raise the log start offset; offset -1 means the high watermark. KIP-107."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _delete(state: BrokerState, name: str, entry: wire.DeleteRecordsPartition) -
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is an internal topic")
         if "delete" not in topic.config.cleanup_policy:
             raise ApiError(
-                ErrorCode.POLICY_VIOLATION, f"{name} is compacted; only topics with cleanup.policy=delete allow it"
+                ErrorCode.POLICY_VIOLATION, f"topic {name} is compacted; DeleteRecords needs cleanup.policy=delete"
             )
         offset = log.high_watermark if entry.offset == HIGH_WATERMARK else entry.offset
         if not 0 <= offset <= log.high_watermark:

@@ -27,7 +27,7 @@ ENTRY_US: Final = 1.5
 FIRST_VERSION_WITH_IDS: Final = 6
 ITEM_US: Final = 1
 DELETED_AT_ONCE: Final = 2_000
-"""Topics that are deleted with one write of the catalogue, in a step of about 15 ms."""
+"""Topics that are deleted with one write of the topic catalogue, in about 15 ms."""
 
 
 def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -39,7 +39,7 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     found: list[Topic | Refusal] = []
     names: dict[str, None] = {}
     last = Refusal(ErrorCode.NONE, "")
-    """Shared by equal entries: freeing a million of them takes long."""
+    """Result that equal entries share: freeing a million separate results takes long."""
     for one in entries:
         try:
             topic = _find(state, request, one)
@@ -102,7 +102,7 @@ def _find(state: BrokerState, request: Request, entries: wire.DeleteTopicState) 
 def guard_delete_topics(rights: Rights) -> Steps[GuardResult]:
     """Require DELETE on the cluster, or DESCRIBE and DELETE on each topic.
 
-    A client without DESCRIBE gets no name for a topic id.
+    A client without DESCRIBE does not learn the name that belongs to a topic id.
     """
     message: wire.DeleteTopicsRequest = rights.request.message
     if not rights.state.config.delete_topic_enable or rights.may_on_cluster(Operation.DELETE, quietly=True):
@@ -145,7 +145,6 @@ def _deleted_name(rights: Rights, topic: wire.DeleteTopicState) -> str | None:
 
 
 def _existing_name(rights: Rights, topic: wire.DeleteTopicState) -> str | None:
-    """Return the name of an existing topic; the handler reports missing topics as unknown."""
     name = _deleted_name(rights, topic)
     return name if name is not None and name in rights.state.topics else None
 

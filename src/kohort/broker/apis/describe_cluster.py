@@ -32,7 +32,7 @@ def describe_cluster(state: BrokerState, request: Request) -> Answer:
     if message.endpoint_type != BROKERS:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            f"unsupported endpoint type {message.endpoint_type}, expected 1 (brokers)",
+            f"endpoint type {message.endpoint_type} is not supported, expected 1 (brokers)",
         )
     cluster = state.cluster
     shown = cluster.nodes if message.include_fenced_brokers else cluster.live
@@ -96,7 +96,7 @@ def _quorum(state: BrokerState, wall_ms: int) -> wire.QuorumPartitionResult:
 
 
 def _caught_up(node_id: int, wall_ms: int) -> wire.QuorumReplicaState:
-    """Report the node as caught up: all nodes share the metadata."""
+    """Describe a node as caught up with the metadata log: all nodes share the metadata."""
     return wire.QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms)
 
 
@@ -109,7 +109,7 @@ def _unknown(index: int) -> wire.QuorumPartitionResult:
 DESCRIBE_CLUSTER = BrokerApi(
     wire.DescribeClusterRequest,
     describe_cluster,
-    unguarded,  # the handler hides the operations from clients without DESCRIBE on the cluster
+    unguarded,  # the handler omits the authorized operations for clients without DESCRIBE on the cluster
     Cost(AnswerBound.FIXED, one_step="the nodes of one process"),
 )
 DESCRIBE_QUORUM = BrokerApi(

@@ -44,7 +44,7 @@ MEASURES: Final = {
 }
 LONG: Final = 5
 FEW_KEYS: Final = 10
-"""Resources with more requested option names than this are not deduplicated: too costly."""
+"""Resources that name more options than this are not deduplicated: comparing the names takes too long."""
 
 
 def describe_configs(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -107,7 +107,7 @@ def _facts(state: BrokerState, keys: Keys | None, now_ms: int) -> Sequence[Setti
 
 
 def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
-    """Return the options of this broker; for ``""`` the dynamic defaults of all brokers."""
+    """Return the options of this broker, or for ``""`` the dynamic defaults of all brokers."""
     cluster = state.cluster
     if name:
         option_changes.check_broker(state, name)

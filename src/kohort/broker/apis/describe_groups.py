@@ -22,13 +22,13 @@ TOPICS_DENIED: Final = "The group has described topic(s) that the client is not 
 MEMBERS_IN_A_UNIT: Final = 4
 BYTES_IN_A_UNIT: Final = 4_096
 WEIGHED_MEMBERS: Final = 2_500
-"""Larger groups become separate parts, without counting the bytes of their members."""
+"""Groups with more members become separate parts of a request, without a sum of their members' bytes."""
 OWNED_IN_A_UNIT: Final = 50
 UNITS_OF_A_CONSUMER_MEMBER: Final = 2
 
 
 def guard_describe_groups(rights: Rights) -> Steps[GuardResult]:
-    """Require DESCRIBE on each group, and add authorized operations if requested (KIP-430)."""
+    """Require DESCRIBE on each group; add the authorized operations to the response if requested (KIP-430)."""
     message: DescribeGroupsRequest = rights.request.message
     allowed, denied = yield from rights.authorized(Operation.DESCRIBE, ResourceType.GROUP, message.groups)
     refused = yield from each(
@@ -57,7 +57,7 @@ def guard_describe_groups(rights: Rights) -> Steps[GuardResult]:
 def guard_describe_consumer_groups(rights: Rights) -> Steps[GuardResult]:
     """Require DESCRIBE on each group and on each topic that is assigned to its members.
 
-    Adds the authorized operations if requested (KIP-430).
+    The response has the authorized operations if requested (KIP-430).
     """
     message: wire.ConsumerGroupDescribeRequest = rights.request.message
     allowed, denied = yield from rights.authorized(Operation.DESCRIBE, ResourceType.GROUP, message.group_ids)

@@ -39,7 +39,7 @@ FIRST_VERSION_WITH_LEADERS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 NOT_DIVERGING: Final = wire.PartitionData().diverging_epoch
 WATCHED_MOST: Final = 5_000
-"""Partitions whose appends wake a waiting fetch; appends to the rest do not."""
+"""Maximum number of partitions of one waiting fetch whose appends wake it."""
 READ_US: Final = 12
 SURVEY_US: Final = 4
 ENTRY_US: Final = 0.3
@@ -55,15 +55,15 @@ class OpenFetch:
 
 @dataclass(slots=True, eq=False)
 class ResponseBudget:
-    """Bytes that a response may still take, and bytes that may be read into memory before sending."""
+    """Remaining bytes of a Fetch response, and how many of them may be loaded before sending."""
 
     bytes: int
     at_hand: int
     is_empty: bool = True
-    """True until the first batch, which may exceed the limits (KIP-74)."""
+    """True until the response has a batch: the first batch may exceed the limits (KIP-74)."""
 
     def take(self, found: list[LogSlice]) -> list[Buffer]:
-        """Charge the slices to the budget; return loaded slices as bytes, the others to be read when sent."""
+        """Subtract log slices from the budget; load small slices, and let large ones be read when sent."""
         parts: list[Buffer] = []
         for one in found:
             self.bytes -= len(one)
@@ -101,7 +101,7 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def answer_after_wait(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
-    """Answer a fetch after its wait, with the rights checked again."""
+    """Build the response of a fetch after its wait, and check the client's rights again."""
     if state.access is not None:
         reading.denied = yield from denied_topics(state, reading.request, reading.plan.wanted)
     return (yield from answer(state, reading, pace))
@@ -123,14 +123,12 @@ def _named_partitions(state: BrokerState, message: wire.FetchRequest) -> Iterato
 
 
 def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
-    """Read the partitions within the limits of the request and build the response."""
+    """Read the requested partitions, up to the size limits, and build the Fetch response."""
     message: wire.FetchRequest = reading.request.message
     at_hand = state.unread.piece_bytes
     room = ResponseBudget(min(message.max_bytes, _most_bytes(state, reading.request)), at_hand)
     if reading.request.version < FIRST_VERSION_WITH_ZSTD:
-        room.bytes = min(
-            room.bytes, at_hand
-        )  # the codec check loads the batches, so the response must fit into one piece
+        room.bytes = min(room.bytes, at_hand)  # the check for zstd loads all batches, so they must fit into one piece
     results = []
     for fetched in reading.plan.wanted:
         results.append((fetched, _read(state, reading, fetched, room)))
@@ -167,7 +165,7 @@ def _most_bytes(state: BrokerState, request: Request) -> int:
 def _throttle_ms(
     state: BrokerState, reading: OpenFetch, results: list[tuple[SessionPartition, wire.PartitionData]], pace: Pace
 ) -> Steps[int]:
-    """Return the throttle time in ms; if positive, the results are not sent.
+    """Return the throttle time of a Fetch in ms; a throttled response has no records.
 
     The fetch session stays unchanged (protocol/security.md#throttled-fetches).
     """
@@ -181,7 +179,7 @@ def _throttle_ms(
 def _by_topic(
     returned: list[tuple[SessionPartition, wire.PartitionData]], pace: Pace, *, topic_ids: bool
 ) -> Steps[list[wire.FetchableTopicResponse]]:
-    """Group adjacent partitions of a topic into one entry; keep the order of the session."""
+    """Group adjacent partitions of the same topic into one response entry; keep their order."""
     topics: list[wire.FetchableTopicResponse] = []
     last = None
     for fetched, data in returned:
@@ -198,14 +196,14 @@ def _by_topic(
 def _survey(
     state: BrokerState, reading: OpenFetch, min_bytes: int, pace: Pace
 ) -> Steps[tuple[int, list[tuple[bytes, int]]]]:
-    """Return the missing bytes (0: answer now) and the partitions to watch for appends."""
+    """Return how many of ``min_bytes`` are missing (0: answer now), and the partitions to watch for appends."""
     missing, has_paused = min_bytes, False
     keys: list[tuple[bytes, int]] = []
     sizes: list[int] = []
     try:
         for fetched in reading.plan.wanted:
             if fetched.topic in reading.denied:
-                continue  # denied topics get their error with the response
+                continue  # the response reports topics without READ
             key, size = _available(state, reading, fetched)
             missing -= size
             if missing <= 0:
@@ -216,7 +214,7 @@ def _survey(
             if pace.is_due(SURVEY_US):
                 has_paused = True
                 yield
-        if has_paused:  # count the bytes that were appended during the pauses: they woke no fetch
+        if has_paused:  # count the bytes that were appended while this handler paused: these appends woke no fetch
             watched = (fetched for fetched in reading.plan.wanted if fetched.topic not in reading.denied)
             now = [_available(state, reading, fetched)[1] for fetched in islice(watched, len(keys))]
             missing -= sum(now) - sum(sizes)
@@ -226,7 +224,7 @@ def _survey(
 
 
 def _available(state: BrokerState, reading: OpenFetch, fetched: SessionPartition) -> tuple[tuple[bytes, int], int]:
-    """Return the partition's key and its readable bytes. Raises ApiError if it has an error."""
+    """Return the partition's key and the number of readable bytes. Raises ApiError if it cannot be read."""
     topic, log = _log(state, fetched)
     check_leader_epoch(fetched.leader_epoch, log)
     check_leader(state, topic, fetched.partition)
@@ -290,7 +288,7 @@ def _refused(state: BrokerState, request: Request, fetched: SessionPartition, co
         error_code=code,
         high_watermark=-1,
         current_leader=wire.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
-        aborted_transactions=[] if code in NOT_FOUND else None,  # as in Kafka; clients ignore it
+        aborted_transactions=[] if code in NOT_FOUND else None,  # an empty list as in Kafka; clients ignore it
         records=b"",
     )
 
@@ -307,7 +305,7 @@ def _log(state: BrokerState, fetched: SessionPartition) -> tuple[Topic, Partitio
 
 
 def _unknown(state: BrokerState, fetched: SessionPartition) -> ErrorCode:
-    """Return the error code of a missing topic; a session remembers names of deleted topics."""
+    """Return the error code for a missing topic; a fetch session remembers names of deleted topics."""
     if isinstance(fetched.topic, bytes) and fetched.name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     recreated = None if fetched.name is None else state.topics.get(fetched.name)
@@ -321,7 +319,7 @@ def _visible_end(message: wire.FetchRequest, log: PartitionLog) -> int:
 
 
 def _diverging(fetched: SessionPartition, log: PartitionLog) -> wire.EpochEndOffset | None:
-    """Return the end of the last common epoch if the client's log diverges (KIP-595)."""
+    """Return the end of the last epoch that client and leader share, if their logs diverge (KIP-595)."""
     if fetched.last_fetched_epoch < 0:
         return None
     epoch, end_offset = log.end_of_epoch(fetched.last_fetched_epoch)
@@ -333,7 +331,7 @@ def _diverging(fetched: SessionPartition, log: PartitionLog) -> wire.EpochEndOff
 
 
 def _check_codec(found: list[LogSlice]) -> None:
-    """Reject zstd batches for a client older than zstd (KIP-110)."""
+    """Raise ApiError for a zstd batch if the Fetch version is too old for zstd (KIP-110)."""
     if any(header.codec == Codec.ZSTD for one in found for _, header in split_batches(one.load())):
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
@@ -341,7 +339,7 @@ def _check_codec(found: list[LogSlice]) -> None:
 def denied_topics(
     state: BrokerState, request: Request, fetched: Sequence[SessionPartition]
 ) -> Steps[frozenset[TopicKey]]:
-    """Return the topics without READ; unknown topic ids are left to the handler."""
+    """Return the fetched topics without READ; the handler reports unknown topic ids."""
     message: wire.FetchRequest = request.message
     is_replica = max(message.replica_id, message.replica_state.replica_id) >= 0
     if is_replica and Rights(state, request).may_on_cluster(Operation.CLUSTER_ACTION):
@@ -368,7 +366,7 @@ def _may_read(state: BrokerState, request: Request, key: TopicKey, *, is_replica
 FETCH = BrokerApi(
     wire.FetchRequest,
     fetch,
-    unguarded,  # the handler checks each topic of its session
+    unguarded,  # the handler checks READ on each topic of the fetch session
     Cost(AnswerBound.FETCH),
     names={"topics.topic": NameKind.TOPIC, "topics.topic_id": NameKind.TOPIC_ID},
 )

@@ -28,7 +28,7 @@ COORDINATED: Final = {
     1: (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     2: (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, auth.CLUSTER_DENIED),
 }
-"""Operation, resource type and error code, by key type: group, transactional id, share group."""
+"""Required operation, resource type and error code of each key type: group, transactional id, share group."""
 
 
 def find_coordinator(state: BrokerState, request: Request) -> Answer:

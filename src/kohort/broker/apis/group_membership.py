@@ -27,7 +27,7 @@ def guard_join(rights: Rights) -> GuardResult:
 
 
 def guard_sync(rights: Rights) -> GuardResult | Steps[GuardResult]:
-    """Require READ on the group; the handler first rejects a request without protocol."""
+    """Require READ on the group; the handler first rejects a SyncGroup without protocol name."""
     message: wire.SyncGroupRequest = rights.request.message
     if rights.request.version >= FIRST_SYNC_WITH_PROTOCOLS and None in (message.protocol_type, message.protocol_name):
         return PASSED
@@ -35,7 +35,7 @@ def guard_sync(rights: Rights) -> GuardResult | Steps[GuardResult]:
 
 
 def guard_consumer_heartbeat(rights: Rights) -> Steps[GuardResult]:
-    """Require READ on the group and DESCRIBE on each named topic, or reject the whole request.
+    """Require READ on the group and DESCRIBE on each topic of the request; reject the whole request otherwise.
 
     The coordinator checks topics that match a subscription pattern.
     """

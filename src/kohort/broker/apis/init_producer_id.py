@@ -25,7 +25,7 @@ FIRST_WITH_PRODUCER_FENCED: Final = 4
 def init_producer_id(state: BrokerState, request: Request) -> Answer:
     message: InitProducerIdRequest = request.message
     if (message.producer_id == NONE) != (message.producer_epoch == NONE):
-        return _refused(ErrorCode.INVALID_REQUEST)  # producer id and epoch must be set together
+        return _refused(ErrorCode.INVALID_REQUEST)  # only one of producer id and epoch is set
     if message.transactional_id is None:
         return InitProducerIdResponse(producer_id=state.topics.next_producer_id(), producer_epoch=0)
     expected = None
@@ -51,7 +51,7 @@ def _refused(code: ErrorCode) -> InitProducerIdResponse:
 
 
 def guard_init_producer_id(rights: Rights) -> GuardResult:
-    """Require WRITE on the transactional id; without one IDEMPOTENT_WRITE, or WRITE on any topic (KIP-679)."""
+    """Require WRITE on the transactional id; without an id IDEMPOTENT_WRITE, or WRITE on any topic (KIP-679)."""
     message: InitProducerIdRequest = rights.request.message
     code = ID_DENIED
     if message.transactional_id is not None:

@@ -19,7 +19,6 @@ from kohort.steps import each
 from kohort.wire.messages import configs as wire
 
 KNOWN: Final = tuple(sorted(wire.ConfigResourceType, reverse=True))
-"""In the order of Kafka's response."""
 LIST_US: Final = 1
 
 

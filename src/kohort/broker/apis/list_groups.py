@@ -1,4 +1,4 @@
-"""ListGroups (16), versions 0-5, by state (KIP-518) and type (KIP-848)."""
+"""ListGroups (16), versions 0-5, with filters by group state (KIP-518) and group type (KIP-848)."""
 
 from __future__ import annotations
 

@@ -66,10 +66,11 @@ def _find(
     if requested.timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(requested.timestamp, 0):
         raise ApiError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"timestamp {requested.timestamp} is not supported in version {request.version}",
+            f"ListOffsets version {request.version} does not support timestamp {requested.timestamp}",
         )
     if name in state.internal_topics:
-        state.internal_topics[name](request.now_ms)  # the journal of groups first writes its delayed entries
+        # create the internal topic if missing; the group journal also writes its delayed entries
+        state.internal_topics[name](request.now_ms)
     offset, timestamp, epoch = _offset(
         log, requested.timestamp, committed=request.message.isolation_level == READ_COMMITTED
     )
@@ -82,7 +83,7 @@ def _find(
 
 
 def _offset(log: PartitionLog, timestamp: int, *, committed: bool) -> tuple[int, int, int]:
-    """Return offset, timestamp and leader epoch, each -1 if unknown."""
+    """Return offset, timestamp and leader epoch for a timestamp; each is -1 if unknown."""
     if timestamp == LATEST:
         return (log.last_stable_offset if committed else log.high_watermark), -1, log.leader_epoch
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:

@@ -52,7 +52,7 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
 def _topics(
     state: BrokerState, requested: set[tuple[str, int]] | None, pace: Pace
 ) -> Steps[list[wire.DescribeLogDirsTopic]]:
-    """Return the replicas on this node among the requested partitions (None: all)."""
+    """Describe this node's replicas among the requested partitions (None: all partitions)."""
     topics = []
     for topic in list(state.topics):
         partitions = []
@@ -95,7 +95,7 @@ def _move(state: BrokerState, path: str, name: str, index: int) -> int:
 
 
 def _check(state: BrokerState, path: str, name: str, index: int) -> None:
-    """Raise ApiError unless ``path`` is the data folder and this node is a replica."""
+    """Raise ApiError if ``path`` is not the data folder, or this node has no replica of the partition."""
     if path != state.topics.place:
         raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
     if state.node.node_id not in state.cluster.placement(topic_with(state, name, index), index).replicas:

@@ -87,7 +87,7 @@ def _once(message: wire.MetadataRequest, pace: Pace) -> Steps[list[wire.Metadata
 def _create_missing(
     state: BrokerState, request: Request, once: Sequence[wire.MetadataRequestTopic], pace: Pace
 ) -> Steps[Mapping[str, KohortError]]:
-    """Create missing topics if the request and the broker allow it; return errors by topic.
+    """Create missing topics if the request and the broker allow it; return the errors by topic name.
 
     One request creates as many topics as CreateTopics may; the others stay unknown.
     """
@@ -151,7 +151,10 @@ def _find(
 ) -> Topic:
     if requested.topic_id != NO_UUID:
         if request.version < 12:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"topic ids need Metadata version 12, not {request.version}")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Metadata version {request.version} does not support topic ids, expected version 12 or later",
+            )
         topic = state.topics.by_id(requested.topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -162,7 +165,7 @@ def _find(
         raise error
     if topic is None:
         check_topic_name(name)  # as in Kafka, an invalid name has its own error even without auto-creation
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # also while another request creates the topic
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # also for a topic that another request is creating
     return topic
 
 
@@ -186,7 +189,7 @@ def _describe(state: BrokerState, request: Request, topic: Topic, pace: Pace) ->
 def _describe_partition(
     request: Request, topic: Topic, index: int, placed: Placement, live: set[int]
 ) -> wire.MetadataResponsePartition:
-    """Describe a partition to a client that can reach the nodes in ``live``."""
+    """Describe a partition; ``live``: nodes that the client can reach on its listener."""
     code = ErrorCode.NONE
     if placed.leader == NO_LEADER:
         code = ErrorCode.LEADER_NOT_AVAILABLE
@@ -205,11 +208,11 @@ def _describe_partition(
 
 
 def guard_metadata(rights: Rights) -> Steps[GuardResult]:
-    """Require DESCRIBE on each topic, and CREATE on each missing topic that would be created."""
+    """Require DESCRIBE on each topic, and CREATE on each missing topic that the request would create."""
     message: wire.MetadataRequest = rights.request.message
     version = rights.request.version
     if message.topics is None or (version < FIRST_VERSION_WITHOUT_TOPICS and not message.topics):
-        return PASSED  # the handler hides topics without DESCRIBE
+        return PASSED  # the handler omits topics without DESCRIBE
     allowed, denied = yield from rights.authorized(
         Operation.DESCRIBE, ResourceType.TOPIC, message.topics, lambda topic: _name(rights, topic)
     )
@@ -221,7 +224,8 @@ def guard_metadata(rights: Rights) -> Steps[GuardResult]:
     if not denied:
         return PASSED
     rights.replace_fields(topics=allowed)
-    rights.request.version = max(version, FIRST_VERSION_WITHOUT_TOPICS)  # in version 0 an empty list means all topics
+    # in Metadata version 0 an empty list of topics means all topics
+    rights.request.version = max(version, FIRST_VERSION_WITHOUT_TOPICS)
     refused = yield from _not_described(rights, denied)
     return GuardResult(amend=Denials("topics", "topics", refused).add)
 
@@ -235,7 +239,7 @@ def _name(rights: Rights, topic: wire.MetadataRequestTopic) -> str | None:
 def _creatable(
     rights: Rights, topics: list[wire.MetadataRequestTopic]
 ) -> Steps[tuple[list[wire.MetadataRequestTopic], list[wire.MetadataRequestTopic]]]:
-    """Split off the missing topics without the right CREATE."""
+    """Split the topics into those that may be described or created, and missing ones without CREATE."""
     known = rights.state.topics
     is_missing = [topic.topic_id == NO_UUID and topic.name is not None and topic.name not in known for topic in topics]
     if not any(is_missing) or rights.may_on_cluster(Operation.CREATE, quietly=True):
@@ -261,7 +265,7 @@ def _not_described(rights: Rights, topics: list[wire.MetadataRequestTopic]) -> S
 
 
 def _hidden(rights: Rights, topic: wire.MetadataRequestTopic) -> wire.MetadataResponseTopic:
-    """Build the entry of a topic without DESCRIBE; a requested id does not reveal its name."""
+    """Build the entry of a topic without DESCRIBE; if requested by id, its name is not revealed."""
     by_id = topic.topic_id != NO_UUID
     name = None if by_id else topic.name
     return wire.MetadataResponseTopic(

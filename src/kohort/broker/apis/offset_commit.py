@@ -16,7 +16,7 @@ from kohort.wire.schema import Message
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 Refuse = Callable[[list[Any], ErrorCode], Steps[list[Any]]]
-"""``refuse(topics, code)``: response entries of the topics, with the code for each partition."""
+"""``refuse(topics, code)``: build response entries with the error code for each partition."""
 
 
 def guard_commit(rights: auth.Rights) -> Steps[auth.GuardResult]:

@@ -43,11 +43,11 @@ FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_JOINS: Final = 12
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ATTRIBUTES_AT: Final = 22
-"""Position of the low byte of a batch's attributes."""
+"""Byte position of a batch's attributes (low byte)."""
 TOPIC_US: Final = 1
 APPEND_US: Final = 90
 FIRST_APPEND_US: Final = 700
-"""Cost of the first append to a log, which creates its files, in microseconds."""
+"""Microseconds of the first append to a log, which creates the log's files."""
 BYTES_PER_US: Final = 1_000
 ITEM_US: Final = 0.3
 
@@ -96,7 +96,7 @@ def _after_flush(
     unflushed: Mapping[tuple[int, int], FlushTarget],
     failed: Mapping[PartitionLog, Refusal],
 ) -> wire.ProduceResponse:
-    """Return errors for partitions whose flush failed, so that the producer retries."""
+    """Return the Produce response with retriable errors for partitions whose flush failed."""
     for (topic, place), (log, _) in unflushed.items():
         if log in failed:
             partitions = answer.responses[topic].partition_responses
@@ -140,13 +140,14 @@ def _endpoints(state: BrokerState, request: Request, leaders: set[int]) -> list[
 def _append(
     state: BrokerState, request: Request, entry: wire.TopicProduceData, data: wire.PartitionProduceData
 ) -> Steps[tuple[wire.PartitionProduceResponse, FlushTarget | None]]:
-    """Append a batch; return the partition's result, and the offset to flush before responding."""
+    """Append a batch; return the partition's result, and the offset that must be flushed before the response."""
     topic, batch = _check(state, request, entry, data)
     log = topic.partitions[data.index]
     prepared = None
     if log.decompresses_batches:
         prepared = yield from log.prepare(batch, request.now_ms)
-        topic, batch = _check(state, request, entry, data)  # the topic may have changed while the batch was prepared
+        # checked again: the topic may have been deleted while the batch was decompressed
+        topic, batch = _check(state, request, entry, data)
         if topic.partitions[data.index] is not log:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     in_transaction = len(batch) > ATTRIBUTES_AT and bool(batch[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
@@ -168,14 +169,14 @@ def _append(
 def _check(
     state: BrokerState, request: Request, entry: wire.TopicProduceData, data: wire.PartitionProduceData
 ) -> tuple[Topic, Buffer]:
-    """Return the topic and the batch of a writable partition. Raises ApiError."""
+    """Return topic and batch of a partition that this node can append to. Raises ApiError."""
     message: wire.ProduceRequest = request.message
     topic = _topic(state, request, entry)
     if not 0 <= data.index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if message.acks not in {-1, 0, 1}:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={message.acks}: expected -1, 0 or 1")
-    if topic.internal:  # Kafka allows the client id __admin_client, which any client can set
+    if topic.internal:  # unlike Kafka, not even for client id __admin_client, which any client can set
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is an internal topic")
     check_leader(state, topic, data.index)
     batch = data.records
@@ -209,13 +210,15 @@ def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, b
 
 
 def _check_codec(batch: Buffer) -> None:
-    """Reject a zstd batch of a producer older than zstd (KIP-110)."""
+    """Raise ApiError for a zstd batch if the Produce version is too old for zstd (KIP-110)."""
     if intact_header(batch).attributes & CODEC_BITS == Codec.ZSTD:
-        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd-compressed batches need Produce version 7 or later"
+        )
 
 
 def guard_produce(rights: Rights) -> Steps[GuardResult]:
-    """Require WRITE on the transactional id of transactional batches, and on each topic."""
+    """Require WRITE on each topic, and on the transactional id if a batch is transactional."""
     message: wire.ProduceRequest = rights.request.message
     is_transactional = yield from _is_transactional(message)
     if is_transactional and not _may_write_as(rights, message.transactional_id):
@@ -264,7 +267,7 @@ def _all_refused(message: wire.ProduceRequest, responses: list[wire.TopicProduce
 
 
 def _closing(message: wire.ProduceRequest, refused: list[wire.TopicProduceResponse]) -> str | None:
-    """Return the reason to close the connection of a producer with acks=0."""
+    """Return the reason to close the connection of a producer with acks=0; None for other producers."""
     if message.acks != 0:
         return None
     first = refused[0]

@@ -53,7 +53,7 @@ def _alter(
     requested: wire.ReassignablePartition,
     changes: dict[tuple[bytes, int], tuple[Topic, int, Placement]],
 ) -> wire.ReassignablePartitionResponse:
-    """Add the partition's change to ``changes``, which are written together."""
+    """Check the reassignment of a partition and add it to ``changes``, which are stored with one write."""
     index = requested.partition_index
     try:
         topic = topic_with(state, name, index)

@@ -1,4 +1,4 @@
-"""SaslHandshake (17) and SaslAuthenticate (36) of a connection without a login in progress: ILLEGAL_SASL_STATE.
+"""SaslHandshake (17) and SaslAuthenticate (36) outside of a login: ILLEGAL_SASL_STATE.
 
 These handlers serve listeners without SASL and completed logins that do not expire. The connection stays open.
 ``sasl_login.py`` serves all other logins (protocol/security.md#logins).

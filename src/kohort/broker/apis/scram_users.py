@@ -27,7 +27,7 @@ from kohort.wire.schema import Message
 
 MECHANISMS: Final = {number: mechanism for mechanism, number in MECHANISM_NUMBERS.items()}
 USERS_MOST: Final = 100_000
-"""Maximum number of users. Kafka has no limit."""
+"""Maximum number of SCRAM users. Kafka has no limit."""
 SALT_MOST: Final = 1_024
 Named = wire.UserName | wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion
 USER_US: Final = 3
@@ -91,7 +91,8 @@ def alter_scram_users(state: BrokerState, request: Request) -> AnswerInSteps:
         try:
             key, credential = _checked(users, one, times[one.name])
         except ApiError as error:
-            refused.setdefault(one.name, ApiError(error.code, error.message))  # a copy without traceback
+            # copies the error without its traceback, which would keep the request in memory
+            refused.setdefault(one.name, ApiError(error.code, error.message))
         else:
             if credential is None:
                 deleted.append(key)

@@ -22,7 +22,7 @@ from kohort.wire.compression import Codec, decompressed
 from kohort.wire.messages import telemetry as wire
 
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
-"""By preference, in Kafka's order."""
+"""Accepted compression types of pushed metrics, preferred ones first, as in Kafka."""
 CONSUMER: Final = "org.apache.kafka.consumer."
 CODECS: Final = frozenset(map(int, Codec))
 

@@ -79,7 +79,7 @@ def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
 
 @dataclass(frozen=True, slots=True)
 class _Filters:
-    """Filters of listed transactions; None passes all."""
+    """Filters of a ListTransactions request; None matches all transactions."""
 
     states: frozenset[str] | None
     producers: frozenset[int] | None
@@ -101,7 +101,7 @@ def _filters(message: wire.ListTransactionsRequest) -> tuple[_Filters, list[str]
 
 
 def write_txn_markers(state: BrokerState, request: Request) -> Answer:
-    """End a hanging transaction for an administrator.
+    """Write an administrator's transaction markers, to end hanging transactions.
 
     Without an authorizer, an internal topic accepts a marker only if it ends an open transaction.
     """

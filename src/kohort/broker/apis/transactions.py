@@ -33,7 +33,7 @@ ITEM_US: Final = 2.5
 
 
 def _code(error: KohortError, version: int) -> ErrorCode:
-    """Return the code of ``error``; before version 2 PRODUCER_FENCED was INVALID_PRODUCER_EPOCH."""
+    """Return the error code for a request version: INVALID_PRODUCER_EPOCH for PRODUCER_FENCED before version 2."""
     code = refusal_of(error).code
     is_old = code is ErrorCode.PRODUCER_FENCED and version < FIRST_WITH_PRODUCER_FENCED
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code
@@ -62,7 +62,7 @@ def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps
 def _add_partitions(
     state: BrokerState, entry: wire.AddPartitionsToTxnTransaction, request: Request, pace: Pace
 ) -> Steps[list[wire.AddPartitionsToTxnTopicResult]]:
-    """Add all partitions, or none if one is rejected; ``verify_only`` changes nothing.
+    """Add all partitions to the transaction, or none if one is rejected; ``verify_only`` adds none.
 
     Producers cannot add internal topics, as in Kafka: the broker adds its own partitions itself.
     """
@@ -102,7 +102,7 @@ def _add_partitions(
 
 
 def _is_denied(state: BrokerState, request: Request, topic: str, *, verify_only: bool) -> bool:
-    """Return True if the topic must not join the transaction; brokers may add any topic (version 4)."""
+    """Return True if the client may not add the topic to a transaction; brokers may add any topic."""
     if not verify_only and topic in state.internal_topics:
         return True
     if request.version >= FIRST_WITH_SEVERAL:
@@ -188,7 +188,7 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer | AnswerIn
 
 
 def _names_a_partition(state: BrokerState, message: wire.TxnOffsetCommitRequest, version: int) -> bool:
-    """Return True if an existing partition is committed; else the group does not join the transaction, as in Kafka."""
+    """Return True if the TxnOffsetCommit names an existing partition; else the group does not join the transaction."""
     by_id = version >= FIRST_COMMIT_BY_TOPIC_ID
     found = ((state.topics.by_id(t.topic_id) if by_id else state.topics.get(t.name), t) for t in message.topics)
     return any(
@@ -197,7 +197,7 @@ def _names_a_partition(state: BrokerState, message: wire.TxnOffsetCommitRequest,
 
 
 def guard_add_partitions(rights: auth.Rights) -> Steps[auth.GuardResult]:
-    """Require WRITE on the transactional id, or CLUSTER_ACTION from version 4 on.
+    """Require WRITE on the transactional id, or CLUSTER_ACTION from AddPartitionsToTxn version 4 on.
 
     The handler checks the topics: a rejected topic prevents all others.
     """

@@ -53,7 +53,7 @@ def _upgrade_type(update: wire.FeatureUpdateKey, version: int) -> UpgradeType:
 
 
 def _check(state: BrokerState, update: wire.FeatureUpdateKey, upgrade_type: UpgradeType) -> None:
-    """Raise ApiError unless the feature keeps its level. The checks are in Kafka's order."""
+    """Raise ApiError if the update would change the level of a feature. The checks are in Kafka's order."""
     level = update.max_version_level
     feature = state.apis.features.get(update.feature)
     if upgrade_type is UpgradeType.UNKNOWN:

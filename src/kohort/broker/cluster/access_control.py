@@ -29,14 +29,14 @@ SECTION: Final = "acls"
 ACLS_MOST: Final = 50_000
 """Maximum number of ACLs: all of them are rewritten with each change."""
 REMEMBERED: Final = 20_000
-"""Maximum number of cached decisions; above it the cache is cleared."""
+"""Maximum number of cached authorizer decisions; above it the cache is cleared."""
 NAME_MAX: Final = 300
-"""Names above this length are not cached: unauthenticated clients can invent any number."""
+"""Maximum length of names in cached decisions: unauthenticated clients can invent any number of names."""
 
 
 class AccessControl:
     def __init__(self, config: BrokerConfig, store: SecurityStore) -> None:
-        """Read the ACLs. Raises StorageError for invalid ones, ConfigError for invalid super users."""
+        """Load the stored ACLs. Raises StorageError for invalid ACLs, ConfigError for invalid ``super.users``."""
         self._store = store
         self._super_users = _super_users(config.super_users)
         self._allow_if_no_acl = config.allow_everyone_if_no_acl_found
@@ -53,7 +53,7 @@ class AccessControl:
     def decide(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str | None
     ) -> Decision:
-        """Decide on an operation; ``name`` of None: on any resource of the type."""
+        """Return whether the principal may do the operation; ``name`` of None: on any resource of the type."""
         key = principal, host, operation, resource_type, name
         known = self._decided.get(key)
         if known is not None:
@@ -85,7 +85,7 @@ class AccessControl:
 
 
 def access_control(config: BrokerConfig, store: SecurityStore) -> AccessControl | None:
-    """Return the authorizer, None if not configured. Raises ConfigError and StorageError."""
+    """Return the authorizer; None if none is configured. Raises ConfigError and StorageError."""
     return AccessControl(config, store) if config.authorizer_class_name else None
 
 

@@ -40,16 +40,16 @@ from kohort.notes import warning
 from kohort.steps import Steps
 
 JOURNAL_REPLICAS: Final = 3
-"""Replication factor of the journal, or the number of nodes if lower."""
+"""Replication factor of the topic ``__kohort_journal``, or the number of nodes if lower."""
 
 
 class Cluster:
-    """State that the nodes of a process share."""
+    """State that the nodes of one process share."""
 
     def __init__(
         self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int, nodes: Sequence[AdvertisedNode] = ()
     ) -> None:
-        """Recover the storage. All ``nodes`` are down until ``nodes_are_up``.
+        """Recover the logs of the storage. All ``nodes`` are down until ``nodes_are_up``.
 
         Without ``nodes``: a single broker, which is up at once.
         """
@@ -79,11 +79,11 @@ class Cluster:
             if topic.topic_id in partitions
         }
         self._unwritten = False
-        """True if the last write of ``_placements`` failed."""
+        """True if the last write of the placements (``kohort-cluster.json``) failed."""
         self.transactions = TransactionCoordinator(config, self.topics, self.placements, self.tell, now_ms)
 
     def reconfigure(self) -> Steps[None]:
-        """Apply changed broker options to the logs and all nodes.
+        """Apply changed broker options to the logs and to all nodes.
 
         Several nodes share their logs, so only the default of all nodes applies to these.
         """
@@ -128,7 +128,7 @@ class Cluster:
             self._inboxes[node_id].append(message)
 
     def want(self, node_id: int, *, up: bool) -> None:
-        """Start or stop a node. Raises ApiError for an unknown node, or the last one."""
+        """Start or stop a node. Raises ApiError if the node is unknown, or the last one that is up."""
         if node_id not in self.nodes:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown node {node_id}, expected {sorted(self.nodes)}")
         if up:
@@ -152,7 +152,7 @@ class Cluster:
         self._complete_reassignments()
 
     def _complete_reassignments(self) -> None:
-        """Complete reassignments and elect leaders, even if the disk fails.
+        """Complete pending reassignments and elect leaders, even if the disk write fails.
 
         The next start elects leaders again, so a lost election does no harm.
         """
@@ -168,7 +168,7 @@ class Cluster:
     # ---------------------------------------------------------------- partitions
 
     def placements(self, topic: Topic) -> Sequence[Placement]:
-        """Return the placements of a topic's partitions, placing new ones."""
+        """Return replicas and leaders of a topic's partitions; place partitions that have none yet."""
         if self._only is not None:
             return [Placement([self._only], self._only)] * len(topic.partitions)
         known = self._placements.get(topic.topic_id, [])
@@ -188,7 +188,7 @@ class Cluster:
         return self.placements(topic)[index].leader
 
     def has_place(self, topic: Topic, index: int) -> bool:
-        """Return True if the placement of a partition is stored.
+        """Return True if the replicas and leader of a partition are stored.
 
         After a failed write, the next query for its leader tries again and notifies the nodes (LeadersMoved).
         """
@@ -204,11 +204,12 @@ class Cluster:
         return min(own.get(topic.name, usual), len(self.nodes))
 
     def check_replication(self, factor: int) -> int:
-        """Return the number of replicas; -1: the default. Raises INVALID_REPLICATION_FACTOR."""
+        """Return the replication factor of a new topic; -1 becomes the default. Raises ApiError."""
         factor = min(self._config.default_replication_factor, len(self.nodes)) if factor == -1 else factor
         if not 1 <= factor <= len(self.live):
             raise ApiError(
-                ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} with {len(self.live)} live nodes"
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"replication factor {factor} is invalid with {len(self.live)} live nodes",
             )
         return factor
 
@@ -220,11 +221,11 @@ class Cluster:
             )
 
     def place(self, topic: Topic, factor: int, assignments: Sequence[Sequence[int]] = ()) -> None:
-        """Place new partitions by ``assignments``, or spread over the live nodes."""
+        """Choose the replicas of new partitions: as ``assignments`` say, or spread over the live nodes."""
         self.place_all([(topic, factor, assignments)])
 
     def place_all(self, wanted: Sequence[tuple[Topic, int, Sequence[Sequence[int]]]]) -> None:
-        """Place partitions of several topics with one write."""
+        """Choose the replicas of new partitions of several topics, and store them with one write."""
         if self.is_alone or not wanted:
             return
         made = {topic.topic_id: self._placed(topic, factor, named) for topic, factor, named in wanted}
@@ -248,7 +249,7 @@ class Cluster:
         return made
 
     def lead(self, topic: Topic, index: int, node_id: int) -> None:
-        """Make a node the preferred leader of a partition. Raises ApiError unless the node is live."""
+        """Make a live node the preferred leader of a partition. Raises ApiError if the node is down."""
         if node_id not in self.live:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is not up, expected one of {sorted(self.live)}"
@@ -260,12 +261,12 @@ class Cluster:
         self.change_all([(topic, index, placement)])
 
     def change_all(self, changes: Sequence[tuple[Topic, int, Placement]]) -> None:
-        """Change the placements of partitions with one write; all or none."""
+        """Change replicas and leaders of several partitions with one write: all of them, or none."""
         if not self.is_alone and changes:
             self._change(changes)
 
     def _change(self, changes: Iterable[tuple[Topic, int, Placement]], *, needs_disk: bool = True) -> None:
-        """Store changed placements, and begin an epoch for each new leader.
+        """Store changed replicas and leaders; start a leader epoch for each new leader.
 
         A new epoch is announced even if the write fails: a leader that stays must use it.
         """
@@ -292,7 +293,7 @@ class Cluster:
                 raise
 
     def _save(self, placements: dict[bytes, list[Placement]], *, needs_disk: bool = True) -> None:
-        """Store placements, without deleted topics. Raises ApiError if ``needs_disk`` and the write fails."""
+        """Store replicas and leaders of all partitions. Raises ApiError if ``needs_disk`` and the write fails."""
         kept = {topic_id: placed for topic_id, placed in placements.items() if self.topics.by_id(topic_id) is not None}
         if kept == self._placements and not self._unwritten:
             return

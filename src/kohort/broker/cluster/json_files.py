@@ -1,4 +1,4 @@
-"""JSON files of a cluster, with a version, rewritten with each change."""
+"""JSON files of a cluster: each has a version, and is rewritten with each change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION: Final = 1
 
 
 def load(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) -> T | None:
-    """Parse a file; return None if missing. Raises StorageError with ``advice``."""
+    """Return the parsed content of a JSON file, None without the file. Raises StorageError with ``advice``."""
 
     def parse_version_1(content: Any) -> T:
         if content["version"] != VERSION:
@@ -30,7 +30,7 @@ def encoded(sections: Mapping[str, Any]) -> bytes:
 
 
 def save(storage: Storage, name: str, sections: Mapping[str, Any], *, private: bool = False) -> None:
-    """Rewrite a file durably. Raises KAFKA_STORAGE_ERROR and keeps the old file."""
+    """Rewrite a JSON file durably. If it fails, raises KAFKA_STORAGE_ERROR and keeps the old file."""
     try:
         storage.replace(name, encoded(sections), private=private)
     except StorageError as error:

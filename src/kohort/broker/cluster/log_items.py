@@ -1,4 +1,4 @@
-"""Records of an internal topic's log, in the order of their effect."""
+"""Records of an internal topic's log, in offset order; transactional records and markers as one item each."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kohort.wire.record_batch import BatchHeader, check_crc, parse_marker, read_
 
 READ_BYTES: Final = 1 << 20
 BATCH_MAX_BYTES: Final = 1 << 28
-"""Limit of a decompressed batch."""
+"""Maximum size of a decompressed batch, in bytes."""
 SLICE_RECORDS: Final = 1000
-"""Records of a slice, which is loaded between two events within a few milliseconds."""
+"""Minimum number of records that are loaded at once, between two events, within a few milliseconds."""
 
 
 def slices_of(log: PartitionLog, skipped: Skipped) -> Iterator[list[LogItem]]:
@@ -41,7 +41,9 @@ def slices_of(log: PartitionLog, skipped: Skipped) -> Iterator[list[LogItem]]:
         except (CorruptRecord, ApiError) as error:
             raise CorruptLog(f"{log.tp} at offset {offset}: {error}") from error
         if offset == before:
-            raise CorruptLog(f"{log.tp} at offset {offset}: incomplete batch, the log ends at {log.log_end_offset}")
+            raise CorruptLog(
+                f"{log.tp} has an incomplete batch at offset {offset}; the log ends at {log.log_end_offset}"
+            )
     yield found
 
 

@@ -12,7 +12,7 @@ from kohort.model import Node
 
 
 class AdvertisedNode(NamedTuple):
-    """A node; ``at`` has its address on each listener, by the listener's name."""
+    """A node and its addresses; ``at``: the address on each listener, by listener name."""
 
     node_id: int
     at: Mapping[str, Node]
@@ -29,14 +29,14 @@ def node_of(config: BrokerConfig, node_id: int) -> AdvertisedNode:
 
 @dataclass(frozen=True, slots=True)
 class LeadersMoved:
-    """Partitions with another leader or leader epoch."""
+    """Message to all nodes: partitions that have a new leader or leader epoch."""
 
     partitions: tuple[tuple[bytes, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsRemoved:
-    """Deleted topics: their committed offsets are removed, and waiting fetches are answered."""
+    """Message to all nodes: topics were deleted, so committed offsets are removed and waiting fetches answered."""
 
     names: tuple[str, ...]
     partitions: tuple[tuple[bytes, int], ...]
@@ -44,7 +44,7 @@ class TopicsRemoved:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAppended:
-    """An append by another node to a partition led here."""
+    """Message to a partition's leader: another node appended to the partition."""
 
     partition: tuple[bytes, int]
     size: int
@@ -52,7 +52,7 @@ class PartitionAppended:
 
 @dataclass(frozen=True, slots=True)
 class TransactionMarked:
-    """A transaction marker was written: the producer's records are committed or aborted."""
+    """Message to all nodes: a marker committed or aborted a producer's records in a partition."""
 
     topic: str
     partition: tuple[bytes, int]

@@ -24,7 +24,7 @@ CLUSTER_FILE: Final = "kohort-cluster.json"
 
 @dataclass(slots=True)
 class Placement:
-    """Replicas and leader of a partition; a pending reassignment has old and new replicas."""
+    """Replicas and leader of a partition; during a reassignment both old and new replicas."""
 
     replicas: list[int]
     leader: int = NO_LEADER
@@ -36,7 +36,7 @@ class Placement:
         return bool(self.adding or self.removing)
 
     def in_sync(self, live: Collection[int]) -> list[int]:
-        """Return the live replicas, or the first replica if none is live."""
+        """Return the live replicas; without a live one only the first replica."""
         return [node for node in self.replicas if node in live] or self.replicas[:1]
 
     def offline(self, live: Collection[int]) -> list[int]:
@@ -44,12 +44,12 @@ class Placement:
 
 
 def spread(nodes: Sequence[int], first: int, count: int) -> list[int]:
-    """Return ``count`` nodes from position ``first`` on, so that neighbors lead in turn."""
+    """Return ``count`` nodes in a row as replicas of a partition, from position ``first`` on."""
     return [nodes[(first + i) % len(nodes)] for i in range(count)]
 
 
 def elect(placement: Placement, live: Collection[int]) -> int:
-    """Return the current leader if it is a live replica, else the first live replica."""
+    """Return the next leader: the current one if it is a live replica, else the first live replica."""
     staying = [node for node in placement.replicas if node in live and node not in placement.removing]
     if placement.leader in staying:
         return placement.leader
@@ -60,7 +60,7 @@ def elect(placement: Placement, live: Collection[int]) -> int:
 
 
 def elect_preferred(placement: Placement, live: Collection[int]) -> int:
-    """Return the first replica. Raises ApiError if it already leads or is down."""
+    """Return the preferred leader (the first replica). Raises ApiError if it already leads or is down."""
     preferred = placement.replicas[0]
     if placement.leader == preferred:
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {preferred} already leads")
@@ -70,17 +70,17 @@ def elect_preferred(placement: Placement, live: Collection[int]) -> int:
 
 
 def elect_any(placement: Placement, live: Collection[int]) -> int:
-    """Return any live replica for a partition without a leader. Raises ApiError."""
+    """Return a live replica as leader of a leaderless partition. Raises ApiError if all replicas are down."""
     if placement.leader in live:
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {placement.leader} already leads")
     found = elect(placement, live)
     if found == NO_LEADER:
-        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"none of the replicas {placement.replicas} is up")
+        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"all replicas {placement.replicas} are down")
     return found
 
 
 def reassigned(placement: Placement, target: Sequence[int], known: Collection[int], live: Collection[int]) -> Placement:
-    """Start a reassignment to ``target``, replacing a pending one. Raises INVALID_REPLICA_ASSIGNMENT."""
+    """Start a reassignment to the replicas ``target``, which replaces a pending reassignment. Raises ApiError."""
     if not target:
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition needs at least one replica")
     if len(set(target)) < len(target):
@@ -96,7 +96,7 @@ def reassigned(placement: Placement, target: Sequence[int], known: Collection[in
 
 
 def cancelled(placement: Placement) -> Placement:
-    """Cancel a pending reassignment. Raises NO_REASSIGNMENT_IN_PROGRESS."""
+    """Cancel the pending reassignment. Raises ApiError if no reassignment is pending."""
     if not placement.is_pending:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "the partition has no pending reassignment")
     old = [node for node in placement.replicas if node not in placement.adding]
@@ -104,7 +104,7 @@ def cancelled(placement: Placement) -> Placement:
 
 
 def completed(placement: Placement, live: Collection[int]) -> Placement:
-    """Complete a reassignment if all added nodes are up; removed nodes may be down.
+    """Complete a reassignment when all added nodes are up; removed nodes may be down.
 
     It stays pending if only removed nodes are up, as these can still serve the partition.
     """
@@ -123,7 +123,7 @@ def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placem
 
 
 def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:
-    """Return the stored placements, without removed nodes. Raises StorageError."""
+    """Return the stored replicas and leaders by topic id, without unknown nodes. Raises StorageError."""
     nodes = list(known)
     advice = "Repair the file, or remove it to place all partitions again"
     return load(storage, CLUSTER_FILE, lambda content: _parse(content, nodes), advice) or {}
@@ -140,7 +140,8 @@ def _placement(entry: Any, nodes: list[int]) -> Placement:
     replicas, leader, adding, removing = entry
     kept = [int(node) for node in dict.fromkeys(replicas) if node in nodes]
     if not kept:
-        return Placement([nodes[0]])  # no records are lost, as all nodes share the storage
+        # all replica nodes were removed; no records are lost, as all nodes share the storage
+        return Placement([nodes[0]])
     return Placement(
         kept,
         leader if leader in nodes else NO_LEADER,

@@ -23,16 +23,16 @@ SECURITY_FILE: Final = "kohort-security.json"
 SECTIONS: Final = ("acls", "users", "quotas")
 QUOTAS: Final = "quotas"
 QUOTAS_MOST_BYTES: Final = 8 << 20
-"""Estimated limit of all quotas: the file is rewritten with each change."""
+"""Maximum size of all quotas in bytes, estimated: the whole file is rewritten with each change."""
 USERS: Final = "users"
 ADD_SCRAM: Final = "kohort.add.scram"
 
 
 class SecurityStore:
-    """Sections of the file, each a list of JSON objects."""
+    """Content of ``kohort-security.json``: sections for ACLs, SCRAM users and quotas."""
 
     def __init__(self, storage: Storage) -> None:
-        """Read the file if it exists. Raises StorageError: without ACLs, clients would have all rights."""
+        """Read the file if it exists. Raises StorageError: without its ACLs, clients would have all rights."""
         self._storage = storage
         advice = "Repair the file, or remove it to start without ACLs, users and quotas"
         self._sections: dict[str, list[Any]] = load(storage, SECURITY_FILE, _parse, advice) or {}
@@ -41,7 +41,7 @@ class SecurityStore:
         return self._sections.get(name, [])
 
     def replace(self, name: str, content: list[Any]) -> None:
-        """Replace a section durably. Raises ApiError."""
+        """Replace a section of ``kohort-security.json`` durably. Raises ApiError if the write fails."""
         sections = {**self._sections, name: content}
         save(self._storage, SECURITY_FILE, sections, private=True)
         self._sections = sections
@@ -55,7 +55,10 @@ def _parse(content: Any) -> dict[str, list[Any]]:
 
 
 class StoredQuotas:
-    """Quotas in force. ``any_on_requests`` is a plain field, because each request reads it."""
+    """Client quotas that are stored in ``kohort-security.json``.
+
+    ``any_on_requests`` is a plain field, because each request reads it.
+    """
 
     __slots__ = ("_store", "any_on_requests", "table")
 
@@ -86,7 +89,7 @@ Credentials = Mapping[UserAndMechanism, ScramCredential]
 
 
 class ScramUsers:
-    """SCRAM credentials, parsed again after each change by any node."""
+    """SCRAM credentials of all users, parsed again after a change by any node."""
 
     def __init__(self, store: SecurityStore) -> None:
         self._store = store
@@ -108,7 +111,7 @@ class ScramUsers:
         return self.all().get(UserAndMechanism(user, mechanism))
 
     def add_first(self, text: Secret, rng: Rng) -> None:
-        """Add missing users of ``kohort.add.scram``. Raises ConfigError, ApiError."""
+        """Add the users of the option ``kohort.add.scram`` that do not exist yet. Raises ConfigError, ApiError."""
         named = parse_users(ADD_SCRAM, text, lambda: rng.getrandbits(8 * SALT_BYTES).to_bytes(SALT_BYTES, "big"))
         new = {UserAndMechanism(one.user, one.mechanism): one.credential for one in named}
         if missing := {key: credential for key, credential in new.items() if key not in self.all()}:

@@ -24,22 +24,22 @@ from kohort.telemetry.subscriptions import MetricsSubscriptions
 
 BROKER_OPTIONS_FILE: Final = "kohort-broker-options.json"
 ALL: Final = ""
-"""Resource name of the default of all brokers."""
+"""Resource name of the default options of all brokers."""
 ADVICE: Final = "Repair the file, or remove it to use the options at the start of the brokers"
 OptionTexts = Mapping[str, str]
 GROUP_OPTIONS_FILE: Final = "kohort-group-options.json"
 GROUPS_MOST_BYTES: Final = 2 << 20
-"""Estimated limit of all groups' options: the file is rewritten with each change."""
+"""Maximum size of all groups' options in bytes, estimated: the whole file is rewritten with each change."""
 BYTES_PER_OPTION: Final = 50
 BYTES_PER_GROUP: Final = 10
 SUBSCRIPTIONS_FILE: Final = "kohort-client-metrics.json"
 SUBSCRIPTIONS_MOST_BYTES: Final = 1 << 20
-"""Limit of all subscriptions: the file is rewritten with each change."""
+"""Maximum size of all metrics subscriptions in bytes: the whole file is rewritten with each change."""
 SUBSCRIPTIONS_ADVICE: Final = "Repair the file, or remove it to start without metrics subscriptions"
 
 
 class StoredBrokerOptions:
-    """Options by broker id, and the default of all brokers under ``""``."""
+    """Changed broker options by broker id, and the default of all brokers under ``""``."""
 
     __slots__ = ("_storage", "by_name")
 
@@ -53,7 +53,7 @@ class StoredBrokerOptions:
         return self.by_name.get(name, {})
 
     def replace(self, name: str, texts: OptionTexts) -> None:
-        """Store these options. Raises KAFKA_STORAGE_ERROR and changes nothing."""
+        """Store the changed options of a broker. If the write fails, raises ApiError and changes nothing."""
         others = {other: own for other, own in self.by_name.items() if other != name}
         changed = {**others, name: dict(texts)} if texts else others
         if changed == self.by_name:
@@ -62,7 +62,7 @@ class StoredBrokerOptions:
         self.by_name = changed
 
     def in_force(self, started_with: BrokerConfig, name: str) -> BrokerConfig:
-        """Return the options in force: of the broker, else the default of all, else of the start."""
+        """Return a broker's effective options: its own, then the default of all brokers, then those at the start."""
         texts = {**self.of(ALL), **self.of(name)}
         values = {OF_BROKER[n].attribute: OF_BROKER[n].parse(text) for n, text in texts.items() if n in OF_BROKER}
         return replace(started_with, **values) if values else started_with
@@ -80,7 +80,7 @@ def _parse_broker_options(content: Any) -> dict[str, OptionTexts]:
 
 
 class StoredGroupOptions:
-    """Options of groups that differ from the broker's."""
+    """Options of groups that differ from the broker's group options."""
 
     __slots__ = ("_held_bytes", "_storage", "by_group")
 
@@ -126,7 +126,7 @@ def _parse_group_options(content: Any) -> dict[str, GroupOptions]:
 
 
 class StoredSubscriptions:
-    """Options of each metrics subscription, and the subscriptions in force."""
+    """Options of each metrics subscription, stored and parsed."""
 
     __slots__ = ("_storage", "by_name", "in_force")
 
@@ -158,7 +158,7 @@ class StoredSubscriptions:
 
 
 def default_subscription(config: BrokerConfig) -> SubscriptionConfig | None:
-    """Return the subscription of clients that match no other, None without a default, as in Kafka."""
+    """Return the subscription for clients that match no other; None without a configured default, as in Kafka."""
     if not config.client_metrics_default:
         return None
     return SubscriptionConfig(

@@ -36,7 +36,7 @@ MARKERS_RETRY_MS: Final = 1_000
 MARKED_AT_ONCE: Final = 50
 TransactionTimer = Literal["deadline", "markers", "expiry"]
 ID_BYTES: Final = 800
-"""Approximate bytes of a transactional id with its timers, without its name."""
+"""Estimated memory of one transactional id with its timers, in bytes, without its name."""
 PARTITION_BYTES: Final = 150
 UNUSED_MS: Final = 86_400_000
 CHECK_EVERY_MS: Final = 60_000
@@ -44,7 +44,7 @@ SPARE: Final = 8
 
 
 class TransactionCoordinator:
-    """State of each transactional id."""
+    """Transaction coordinator: state of each transactional id."""
 
     name = NAME
 
@@ -64,16 +64,16 @@ class TransactionCoordinator:
         self._by_id: dict[str, Transaction] = {}
         self.room = TransactionMemory(config.transaction_coordinator_max_bytes)
         self._unmarked: dict[str, list[TopicPartition]] = {}
-        """Partitions of decided transactions without a marker, the next one last."""
+        """Partitions that still need a transaction marker, by transactional id; the next partition is last."""
         self._unflushed: dict[PartitionLog, int] = {}
-        """Last offset of each log that must be flushed before the response."""
+        """Last offset of each log that must be flushed before the response is sent."""
         self._unreadable: set[int] = set()
         self._timers: Timers[tuple[TransactionTimer, str]] = Timers()
         self.notes: list[Note] = []
-        """Problems of loading, for the broker's log."""
+        """Problems while loading ``__transaction_state``, for the broker's log."""
         self._load(now_ms)
 
-    # ---------------------------------------------------------------- the log
+    # ---------------------------------------------------------------- log of __transaction_state
 
     @property
     def partition_count(self) -> int:
@@ -135,7 +135,7 @@ class TransactionCoordinator:
             self._by_id[transactional_id] = written
 
     def _check_room(self, known: Transaction | None, made: Transaction, now_ms: int) -> None:
-        """Expire unused ids if the memory is used up. Raises COORDINATOR_NOT_AVAILABLE if that fails."""
+        """Expire unused transactional ids if the memory limit is reached. Raises ApiError if it still is."""
         if self.room.takes(known, made):
             return
         for unused in list(self.room.expendable(self._by_id.values(), now_ms)):
@@ -147,7 +147,7 @@ class TransactionCoordinator:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{problem}; retry later")
 
     def _write(self, transactional_id: str, written: Transaction | None, now_ms: int) -> None:
-        """Append the state of an id, then apply it. Raises ApiError and changes nothing."""
+        """Append the new state of a transactional id, then apply it. If that fails, raises ApiError."""
         topic, partition = self.ensure(now_ms), self.partition_of(transactional_id)
         try:
             key, value = build_record(transactional_id, written and written.moved(self._wall.ahead_ms))
@@ -166,7 +166,7 @@ class TransactionCoordinator:
             self._unflushed[log] = appended.last_offset
 
     def take_unflushed(self) -> list[FlushTarget]:
-        """Return the offsets that must be flushed before the response of ``init`` or ``end``."""
+        """Return the log offsets that must be flushed before the response of ``init`` or ``end``."""
         needs, self._unflushed = list(self._unflushed.items()), {}
         return needs
 
@@ -180,13 +180,13 @@ class TransactionCoordinator:
             self._timers.set(("expiry", ""), known.updated_ms + self._config.transaction_remove_expired_interval_ms)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """Return the state of a transactional id. Raises ApiError if its partition is unreadable."""
+        """Return the transaction of a transactional id. Raises ApiError if its log partition is unreadable."""
         if self.partition_of(transactional_id) in self._unreadable:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME} is unreadable")
         return self._by_id.get(transactional_id)
 
     def of_partitions(self, partitions: Collection[int]) -> Steps[Iterator[Transaction]]:
-        """Return the transactional ids of these partitions, by name."""
+        """Return the transactions of some partitions of ``__transaction_state``, sorted by transactional id."""
         names = yield from in_order(list(self._by_id))
         found = (self._by_id.get(name) for name in names if self.partition_of(name) in partitions)
         return (known for known in found if known is not None)
@@ -196,7 +196,7 @@ class TransactionCoordinator:
     def init(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, now_ms: int
     ) -> ProducerIdAndEpoch:
-        """Return producer id and epoch of a new producer. Raises CONCURRENT_TRANSACTIONS to retry."""
+        """Return producer id and epoch for InitProducerId. Raises CONCURRENT_TRANSACTIONS for a retry."""
         most_ms = self._config.transaction_max_timeout_ms
         if not 0 < timeout_ms <= most_ms:
             raise ApiError(
@@ -204,7 +204,7 @@ class TransactionCoordinator:
                 f"timeout of {timeout_ms} ms: expected 1 to transaction.max.timeout.ms={most_ms}",
             )
         known, new_id = self.get(transactional_id), self._topics.next_producer_id
-        self._unflushed.clear()  # flush targets of earlier requests
+        self._unflushed.clear()  # drop the flush targets of earlier requests
         made = decide.decide_init(known, transactional_id, timeout_ms, expected, new_id, now_ms)
         if made != known:
             self._check_room(known, made, now_ms)
@@ -234,7 +234,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: ProducerIdAndEpoch, version: int, now_ms: int, *, commit: bool
     ) -> ProducerIdAndEpoch:
-        """Commit or abort; return the next producer id and epoch. Raises ApiError."""
+        """Commit or abort a transaction; return the producer's next id and epoch. Raises ApiError."""
         known, new_id = self.get(transactional_id), self._topics.next_producer_id
         self._unflushed.clear()
         made = decide.decide_end(known, producer, version, new_id, now_ms, commit=commit)
@@ -246,7 +246,7 @@ class TransactionCoordinator:
         return decide.next_producer(made)
 
     def _wait_again(self, now_ms: int) -> None:
-        """Wait for all flushes after a repeated EndTxn: the flush of the first may have failed."""
+        """Require the flush of all logs after a repeated EndTxn: the first EndTxn's flush may have failed."""
         for log in chain.from_iterable(topic.partitions for topic in self._topics):
             try:
                 awaited = log.awaited_offset(now_ms)
@@ -258,7 +258,7 @@ class TransactionCoordinator:
     # ---------------------------------------------------------------- markers
 
     def _complete(self, known: Transaction, now_ms: int) -> None:
-        """Write the markers, then the final record; retry after failures.
+        """Write a transaction's markers, then its final record; retry after failures.
 
         After the first markers, the rest is written by the next ticks; a new transaction must wait.
         """
@@ -280,7 +280,7 @@ class TransactionCoordinator:
             self._timers.set(("markers", known.transactional_id), now_ms + MARKERS_RETRY_MS)
 
     def mark(self, place: TopicPartition, marker: Marker, now_ms: int) -> None:
-        """Write a marker, unless the partition is deleted or the producer's epoch is newer. Raises ApiError."""
+        """Write a transaction marker; skip a deleted partition or a newer producer epoch. Raises ApiError."""
         topic = self._topics.get(place.topic)
         if topic is None or not 0 <= place.partition < len(topic.partitions):
             return
@@ -295,18 +295,18 @@ class TransactionCoordinator:
         self._tell(TransactionMarked(place.topic, key, marker.producer_id, marker.committed))
 
     def unmarked_in(self, place: TopicPartition) -> set[int]:
-        """Return producers of decided transactions whose marker in the partition is not written yet."""
+        """Return the producer ids of ended transactions whose marker is still missing in the partition."""
         ids = (transactional_id for transactional_id, places in self._unmarked.items() if place in places)
         return {known.producer_id for known in map(self._by_id.get, ids) if known is not None}
 
-    # ---------------------------------------------------------------- time
+    # ---------------------------------------------------------------- timeouts and expiry
 
     @property
     def wake_at_ms(self) -> int | None:
         return self._timers.wake_at_ms
 
     def tick(self, now_ms: int) -> None:
-        """Abort timed-out transactions, retry failed writes, expire unused ids."""
+        """Abort timed-out transactions, retry failed writes, and expire unused transactional ids."""
         for kind, transactional_id in self._timers.pop_due(now_ms):
             if kind == "expiry":
                 self._expire(now_ms)
@@ -336,13 +336,13 @@ class TransactionCoordinator:
                 try:
                     self._write(known.transactional_id, None, now_ms)
                 except ApiError:
-                    return  # the next check retries
+                    return  # the next expiry check retries
 
 
 class TransactionMemory:
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        """Limit in bytes; -1: none."""
+        """Memory limit of all transactional ids in bytes; -1: no limit."""
         self.used = 0
         self.refused = 0
         self._looked_ms: int | None = None
@@ -356,7 +356,7 @@ class TransactionMemory:
         return self.limit == NO_LIMIT or added <= 0 or self.used + added <= most
 
     def expendable(self, known: Iterable[Transaction], now_ms: int) -> Iterator[Transaction]:
-        """Yield unused ids to expire until an eighth of the memory is free, once per minute."""
+        """Yield unused transactions to expire until an eighth of the memory is free; at most once per minute."""
         if self._looked_ms is not None and now_ms - self._looked_ms < CHECK_EVERY_MS:
             return
         self._looked_ms = now_ms

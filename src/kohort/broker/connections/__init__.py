@@ -1,1 +1,1 @@
-"""Connections: frames, logins, quotas, memory, answers."""
+"""Client connections: frames, logins, quotas, memory limits, sent answers."""

@@ -23,35 +23,35 @@ from kohort.log.batches import LogSlice
 from kohort.wire.codec import Buffer
 
 SMALL_FRAME_BYTES: Final = 1 << 16
-"""Requests up to this size are always read."""
+"""Requests up to this size (bytes) need no frame budget."""
 GRACE_MS: Final = 10_000
 SLOWEST_BYTES_PER_MS: Final = 1 << 10
-"""Minimum rate of a request while others wait: 10 s, and a second for each mebibyte."""
+"""Minimum receive rate of a large request while other requests wait for the frame budget."""
 NO_LIMIT: Final = -1
 PIECE_BYTES: Final = 1 << 20
-"""Bytes sent to a client per event: one that does not read becomes Congested before it costs much memory."""
+"""Maximum bytes sent to a client per event, so that a client that does not read is noticed early."""
 SMALL_PIECE_BYTES: Final = 1 << 16
 MOST_ANSWER_BYTES: Final = 1 << 30
-"""Largest answer without a configured limit: half of the largest frame."""
+"""Maximum size of an answer if no limit is configured: half of the largest frame."""
 
 
 @dataclass(slots=True)
 class _SizeClass:
-    """Requests of similar size, and their share of the budget."""
+    """Large or very large requests, and the half of the frame budget that they may use."""
 
     bytes: int
     used_bytes: int = 0
     due_ms: dict[ConnectionId, int] = field(default_factory=dict)
-    """Deadline of each admitted request, while others wait."""
+    """Deadline of each admitted request in ms, by connection; applies while other requests wait."""
     waiting: dict[ConnectionId, int] = field(default_factory=dict)
-    """Size of each waiting request, longest wait first."""
+    """Size of each request that waits for the frame budget, by connection, longest wait first."""
 
     def has(self, size: int) -> bool:
         return self.used_bytes + size <= self.bytes or not self.due_ms
 
 
 class FrameBudget:
-    """Budget for large requests that arrive."""
+    """Memory budget for large requests that are being received."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -61,7 +61,7 @@ class FrameBudget:
         self._sizes: dict[ConnectionId, int] = {}
 
     def __contains__(self, connection: ConnectionId) -> bool:
-        """Return True if a large request of the connection arrives or waits."""
+        """Return True if a large request of the connection is being received or waits for the budget."""
         return connection in self._sizes
 
     @property
@@ -74,7 +74,7 @@ class FrameBudget:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Next deadline of a request for which others wait."""
+        """Next deadline of a request, in ms, if other requests wait for its memory."""
         if not self._sizes:
             return None
         return min(
@@ -82,7 +82,7 @@ class FrameBudget:
         )
 
     def ask(self, connection: ConnectionId, size: int, now_ms: int) -> bool:
-        """Return True if a request may be read now; if False, ``free`` returns it later."""
+        """Return True if a request may be read now; else it waits until ``free`` returns its connection."""
         if self._unlimited or size <= SMALL_FRAME_BYTES or connection in self._sizes:
             return connection not in self._size_class(self._sizes.get(connection, 0)).waiting
         self._sizes[connection] = size
@@ -94,7 +94,7 @@ class FrameBudget:
         return True
 
     def free(self, connection: ConnectionId, now_ms: int) -> list[ConnectionId]:
-        """Release the budget of a complete or abandoned request; return newly admitted connections."""
+        """Release the memory of a complete or abandoned request; return the connections admitted next."""
         size = self._sizes.pop(connection, None)
         if size is None:
             return []
@@ -113,7 +113,7 @@ class FrameBudget:
         return let_in
 
     def late(self, now_ms: int) -> list[ConnectionId]:
-        """Return the connections whose requests missed their deadline while others wait."""
+        """Return the connections whose requests missed their deadline while other requests wait."""
         return [
             connection
             for size_class in self._size_classes
@@ -131,7 +131,7 @@ class FrameBudget:
 
 
 class Outbox:
-    """Unsent answers of one connection, in order."""
+    """Answers of one connection that are not sent yet, in order."""
 
     __slots__ = ("_sent_of_first", "held_bytes", "parts")
 
@@ -145,7 +145,7 @@ class Outbox:
         self.held_bytes += sum(map(_held_by, parts))
 
     def take(self, most: int) -> list[Buffer]:
-        """Return the next ``most`` bytes, or more if they are in memory. Raises StorageError."""
+        """Return the next ``most`` bytes to send, or more if they are in memory. Raises StorageError."""
         taken: list[Buffer] = []
         while self.parts and most > 0:
             part = self.parts[0]
@@ -155,7 +155,7 @@ class Outbox:
                 self._sent_of_first += size
                 if self._sent_of_first < len(part):
                     self.held_bytes -= len(part.prefix)
-                    part.prefix = b""  # the bytes were sent, or are read again later
+                    part.prefix = b""  # the loaded start of the slice was sent, or is read from the log again
                     break
             else:
                 size = len(part)
@@ -172,12 +172,11 @@ def _held_by(part: Buffer | LogSlice) -> int:
 
 
 class UnreadAnswers:
-    """Bytes of unread answers, by connection."""
+    """Bytes of the answers that clients have not read yet, by connection."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._held: dict[ConnectionId, int] = {}
-        """The connection with the oldest unread answer comes first."""
         self._growing: dict[ConnectionId, int] = {}
         self.held_bytes = 0
         self.most_held_bytes = 0
@@ -188,12 +187,12 @@ class UnreadAnswers:
 
     @property
     def limit(self) -> int:
-        """Limit over all connections in bytes; -1: none."""
+        """Limit of all unread answers in bytes (``queued.max.request.bytes``); -1: no limit."""
         return self._limit
 
     @property
     def answer_bytes(self) -> int:
-        """Bytes above which the rest of an answer is replaced by errors."""
+        """Maximum size of an answer in bytes; entries beyond it are replaced by errors."""
         return MOST_ANSWER_BYTES if self._limit == NO_LIMIT else self._limit
 
     @property
@@ -202,7 +201,7 @@ class UnreadAnswers:
         return SMALL_PIECE_BYTES if scarce else PIECE_BYTES
 
     def set(self, connection: ConnectionId, held: int) -> None:
-        """Set the unread bytes of a connection; 0 removes it."""
+        """Set the number of unread bytes of a connection; 0 removes the connection."""
         if not held:
             self.held_bytes -= self._held.pop(connection, 0)
             return
@@ -211,14 +210,14 @@ class UnreadAnswers:
         self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
     def set_growing(self, connection: ConnectionId, written: int) -> None:
-        """Set the bytes of an unfinished answer; 0 removes it."""
+        """Set the number of bytes of a connection's unfinished answer; 0 removes it."""
         self.held_bytes += written - self._growing.pop(connection, 0)
         if written:
             self._growing[connection] = written
         self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
     def too_many(self) -> ConnectionId | None:
-        """Return the connection with the oldest unread answer if the limit is exceeded.
+        """Return the connection with the oldest unread answer if all unread answers exceed the limit.
 
         A single connection may exceed the limit.
         """

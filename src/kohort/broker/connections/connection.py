@@ -1,8 +1,8 @@
 """One connection: its frames, and its request in flight.
 
 Requests of a connection are served one at a time, so answers keep their order
-(protocol/requests.md#order-of-responses). Later frames wait; above ``PAUSE_BYTES`` the server stops reading from
-the connection.
+(protocol/requests.md#order-of-responses). Later frames wait; above ``PAUSE_BYTES`` of waiting frames the server stops
+reading from the connection.
 """
 
 from __future__ import annotations
@@ -52,12 +52,11 @@ class Connection:
         self.connection_id = connection_id
         self.caller = caller
         self.reader = FrameReader(max_frame_bytes, uncopied_above=LARGE_BYTES)
-        """``max_bytes`` changes when a login completes."""
         self.frames: deque[bytes | bytearray] = deque()
         self.waiting_bytes = 0
         self.in_flight: ReplyTo | None = None
         self.since_ns = 0
-        """Receipt of the request in flight (BrokerCounters.time_ns)."""
+        """Receipt time of the request in flight, in nanoseconds (BrokerCounters.time_ns)."""
         self.outbox = Outbox()
         self.paused = False
         self.awaits_memory = False
@@ -67,20 +66,20 @@ class Connection:
         """Bytes sent since the client last read everything."""
         self.closed = False
         self.muted_until_ms: int | None = None
-        """No request is served before this time (OpenConnections.mute)."""
+        """Time in ms until which the connection's requests are not served (OpenConnections.mute)."""
         self.refused: Note | None = None
-        """Reason to close the connection, without serving it, at the end of the mute."""
+        """Reason to close the connection when its mute ends; None if it will be served."""
         self.login: Login | None = None
         self.active_ms = now_ms
 
     def begin_login(self, login: Login | None) -> None:
-        """Let the login handle the first frames, with its limit of their size."""
+        """Start the login, which handles the first frames and limits their size."""
         self.login = login
         if login is not None:
             self.reader.max_bytes = login.max_frame_bytes
 
     def receive(self, data: bytes) -> int:
-        """Feed received bytes; return the number of completed frames. Raises ProtocolError."""
+        """Add received bytes to the frame reader; return the number of completed frames. Raises ProtocolError."""
         frames = self.reader.feed(data)
         for frame in frames:
             self.frames.append(frame)
@@ -88,7 +87,7 @@ class Connection:
         return len(frames)
 
     def describe_error(self, error: ProtocolError, data: bytes) -> str:
-        """Describe an invalid frame; one that starts like TLS gets advice."""
+        """Describe an invalid frame for the log; a frame that looks like TLS gets advice."""
         if data.startswith(TLS_HELLO):
             return (
                 f"the client uses TLS on listener {self.caller.listener} without TLS: set {WITHOUT_TLS} in the client"
@@ -116,7 +115,7 @@ class Connection:
 
     @property
     def must_pause(self) -> bool:
-        """True if the client sent too much ahead of its answers, or the frame budget is used up."""
+        """True if the server must stop reading: too many bytes of requests, or none left in the frame budget."""
         held = self.waiting_bytes + self.reader.pending_bytes
         return self.awaits_memory or (held > PAUSE_BYTES and (bool(self.frames) or self.is_blocked))
 
@@ -126,9 +125,9 @@ class LoginStep:
     buffers: Sequence[Buffer] = ()
     principal: Principal | None = None
     closing: Note | None = None
-    """Reason to close the connection after the response."""
+    """Reason to close the connection after the response to a login."""
     wait_ms: int = 0
-    """Time until ``Login.resume``; requests are not served meanwhile."""
+    """Time until ``Login.resume`` in ms; no request is served meanwhile."""
 
 
 class Login:
@@ -140,12 +139,12 @@ class Login:
     awaits_keys: bool
 
     def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
-        """Return True if the login handles the frame: any frame until it is complete."""
+        """Return True if the login handles the frame: any frame before the login is complete."""
         raise NotImplementedError
 
     def step(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
         raise NotImplementedError
 
     def resume(self, now_ms: int) -> LoginStep | None:
-        """Continue after a wait; return None if the login was not waiting."""
+        """Continue a login after its wait; return None if the login did not wait."""
         raise NotImplementedError

@@ -27,7 +27,7 @@ NO_LIMITS: Final = ListenerLimits()
 
 
 class OpenConnections:
-    """Open connections by id; ids are not reused."""
+    """Open connections by connection id; ids are not reused."""
 
     def __init__(self, config: BrokerConfig, quotas: StoredQuotas) -> None:
         self._by_number: dict[ConnectionId, Connection] = {}
@@ -60,14 +60,14 @@ class OpenConnections:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Time of the next idle, slow or muted connection."""
+        """Time in ms of the next connection to close as idle or slow, or to unmute."""
         return earliest(self._idle.wake_at_ms, self._muted.wake_at_ms, self.frame_budget.wake_at_ms)
 
     def in_flight(self) -> list[ReplyTo]:
         return [c.in_flight for c in self._by_number.values() if c.in_flight is not None]
 
     def open(self, number: ConnectionId, caller: Caller, now_ms: int) -> Note | None:
-        """Open a connection, muted if above the rate; return a reason if it is rejected."""
+        """Register a new connection, muted if it exceeds the rate; return the reason if it is rejected."""
         assert number not in self._by_number, "a connection's number is used once"
         admission = self._quotas.open(caller.host, caller.listener, now_ms)
         refusal = admission.refusal and warning(f"refused, {admission.refusal}", "refused")
@@ -84,7 +84,7 @@ class OpenConnections:
         return None
 
     def close(self, number: ConnectionId) -> Connection | None:
-        """Remove and return a connection. The caller frees its frame budget."""
+        """Remove and return a closed connection. The caller frees its frame budget."""
         connection = self._by_number.pop(number, None)
         if connection is not None:
             connection.closed = True
@@ -94,12 +94,12 @@ class OpenConnections:
         return connection
 
     def mute(self, connection: Connection, until_ms: int) -> None:
-        """Serve and read nothing of a connection until ``until_ms``, or a later mute."""
+        """Stop serving and reading a connection until ``until_ms``, unless a mute ends later."""
         connection.muted_until_ms = max(connection.muted_until_ms or 0, until_ms)
         self._muted.set(connection.connection_id, connection.muted_until_ms)
 
     def unmute_awaiting_keys(self) -> Iterator[Connection]:
-        """Yield the connections whose logins waited for keys, unmuted."""
+        """Unmute and yield the connections whose logins waited for keys."""
         for connection in list(self._by_number.values()):
             if connection.login is not None and connection.login.awaits_keys:
                 connection.muted_until_ms = None
@@ -107,15 +107,15 @@ class OpenConnections:
                 yield connection
 
     def unmute_due(self, now_ms: int) -> Iterator[Connection]:
-        """Yield the connections whose mute ended."""
+        """Unmute and yield the connections whose mute ended."""
         for number in list(self._muted.pop_due(now_ms)):
             connection = self._by_number.get(number)
-            if connection is not None:  # closed connections are skipped
+            if connection is not None:  # the connection may have been closed during its mute
                 connection.muted_until_ms = None
                 yield connection
 
     def overdue(self, now_ms: int) -> Iterator[tuple[Connection, Note]]:
-        """Yield idle or slow connections, and the reasons to close them."""
+        """Yield idle connections and slow requests' connections, each with the reason to close it."""
         for number in list(self._idle.pop_due(now_ms)):
             connection = self._by_number[number]
             since_ms = now_ms - connection.active_ms
@@ -126,7 +126,8 @@ class OpenConnections:
                 active_ms = now_ms if waits_for_us else connection.active_ms
                 self._idle.set(number, active_ms + self._idle_ms)
             else:
-                yield connection, debug(f"idle for {since_ms} ms")  # Kafka logs nothing
+                # at level debug: Kafka does not log idle connections
+                yield connection, debug(f"idle for {since_ms} ms")
         for number in self.frame_budget.late(now_ms):
             connection = self._by_number[number]
             size = connection.reader.frame_bytes
@@ -135,14 +136,14 @@ class OpenConnections:
 
 
 class Admission(NamedTuple):
-    """Start of reading from a new connection, or reason and time of its rejection."""
+    """Delay before a new connection is served, or the reason and time of its rejection."""
 
     at_ms: int
     refusal: str | None = None
 
 
 class ConnectionQuotas:
-    """Counts and rates of connections, by address and listener."""
+    """Number and rate of connections, by client address and by listener."""
 
     def __init__(self, config: BrokerConfig, kept: StoredQuotas) -> None:
         self.reconfigure(config)
@@ -156,7 +157,7 @@ class ConnectionQuotas:
         self._listeners: dict[str, UsageRate] = {}
         self._addresses = Usage(UsageRate, self._window)
         self._accepts_at_ms: dict[str, int] = {}
-        """Time at which each listener accepts its next connection."""
+        """Time in ms at which each listener may serve its next new connection."""
         self.count = 0
         self.refused = 0
 
@@ -167,7 +168,7 @@ class ConnectionQuotas:
         self._rate = config.max_connection_creation_rate
 
     def open(self, host: str, listener: str, now_ms: int) -> Admission:
-        """Count a connection, unless it is rejected at once."""
+        """Count a new connection and return its delay; a connection rejected at once is not counted."""
         refusal = self._too_many(host, listener)
         if refusal is not None:
             self.refused += 1
@@ -219,7 +220,7 @@ class ConnectionQuotas:
         return at_ms + waits_ms
 
     def _delay_ms(self, rate: UsageRate, quota: float, now_ms: int, *, takes_back: bool = False) -> int:
-        """Count a connection; return its delay in ms, at most one sample."""
+        """Count a new connection for a rate; return its delay in ms, at most one quota sample."""
         rate.record(1, now_ms, self._window)
         delay_ms = min(rate.throttle_ms(quota, now_ms, self._window), self._window.sample_ms)
         if delay_ms and takes_back:

@@ -1,4 +1,4 @@
-"""Sending of answers: one piece per event, the rest as the client reads."""
+"""Sending of answers to clients: one piece per event, the rest as the client reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort.wire.codec import Buffer
 
 
 class AnswerSender:
-    """Answers sent within one event."""
+    """Sends answers to clients, a limited number of bytes in each event."""
 
     def __init__(self, unread: UnreadAnswers, counters: BrokerCounters) -> None:
         self._unread = unread
@@ -25,7 +25,7 @@ class AnswerSender:
         self.later: dict[ConnectionId, Connection] = {}
 
     def next_event(self) -> list[Connection]:
-        """Start an event; return the connections that continue. Not congested: all bytes were read."""
+        """Start an event; return the connections with unsent bytes whose client has read all sent bytes."""
         while self._handed:
             connection = self._handed.pop()
             if not connection.congested:
@@ -37,22 +37,22 @@ class AnswerSender:
         return going_on
 
     def must_wait(self, connection: Connection) -> bool:
-        """Return True if the connection was sent enough bytes in this event."""
+        """Return True if the connection may send no more bytes in this event."""
         if connection.burst_bytes < self._unread.piece_bytes:
             return False
         self.later[connection.connection_id] = connection
         return True
 
     def send(self, connection: Connection, answer: Sequence[Buffer], out: list[Output]) -> None:
-        """Send an answer. Raises StorageError for an unreadable log, possibly within a frame."""
-        if not connection.is_blocked and LogSlice not in map(type, answer):  # the usual case
+        """Send an answer, or the part that fits into one event. Raises StorageError for an unreadable log."""
+        if not connection.is_blocked and LogSlice not in map(type, answer):  # the usual case: a small answer in memory
             self._hand(connection, answer, out)
         else:
             connection.outbox.add(answer)
             self.send_on(connection, out)
 
     def send_on(self, connection: Connection, out: list[Output]) -> None:
-        """Send waiting answers, as much as fits into one event. Raises StorageError."""
+        """Send more of the waiting answers, as much as fits into one event. Raises StorageError."""
         outbox = connection.outbox
         while outbox.parts and not connection.congested and not self.must_wait(connection):
             self._hand(connection, outbox.take(self._unread.piece_bytes - connection.burst_bytes), out)
@@ -72,5 +72,5 @@ class AnswerSender:
 
 
 def broken_off(error: StorageError) -> Note:
-    """Return the reason to close a connection in the middle of an unreadable answer."""
+    """Return the reason to close a connection whose answer cannot be read completely from the log."""
     return warning(f"the rest of a response cannot be read: {error}", "unreadable")
