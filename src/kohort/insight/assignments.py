@@ -26,7 +26,7 @@ DEPARTURE_EVENTS: Final = (
 
 @dataclass(slots=True)
 class JournaledMember:
-    """Assignment, pending revocations with their start, and target; ``target``: None if not in the journal."""
+    """Member of a journal with assignment, pending revocations and target assignment (None if not in the journal)."""
 
     who: journal.Who
     known: bool = True
@@ -40,7 +40,7 @@ class JournaledMember:
 
 @dataclass(slots=True)
 class UnownedTime:
-    """Interval without an owner of a partition; ``until_ms``: None while it lasts."""
+    """Time in which a partition had no owner; ``until_ms`` is None while the partition still has none."""
 
     topic: str
     partition: int
@@ -59,10 +59,10 @@ class JournaledGroup:
         self.members: dict[str, JournaledMember] = {}
         self.unowned: list[UnownedTime] = []
         self.planned: dict[Place, str] = {}
-        """Owner of each partition in the last target: a member id, possibly of a departed member."""
+        """Owner of each partition in the last target assignment: a member id, possibly of a departed member."""
         self._open: dict[Place, UnownedTime] = {}
         self._names: dict[str, str] = {}
-        """Names of deleted topics by id in hexadecimal."""
+        """Names of deleted topics by topic id in hexadecimal."""
 
     def take(self, entry: journal.JournalEntry) -> None:
         if isinstance(entry, journal.EpochRaised):
@@ -172,7 +172,7 @@ class JournaledGroup:
     def _release(self, places: Iterable[Place], member_id: str, at_ms: int) -> None:
         for place in places:
             if place[0] in self._names.values():
-                continue  # partitions of a deleted topic need no owner
+                continue  # a partition of a deleted topic needs no owner
             gap = self._open[place] = UnownedTime(*place, at_ms, member_id)
             self.unowned.append(gap)
 

@@ -171,7 +171,7 @@ CAUSES: Final[Mapping[str, CauseEntry]] = {**REBALANCE_CAUSES, **{entry.code: en
 
 
 def find_cause_entry(word: str) -> CauseEntry | None:
-    """Return the cause named ``word``, in any spelling; ``frozen`` names SESSION_TIMEOUT.frozen."""
+    """Return the catalogue entry of the cause ``word`` in any spelling; ``frozen`` finds SESSION_TIMEOUT.frozen."""
     wanted = _plain(word)
     for code, entry in CAUSES.items():
         if wanted in (_plain(code), _plain(code.rpartition(".")[2])):
@@ -180,7 +180,7 @@ def find_cause_entry(word: str) -> CauseEntry | None:
 
 
 def find_error(word: str) -> ErrorCode | None:
-    """Return the error code that ``word`` names: ``22``, ``ILLEGAL_GENERATION`` or ``IllegalGenerationException``."""
+    """Return the Kafka error code of a number (``22``), a name or a Java class (``IllegalGenerationException``)."""
     text = word.strip()
     if text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) < 7:
         return next((code for code in ErrorCode if code == int(text)), None)
@@ -199,7 +199,7 @@ def explain_error(code: ErrorCode) -> ErrorEntry:
 
 
 def suggestion(word: str) -> str:
-    """Return ``"; did you mean X?"``, or nothing without a similar name."""
+    """Return ``"; did you mean X?"`` with the entry name most similar to ``word``, or an empty text."""
     known = [*CAUSES, *(code.name for code in ErrorCode)]
     return did_you_mean(word[:100].strip().upper().replace("-", "_").replace(" ", "_"), known)
 

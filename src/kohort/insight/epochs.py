@@ -14,7 +14,7 @@ from kohort.insight.assignments import DEPARTURE_EVENTS, JournaledGroup, Journal
 from kohort.insight.rebalances import RECENT_MS
 
 FIRST_EPOCHS: Final = 2
-"""Highest first epoch of a group: 2 if its first member subscribes by a pattern."""
+"""Highest first epoch of a consumer group: 2 if its first member subscribes by a pattern."""
 REMEMBERED: Final = 1000
 EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", "interrupted", "converted"]
 
@@ -51,18 +51,18 @@ class EpochRebalance:
     raises: list[journal.EpochRaised]
     converted: journal.GroupConverted | None = None
     removed_before: journal.EpochRaised | None = None
-    """Earlier departure of the joining member, or of its client."""
+    """Earlier epoch in which the joining member, or a member of the same client, was removed."""
     removed_from: EpochRebalance | None = None
     back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
-    """By id of a removed member: the member as which its client rejoined, and the time."""
+    """Member as which a removed client rejoined, with the time, by id of the removed member."""
     left_revoking: tuple[Place, ...] = ()
-    """Pending revocations of the removed member."""
+    """Partitions that the removed member had still to revoke."""
     revoking_since_ms: int | None = None
     was_empty: bool = False
     target: journal.TargetComputed | None = None
     moves: tuple[journal.Move, ...] = ()
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Partition counts of changed topics in the target: before and after."""
+    """Partition counts of changed topics, before and after the change, by topic."""
     steps: list[journal.MemberReconciled] = field(default_factory=list)
     unowned: list[UnownedTime] = field(default_factory=list)
     fenced: list[journal.RequestFenced] = field(default_factory=list)
@@ -86,14 +86,15 @@ class EpochRebalance:
 
     @property
     def took_ms(self) -> int | None:
-        """Time from the raise until the last member has its target; None if unfinished."""
+        """Time from the new group epoch until the last member has its target assignment; None if unfinished."""
         return None if self.settled_at_ms is None else self.settled_at_ms - self.opened_at_ms
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """Finished phases in order: target, last revocation, last assignment, last member.
+        """Durations of the finished phases of a rebalance, in ms, by name in order of time.
 
-        ``resume`` is the time until new owners fetch; ``took_ms`` does not include it.
+        Phases: new target, last revocation, last assignment, last member at its target. ``resume``, which ``took_ms``
+        excludes, lasts until the new owners fetch.
         """
         revoked = max((s.at_ms for s in self.steps if s.revoked), default=None)
         given = max((s.at_ms for s in self.steps if s.given), default=None)
@@ -135,9 +136,9 @@ class EpochRebalance:
 
 
 def epoch_rebalances(entries: Iterable[journal.JournalEntry]) -> list[EpochRebalance]:
-    """Return the rebalances of consumer groups in ``entries`` (in journal order), by opening time.
+    """Return the rebalances of consumer groups in journal ``entries``, sorted by start.
 
-    A journal without its oldest entries begins with the next raise.
+    If the oldest journal entries have expired, the first rebalance is that of the next new group epoch.
     """
     histories: dict[str, _History] = {}
     for entry in entries:

@@ -113,12 +113,12 @@ class _Group:
 
 
 def events(entries: Iterable[journal.JournalEntry]) -> list[GroupEvent]:
-    """Return the events of a journal, oldest first; repetitions within a generation are one event."""
+    """Return the events of a journal, oldest first; repeated ones of the same generation become one event."""
     groups: dict[str, _Group] = {}
     found: list[GroupEvent] = []
     for entry in entries:
         if entry.observed:
-            continue  # a watcher's entries hold no further events
+            continue  # a watcher sees no requests, so its entries have no rejected joins or zombie commits
         group = groups.setdefault(entry.group, _Group())
         _track(group, entry)
         handle = HANDLERS.get(type(entry))
@@ -144,7 +144,7 @@ def _loaded(group: _Group, entry: journal.GroupLoaded) -> GroupEvent | None:
     unloaded, group.unloaded = group.unloaded, None
     interrupted, group.in_flight = group.in_flight, False
     if not entry.members or interrupted:
-        return None  # no member noticed, or the next rebalance reports it
+        return None  # an empty group has no affected member; an interrupted rebalance restarts and reports the failover
     evidence = [Evidence("group_loaded", f"at generation {entry.generation}", entry.at_ms)]
     size = count(len(entry.members), "member")
     if unloaded is None:
@@ -290,7 +290,6 @@ class Takeover:
 
     @property
     def confidence(self) -> Confidence:
-        """Silence of the earlier process does not prove its end; a watcher sees no requests at all."""
         return "proof" if self.refused else "medium" if self.observed else "high"
 
     @property

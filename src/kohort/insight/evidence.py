@@ -14,7 +14,7 @@ from kohort.insight.names import count, name_and_place, printable
 from kohort.insight.rebalances import Rebalance
 
 AUTO_COMMIT_MS: Final = 5000
-"""Default of ``auto.commit.interval.ms``: a member commits this long after its last poll."""
+"""Default of ``auto.commit.interval.ms``: up to this long after its last poll a member may commit, in ms."""
 Confidence = Literal["proof", "high", "medium", "low"]
 
 
@@ -29,9 +29,9 @@ class CauseEntry:
     sentence: str
     proof: str
     look_alikes: tuple[tuple[str, str], ...] = ()
-    """Similar causes, and the difference of each."""
+    """Causes that are easily confused with this cause, each with the difference."""
     advice: str | None = None
-    """Remedy; None if no action is needed."""
+    """Advice to the user; None if no action is needed."""
     kafka_log: str | None = None
     kind: Literal["rebalance", "event", "pattern"] = "rebalance"
 

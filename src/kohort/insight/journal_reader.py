@@ -7,7 +7,7 @@ from typing import Final
 from kohort.coordinator.journal import JournalEntry, parse_entry
 
 JOURNAL_OPTIONS: Final = {"allow.auto.create.topics": False, "isolation.level": "read_committed"}
-"""Consumer options; watchers write in transactions."""
+"""Consumer options to read the journal topic: read_committed, since watchers write in transactions."""
 
 
 class JournalReader:

@@ -15,30 +15,30 @@ from kohort.insight.snapshot import GroupSnapshot, MemberSnapshot, PartitionSnap
 from kohort.model import TopicPartition
 
 Blame = Literal[
-    "none",  # no lag
-    "catching_up",  # reads faster than producers write
-    "between_commits",  # newer than two usual commit intervals
-    "slow_member",  # commits more slowly than producers write, or works through other partitions first
-    "skew",  # slow, in a partition with far more records than the others
-    "stopped_member",  # no commit progress of the owner
+    "none",  # the partition has no lag
+    "catching_up",  # the owner consumes faster than producers write
+    "between_commits",  # the last commit is newer than two default auto-commit intervals
+    "slow_member",  # the owner commits more slowly than producers write, or consumes its other partitions first
+    "skew",  # slow owner of a partition with a far higher produce rate than the others
+    "stopped_member",  # the owner of the partition made no commit progress
     "open_transaction",  # read_committed consumers wait for the end of a transaction
     "no_owner",
     "no_members",
     "never_committed",
-    "not_subscribed",  # leftover offset of a topic without a reader
+    "not_subscribed",  # the topic has a committed offset but no subscribed member
     "unknown",
 ]
 Draining = Literal["empty", "draining", "growing", "unknown"]
-"""Future of a lag: none, read within ``eta_ms``, never read at this rate, or unknown."""
+"""Trend of a lag: none, drained within ``eta_ms``, growing at the present rate, or unknown."""
 
 USUAL_COMMIT_MS: Final = 5_000
 FRESH_MS: Final = 2 * USUAL_COMMIT_MS
-"""Longest time between two commits of a group without lag."""
+"""Longest normal time between two commits: two default auto-commit intervals."""
 JUDGED_AFTER_MS: Final = 3 * USUAL_COMMIT_MS
-"""Shortest time after which missing progress counts."""
+"""Shortest time without commit progress that is judged as a stall: three auto-commit intervals."""
 SKEW_FACTOR: Final = 3
 IN_ROUND: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-"""States in which unowned partitions are expected."""
+"""Group states of a rebalance, in which partitions without an owner are normal."""
 
 
 class LagSample(NamedTuple):
@@ -61,11 +61,11 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: PartitionSnapshot
     owner: MemberSnapshot | None = None
     records: int | None = None
-    """Lag to the high watermark, as Kafka's tools count."""
+    """Lag up to the high watermark in records, as Kafka's tools compute it."""
     stable_records: int | None = None
-    """Lag to the last stable offset, for read_committed consumers."""
+    """Lag up to the last stable offset in records: the lag of read_committed consumers."""
     time_ms: int | None = None
-    """Waiting time of the next record; 0 without lag."""
+    """Age of the next record to consume, in ms; 0 without lag."""
     lead: int | None = None
     lost: int = 0
     samples: tuple[LagSample, ...] = ()
@@ -92,7 +92,7 @@ class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def counts(self) -> bool:
-        """True if the group reads the partition, False for a leftover offset."""
+        """True if the group consumes the partition; False if only an old committed offset remains."""
         return self.blame != "not_subscribed"
 
 
@@ -104,7 +104,7 @@ class LagSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stable_records: int | None = None
     time_ms: int | None = None
     time_complete: bool = True
-    """False if partitions of unknown waiting time may wait longer."""
+    """False if partitions of unknown time lag may exceed ``time_ms``."""
     unknown: int = 0
     eta_ms: int | None = None
     draining: Draining = "unknown"
@@ -117,17 +117,17 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     members: dict[str, LagSum]
     topics: dict[str, LagSum]
     shared: tuple[int, int]
-    """Number of members with partitions, and their records."""
+    """Number of members with partitions, and sum of their lags in records."""
     blame: Blame
     blamed: MemberSnapshot | None = None
     highest: dict[TopicPartition, tuple[int, int]]
-    """Highest committed offset of each partition, and its last time."""
+    """Highest committed offset of each partition, and the last time at which it was the committed offset."""
     grown: dict[TopicPartition, tuple[int, int]]
-    """Growth of each partition of unknown lag under its present owner: records, milliseconds."""
+    """Records produced to each partition of unknown lag under its present owner, and in how many ms."""
 
 
 def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> GroupLag:
-    """Return the lag of the group of the newest snapshot, from the snapshots of that group.
+    """Return the lag of the newest snapshot's group, with rates from older snapshots of the group.
 
     ``since_ms``: time of the last assignment, if known; earlier samples are ignored. Raises ValueError without
     snapshots.
@@ -172,7 +172,7 @@ def lag_of(snapshots: Sequence[GroupSnapshot], since_ms: int | None = None) -> G
 def window_of(snapshots: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
     ordered = sorted(snapshots, key=lambda snapshot: snapshot.at_ms)
     if not ordered:
-        raise ValueError("no snapshots of the group")
+        raise ValueError("cannot compute a lag: no snapshots of the group")
     return [snapshot for snapshot in ordered if snapshot.group == ordered[-1].group]
 
 
@@ -181,7 +181,7 @@ def owners_of(snapshot: GroupSnapshot) -> dict[TopicPartition, MemberSnapshot]:
 
 
 def subscribed(snapshot: GroupSnapshot) -> frozenset[str] | None:
-    """Return the topics of the members; None if unknown: no members, or an unresolved pattern."""
+    """Return the topics to which members subscribe; None without members, or with an unresolved pattern."""
     if not snapshot.members or any(_has_unknown_topics(member) for member in snapshot.members):
         return None
     given = {tp.topic for member in snapshot.members for tp in member.assignment}
@@ -193,7 +193,7 @@ def _has_unknown_topics(member: MemberSnapshot) -> bool:
 
 
 def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
-    """Sum lags: None if all are unknown, a lower bound if some are."""
+    """Sum the lags of partitions: None if all lags are unknown, a lower bound if some are."""
     all_of = list(lags)
     records = [lag.records for lag in all_of if lag.records is not None]
     stable = [lag.stable_records for lag in all_of if lag.stable_records is not None]
@@ -219,7 +219,7 @@ def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
 
 
 History = Sequence[tuple[int, Mapping[TopicPartition, PartitionSnapshot], Mapping[TopicPartition, str]]]
-"""Snapshots, oldest first: time, partitions, and owners by member id."""
+"""Snapshots of a group, oldest first: time, partitions, and owners by member id."""
 
 
 def _history_of(window: Sequence[GroupSnapshot]) -> History:
@@ -282,7 +282,7 @@ def _partition(
 ) -> LagOfPartition:
     if at.committed is None or at.log_end is None:
         blame = _blame_without_offset(at, now, owner, topics)
-        if blame == "none":  # empty partition
+        if blame == "none":  # an empty partition has no lag and no culprit
             return LagOfPartition(at=at, owner=owner, records=0, time_ms=0, blame=blame, draining="empty")
         return LagOfPartition(at=at, owner=owner, blame=blame, unknown=at.error or "never committed")
     records = max(at.log_end - at.committed, 0)
@@ -326,9 +326,9 @@ def _blame_without_offset(
 
 
 def _waited(at: PartitionSnapshot, now_ms: int, samples: tuple[LagSample, ...]) -> int | None:
-    """Return the waiting time of the next record; None if its timestamp is in the future.
+    """Return how long the next record has waited in the log; None if its timestamp is in the future.
 
-    If the producer's clock is late, the samples give a lower bound.
+    If the timestamp of the producer is too late, older snapshots give a lower bound.
     """
     then = at.committed_record_at_ms
     if then is None or not 0 <= then <= now_ms:
@@ -370,7 +370,8 @@ def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | 
         return "open_transaction"
     moves = lag.samples[-1].committed > lag.samples[0].committed
     fresh = lag.time_ms is not None and lag.time_ms < FRESH_MS
-    if not now.members and not moves:  # a committing client without members, such as Spark, still reads
+    # a client can commit without being a member (Spark), so moving offsets show a reader
+    if not now.members and not moves:
         return "between_commits" if fresh else "no_members"
     if lag.draining == "draining":
         return "catching_up"
@@ -382,7 +383,7 @@ def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | 
 
 
 def at_open_transaction(at: PartitionSnapshot) -> bool:
-    """Return True if an open transaction holds all unread records."""
+    """Return True if read_committed consumers can read no further record because of an open transaction."""
     if at.committed is None or at.last_stable is None or at.log_end is None:
         return False
     held = at.last_stable <= at.committed or at.waiting is False
@@ -390,7 +391,7 @@ def at_open_transaction(at: PartitionSnapshot) -> bool:
 
 
 def may_be_marker(lag: LagOfPartition) -> bool:
-    """Return True if the only unread offset may be a transaction marker."""
+    """Return True if the single unread offset of the partition may be a transaction marker."""
     return lag.at.waiting is None and lag.records == 1 and all(sample.lag == 1 for sample in lag.samples)
 
 
@@ -411,13 +412,13 @@ def _skewed(lags: list[LagOfPartition]) -> list[LagOfPartition]:
 
 
 def works_through_backlog(lag: LagOfPartition) -> bool:
-    """Return True if commits moved while the lag was never zero."""
+    """Return True if the owner commits and the partition had a lag in every sample."""
     samples = lag.samples
     return bool(samples) and samples[-1].committed > samples[0].committed and all(sample.lag for sample in samples)
 
 
 def _behind_others(lags: list[LagOfPartition]) -> list[LagOfPartition]:
-    """Blame a slow member, not a stopped one, if the owner works through another partition's backlog.
+    """Blame the lag of a partition on a slow member if its owner consumes the backlog of another partition.
 
     A consumer returns all records of one fetch of a partition before those of the next partition. So a slow member with
     a backlog commits nothing in its other partitions.

@@ -25,7 +25,7 @@ INFERRED: Final = {
     "JOIN_TIMEOUT": "join_timeout",
     "REVOCATION_TIMEOUT": "revocation_timeout",
 }
-"""Departure by inferred cause."""
+"""Kind of departure by the inferred cause of a rebalance."""
 TEXTS: Final = {
     "new_member_expired": "removed: it waited five minutes for its first generation",
     "sync_timeout": "removed: it did not request its assignment in time",
@@ -52,7 +52,7 @@ class MemberExit(NamedTuple):
 
 
 def exit_of_removed(entry: MemberRemoved, disconnected: MemberDisconnected | None = None) -> MemberExit:
-    """Return the departure of a classic member; ``disconnected``: later end of its connection."""
+    """Return the departure of a member of a classic group; ``disconnected``: the later end of its connection."""
     return _exit(entry.why, entry.vitals, entry.reason, entry.by, entry.at_ms, disconnected)
 
 
@@ -65,7 +65,7 @@ def exit_of_raised(
 
 
 def observed_exits(entries: Sequence[JournalEntry]) -> dict[tuple[str, int], MemberExit]:
-    """Return inferred departures of a watcher, by member id and time of the entry."""
+    """Return the departures of members that a watcher inferred, by member id and time of the journal entry."""
     found = {}
     for rebalance in seen_rebalances(entries):
         for departure, why in zip(rebalance.departed, rebalance.departures, strict=True):
@@ -81,7 +81,10 @@ def observed_exits(entries: Sequence[JournalEntry]) -> dict[tuple[str, int], Mem
 
 
 def _seen(found: Finding, sign_ms: int | None) -> MemberExit:
-    """Return an inferred departure; a watcher sees only commits, so the last sign of life is a lower bound."""
+    """Return the departure of a member, inferred from a watcher's entries.
+
+    A watcher sees only commits, no heartbeats: the member may have lived longer than its last commit shows.
+    """
     kind = INFERRED.get(found.cause, "gone")
     text = TEXTS["gone"] if kind == "gone" else f"{found.clause} (inferred, {found.confidence} confidence)"
     return MemberExit(kind, text, sign_ms if kind == "session_expired" else None)

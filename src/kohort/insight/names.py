@@ -25,7 +25,7 @@ def short_id(member_id: str) -> str:
 
 
 def name_of(who: Who) -> str:
-    """Return client id and the head of the member id; for a static member its instance id."""
+    """Return the name of a member for texts: its instance id if static, else client id and head of the member id."""
     if not who.member_id:
         return printable(who.client_id, LONGEST_ID) or UNKNOWN
     short = short_id(who.member_id)
@@ -47,7 +47,7 @@ def name_and_place(who: Who) -> str:
 
 
 def actor(who: Who) -> str:
-    """Return the client that changed the group, with host and principal."""
+    """Return the client that changed the group as text, with its host and principal."""
     principal = f" as {printable(who.principal, LONGEST_ID)}" if who.principal else ""
     if who.member_id:
         return f"{name_and_place(who)}{principal}"
@@ -56,7 +56,7 @@ def actor(who: Who) -> str:
 
 
 def seconds(ms: int) -> str:
-    """Return a duration: milliseconds below a tenth of a second, then tenths, then minutes."""
+    """Format a duration: in ms below 0.1 s, then in seconds with one decimal, then in minutes."""
     if abs(ms) < 100:
         return f"{ms} ms"
     if abs(ms) < 120_000:
@@ -66,23 +66,23 @@ def seconds(ms: int) -> str:
 
 
 def limit(ms: int) -> str:
-    """Return a configured duration, without zero tenths."""
+    """Format a configured timeout: ``45 s`` instead of ``45.0 s``."""
     return f"{ms // 1000} s" if ms % 1000 == 0 and ms < 120_000 else seconds(ms)
 
 
 def count(number: int, thing: str) -> str:
-    """Return ``1 member``, ``2 members`` or ``no members``."""
+    """Format a number with its noun: ``1 member``, ``2 members`` or ``no members``."""
     return f"{number or 'no'} {thing}{'' if number == 1 else 's'}"
 
 
 def names_of(members: Sequence[Who]) -> str:
-    """Return the names of up to three members, and the number of others."""
+    """List up to three members by name, and the number of the others."""
     rest = len(members) - 3
     return ", ".join(name_of(who) for who in members[:3]) + (f" and {count(rest, 'other')}" if rest > 0 else "")
 
 
 def partitions_text(places: Iterable[tuple[str, int]]) -> str:
-    """Return the names of up to five partitions, and the number of others."""
+    """List up to five partitions as ``topic-3``, and the number of the others."""
     found = sorted(places)
     shown = [printable(f"{topic}-{partition}") for topic, partition in found[:5]]
     return ", ".join(shown) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

@@ -82,15 +82,15 @@ PATTERNS: Final = (
 )
 ADVICE: Final = {entry.code: entry.advice for entry in PATTERNS}
 TURN_MS: Final = 120_000
-"""Longest time to replace a member in a deploy."""
+"""Longest time between a leave and the replacing join in a rolling deploy, in ms."""
 SCALING_MS: Final = 300_000
-"""Longest time between joins, or leaves, of one scaling."""
+"""Longest time between two joins (or two leaves) of one scale-out (scale-in), in ms."""
 CRASHES: Final = 3
 CRASHES_WITHIN_MS: Final = 600_000
 STORM: Final = 10
 STORM_WITHIN_MS: Final = 600_000
 RESTLESS_OVER_MS: Final = 300_000
-"""Shortest time for a share of stable time."""
+"""Shortest time over which the share of stable time of a group is computed, in ms."""
 FLAPS: Final = 3
 PERIODS: Final = 4
 PERIOD_SPREAD: Final = 0.1
@@ -98,7 +98,7 @@ TURNS: Final = 3
 CAME: Final = ("NEW_MEMBER", "CLIENT_RESET", "GROUP_FORMING")
 LEFT: Final = "left"
 NOT_FALLEN: Final = (LEFT, "removed", "gone")
-"""Departures that are no failures, or unknown."""
+"""Kinds of departure that are no failure: leave, removal by an administrator, unknown."""
 
 
 class MemberStep(NamedTuple):
@@ -130,8 +130,9 @@ Tells = Callable[[MemberStep], bool]
 
 
 def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) -> list[PatternFinding]:
-    """Return the patterns of each group, the most serious first; ``now_ms``: end of the time, by default the last
-    event.
+    """Return the patterns of each group, the most serious first.
+
+    ``now_ms``: end of the examined time, by default the last event.
     """
     by_group: dict[str, list[RebalanceFinding]] = defaultdict(list)
     for rebalance in sorted(found, key=lambda rebalance: rebalance.opened_at_ms):
@@ -146,7 +147,7 @@ def find_patterns(found: Iterable[RebalanceFinding], now_ms: int | None = None) 
 
 
 def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
-    """Return departures and joins in the order of rebalances, departures of one rebalance before its joins."""
+    """Return the departures and joins of members by rebalance; departures of a rebalance precede its joins."""
     steps: list[MemberStep] = []
     for rebalance in rebalances:
         known = {member.member_id: member for member in (*rebalance.members, *rebalance.members_before)}
@@ -158,7 +159,8 @@ def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
             for m, how in rebalance.gone.items()
             if m in known
         ]
-        restarted = {member.instance_id for member in rebalance.members_before} - {None}  # same static member, new id
+        # a static member with a new member id restarted: it neither left nor joined
+        restarted = {member.instance_id for member in rebalance.members_before} - {None}
         came = [m for m in rebalance.members if m.member_id not in before and m.instance_id not in restarted]
         if not came and rebalance.cause in CAME and rebalance.trigger is not None and not rebalance.members:
             came = [rebalance.trigger]
@@ -168,7 +170,7 @@ def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
 
 
 def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find members that leave in order one after another, each replaced by a similar name."""
+    """Find a rolling deploy: members that leave one after another, each replaced by a member of a similar name."""
     steps = steps_of(rebalances)
     emptied = [rebalance.opened_at_ms for rebalance in rebalances if rebalance.end == "empty"]
     replaced: list[tuple[MemberStep, MemberStep]] = []
@@ -179,11 +181,11 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
             ever_came.add(gone.who.member_id)
             continue
         if gone.who.member_id in ever_came or gone.how != LEFT:
-            continue  # a member of this window is not replaced
+            continue  # no new member replaced a departed one: not a rolling deploy
         for i, come in enumerate(steps):
             fits = come.how == "came" and abs(come.at_ms - gone.at_ms) <= TURN_MS and i not in taken
             if any(gone.at_ms <= at_ms <= come.at_ms for at_ms in emptied):
-                continue  # a restart of the whole group
+                continue  # all members left before one joined: a restart of the whole group
             if fits and prefix_of(come.who) == prefix_of(gone.who) and come.who.member_id != gone.who.member_id:
                 taken.add(i)
                 replaced.append((gone, come))
@@ -205,7 +207,7 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
 
 
 def scale_out(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find joins without departures, long after the group formed."""
+    """Find a scale-out: members joined, and none departed, long after the group was formed."""
     formed = [step.at_ms for step in steps_of(rebalances) if step.how == "formed"]
 
     def counts(step: MemberStep) -> bool:
@@ -279,9 +281,7 @@ def _restless(rebalances: Sequence[RebalanceFinding], now_ms: int | None) -> Pat
     busy_ms = 0
     for rebalance, following in zip(rebalances, [*rebalances[1:], None], strict=True):
         next_ms = until_ms if following is None else following.opened_at_ms
-        unknown_ms = (
-            0 if rebalance.origin == "inferred" else next_ms - rebalance.opened_at_ms
-        )  # its duration is unknown to a watcher
+        unknown_ms = 0 if rebalance.origin == "inferred" else next_ms - rebalance.opened_at_ms
         took_ms = unknown_ms if rebalance.took_ms is None else rebalance.took_ms
         busy_ms += min(took_ms, next_ms - rebalance.opened_at_ms)
     if over_ms < RESTLESS_OVER_MS or busy_ms * 2 <= over_ms:
@@ -297,7 +297,7 @@ def _most_often(rebalances: Sequence[RebalanceFinding]) -> list[EvidenceFinding]
 
 
 def flapping_partition(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a partition with more new owners than most."""
+    """Find a partition that changes its owner more often than most partitions."""
     moved: Counter[tuple[str, int]] = Counter()
     where: dict[tuple[str, int], list[RebalanceFinding]] = defaultdict(list)
     places: set[tuple[str, int]] = set()
@@ -347,9 +347,7 @@ def autoscaler(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
     runs = [(came, list(run)) for came, run in groupby(steps, key=lambda step: step.came)]
     if len(runs) <= TURNS:
         return None
-    replaced = sum(
-        before[-1].at_ms + TURN_MS >= after[0].at_ms for (_, before), (_, after) in pairwise(runs)
-    )  # immediate replacements are a deploy
+    replaced = sum(before[-1].at_ms + TURN_MS >= after[0].at_ms for (_, before), (_, after) in pairwise(runs))
     if replaced * 2 > len(runs) - 1:
         return None
     words = f"members alternately joined and left, {len(runs)} times: an autoscaler resizes the group"
@@ -361,7 +359,7 @@ def autoscaler(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = Non
 
 
 def prefix_of(who: MemberRef) -> str:
-    """Return the common name of replicas: client or instance id without numbers and a random tail."""
+    """Return the common name of replicas: client or instance id without trailing numbers and random suffix."""
     text = who.client_id or who.instance_id or who.member_id
     head, dash, tail = text.rpartition("-")
     while dash and head and any(c.isdigit() for c in tail):
@@ -378,7 +376,7 @@ def _pattern(
     )
     last = rebalances[-1]
     if confidence == "proof" and any(rebalance.origin == "inferred" for rebalance in rebalances):
-        confidence = "high"  # observations prove nothing
+        confidence = "high"  # inferred causes are no proof
     return PatternFinding(
         pattern=code,
         group=last.group,

@@ -14,7 +14,7 @@ from kohort.coordinator.journal_events import MemberDisconnected, PartitionsResu
 End = Literal["open", "assigning", "stable", "empty", "superseded", "dropped", "interrupted"]
 RECENT_MS = 600_000
 FAILOVER_MS: Final = 60_000
-"""Longest time between the loss of a coordinator and rebalances that it causes.
+"""Longest time between the loss of a coordinator and the rebalances that it causes, in ms.
 
 Clients pause between connection attempts, librdkafka for up to ten seconds.
 """
@@ -50,42 +50,42 @@ class Rebalance:
     last_to_sync: journal.Who | None = None
     error: str | None = None
     parent: int | None = None
-    """Generation that this second round of a cooperative rebalance completes."""
+    """Generation of the previous rebalance, which revoked partitions that this follow-up assigns (cooperative)."""
     returned: journal.MemberRemoved | journal.RequestFenced | None = None
-    """Earlier removal or rejected request of the joining client."""
+    """Earlier removal of the joining client from the group, or its last rejected request."""
     returned_from: Rebalance | None = None
     left_in: Rebalance | None = None
     back: dict[str, tuple[journal.Who, int]] = field(default_factory=dict)
-    """By id of an expired member: the member as which its client rejoined, and the time."""
+    """Member as which the client of an expired member rejoined, with the time, by id of the expired member."""
     after_new_partitions: bool = False
-    """True if the previous rebalance began with new partition counts, which others may see only now."""
+    """True if the previous rebalance began with new partitions, which other members may notice only now."""
     recent_topics: frozenset[str] = frozenset()
-    """Topics created or deleted lately; members discover them at different times."""
+    """Topics created or deleted recently; members notice them at different times."""
     loaded: journal.GroupLoaded | None = None
     recent_load: journal.GroupLoaded | None = None
     interrupted: Rebalance | None = None
-    """Previous rebalance, if its coordinator was lost."""
+    """Previous rebalance of the group, if a coordinator failover interrupted it."""
     newer: journal.RequestFenced | None = None
-    """Rejected request with a later generation than the loaded one."""
+    """Rejected request with a later generation than the coordinator loaded from the log."""
     disconnected: list[MemberDisconnected] = field(default_factory=list)
     resumed: list[PartitionsResumed] = field(default_factory=list)
     fenced: list[journal.RequestFenced] = field(default_factory=list)
 
     @property
     def join_ms(self) -> int | None:
-        """Time from opening to the last JoinGroup, or to its timeout."""
+        """Duration of the join phase, in ms: from the trigger to the last JoinGroup or to the rebalance timeout."""
         return None if self.closed_at_ms is None else self.closed_at_ms - self.opened_at_ms
 
     @property
     def assign_ms(self) -> int | None:
-        """Time from the JoinGroup responses to the assignment on the log."""
+        """Duration of the assign phase, in ms: from the JoinGroup responses to the persisted assignment."""
         if self.closed_at_ms is None or self.assigned_at_ms is None:
             return None
         return self.assigned_at_ms - self.closed_at_ms
 
     @property
     def sync_ms(self) -> int | None:
-        """Time from the assignment on the log to the last member's SyncGroup."""
+        """Duration of the sync phase, in ms: from the persisted assignment to the last member's SyncGroup."""
         if self.assigned_at_ms is None or self.settled_at_ms is None:
             return None
         return self.settled_at_ms - self.assigned_at_ms
@@ -97,7 +97,7 @@ class Rebalance:
 
     @property
     def resume_ms(self) -> int | None:
-        """Time from the last member's assignment to the last new owner's first fetch."""
+        """Time from the last member's SyncGroup to the first fetch of the last new owner, in ms."""
         began = self.settled_at_ms or self.assigned_at_ms
         if began is None or not self.resumed:
             return None
@@ -105,13 +105,13 @@ class Rebalance:
 
     @property
     def phases_ms(self) -> dict[str, int]:
-        """Finished phases in order; all but ``resume`` add up to ``took_ms``."""
+        """Durations of the finished phases in ms, in order of time; all but ``resume`` add up to ``took_ms``."""
         phases = {"join": self.join_ms, "assign": self.assign_ms, "sync": self.sync_ms, "resume": self.resume_ms}
         return {name: ms for name, ms in phases.items() if ms is not None}
 
     @property
     def held_up(self) -> tuple[journal.Who, int] | None:
-        """Last member to join, and the time that all others waited for it, in ms."""
+        """Last member to join, and how long all other members waited for it, in ms; None if no wait."""
         if len(self.arrivals) < 2:
             return None
         by_time = sorted(self.arrivals, key=lambda a: a.after_ms)
@@ -120,7 +120,7 @@ class Rebalance:
 
     @property
     def released_by(self) -> tuple[journal.MemberRemoved, int] | None:
-        """Removal that ended the join phase, and the time that all others waited for it, in ms."""
+        """Removal of a member that ended the join phase, and how long all others waited for it, in ms."""
         if self.closed_at_ms is None or not self.arrivals:
             return None
         last_ms = self.opened_at_ms + max(a.after_ms for a in self.arrivals)
@@ -133,7 +133,7 @@ class Rebalance:
 
     @property
     def not_rejoined(self) -> list[journal.MemberRemoved]:
-        """Members that exceeded the rebalance timeout."""
+        """Members that were removed at the rebalance timeout because they did not rejoin."""
         return [r for r in self.removed if r.why == "join_timeout"]
 
 
@@ -169,7 +169,7 @@ CLOSING_REASONS: Final = ("the consumer is being closed", "per normal operation"
 
 
 def stopped_polling(reason: str | None) -> bool:
-    """Return True if the reason of a leave is a missed poll, in any client's wording (KIP-800)."""
+    """Return True if the leave reason of a client is an exceeded poll interval (KIP-800), in any client's wording."""
     return _matches(reason, POLL_REASONS)
 
 
@@ -183,9 +183,9 @@ def _matches(reason: str | None, words: Iterable[str]) -> bool:
 
 
 def rebalances(entries: Iterable[journal.JournalEntry]) -> list[Rebalance]:
-    """Return the rounds of all groups in ``entries`` (in journal order), by opening time.
+    """Return the rebalances of all classic groups in journal ``entries``, sorted by start.
 
-    A journal without its oldest entries begins with the next round.
+    If the oldest journal entries have expired, the first rebalance is the next that begins.
     """
     histories: dict[str, _History] = {}
     for entry in entries:
@@ -333,9 +333,7 @@ def _returned(history: _History, entry: journal.RoundOpened) -> journal.MemberRe
     known = {m.member_id for m in entry.members}
     since_ms = entry.at_ms - RECENT_MS
     departed_before = [r for r in history.removed if _same_client(r.who, who) and r.at_ms >= since_ms]
-    in_order = max(
-        (r.at_ms for r in departed_before if not _is_forced(r)), default=since_ms
-    )  # an orderly leave ends earlier causes
+    in_order = max((r.at_ms for r in departed_before if not _is_forced(r)), default=since_ms)
     candidates: list[journal.MemberRemoved | journal.RequestFenced] = [
         *(r for r in departed_before if _is_forced(r)),
         *(f for f in history.fenced if _same_client(f.who, who)),

@@ -18,24 +18,24 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     partition: TopicPartition
     committed: int | None = None
-    """Next offset to read."""
+    """Committed offset: the offset of the next record to consume."""
     committed_at_ms: int | None = None
-    """Time of the commit, from ``__consumer_offsets`` only."""
+    """Time of the last commit; known only if ``__consumer_offsets`` was read."""
     log_start: int | None = None
     log_end: int | None = None
-    """High watermark: end for read_uncommitted consumers."""
+    """High watermark of the partition: log end for read_uncommitted consumers."""
     last_stable: int | None = None
-    """End for read_committed consumers."""
+    """Last stable offset of the partition: log end for read_committed consumers."""
     committed_record_at_ms: int | None = None
-    """Timestamp of the first record at or after ``committed``."""
+    """Timestamp of the first record at or after the committed offset."""
     waiting: bool | None = None
-    """True if a record follows ``committed``; False for markers, aborted or compacted records; None if not read."""
+    """True if a record follows the committed offset; False for markers, aborted or compacted ones; None if not read."""
     last_record_at_ms: int | None = None
     metadata: str = ""
     leader_epoch: int | None = None
     error: str | None = None
     gone: bool = False
-    """True for a leftover offset of a deleted partition."""
+    """True if the partition was deleted and only its committed offset remains."""
 
 
 class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -48,13 +48,13 @@ class MemberSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
     target: tuple[TopicPartition, ...] | None = None
-    """Target assignment of a consumer group's member (KIP-848)."""
+    """Target assignment of a member of a consumer group (KIP-848)."""
     epoch: int | None = None
     protocol: Literal["classic", "consumer"] = "classic"
     rack: str | None = None
     regex: str | None = None
     matched: tuple[str, ...] | None = None
-    """Topics that ``regex`` matches; None if not resolved."""
+    """Topics that the subscription pattern ``regex`` matches; None if not resolved."""
 
 
 class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -71,6 +71,6 @@ class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[PartitionSnapshot, ...] = ()
     error: str | None = None
     partition_counts: dict[str, int] = {}
-    """Number of partitions by assigned or subscribed topic."""
+    """Partition count of each assigned or subscribed topic."""
     topic_ids: dict[str, bytes] = {}
-    """Topic ids of 16 bytes, the order of server-side assignors."""
+    """Topic ids (16 bytes) by topic name; server-side assignors sort topics by id."""

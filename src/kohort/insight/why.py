@@ -29,12 +29,12 @@ class Story:
 
     head: str
     found: Sequence[Finding]
-    """Causes, the costliest first."""
+    """Causes of the rebalance, the costliest first."""
     clauses: Sequence[str]
     ends: Sequence[str]
     facts: Sequence[Evidence]
     further: Sequence[str] = ()
-    """Causes of other events during the rebalance."""
+    """Causes of later triggers during the rebalance."""
     advice: str | None = None
 
 
@@ -49,7 +49,7 @@ class Explanation:
 
 
 def explain(rebalance: Rebalance | EpochRebalance | SeenRebalance) -> Explanation:
-    """Explain a rebalance by its costliest cause; the advice covers every cause."""
+    """Explain a rebalance by its costliest cause; the advice covers all causes."""
     match rebalance:
         case Rebalance():
             story = _round_story(rebalance)
@@ -77,9 +77,6 @@ def _facts_of(phases_ms: dict[str, int]) -> list[Evidence]:
 
 def _stale(fenced: Sequence[RequestFenced]) -> list[Evidence]:
     return [Evidence("stale_request", f"{name_of(f.who)} sent {f.api}: {f.error}", f.at_ms) for f in fenced]
-
-
-# Rounds of classic groups
 
 
 def find_cause(rebalance: Rebalance) -> Finding:
@@ -116,11 +113,11 @@ ROUND_FINDERS: Final[dict[TriggerEvent, Callable[[Rebalance], Finding]]] = {
     "downgraded": coordination.downgraded,
 }
 LOST_MS: Final = 1_000
-"""Shortest time waited for one member that matters, in ms."""
+"""Shortest time that all members wait for one member to make it the main cause, in ms."""
 
 
 def _round_story(rebalance: Rebalance) -> Story:
-    """Return the story of a round; the costliest removal comes before the event that opened the round."""
+    """Describe a rebalance of a classic group: the costliest removal precedes the trigger."""
     opened, waited_for = find_cause(rebalance), _find_costly_removal(rebalance)
     lost = [find_expiry_in(rebalance, r.who, r.vitals, r.at_ms) for r in rebalance.also_expired if r.vitals]
     late = ["BROKER_STALL" if is_stalled(rebalance, r.vitals) else "JOIN_TIMEOUT" for r in rebalance.not_rejoined]
@@ -169,7 +166,7 @@ ADVICE_ON_WAIT: Final = {
     "slow_to_revoke": "REVOCATION_TIMEOUT",
     "broker_stalled": "BROKER_STALL",
 }
-"""Cause with the advice for each reason of a late join."""
+"""Cause that has the advice for each reason of a late JoinGroup."""
 
 
 def _advice_on_wait(rebalance: Rebalance) -> str | None:
@@ -181,15 +178,15 @@ def _advice_on_wait(rebalance: Rebalance) -> str | None:
 
 
 def is_stalled(rebalance: Rebalance, vitals: Vitals | None) -> bool:
-    """Return True if a broker stall, and not a member, caused the late join."""
+    """Return True if a broker stall delayed the JoinGroup of a member."""
     return vitals is not None and vitals.stalled_ms * 4 >= rebalance.timeout_ms
 
 
 def why_late(rebalance: Rebalance, who: Who) -> str | None:
-    """Return the state of the member that delayed the round, or None.
+    """Return why a member delayed the rebalance, or None if unknown.
 
-    States: ``dead``, ``silent``, ``not_polling``, ``slow_to_revoke``, ``broker_stalled``. Members rejoin when their
-    application polls. A member with heartbeats did not poll; a member with commits polled and was busy revoking.
+    ``dead``, ``silent``, ``not_polling``, ``slow_to_revoke`` or ``broker_stalled``. Clients rejoin when the application
+    polls. A late member with heartbeats did not poll; a late member with commits polled, but was slow to revoke.
     """
     gone = next((r for r in rebalance.removed if r.who.member_id == who.member_id), None)
     arrived = next((a for a in rebalance.arrivals if a.who.member_id == who.member_id), None)
@@ -206,7 +203,7 @@ def why_late(rebalance: Rebalance, who: Who) -> str | None:
 
 
 def blocker(rebalance: Rebalance) -> tuple[Who, int] | None:
-    """Return the member that joined last or not at all, and the time that all others waited for it."""
+    """Return the member that joined last or not at all, and how long all others waited for it, in ms."""
     if rebalance.not_rejoined and rebalance.join_ms is not None:
         last_ms = max((a.after_ms for a in rebalance.arrivals), default=0)
         return rebalance.not_rejoined[0].who, rebalance.join_ms - last_ms
@@ -271,11 +268,8 @@ def _facts_of_the_round(rebalance: Rebalance) -> list[Evidence]:
     return facts + _stale(rebalance.fenced)
 
 
-# Epochs of consumer groups
-
-
 def find_cause_of_raise(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Return the cause of one raise of the epoch; observations are no proof."""
+    """Return the cause of one new group epoch; inferred causes are no proof."""
     is_conversion = raised is rebalance.raises[0] and rebalance.converted is not None
     found = RAISE_FINDERS["converted" if is_conversion else raised.cause.event](rebalance, raised)
     if not raised.observed or found.confidence != "proof":
@@ -419,16 +413,16 @@ def members_in(rebalance: EpochRebalance) -> dict[str, Who]:
     return {who.member_id: who for who in members}
 
 
-# Observed generations of classic groups: never ``proof``, since a watcher does not see the trigger.
+# a watcher sees no trigger of a rebalance, so no inferred cause of a classic group is ``proof``
 
 SHOWN: Final = 3
 AFTER_FAILOVER: Final = ("MEMBER_GONE", "SESSION_TIMEOUT", "CLIENT_RESET", "MAX_POLL_EXCEEDED", "STATIC_RESTART")
 WEAKER: Final[dict[Confidence, Confidence]] = {"proof": "high", "high": "medium", "medium": "medium", "low": "low"}
-"""Confidence with several causes."""
+"""Confidence of each cause if a rebalance has several causes."""
 
 
 def _find_seen(rebalance: SeenRebalance) -> list[Finding]:
-    """Return the causes, likeliest first; several causes, or unseen generations, lower the confidence."""
+    """Return inferred causes, likeliest first; several causes, or missing generations, lower the confidence."""
     if rebalance.converted is not None:
         return [coordination.seen_converted(rebalance)]
     if rebalance.before is None:

@@ -35,23 +35,23 @@ ABORTED = "aborted transactions in memory"
 class BrokerCopy:
     node: int
     took: dict[str, Durations]
-    """Request durations by API, for APIs with at least one request."""
+    """Request durations by API; APIs without a request are missing."""
     errors: dict[tuple[str, int], int]
-    """Number of errors by (API, error code)."""
+    """Number of error responses by (API, error code)."""
     numbers: dict[str, float]
     ended: dict[str, int]
     waiting: dict[str, int]
     budgets: dict[str, tuple[float, float]]
-    """(used, limit) by budget."""
+    """Used and maximum amount of each budget of the broker, by budget name."""
     refusals: dict[str, int]
     throttled_ms: dict[str, int]
     journal: dict[str, int]
     fenced: dict[tuple[str, str], int]
     load_ms_longest: int
     pushes: dict[str, int]
-    """Number of metrics pushes by clients (KIP-714), by result."""
+    """Number of client metrics pushes (KIP-714), by result."""
     fenced_in: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
-    """Number of rejected requests of each existing group, by (API, error)."""
+    """Number of rejected requests by group and (API, error); deleted groups are missing."""
     groups: Counter[tuple[str, str]] = field(default_factory=Counter)
     offsets: int = 0
     reports: list[ClientReport] = field(default_factory=list)
@@ -135,7 +135,7 @@ def _tag(kind: type) -> str:
 
 
 SHOWN_SIZES: Final = range(14, 37, 2)
-"""Histogram bounds: powers of four from 16 microseconds to 69 seconds, as exponents of 2 in ns."""
+"""Bucket bounds of duration histograms, as powers of 2 in ns: 16 microseconds to 69 seconds."""
 BOUNDS_S: Final = tuple(2**size / 1e9 for size in SHOWN_SIZES)
 YIELD_EVERY: Final = 20
 LOG: Final = {

@@ -25,7 +25,7 @@ from kohort.metrics.rebalance_counts import RebalanceCounts
 from kohort.metrics.serving import Pages, parse_page_address, serving
 
 SNAPSHOT_TIMEOUT_S: Final = 10.0
-"""Timeout of one snapshot of the broker, in seconds. A busy event loop serves its clients first."""
+"""Timeout of one snapshot of the broker, in seconds; a busy event loop serves clients first."""
 VIEWS_AT_ONCE: Final = 5
 
 
@@ -64,7 +64,7 @@ class BrokerPages:
         self._views = GroupViews(self._counts.times)
 
     def make(self, form: str) -> tuple[bytes, str]:
-        """Build a page in a format. Raises KohortError if the broker does not answer in time."""
+        """Build a metrics page in a format. Raises KohortError if the broker does not answer in time."""
         with postpone_collection():
             page = self._page(self._snapshot())
             made = render_page(page, form, self._pauses)

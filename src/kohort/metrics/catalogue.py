@@ -23,7 +23,7 @@ class MetricSpec(NamedTuple):
     set: MetricSet
 
 
-# A heading has the set, the kind and the labels of the metrics below it. Deeper lines continue a help text.
+# A heading has set, kind and labels of the metrics below it; a line with deeper indentation continues a help text.
 _TABLE: Final = """\
 groups gauge:
   kohort_metrics_snapshot_timestamp_seconds  Time of the snapshot that this page shows.

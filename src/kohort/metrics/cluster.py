@@ -108,7 +108,7 @@ def _committed(partition: PartitionSnapshot | None) -> int:
 
 
 def _lag(partition: PartitionSnapshot | None) -> int | None:
-    """Return the lag: -1 without a commit, None if the log end is unknown."""
+    """Return the lag of a partition: -1 without a commit, None if the log end is unknown."""
     if partition is None or partition.committed is None:
         return NONE
     return None if partition.log_end is None else partition.log_end - partition.committed

@@ -29,10 +29,10 @@ BLOBS_KEPT: Final = 10_000
 BLOB_KEPT_BYTES: Final = 2_048
 TIMES_KEPT: Final = 200_000
 CLOSED_SEGMENTS_MOST = 100
-"""Closed segments that one snapshot may open."""
+"""Number of closed log segments that one snapshot may open."""
 POSTPONED_MOST: Final = 1_000
 YIELD_EVERY: Final = 50
-"""Partitions that are read before the event loop serves others."""
+"""Number of partitions that are copied before the event loop serves other tasks."""
 
 
 class ClosedSegmentBudget:
@@ -58,7 +58,7 @@ class ClosedSegmentBudget:
         )
 
     def may_open(self, key: Hashable) -> bool:
-        """Take one segment from the budget for ``key``; return False if the budget is used up."""
+        """Return True if this snapshot may open the closed segment of ``key``; False if the budget is used up."""
         is_postponed = key in self._postponed
         if self._left <= 0 or (not is_postponed and self._left_for_new <= 0):
             (self._postponed_again if is_postponed else self._postponed_new).append(key)
@@ -78,9 +78,9 @@ class RecordTimes:
         self._known: dict[TopicPartition, tuple[int, int | None]] = {}
 
     def of(self, log: PartitionLog, offset: int) -> int | None:
-        """Return the timestamp of the batch that contains or follows ``offset``.
+        """Return the timestamp of the record batch that contains or follows ``offset``.
 
-        None if the timestamp is unknown, or its segment is not opened in this snapshot.
+        None if the timestamp is unknown, or if the budget does not allow opening the segment in this snapshot.
         """
         known = self._known.get(log.tp)
         if known is not None and known[0] == offset:
@@ -127,7 +127,7 @@ class CoordinatedGroups:
                 elif consumer is not None:
                     whole, members = self._consumer(consumer, at_ms)
                 else:
-                    continue  # the group was deleted since the listing
+                    continue  # the group was deleted after the snapshot listed the groups
                 seen.add(group_id)
                 yield None
                 yield from self._filled(whole, members, groups.offsets.get(group_id, NO_OFFSETS))
@@ -227,7 +227,7 @@ class CoordinatedGroups:
                 times = self._times[group_id] = RecordTimes(group_id, self._budget)
             time = times.of(log, max(committed, log.log_start_offset))
         return PartitionSnapshot(
-            partition=log.tp,  # the log's own object, shared by all snapshots: saves memory with many partitions
+            partition=log.tp,  # one partition object, shared by all snapshots, saves memory
             committed=committed,
             committed_at_ms=None if kept is None else kept.commit_timestamp,
             log_start=log.log_start_offset,

@@ -58,7 +58,7 @@ FEATURE: Final = "a page of metrics"
 PLAIN: Final = "text/plain"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0"
 LINES_AT_ONCE: Final = 100
-"""Lines that take about half a millisecond to write."""
+"""Number of samples that are written in about half a millisecond."""
 END: Final = b"# EOF\n"
 
 
@@ -68,14 +68,14 @@ def check_extra() -> None:
 
 
 def page_format(accept: str) -> str:
-    """Return the page format that an ``Accept`` header requests."""
+    """Return the page format (Prometheus or OpenMetrics) that an ``Accept`` header requests."""
     return OPENMETRICS if "application/openmetrics-text" in accept else PLAIN
 
 
 def render_page(page: Page, form: str = PLAIN, beside: Pauses | None = None) -> tuple[bytes, str]:
     """Return a page as text, and its content type. Raises MissingExtra without prometheus-client.
 
-    With ``beside`` the work pauses for a broker's event loop, and the page has ``process_*`` metrics of this process.
+    With ``beside``, the thread pauses for the broker's event loop, and the page has ``process_*`` metrics.
     """
     with needs(EXTRA, FEATURE):
         from prometheus_client import ProcessCollector

@@ -16,9 +16,9 @@ from kohort.metrics.page import Page
 SNAPSHOT_INTERVAL_MS: Final = 5_000
 SNAPSHOTS_MOST: Final = 10
 LARGE_GROUP: Final = 5_000
-"""Above this number of partitions only one snapshot of a group is kept."""
+"""Number of partitions above which only one snapshot of a group is kept."""
 KEPT_PARTITIONS_MOST: Final = 500_000
-"""Maximum of partitions in all kept snapshots; above it one snapshot of each group is kept."""
+"""Largest number of partitions in all kept snapshots; above it only one snapshot per group is kept."""
 
 
 class GroupView(NamedTuple):
@@ -35,12 +35,11 @@ def no_rebalances(_group: str) -> RebalanceTimes:
 
 class GroupViews:
     def __init__(self, rebalances: Callable[[str], RebalanceTimes] = no_rebalances) -> None:
-        """``rebalances`` returns the times of a group's recent rebalances."""
         self._rebalances = rebalances
         self._snapshots: dict[str, list[GroupSnapshot]] = {}
 
     def update(self, groups: Iterable[GroupSnapshot]) -> Iterator[GroupView]:
-        """Add a snapshot of each group and yield its view. Groups without a snapshot are dropped."""
+        """Add a snapshot of each group and yield its lag and health; drop groups without a snapshot."""
         before, self._snapshots = self._snapshots, {}
         room = KEPT_PARTITIONS_MOST
         for now in groups:
@@ -66,7 +65,7 @@ STATES: Final = {
 
 
 HEALTH: Final = {"OK": 1, "WARN": 2, "STOP": 4, "STALL": 5, "REWIND": 6, "REBALANCING": 7, "STORM": 8}
-"""Burrow's numbers, and two of kohort's own: REBALANCING and STORM."""
+"""Metric value of each group health: Burrow's numbers, and kohort's for REBALANCING and STORM."""
 STUCK: Final = "stuck"
 
 

@@ -40,14 +40,14 @@ class BrokersSnapshot:
 
 class LocalBrokers:
     def __init__(self, server: Server | ClusterServer, now_ms: Callable[[], int]) -> None:
-        """Start to collect journal entries and to measure the event loop's lag. Call it on the loop."""
+        """Start collecting journal entries and measuring the event loop's delay. Call it on the event loop."""
         self._server = server
         self._now_ms = now_ms
         self._groups: dict[int, tuple[Server, CoordinatedGroups]] = {}
         self._collected: deque[tuple[int, list[JournalEntry]]] = deque()
-        """Journal entries of each snapshot, with the offset of their times to wall-clock time, in ms."""
+        """Journal entries of each snapshot, with the difference of their clock to wall-clock time, in ms."""
         self._collecting: list[Server] = []
-        """Nodes whose entries are collected: nodes that are up now or were up at the last snapshot."""
+        """Broker nodes whose journal entries are collected: running now, or at the last snapshot."""
         self._lag = LoopLag(asyncio.get_running_loop())
         for live in self._live():
             self._collect_from(live)
@@ -55,7 +55,7 @@ class LocalBrokers:
             server.on_node = self._collect_from
 
     def end(self) -> None:
-        """Stop to measure and to collect."""
+        """Stop collecting journal entries and measuring the event loop's delay."""
         self._lag.end()
         if isinstance(self._server, ClusterServer):
             self._server.on_node = None
@@ -65,11 +65,11 @@ class LocalBrokers:
     def take_entries(self) -> Iterator[JournalEntry]:
         """Yield the journal entries up to the last snapshot in order, each once, even if that snapshot failed.
 
-        Call it on another thread than the event loop: shifting the times of 20,000 entries takes a fifth of a second.
+        Do not call it on the event loop: converting the times of 20,000 entries takes a fifth of a second.
         """
         while self._collected:
             ahead_ms, entries = self._collected.popleft()
-            entries.sort(key=lambda entry: entry.at_ms)  # a moved group has entries of several nodes
+            entries.sort(key=lambda entry: entry.at_ms)  # a group that moved to another node has entries on both nodes
             for entry in entries:
                 yield moved_entry(entry, ahead_ms)
 
@@ -87,7 +87,7 @@ class LocalBrokers:
         self._collecting = [server for server in self._collecting if server in live]
 
     async def snapshot(self) -> BrokersSnapshot:
-        """Copy the state of all brokers, with pauses for clients. Call it on the brokers' event loop."""
+        """Copy the state of all brokers in pieces, between which clients are served. Call it on the event loop."""
         steps = self._steps()
         while True:
             until = time.perf_counter_ns() + MOMENT_NS
@@ -159,7 +159,7 @@ class LocalBrokers:
         return made
 
     def _groups_of(self, server: Server) -> CoordinatedGroups:
-        """Return the group snapshots of a node, new ones after the node's restart."""
+        """Return the group snapshots of a node; a restarted node starts without snapshots."""
         node = server.broker.node.node_id
         known = self._groups.get(node)
         if known is None or known[0] is not server:

@@ -21,14 +21,14 @@ LABEL_MOST: Final = 256
 DROPPED: Final = "kohort_metrics_dropped_series"
 
 Row = tuple[str, tuple[str, ...]]
-"""The suffix of a sample's name (``_bucket``) and its label values."""
+"""Suffix of a sample's metric name (such as ``_bucket``), and its label values."""
 
 
 EXEMPLAR_LABEL: Final = "rebalance"
 EXEMPLAR_MOST: Final = 128 - len(EXEMPLAR_LABEL)
-"""Maximum length of an exemplar's id: OpenMetrics allows 128 characters with the label's name."""
+"""Maximum length of a rebalance id in an exemplar: OpenMetrics allows 128 characters with the label name."""
 UNSAFE_IN_EXEMPLARS: Final = frozenset('"\\\n#{}')
-"""Characters that some parsers of OpenMetrics (also prometheus-client) take for the end of an exemplar."""
+"""Characters at which some OpenMetrics parsers (also prometheus-client) end an exemplar too early."""
 
 
 class Exemplar(NamedTuple):
@@ -37,7 +37,7 @@ class Exemplar(NamedTuple):
     id: str
     at_ms: int
     value: float = 1.0
-    """Duration in seconds, in a histogram."""
+    """Duration of the rebalance in seconds, in a histogram."""
 
 
 class Page:
@@ -51,16 +51,16 @@ class Page:
         self.dropped = 0
 
     def add(self, name: str, value: float | None, *labels: object) -> None:
-        """Add a sample, unless the value is None."""
+        """Add a sample of a metric, unless its value is None."""
         if value is None:
             return
         if self._held >= self._most:
-            self.dropped += 1  # first of all: most samples of a large cluster end here
+            self.dropped += 1  # on a full page this check skips the expensive escaping of labels
             return
         self._put(name, "", tuple(map(label, labels)), value)
 
     def add_histogram(self, name: str, sums: Mapping[float, int], total: float, *labels: object) -> None:
-        """Add a histogram: cumulative counts by bound (the last bound is infinite), and the sum of all values."""
+        """Add a histogram: cumulative counts by bucket bound (the last is infinite), and the sum of all values."""
         if self._held + len(sums) + 2 > self._most:
             self.dropped += len(sums) + 2
             return
@@ -72,7 +72,7 @@ class Page:
         self._put(name, "_count", labels_text, last)
 
     def add_exemplar(self, name: str, exemplar: Exemplar, *labels: object, bound: float | None = None) -> None:
-        """Attach an exemplar to a counter's sample, or to the histogram bucket with that bound."""
+        """Attach an exemplar to a counter's sample, or to the histogram bucket with the given bound."""
         labels_text = tuple(map(label, labels))
         row = ("", labels_text) if bound is None else ("_bucket", (*labels_text, _bound(bound)))
         known = exemplar._replace(id=label(exemplar.id))
@@ -89,12 +89,12 @@ class Page:
             assert name in CATALOGUE, f"{name} is not in the catalogue"
             rows = self._rows[name] = {}
         elif (end, labels) in rows:
-            return  # two different names can be equal after escaping
+            return  # after escaping, two different names can become the same label value
         rows[end, labels] = value
         self._held += 1
 
     def clear(self) -> Iterator[None]:
-        """Delete all samples in steps: freeing a large page at once blocks other threads for a quarter of a second."""
+        """Delete the samples of the page in steps: freeing a large page at once blocks other threads for 250 ms."""
         held: list[dict[Row, Any]] = [*self._rows.values(), *self._exemplars.values()]
         for rows in held:
             while rows:
@@ -103,7 +103,7 @@ class Page:
                 yield
 
     def finish(self) -> None:
-        """Add the number of dropped samples, also to a full page."""
+        """Add the number of dropped samples to the page, even to a full one."""
         self._rows[DROPPED] = {("", ()): self.dropped}
 
     def __len__(self) -> int:
@@ -133,7 +133,7 @@ def label(value: object) -> str:
 
 
 def bounded(by_size: Sequence[int], bounds: Sequence[float]) -> dict[float, int]:
-    """Return cumulative counts by upper bound, the last infinite, from the counts between the bounds."""
+    """Convert the counts of single buckets to cumulative counts by upper bound; the last bound is infinite."""
     sums: dict[float, int] = {}
     so_far = 0
     for bound, count in zip((*bounds, float("inf")), by_size, strict=True):

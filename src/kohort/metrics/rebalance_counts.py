@@ -25,28 +25,26 @@ BOUNDS_S: Final = (0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
 IN_FLIGHT: Final = frozenset({"open", "assigning", "reconciling"})
 NO_REBALANCE: Final = "no_rebalance"
 GRACE_MS = 5_000
-"""Time after a rebalance's end until it is counted: late entries tell its cause."""
+"""Time from the end of a rebalance until it is counted, in ms: later journal entries may show its cause."""
 RESUME_MS = 60_000
-"""Time after a rebalance's end until the first fetches of new owners are counted."""
+"""Time from the end of a rebalance until the first fetches of new owners are counted, in ms."""
 SETTLE_MOST_MS: Final = 600_000
-"""Longest time that a rebalance waits for a member that never sends SyncGroup."""
+"""Longest time that a rebalance waits for a member that never sends SyncGroup, in ms."""
 FINDINGS_KEPT: Final = 3
 ENTRIES_MOST: Final = 5_000
-"""Maximum of kept entries of a group; a group that rebalances permanently keeps its newest."""
+"""Maximum of kept journal entries of a group; a group that rebalances permanently keeps its newest."""
 ENTRIES_MOST_BYTES: Final = 8 << 20
 ANALYSED_AGAIN_MOST: Final = 100_000
-"""Maximum of entries that one scrape analyses again. Above it the analysis is that of the scrape, not of the
-rebalance's end.
-"""
+"""Maximum of journal entries that one scrape analyses again to find causes as of each rebalance's end."""
 TIMES_KEPT: Final = 20
 LEFT: Final = frozenset({"left", "pending_left"})
 EXPIRED: Final = frozenset({"session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout"})
 RESUME: Final = "resume"
 END_OF_TIME: Final = 1 << 62
-"""A time in the far future: ``settle`` then counts every finished rebalance."""
+"""Time in the far future, at which ``settle`` counts every finished rebalance."""
 
 Key = tuple[str, int]
-"""Id and start of a rebalance: failed rounds repeat the generation, and so the id."""
+"""Id and start of a rebalance; the start distinguishes failed rebalances of one generation."""
 
 
 @dataclass(slots=True)
@@ -66,24 +64,24 @@ class GroupCounts:
         self._sizes: list[int] = []
         self.held_bytes = 0
         self.due_ms = END_OF_TIME
-        """Time of the next count if no entry arrives."""
+        """Time of the next count if no further journal entry arrives, in ms."""
         self._reads_left = 0
         self._counted: dict[Key, Counted] = {}
         self.opened_at_ms: deque[int] = deque(maxlen=TIMES_KEPT)
         self.rebalances: Counter[tuple[str, str]] = Counter()
         self.last: dict[tuple[str, str], Exemplar] = {}
-        """Last counted rebalance by (cause, round)."""
+        """Last counted rebalance, as exemplar, by (cause, kind of rebalance)."""
         self.phases: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BOUNDS_S) + 1))
         self.phase_ms: Counter[str] = Counter()
         self.last_of_size: dict[tuple[str, int], Exemplar] = {}
-        """Last counted rebalance by (phase, index of the bucket)."""
+        """Last counted rebalance, as exemplar, by (phase, index of the histogram bucket)."""
         self.moved = 0
         self.unowned_ms = 0
         self.evictions: Counter[str] = Counter()
         self.fenced: Counter[tuple[str, str]] = Counter()
 
     def add(self, entry: JournalEntry) -> None:
-        """Add an entry, and count expired members and fenced requests at once.
+        """Add a journal entry; count an expired member or a fenced request at once.
 
         Above the maximum of entries, count all finished rebalances and drop the older half.
         """
@@ -103,7 +101,7 @@ class GroupCounts:
                 self._forget(len(self.entries) - len(self.entries) // 2)
 
     def settle(self, now_ms: int, *, look_back: bool = True) -> None:
-        """Count rebalances that finished by ``now_ms``, and drop entries that are not needed any more."""
+        """Count the rebalances that finished by ``now_ms``, and drop their journal entries."""
         self.due_ms = END_OF_TIME
         found = [one for one in find_rebalances(self.entries) if one.end != NO_REBALANCE]
         self._reads_left = ANALYSED_AGAIN_MOST if look_back else 0
@@ -173,7 +171,7 @@ class GroupCounts:
         self.last_of_size[phase, place] = Exemplar(one.id, one.opened_at_ms, ms / 1000)
 
     def _prune(self, found: Sequence[RebalanceFinding]) -> None:
-        """Drop entries before the oldest rebalance that is not fully counted."""
+        """Drop journal entries before the oldest rebalance that is not fully counted."""
         if not self.entries:
             return
         place = next((n for n, one in enumerate(found) if not self._is_whole(one)), len(found))
@@ -202,7 +200,7 @@ def _since_ms(found: Sequence[RebalanceFinding], place: int, opened_at_ms: int) 
 
 
 def _over_ms(one: RebalanceFinding, after: RebalanceFinding | None, now_ms: int) -> int | None:
-    """Return the end of a rebalance. A classic one ends with the last SyncGroup, or the next rebalance."""
+    """Return the end of a rebalance, in ms: for a classic group the last SyncGroup, or the next rebalance."""
     if one.end in IN_FLIGHT:
         return None
     known_ms = one.opened_at_ms + (one.took_ms or 0)
@@ -220,7 +218,7 @@ DURATION: Final = "kohort_group_rebalance_duration_seconds"
 BOUNDS_TO_INFINITY: Final = (*BOUNDS_S, float("inf"))
 GROUPS_MOST: Final = 10_000
 HELD_MOST_BYTES: Final = 64 << 20
-"""Maximum memory of the entries of all groups; above it the groups without recent events lose theirs."""
+"""Maximum memory of kept journal entries, in bytes; above it, groups without recent events lose theirs."""
 
 
 class RebalanceCounts:
@@ -231,7 +229,7 @@ class RebalanceCounts:
         self._changed: dict[str, None] = {}
 
     def add(self, entries: Iterable[JournalEntry]) -> None:
-        """Add entries in the order of the journal; the next ``settle`` counts them."""
+        """Add journal entries in journal order; the next ``settle`` counts them."""
         for entry in entries:
             if isinstance(entry, GroupDeleted):
                 self._groups.pop(entry.group, None)
@@ -247,9 +245,9 @@ class RebalanceCounts:
             self._changed[entry.group] = None
 
     def settle(self, now_ms: int) -> Iterator[None]:
-        """Count rebalances that finished by ``now_ms``; yield after each group.
+        """Count the rebalances that finished by ``now_ms``; yield after each group.
 
-        All entries up to ``now_ms`` must have been added before.
+        Add all journal entries up to ``now_ms`` before.
         """
         changed, self._changed = self._changed, {}
         held = 0
@@ -265,7 +263,7 @@ class RebalanceCounts:
             group.drop_entries()
 
     def times(self, group: str) -> RebalanceTimes:
-        """Return the times of a group's recent rebalances, without follow-up rounds."""
+        """Return the start times of a group's recent rebalances, without follow-ups of cooperative assignors."""
         known = self._groups.get(group)
         return RebalanceTimes() if known is None else RebalanceTimes(opened_at_ms=tuple(known.opened_at_ms))
 

@@ -60,16 +60,14 @@ LOGGER: Final = logging.getLogger("kohort.metrics")
 PATH: Final = "/metrics"
 REQUESTS_MOST: Final = 16
 ANSWER_S = 20.0
-"""Timeout of reading a request, and of sending each piece of the answer, in seconds. Building the page does not
-count.
-"""
+"""Timeout for reading an HTTP request, and for sending each piece of the response, in seconds."""
 ANSWER_MOST_S = 120.0
-"""Timeout of sending the whole answer, in seconds."""
+"""Timeout for sending a whole response, in seconds."""
 PIECE: Final = 1 << 16
 FRESH_S: Final = 1.0
-"""Time in which later requests get the same page, in seconds."""
+"""Time for which a built page is served to further requests, in seconds."""
 NO_HANDLE_S: Final = 0.2
-"""Delay before the next accept without a free file handle, in seconds."""
+"""Delay before the next accept if no file handle is free, in seconds."""
 HELP: Final = b"kohort: what is here is at /metrics\n"
 UNKNOWN_HOST: Final = (
     b"kohort: the Host header has to be an address or localhost; "
@@ -78,7 +76,7 @@ UNKNOWN_HOST: Final = (
 
 
 Make = Callable[[str], tuple[bytes, str]]
-"""Builds a page in a format; returns its text and content type. May raise KohortError."""
+"""Function that builds a page in a format and returns its text and content type; may raise KohortError."""
 
 
 @dataclass(slots=True)
@@ -99,7 +97,7 @@ class Pages:
         self._failed_until_s = 0.0
 
     def page(self, accept: str, *, packed: bool) -> tuple[bytes, str]:
-        """Return the page and its content type. Raises KohortError if it cannot be built."""
+        """Return the metrics page and its content type. Raises KohortError if it cannot be built."""
         form = page_format(accept)
         with self._lock:
             made = self._made.get(form)
@@ -113,7 +111,7 @@ class Pages:
             return made.packed, made.content_type
 
     def _look(self, form: str) -> CachedPage:
-        # keep the error as long as a page: otherwise each waiting scrape tries again
+        # keep a failure as long as a page, or each waiting scrape would build the page again
         if self._failed is not None and self._clock() < self._failed_until_s:
             raise self._failed.with_traceback(None)
         try:
@@ -133,14 +131,14 @@ class MetricsServer(ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(self, host: str, port: int, pages: Pages, *, any_host: bool = False) -> None:
-        """With ``any_host`` accept any Host header; so does a server that is not on loopback.
+        """Listen at an address. With ``any_host``, or beyond loopback, accept every Host header.
 
         Raises ConfigError for an unusable address.
         """
         self.pages = pages
         self.any_host = any_host or not is_loopback(host)
         self._open: dict[Any, float] = {}
-        """Deadline of each open request, in seconds."""
+        """Deadline of each HTTP request in flight, in seconds."""
         self._guard = threading.Lock()
         super().__init__((host, port), ScrapeHandler, bind_and_activate=False)
         self.socket.close()
@@ -148,20 +146,20 @@ class MetricsServer(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection, unless its file handle is one of those reserved for the logs."""
+        """Accept a connection, unless its file handle is one of those reserved for the broker's logs."""
         try:
             request, address = super().get_request()
         except OSError:
-            time.sleep(NO_HANDLE_S)  # without a handle accept fails immediately, in a loop
+            time.sleep(NO_HANDLE_S)  # without a free file handle, accept fails at once: the delay prevents a busy loop
             raise
         if is_reserved(request.fileno()):
             request.close()
             time.sleep(NO_HANDLE_S)
-            raise OSError("no file handle is free for a request of /metrics")
+            raise OSError("cannot serve /metrics: no file handle is free")
         return request, address
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - socketserver's signature
-        """Return False and answer 503 if too many requests are open."""
+        """Return False, after a 503 response, if too many requests are in flight."""
         with self._guard:
             if len(self._open) < REQUESTS_MOST:
                 self._open[request] = time.monotonic() + ANSWER_S
@@ -182,16 +180,16 @@ class MetricsServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Disconnect requests after their deadline; called twice a second."""
+        """Disconnect requests after their deadline; the server calls it twice a second."""
         now_s = time.monotonic()
         with self._guard:
             late = [request for request, until_s in self._open.items() if until_s < now_s]
         for request in late:
-            with suppress(OSError):  # the client may have disconnected
+            with suppress(OSError):  # the client may have closed the connection already
                 request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
-        """Log failed answers; on debug level if the client disconnected."""
+        """Log a failed response; on debug level if the client disconnected."""
         is_theirs = isinstance(sys.exception(), OSError)
         LOGGER.log(logging.DEBUG if is_theirs else logging.ERROR, "a scrape was not answered to its end", exc_info=True)
 
@@ -241,7 +239,10 @@ class ScrapeHandler(BaseHTTPRequestHandler):
 
 
 def parse_page_address(text: str, option: str, *, allow_anyone: bool) -> tuple[str, int]:
-    """Parse HOST:PORT of a page. Raises ConfigError if it is malformed, or not on loopback without ``allow_anyone``."""
+    """Parse HOST:PORT of a metrics page.
+
+    Raises ConfigError if it is malformed, or not on loopback without ``allow_anyone``.
+    """
     host, port = parse_listener(text, option)
     if not allow_anyone and not is_loopback(host):
         raise ConfigError(
@@ -254,7 +255,10 @@ def parse_page_address(text: str, option: str, *, allow_anyone: bool) -> tuple[s
 
 @contextmanager
 def serving(pages: Pages, address: tuple[str, int], *, any_host: bool = False) -> Iterator[str]:
-    """Serve pages at an address while the block runs; yield the URL. Raises ConfigError for an unusable address."""
+    """Serve metrics pages at an address while the block runs; yield the URL.
+
+    Raises ConfigError for an unusable address.
+    """
     server = MetricsServer(*address, pages, any_host=any_host)
     thread = threading.Thread(target=server.serve_forever, name="kohort-metrics", daemon=True)
     thread.start()

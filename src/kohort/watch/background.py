@@ -23,11 +23,11 @@ from kohort.watch.watcher import GroupWatcher
 
 IN_FLIGHT: Final = ("open", "assigning", "reconciling")
 ENTRIES_READ: Final = 300
-"""Number of entries of a group read on its first event."""
+"""Number of latest journal entries of a group that are read at its first new entry."""
 MAX_ENTRIES: Final = 2_000
-"""Largest number of entries of one group to examine."""
+"""Largest number of journal entries of one group that are analysed for new rebalances."""
 FINDINGS_KEPT: Final = 3
-"""Number of rebalances with kept entries, to explain the next one."""
+"""Number of latest rebalances whose journal entries are kept, since they may explain the next rebalance."""
 GROUPS_KEPT: Final = 200
 
 
@@ -52,7 +52,7 @@ class NewRebalances:
         self._recent: OrderedDict[str, _Recent] = OrderedDict()
 
     def of(self, new: Iterable[JournalEntry]) -> list[RebalanceFinding]:
-        """Return the rebalances that ``new``, the last entries of their groups, have finished."""
+        """Return the rebalances that end with the journal entries ``new``."""
         by_group: dict[str, list[JournalEntry]] = {}
         for entry in new:
             by_group.setdefault(entry.group, []).append(entry)
@@ -93,11 +93,11 @@ LONGEST_WAIT_S: Final = 60.0
 EMPTY_WAIT_S: Final = 5.0
 LOG_AGAIN_S: Final = 3600.0
 END_S: Final = 5.0
-"""Time to wait for the end of a step; an interrupted step is read again."""
+"""Longest wait for the watcher's thread to end, in seconds; its interrupted step is repeated at the next start."""
 CONSUMER_OVERRIDES: Final = {"max.poll.records": 500}
-"""Smaller batches than in ``kohort watch``, to keep the host program responsive."""
+"""Consumer options: smaller batches than in ``kohort watch``, so that the host program stays responsive."""
 UNWATCHED_MS: Final = 60_000
-"""Time without contact after which a cluster counts as unwatched."""
+"""Time after the watcher's last contact with a cluster after which the cluster counts as unwatched, in ms."""
 YIELD_S: Final = 0.002
 
 
@@ -106,9 +106,9 @@ class WatchState:
     """State of a background watcher, with counts since its start."""
 
     is_up: bool = False
-    """True once the watcher has read to the initial ends of the partitions."""
+    """True once the watcher has read ``__consumer_offsets`` up to the log ends at its start."""
     until_ms: int | None = None
-    """Time of the last sample; None before the first."""
+    """Time of the watcher's last contact with the cluster, in ms since 1970; None before the first."""
     groups: int = 0
     records: int = 0
     failures: int = 0
@@ -131,7 +131,7 @@ class BackgroundWatch:
         self._log, self._report = log, report
         self._ending = threading.Event()
         self._records_before = 0
-        """Number of records that failed watchers read."""
+        """Number of records that earlier watchers read, before a failure ended them."""
         self._address = address
         self._logged_until: dict[str, float] = {}
         self._view = WatchState()
@@ -139,7 +139,7 @@ class BackgroundWatch:
 
     @property
     def view(self) -> WatchState:
-        """Present state, for any thread."""
+        """State of the watcher; any thread may read it."""
         return self._view
 
     def begin(self) -> None:
@@ -164,7 +164,7 @@ class BackgroundWatch:
     def _steps(self, opened: OpenWatcher) -> Iterator[None]:
         watcher, is_first = opened.watcher, not opened.store.positions()
         while not watcher.open():
-            is_first = False  # without a topic so far, all records are new
+            is_first = False  # the offsets topic does not exist yet, so all its later records are new
             if self._ending.wait(EMPTY_WAIT_S):
                 return
         detector = NewRebalances(opened.store)

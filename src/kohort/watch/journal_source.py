@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 POLL_MS: Final = 500
 OPTIONS: Final[Mapping[str, Any]] = {**JOURNAL_OPTIONS, "auto.offset.reset": "earliest", "fetch.max.wait.ms": 200}
-"""Consumer options, with short fetch waits."""
+"""Options of the journal's consumer: earliest offset, short fetch waits."""
 FILE_POLL_S: Final = 0.2
 SLACK_MS: Final = 60_000
-"""Longest delay of an entry after its event, with clock differences."""
+"""Longest time between an event and its journal entry, with clock differences, in ms."""
 STALE_MS: Final = 120_000
-"""Time after which a watcher counts as stopped."""
+"""Time since a watcher's last contact after which it counts as stopped, in ms."""
 
 
 class JournalSource(Protocol):
@@ -39,17 +39,17 @@ class JournalSource(Protocol):
 
     @property
     def until_ms(self) -> int | None:
-        """Time of the watcher's last contact (ms since 1970); None if the coordinators write the journal."""
+        """Time of the watcher's last contact with the cluster, in ms since 1970; None if brokers write the journal."""
 
     @property
     def unread(self) -> int:
-        """Number of unreadable records."""
+        """Number of unreadable journal records."""
 
     def read(self, within_s: float | None = None) -> list[JournalEntry]:
-        """Return the entries up to the present end. Raises ApiTimeout after ``within_s``."""
+        """Return the journal entries up to the present end. Raises ApiTimeout after ``within_s`` seconds."""
 
     def wait(self, for_ms: int) -> list[JournalEntry]:
-        """Return the next entries, or none within ``for_ms``."""
+        """Return the next journal entries; none after ``for_ms``."""
 
     def close(self) -> None: ...
 
@@ -67,9 +67,10 @@ class JournalAccess:
 
 
 def open_journal(access: JournalAccess, group: str | None, since_ms: int | None = 0) -> JournalSource | None:
-    """Open the journal of a group, or of all, from about ``since_ms`` (None: now); None without a readable one.
+    """Open the journal of a group (None: of all groups), from about ``since_ms`` (None: from now).
 
-    Raises ConfigError for the file of another cluster, StorageError for an unreadable file.
+    Returns None if no journal is readable. Raises ConfigError for the file of another cluster, StorageError for an
+    unreadable file.
     """
     if access.store is None:
         source = _on_the_cluster(access, group, since_ms)
@@ -95,7 +96,7 @@ def _check_cluster(reader: StoreReader, cluster_id: str) -> None:
 
 
 def is_stale(source: JournalSource, now_ms: float) -> bool:
-    """Return True if the watcher of the journal has stopped."""
+    """Return True if the watcher that writes the journal has stopped."""
     return source.until_ms is not None and now_ms - source.until_ms > STALE_MS
 
 
@@ -125,13 +126,13 @@ class _Topic:
         self._consumer, self._partitions = consumer, partitions
         self._reader = JournalReader(group)
         self.until_ms: int | None = None
-        # query before the first fetch, since responses wait behind a long poll
+        # query log ends before the first fetch: its long poll would delay the response on the same connection
         self._ends: dict[TopicPartition, int] | None = consumer.end_offsets(partitions, timeout_ms=ADMIN_MS)
         begins = consumer.beginning_offsets(partitions, timeout_ms=ADMIN_MS)
         self._from = self._start_offsets(since_ms, begins, self._ends)
         consumer.assign(partitions)
         for place, begin in begins.items():
-            # the last records show the writer of the journal
+            # reading the last records of each partition shows if brokers or a watcher write the journal
             consumer.seek(place, max(begin, min(self._from[place], self._ends[place] - TAIL_OFFSETS)))
         self._probe(self._ends)
 
@@ -170,7 +171,7 @@ class _Topic:
             if self._poll(POLL_MS) and last_s is None:
                 deadline_s = time.monotonic() + ADMIN_MS / 1000
             elif time.monotonic() > deadline_s:
-                raise ApiTimeout(f"cannot read the journal to its end within {within_s or ADMIN_MS / 1000:g} s")
+                raise ApiTimeout(f"cannot read the journal topic to its end within {within_s or ADMIN_MS / 1000:g} s")
         return self._taken()
 
     def wait(self, for_ms: int) -> list[JournalEntry]:

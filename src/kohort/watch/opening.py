@@ -49,10 +49,10 @@ class OpenWatcher(NamedTuple):
 def open_watcher(
     clients: WatchClients, settings: WatchSettings, environ: Mapping[str, str], options: Mapping[str, Any] | None = None
 ) -> Iterator[OpenWatcher]:
-    """Open a watcher, and persist its state at the end; ``options`` override those of its consumer.
+    """Open a watcher with its clients and its file; persist its state at the end.
 
-    Raises ConfigError for the file of another cluster, StorageError for an unusable file, and the errors of the
-    clients.
+    ``options`` override those of its consumer. Raises ConfigError for the file of another cluster, StorageError for an
+    unusable file, and the errors of the clients.
     """
     limits = WatchLimits(groups=settings.max_groups, commits=settings.max_partitions)
     with ExitStack() as stack:

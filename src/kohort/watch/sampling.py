@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 ENDS_AT_ONCE: Final = 10_000
 LOOKUPS_AT_ONCE: Final = 500
-"""Number of lookups between two checks of the deadline."""
+"""Number of timestamp lookups between two checks of the deadline."""
 READABLE: Final = ("", "classic", "consumer")
-"""Group types with offsets; share and streams groups (KIP-932, KIP-1071) have none here."""
+"""Group types with committed offsets; share and streams groups (KIP-932, KIP-1071) are not sampled."""
 MISSING: Final = "the topic or partition does not exist"
 REASONS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: MISSING,
@@ -57,9 +57,9 @@ class GroupSample:
     groups: list[GroupSnapshot]
     errors: dict[str, KohortError] = field(default_factory=dict)
     descriptions: dict[str, GroupDescription] = field(default_factory=dict)
-    """Descriptions of the other groups by their coordinators."""
+    """Group descriptions by group id, without the groups in ``errors``."""
     unknown_waits: int = 0
-    """Number of offsets of unknown waiting time: limits reached, or no response."""
+    """Number of committed offsets of unknown time lag: a limit was reached, or the broker did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,16 @@ def list_all_groups(admin: Admin, timeout_ms: int) -> ListedGroups:
 
 
 Places = dict[TopicPartition, TopicPartition]
-"""Interned partitions, for many snapshots."""
+"""One object for each partition, shared by many snapshots to save memory."""
 
 
 def sample_groups(
     admin: Admin, groups: Iterable[str], limits: SamplingLimits | None = None, places: Places | None = None
 ) -> GroupSample:
-    """Return snapshots of these groups; missing or refused ones are in ``errors``; ``places`` interns partitions.
+    """Return snapshots of the named groups; missing or unauthorised groups are in ``errors``.
 
-    Raises the errors of the admin client without any responding broker.
+    ``places`` shares the partition objects of earlier snapshots. Raises the errors of the admin client if no broker
+    responds.
     """
     bounds = limits or SamplingLimits()
     names = list(dict.fromkeys(groups))
@@ -131,7 +132,7 @@ def _ends(
 
 
 def missing_values(snapshot: GroupSnapshot) -> str | None:
-    """Return the gap of a snapshot and its reason; None for a complete one."""
+    """Return why offsets of a group are missing in its snapshot; None for a complete snapshot."""
     if snapshot.error is not None:
         return f"offsets of group {snapshot.group!r}: {snapshot.error}"
     reasons = [p.error for p in snapshot.partitions if p.error is not None and p.error != MISSING]
@@ -161,11 +162,11 @@ def _committed(offsets: Results[str, Results[TopicPartition, OffsetAndMetadata |
 
 Matched = Mapping[str, tuple[str, ...] | None]
 KnownTopics = tuple[Mapping[str, int], Mapping[str, bytes], Matched]
-"""Partition counts, ids, and matches of subscription patterns."""
+"""Of the topics of groups: partition counts, topic ids, and topics that each subscription pattern matches."""
 
 
 def _matched(admin: Admin, groups: Iterable[GroupDescription], bounds: SamplingLimits) -> Matched:
-    """Return the topics that each pattern matches; None for an expensive pattern."""
+    """Return the topics that each subscription pattern matches; None for a pattern that is expensive to match."""
     regexes = sorted({member.topic_regex for g in groups for member in g.members if member.topic_regex})
     names = [topic.name for topic in admin.list_topics(timeout_ms=bounds.timeout_ms)] if regexes else []
     found: dict[str, tuple[str, ...] | None] = {}
@@ -271,7 +272,7 @@ def _member(member: MemberDescription, matched: Matched, interned: Places) -> Me
 
 
 def _subscribed_rack(subscription: bytes) -> str | None:
-    """Return the rack in a classic consumer's subscription (KIP-881)."""
+    """Return the rack in the subscription of a classic consumer (KIP-881)."""
     try:
         return parse_subscription(subscription).rack_id if subscription else None
     except ProtocolError:
@@ -295,7 +296,7 @@ def _add_append_times(admin: Admin, sample: GroupSample, bounds: SamplingLimits)
 
 
 def next_position(p: PartitionSnapshot) -> PartitionOffset | None:
-    """Return the position of the next record; None without lag."""
+    """Return the partition and offset of the next record to consume; None without lag."""
     if p.committed is None or p.log_end is None or p.last_stable is None:
         return None
     at = max(p.committed, p.log_start or 0)
@@ -305,9 +306,9 @@ def next_position(p: PartitionSnapshot) -> PartitionOffset | None:
 def _times_of(
     admin: Admin, places: Sequence[PartitionOffset], unstable: set[PartitionOffset], bounds: SamplingLimits
 ) -> dict[PartitionOffset, FirstRecord | None]:
-    """Return the first record at each position, as far as time allows; None: no record.
+    """Look up the first record at or after each offset, until the deadline; None: no such record.
 
-    ``unstable``: positions behind the last stable offset, looked up among uncommitted records.
+    ``unstable``: offsets behind the last stable offset, looked up with read_uncommitted.
     """
     found_at: dict[PartitionOffset, FirstRecord | None] = {}
     deadline = time.monotonic() + bounds.append_ms / 1000
@@ -323,7 +324,7 @@ def _times_of(
                 return found_at
             try:
                 found = admin.first_records(chosen, isolation_level=level, timeout_ms=left_ms)
-            except KohortError:  # after a timeout the sample continues with unknown times
+            except KohortError:  # a timeout of a lookup leaves the remaining timestamps unknown
                 return found_at
             found_at |= {place: found[place] for place in chosen if place not in found.errors}
     return found_at
@@ -342,7 +343,7 @@ def _with_times(snapshot: GroupSnapshot, found_at: Mapping[PartitionOffset, Firs
 
 
 def racks_of(admin: Admin, topics: Iterable[str], *, timeout_ms: int) -> dict[TopicPartition, frozenset[str]]:
-    """Return the racks of each partition's replicas; empty without racks."""
+    """Return the racks of each partition's replicas; empty if brokers have no racks."""
     racks = {node.node_id: node.rack for node in admin.describe_cluster(timeout_ms=timeout_ms).nodes if node.rack}
     needed = sorted(topics)
     if not racks or not needed:
@@ -363,13 +364,14 @@ NO_NODE = -1
 class ClusterSample:
     cluster: ClusterSnapshot
     errors: dict[str, KohortError] = field(default_factory=dict)
-    """By group, or by ``broker 3``."""
+    """Errors by group id, or by broker as ``broker 3``."""
 
 
 def sample_cluster(admin: Admin, limits: SamplingLimits) -> ClusterSample:
-    """Return the values of a metrics page, without refused topics; refused groups have an error.
+    """Return brokers, topics and groups of a cluster for a metrics page.
 
-    Raises the errors of the admin client without any responding broker.
+    Unauthorised topics are missing; unauthorised groups have an error. Raises the errors of the admin client if no
+    broker responds.
     """
     began = time.monotonic()
     about = admin.describe_cluster(timeout_ms=limits.timeout_ms)

@@ -25,16 +25,16 @@ from kohort.insight.observed.watching import ChangedState, PersistedCommit
 
 VERSION: Final = "2"
 OLDER: Final = ("1",)
-"""Formats with the same entries but other state: all records are read again."""
+"""Older formats of the file: entries stay, and the state of groups is rebuilt from the log."""
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 MAX_BYTES: Final = 1 << 30
 PRUNE_SHARE: Final = 10
-"""One tenth of an oversized journal is deleted at once."""
+"""An oversized journal loses one tenth of its entries at once."""
 ENTRY_BYTES: Final = 100
-"""Overhead of an entry."""
+"""Size of an entry in the file beyond its group and value, in bytes."""
 BUSY_S: Final = 10.0
 MOST_BYTES: Final = 1 << 27
-"""Largest value; a damaged file may name any length."""
+"""Largest size of a value in bytes; a damaged file may state any length."""
 DAMAGED: Final = (sqlite3.Error, UnicodeError, MemoryError)
 _SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
@@ -110,7 +110,7 @@ class WatchStore(_StoreFile):
         try:
             self._begin()
         except BaseException:
-            self.close()  # release the lock
+            self.close()  # closing the file releases its lock
             raise
 
     def _begin(self) -> None:
@@ -119,7 +119,7 @@ class WatchStore(_StoreFile):
         found = self.info("version")
         if found not in (None, VERSION, *OLDER):
             raise StorageError(
-                f"{self.path} has format {found} of another version of kohort, not {VERSION}: move it away"
+                f"{self.path} has format {found} of another version of kohort, not {VERSION}: move the file away"
             )
         if found in OLDER:
             self.forget_positions()
@@ -132,7 +132,7 @@ class WatchStore(_StoreFile):
 
     @property
     def store_id(self) -> str:
-        """Id of this journal; a restarted journal has a new one."""
+        """Id of the journal in this file; a deleted and restarted journal gets a new id."""
         known = self.info("store_id")
         if known is None:
             known = uuid.uuid4().hex
@@ -140,7 +140,7 @@ class WatchStore(_StoreFile):
         return known
 
     def positions(self) -> dict[int, int]:
-        """Return the next offset of each partition of ``__consumer_offsets``, without invalid ones."""
+        """Return the next offset to read of each partition of ``__consumer_offsets``."""
         with self._storage_errors():
             rows = self._db.execute("SELECT partition, next FROM positions").fetchall()
         return {partition: at for partition, at in rows if _are_integers(at)}
@@ -150,19 +150,19 @@ class WatchStore(_StoreFile):
             yield from (row[0] for row in self._db.execute("SELECT state FROM groups"))
 
     def commits(self) -> Iterator[PersistedCommit]:
-        """Return the persisted commits. Raises ValueError for an invalid one."""
+        """Return the persisted committed offsets. Raises ValueError for an invalid row."""
         query = "SELECT grp, topic, partition, next, at_ms, progress_ms FROM commits"
         with self._storage_errors():
             for group, topic, *place in self._db.execute(query):
                 if not _are_integers(*place):
-                    raise ValueError(f"invalid commit {place}")
+                    raise ValueError(f"invalid committed offset in the journal file: {place}")
                 partition, *seen = place
                 yield PersistedCommit(_name(group), _name(topic), partition, CommitSeen(*seen))
 
     def save(
         self, entries: Sequence[PlacedEntry], positions: Mapping[int, int], changed: ChangedState, now_ms: int
     ) -> None:
-        """Persist entries, positions and changed state in one transaction."""
+        """Persist new entries, read positions and changed group states in one transaction."""
         rows = [_row(one) for one in entries]
         with self._storage_errors(), self._transaction():
             added = sum(self._db.execute(_ADD, row).rowcount * _size_of(row) for row in rows)
@@ -183,21 +183,21 @@ class WatchStore(_StoreFile):
         self._db.executemany("DELETE FROM commits WHERE grp = ? AND topic = ? AND partition = ?", ended)
 
     def forget(self) -> None:
-        """Delete everything; the journal gets a new id."""
+        """Delete all data in the file; the journal gets a new id."""
         with self._storage_errors(), self._transaction():
             for table in ("entries", "positions", "groups", "commits"):
-                self._db.execute(f"DELETE FROM {table}")  # constant table names
+                self._db.execute(f"DELETE FROM {table}")  # table names are constants, not user input
             self._db.execute("DELETE FROM about WHERE name IN ('store_id', 'since_ms')")
         self._bytes = 0
 
     def forget_positions(self) -> None:
-        """Delete positions and state, to read all records again without duplicate entries."""
+        """Delete read positions and group states, so that all records are read again without duplicate entries."""
         with self._storage_errors(), self._transaction():
             for table in ("positions", "groups", "commits"):
                 self._db.execute(f"DELETE FROM {table}")
 
     def entries(self, group: str, *, last: int | None = None) -> list[JournalEntry]:
-        """Return the entries of a group, oldest first, or its ``last`` ones."""
+        """Return the journal entries of a group, oldest first; with ``last``, only that many of the newest."""
         query = "SELECT value FROM entries WHERE grp = ? ORDER BY id DESC LIMIT ?"
         with self._storage_errors():
             rows = self._db.execute(query, (group_key(group), -1 if last is None else last)).fetchall()
@@ -215,7 +215,7 @@ class WatchStore(_StoreFile):
         ]
 
     def prune(self, now_ms: int) -> int:
-        """Delete entries that are too old or too many, except the last; return the number."""
+        """Delete journal entries that are too old or too many, except the newest; return their number."""
         with self._storage_errors():
             gone = self._delete("at_ms < ?", now_ms - self._retention_ms)
             while self._bytes > self._max_bytes:
@@ -225,13 +225,14 @@ class WatchStore(_StoreFile):
                 part = max(1, count // PRUNE_SHARE)
                 first = self._db.execute("SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET ?", (part,)).fetchone()
                 if first is None or not (found := self._delete("id < ?", first[0])):
-                    raise sqlite3.DatabaseError("the index of entries is damaged: move the file away")
+                    raise sqlite3.DatabaseError("the index of the journal file is damaged: move the file away")
                 gone += found
         return gone
 
     def _delete(self, where: str, bound: int) -> int:
         freed = self._bytes_of(where, bound)
-        count: int = self._db.execute(f"DELETE FROM entries WHERE {where}", (bound,)).rowcount  # constant conditions
+        # the condition is a constant, not user input
+        count: int = self._db.execute(f"DELETE FROM entries WHERE {where}", (bound,)).rowcount
         self._bytes -= freed
         return count
 
@@ -240,7 +241,8 @@ class WatchStore(_StoreFile):
         return self._bytes
 
     def _bytes_of(self, where: str, bound: int) -> int:
-        query = f"SELECT count(*), total(length(grp) + length(value)) FROM entries WHERE {where}"  # constant conditions
+        # the condition is a constant, not user input
+        query = f"SELECT count(*), total(length(grp) + length(value)) FROM entries WHERE {where}"
         with self._storage_errors():
             count, size = self._db.execute(query, (bound,)).fetchone()
         return int(size + count * ENTRY_BYTES)
@@ -271,11 +273,11 @@ def _lock_file(path: Path) -> int:
 
 
 def parsed_entries(values: Iterable[bytes]) -> Iterator[JournalEntry]:
-    """Yield readable entries, without kinds of newer versions."""
+    """Parse journal entries; skip unreadable ones and kinds of newer versions."""
     for value in values:
         try:
             yield parse_entry(value)
-        except (ValueError, TypeError):  # SQLite columns are untyped
+        except (ValueError, TypeError):  # a SQLite column may have a value of any type
             continue
 
 
@@ -289,7 +291,7 @@ def _size_of(row: Row) -> int:
 
 
 def group_key(group: str) -> bytes:
-    """Encode a name as bytes: client names may be invalid Unicode."""
+    """Encode a group name as bytes: names from clients may be invalid Unicode."""
     return group.encode("utf-8", "surrogatepass")
 
 
@@ -297,7 +299,7 @@ def _name(key: Any) -> str:
     try:
         return str(key, "utf-8", "surrogatepass")
     except (TypeError, UnicodeError):
-        raise ValueError(f"invalid name {key!r}") from None
+        raise ValueError(f"invalid group or topic name in the journal file: {key!r}") from None
 
 
 def _are_integers(*found: Any) -> bool:
@@ -308,7 +310,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def store_path(cluster_id: str, environ: Mapping[str, str]) -> Path:
-    """Return the file of a cluster; an id with special characters is hashed."""
+    """Return the default journal file of a cluster; a cluster id with special characters is hashed."""
     root = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     plain = _PLAIN.fullmatch(cluster_id) is not None
     name = cluster_id if plain else hashlib.sha256(cluster_id.encode("utf-8", "surrogatepass")).hexdigest()
@@ -317,7 +319,7 @@ def store_path(cluster_id: str, environ: Mapping[str, str]) -> Path:
 
 READ_AT_ONCE = 1_000
 DIGITS_END = 19
-"""Numbers with fewer digits fit into 64 bits."""
+"""Integers with fewer digits fit into 64 bits."""
 
 
 class StoreReader(_StoreFile):
@@ -334,12 +336,12 @@ class StoreReader(_StoreFile):
 
     @property
     def until_ms(self) -> int | None:
-        """Time of the watcher's last contact, in ms since 1970."""
+        """Time of the watcher's last contact with the cluster, in ms since 1970."""
         value = self.info("until_ms")
         return int(value) if value is not None and value.isdecimal() and len(value) < DIGITS_END else None
 
     def last_id(self, before_ms: int | None = None) -> int:
-        """Return the last id, or the last before the first entry at ``before_ms`` or later; 0 for none."""
+        """Return the id of the last journal entry, or of the last before ``before_ms``; 0 for none."""
         with self._storage_errors():
             if before_ms is not None:
                 query = "SELECT min(id) FROM entries WHERE at_ms >= ?"
@@ -350,7 +352,7 @@ class StoreReader(_StoreFile):
         return int(last or 0)
 
     def entries(self, group: str | None, after_id: int = 0) -> tuple[list[JournalEntry], int]:
-        """Return the entries of a group, or of all groups, after an id, and the last id."""
+        """Return journal entries with ids above ``after_id``, of a group or of all groups, and the highest id."""
         query, bounds = "SELECT id, value FROM entries WHERE id > ?", [after_id]
         found: list[JournalEntry] = []
         last = after_id

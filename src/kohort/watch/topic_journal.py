@@ -25,12 +25,15 @@ from kohort.watch.cluster_queries import ADMIN_MS
 from kohort.watch.store import DIGITS_END, PlacedEntry, WatchStore
 
 HEADER: Final = "kohort-watch"
-"""Store and entry of a record: ``STORE/ID``."""
+"""Record header ``STORE/ID``: id of the watcher's file, and id of the journal entry in it."""
 PROGRESS_HEADER: Final = "kohort-watch-told"
-"""Progress as JSON: id of ``__consumer_offsets``; offset and number of entries of its last record, by partition."""
+"""Record header with the read progress of the watcher in ``__consumer_offsets``, as JSON.
+
+Topic id of ``__consumer_offsets``; by partition, offset and number of entries of the last record that was read.
+"""
 WHOLE: Final = 1 << 31
 HEARTBEAT_MS: Final = 30_000
-"""Interval of heartbeat records."""
+"""Interval of the watcher's heartbeat records in the journal topic, in ms."""
 MESSAGE_BYTES: Final = 1 << 24
 TOPIC_OPTIONS: Final = {"cleanup.policy": "delete", "max.message.bytes": str(MESSAGE_BYTES)}
 PRODUCER_OPTIONS: Final[Mapping[str, Any]] = {
@@ -38,12 +41,12 @@ PRODUCER_OPTIONS: Final[Mapping[str, Any]] = {
     "max.request.size": MESSAGE_BYTES,
     "buffer.memory": 4 * MESSAGE_BYTES,
 }
-"""The cluster's journal has one writer, so one transactional id."""
+"""Producer options: a fixed transactional id, so that each new watcher fences the earlier one."""
 KOHORT_ONLY_OPTION: Final = "group.coordinator.max.bytes"
-"""Option of kohort brokers only, which write their own journal."""
+"""Config that only kohort brokers have; they write the journal themselves."""
 SHIPPED_AT_ONCE: Final = 500
 TAIL_OFFSETS: Final = 50
-"""Offsets before the end to search for the last record, between transaction markers."""
+"""Number of offsets before the log end to search for the last record among transaction markers."""
 
 
 class WatcherProgress(NamedTuple):
@@ -53,7 +56,7 @@ class WatcherProgress(NamedTuple):
     entry_id: int
     topic_id: str
     until: dict[int, tuple[int, int]]
-    """Offset of the last record, and its number of entries, by partition."""
+    """By partition: offset of the last record that was read, and its number of entries."""
     at_ms: int
 
 
@@ -68,9 +71,10 @@ class TopicJournal:
         self._until: dict[int, tuple[int, int]] = {}
 
     def open(self, admin: Admin, consumer: Consumer, retention_ms: int) -> None:
-        """Create the topic, fence other writers, and find the progress.
+        """Create the journal topic, fence other watchers, and read the progress of the last watcher.
 
-        Raises UsageError on a kohort cluster, which writes its own journal, KohortError without the right to write.
+        Raises UsageError if the brokers are kohort's, which write the journal themselves; KohortError without the right
+        to write to the topic.
         """
         if self._topic == TOPIC:
             _check_not_kept(admin)
@@ -80,7 +84,10 @@ class TopicJournal:
         self._last = None if last is None else progress_of(last)
 
     def ship(self, now_ms: int) -> int:
-        """Write the new entries of the store; return their number. Raises ProducerFenced for a second watcher."""
+        """Copy new journal entries from the watcher's file to the topic; return their number.
+
+        Raises ProducerFenced if another watcher writes to the topic.
+        """
         last = self._begun()
         count, is_all = 0, False
         while not is_all:
@@ -105,7 +112,7 @@ class TopicJournal:
             self._until[partition] = max(place, self._until.get(partition, place))
 
     def heartbeat(self, now_ms: int) -> None:
-        """Write a heartbeat record after a silence."""
+        """Write the watcher's heartbeat record if it wrote nothing to the topic for ``HEARTBEAT_MS``."""
         if now_ms < self._heartbeat_at or self.ship(now_ms):
             return
         with self._producer.transaction():
@@ -115,7 +122,7 @@ class TopicJournal:
         self._heartbeat_at = now_ms + HEARTBEAT_MS
 
     def _begun(self) -> WatcherProgress | None:
-        """Find the start, for a new or restarted store; return the progress of another watcher."""
+        """Return the progress of another watcher in the journal topic; restart after the last copied entry."""
         name, last = self._store.store_id, self._last
         is_same_topic = last is not None and last.topic_id == self._store.info("topic_id")
         if name != self._name:
@@ -146,13 +153,13 @@ class TopicJournal:
 def _is_shipped(one: PlacedEntry, last: WatcherProgress | None) -> bool:
     if last is None:
         return False
-    if one.partition < 0:  # entry without a record
+    if one.partition < 0:  # the entry has no record in ``__consumer_offsets``
         return one.entry.at_ms <= last.at_ms
     return (one.offset, one.nth) < last.until.get(one.partition, (-1, 0))
 
 
 def progress_of(record: Record) -> WatcherProgress | None:
-    """Return the progress in a record's headers; None for a record of no watcher."""
+    """Return the watcher's progress in the headers of a record; None if no watcher wrote the record."""
     headers = dict(record.headers)
     store, slash, entry_id = (headers.get(HEADER) or b"").decode("ascii", "replace").partition("/")
     if not slash or not entry_id.isdecimal() or len(entry_id) >= DIGITS_END:
@@ -163,7 +170,7 @@ def progress_of(record: Record) -> WatcherProgress | None:
         topic_id = str(progress["topic_id"])
         until = {int(partition): (int(at), int(nth)) for partition, (at, nth) in progress["until"].items()}
     except MISFITS:
-        pass  # invalid headers: no progress known
+        pass  # without valid progress headers, the progress is unknown
     return WatcherProgress(store, int(entry_id), topic_id, until, record.timestamp_ms)
 
 
@@ -178,11 +185,11 @@ def _make_topic(admin: Admin, name: str, retention_ms: int) -> None:
     topic = NewTopic(name, 1, -1, {**TOPIC_OPTIONS, "retention.ms": str(retention_ms)})
     error = admin.create_topics([topic], check=False, timeout_ms=ADMIN_MS).errors.get(name)
     if error is not None and not (isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
-        raise KohortError(f"cannot create topic {name}: {error}") from error
+        raise KohortError(f"cannot create the journal topic {name}: {error}") from error
     deadline = time.monotonic() + ADMIN_MS / 1000
     while name in admin.describe_topics([name], timeout_ms=ADMIN_MS).errors:
         if time.monotonic() > deadline:
-            raise ApiTimeout(f"topic {name} was created, but has no leader after {ADMIN_MS // 1000} s")
+            raise ApiTimeout(f"created the journal topic {name}, but it has no leader after {ADMIN_MS // 1000} s")
         time.sleep(0.1)
 
 
@@ -199,7 +206,7 @@ def last_record(consumer: Consumer, topic: str) -> Record | None:
         while consumer.position(place, timeout_ms=ADMIN_MS) < end:
             last = next(reversed(consumer.poll(500)), last)
             if time.monotonic() > deadline:
-                raise ApiTimeout(f"cannot read {topic} to its end within {ADMIN_MS // 1000} s")
+                raise ApiTimeout(f"cannot read the journal topic {topic} to its end within {ADMIN_MS // 1000} s")
         if at == begin:
             break
         reach *= 10

@@ -58,7 +58,7 @@ class Lateness:
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 FETCH_WAIT_MS: Final = 500
-"""Longest delay of a record in fetches of few records."""
+"""Longest time that a fetch waits for more records, in ms."""
 CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
@@ -70,23 +70,23 @@ CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
     "fetch.max.bytes": 4 << 20,
     "max.partition.fetch.bytes": 256 << 10,
 }
-"""Consumer options: no commits, from the earliest offset, bounded fetches."""
+"""Options of the watcher's consumer: no commits, earliest offset, bounded fetches."""
 DESCRIBED_AT_ONCE: Final = 200
 POLL_AGAIN_MS: Final = 10_000
-"""Interval after a failed poll."""
+"""Time from a failed poll of group states to the next poll, in ms."""
 CONTACT_POLL_MS: Final = 30_000
-"""Longest poll interval that shows whether the cluster is reachable."""
+"""Longest interval of state polls that still shows if the cluster is reachable, in ms."""
 PRUNE_MS: Final = 60_000
 REPORT_AGAIN_MS: Final = 3_600_000
-"""Interval of repeated reports of losses."""
+"""Interval of repeated messages about ignored or unreadable records, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
     poll_ms: int = 2_000
-    """Interval of state polls, which bound durations of rebalances. 0: none."""
+    """Interval of polls of group states, which give the durations of rebalances, in ms; 0: no polls."""
     save_ms: int = 5_000
-    """Longest interval between two saves."""
+    """Longest interval between two saves of the watcher's state, in ms."""
     limits: WatchLimits = field(default_factory=WatchLimits)
 
 
@@ -105,7 +105,7 @@ class GroupWatcher:
         self.is_caught_up = False
         self.queries = WatcherQueries(admin, self.groups)
         self.notes = self.queries.notes
-        """Messages about survived errors, for the caller to take."""
+        """Messages about failed queries from which the watcher recovered."""
         self.records = 0
         self._ends: dict[TopicPartition, int] = {}
         self._next: dict[int, int] = {}
@@ -114,15 +114,15 @@ class GroupWatcher:
         self._losses: tuple[int, int] = (0, 0)
         self._losses_at = self._poll_failed_at = 0
         self.contact_ms = _now_ms()
-        """Time of the last contact with the cluster."""
+        """Time of the watcher's last contact with the cluster, in ms since 1970."""
         self._poll_at = self._save_at = self._prune_at = 0
         self._is_whole = False
-        """True if entries, groups and positions agree: an interrupted step is not persisted."""
+        """True if entries, groups and positions match; after an interrupted step they do not, and are not saved."""
 
     def open(self) -> bool:
-        """Continue at the end of the store; return False if the topic does not exist yet.
+        """Continue reading ``__consumer_offsets`` at the saved positions; return False if the topic does not exist yet.
 
-        Raises KohortError without the right to read the topic, StorageError for an unusable store.
+        Raises KohortError without the right to read the topic, StorageError for an unusable file.
         """
         results = self._admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)
         error = results.errors.get(OFFSETS_TOPIC)
@@ -159,9 +159,10 @@ class GroupWatcher:
             self.notes.append("persisted state is of another version of kohort: all records are read again")
 
     def step(self, timeout_ms: int = 500) -> list[JournalEntry]:
-        """Read for up to ``timeout_ms``, poll states when due, and return new entries, already persisted.
+        """Read ``__consumer_offsets`` for up to ``timeout_ms``, poll group states if due, and save.
 
-        Raises KohortError for a refusal of the cluster, StorageError for an unusable store.
+        Returns the new journal entries, already saved. Raises KohortError if a broker refuses a request, StorageError
+        for an unusable file.
         """
         records = self._consumer.poll(timeout_ms)
         now_ms, self._is_whole = _now_ms(), False
@@ -182,7 +183,7 @@ class GroupWatcher:
         return self._save(now_ms) if self._unsaved or now_ms >= self._save_at else []
 
     def finish(self) -> None:
-        """Persist the progress, unless a step was interrupted: its records are read again."""
+        """Save the watcher's state, unless a step was interrupted: the next watcher repeats such a step."""
         if self._is_whole:
             self._is_whole = False
             self._save(_now_ms())
@@ -233,8 +234,6 @@ class GroupWatcher:
             self._store.prune(now_ms)
         return [one.entry for one in unsaved]
 
-    # Cluster queries
-
     def _poll_states(self, now_ms: int) -> None:
         try:
             from_ms = _now_ms()
@@ -258,7 +257,7 @@ class GroupWatcher:
 
 
 def check_readable(error: Exception | None) -> None:
-    """Raise ApiError with the missing right."""
+    """Raise ApiError that names the permission needed to read ``__consumer_offsets``."""
     if isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         needs = f"watching groups needs READ on the topic {OFFSETS_TOPIC}"
         raise ApiError(error.code, f"{needs}, which some services never grant ({error})") from error
@@ -280,9 +279,10 @@ class GroupHistory(NamedTuple):
 
 
 def read_group_history(consumer: Consumer, admin: Admin, group: str) -> GroupHistory | None:
-    """Read the history of a group from the log; None if the cluster never had a group.
+    """Read the journal entries of one group from ``__consumer_offsets``; None if that topic does not exist yet.
 
-    The consumer has the watcher's options. Raises ApiError without the right to read, ApiTimeout for an unreadable end.
+    The consumer has the watcher's options. Raises ApiError without the right to read, ApiTimeout if the log end is not
+    reached in time.
     """
     found = admin.describe_topics([OFFSETS_TOPIC], timeout_ms=ADMIN_MS)
     error = found.errors.get(OFFSETS_TOPIC)

@@ -159,7 +159,7 @@ def test_conversion_of_balanced_group_moves_nothing():
         (Scenario(assignor="sticky", to_consumer=True), "unknown assignor 'sticky' of consumer groups"),
         (Scenario(partitions={"t": 3}), "topic 't' has 9 partitions: Kafka cannot reduce the number"),
         (Scenario(partitions={"u": 3}), "group 'g' does not read topic 'u'"),
-        (Scenario(newcomers=(("a-id", None),)), "newcomer 'a-id' is already in the group"),
+        (Scenario(newcomers=(("a-id", None),)), "cannot add member 'a-id': it is already in the group"),
     ],
 )
 def test_impossible_scenario_raises_usage_error(scenario: Scenario, words: str):

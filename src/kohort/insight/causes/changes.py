@@ -141,14 +141,15 @@ def rejoined(rebalance: Rebalance) -> Finding:
         return Finding("USER_ENFORCED", "medium", f"{begin.member} requested the rebalance{why}", evidence)
     if change.was_leader:
         return Finding("LEADER_REJOIN", "low", f"the leader, {begin.member}, rejoined{why}", evidence)
-    if change.owned_changed:  # a late reaction to an earlier round, or to topics discovered since
+    # other owned partitions alone: the member reacts late to an earlier rebalance or topic change
+    if change.owned_changed:
         clause = f"{begin.member} rejoined with other owned partitions{why}"
         return Finding("METADATA_CHANGED", "medium", clause, evidence)
     return Finding("METADATA_CHANGED", "proof", f"{begin.member} rejoined with other metadata{why}", evidence)
 
 
 def differs(rebalance: Rebalance) -> bool:
-    """Return True if the member that rejoined has other metadata, or its application requested the rebalance."""
+    """Return True if a rejoined member changed its metadata, or if its application requested the rebalance."""
     reason, change = (rebalance.trigger.reason or "").lower(), change_of(rebalance)
     applies = [cause for applies_to, cause, *_ in REJOINS if applies_to(rebalance, change, reason)]
     return bool(applies and (applies[0] != "PARTITIONS_CHANGED" or change.partitions_changed)) or is_from_application(
@@ -157,9 +158,9 @@ def differs(rebalance: Rebalance) -> bool:
 
 
 def change_of(rebalance: Rebalance) -> Change:
-    """Return the changes of a member that rejoined.
+    """Return the metadata changes of the member that triggered the rebalance.
 
-    Of a loaded member only the chosen assignor is known: further names are no change.
+    After a failover the coordinator knows only the chosen assignor of the member: its other assignors are no change.
     """
     change = rebalance.trigger.change or Change()
     if rebalance.loaded is not None and {*change.protocols_before} <= {*change.protocols_after}:
@@ -246,16 +247,16 @@ LIBRARY_REASONS: Final = re.compile(
     "|group lifecycle|partitions were added|new partitions|(generation|member|instance) id|consumeclaim|connection|eof"
     "|partitions were revoked|(dial|read|write) tcp|timeout|kafka server"
 )
-"""Parts of reasons from client libraries; any other reason is the application's."""
+"""Parts of rejoin reasons of client libraries; any other reason comes from the application."""
 
 
 _MISMATCH: Final = "does not match the current subscription"
 _VIEW: Final = "cached metadata has changed"
-"""Reason of Java's leader after a change of topics or partition counts."""
+"""Rejoin reason of a Java group leader after a change of topics or partition counts."""
 APPLICATION_REASONS: Final = ("enforced by user", "from forcerebalance")
-"""Client reasons of a rebalance that the application requested: Java's and kohort's; franz-go's."""
+"""Rejoin reasons of Java, kohort and franz-go clients for a rebalance that the application requested."""
 REVOCATION_REASONS: Final = ("need to revoke", "partitions were revoked", "after revoking what we lost")
-"""Client reasons of a rejoin after a revocation: Java's, kohort's, franz-go's."""
+"""Rejoin reasons of Java, kohort and franz-go clients after the member revoked partitions."""
 
 
 def _has_revoked(reason: str) -> bool:
@@ -328,7 +329,7 @@ def assignor_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
 
 
 def topics_changed(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Return the kind of topic change and its topics, from the coordinator or the new target."""
+    """Return the topics and their change (created, deleted, grown) that raised the group epoch."""
     changes = []
     for topic, (was, now) in (raised.cause.partitions_changed or rebalance.sizes).items():
         name = printable(topic)
@@ -374,11 +375,11 @@ def seen_subscriptions(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def seen_partitions(rebalance: SeenRebalance) -> list[Finding]:
-    """Find topics with assigned partition numbers above all earlier ones."""
+    """Find topics with more partitions, by the highest assigned partition number before and after the rebalance."""
     was, now = _tops(rebalance)
     grown = [f"{printable(t)} from {was[t]} to {now[t]} partitions" for t in sorted(was) if now.get(t, 0) > was[t]]
     if not grown or rebalance.new or rebalance.gone or rebalance.parent is not None:
-        return []  # other changes also assign partitions that were unowned
+        return []  # a member change may also assign partitions that had no owner: no sign of new partitions
     what = ", ".join(grown)
     fact = rebalance.fact("assigned", f"{what}, by the highest assigned partition")
     return [Finding("PARTITIONS_CHANGED", "high", f"topics got partitions ({what})", (fact,))]

@@ -61,7 +61,7 @@ JOINING: Final = (
 
 
 def round_joined(rebalance: Rebalance, find_cause: Callable[[Rebalance], Finding]) -> Finding:
-    """Return the cause of a round that a new member opened; ``find_cause``: causes of earlier rounds."""
+    """Return the cause of a rebalance that a new member triggered; ``find_cause`` explains earlier rebalances."""
     begin = round_beginning(rebalance)
     seen = begin.fact("join_group", f"{begin.member} was not in generation {rebalance.from_generation}")
     evidence = (seen, *begin.reason_facts, *([_initial_delay(rebalance)] if rebalance.initial else ()))
@@ -108,7 +108,7 @@ def _why_out(before: MemberRemoved | RequestFenced) -> str:
 
 
 def _initial_delay(rebalance: Rebalance) -> Evidence:
-    """Return the initial delay of an empty group, which each further member extends (KIP-134)."""
+    """Return the initial rebalance delay of an empty group as evidence; each further join extends it (KIP-134)."""
     if rebalance.join_ms is None:
         words = f"waits {limit(rebalance.timeout_ms)} for more members, and longer if some join"
     else:
@@ -127,7 +127,7 @@ def static_replaced(rebalance: Rebalance) -> Finding:
 
 
 def raise_joined(rebalance: EpochRebalance, raised: EpochRaised, find_cause: RaiseFinder) -> Finding:
-    """Return the cause of an epoch that a new member raised; ``find_cause``: causes of earlier epochs."""
+    """Return the cause of a group epoch that a new member raised; ``find_cause`` explains earlier epochs."""
     begin = raise_beginning(rebalance, raised)
     topics = ", ".join(printable(topic) for topic in begin.added)
     subscribing = f", subscribing to {topics}" if topics else ""
@@ -230,7 +230,7 @@ def seen_restarts(rebalance: SeenRebalance) -> list[Finding]:
 
 
 def removed_and_back(rebalance: SeenRebalance, restarted: Finding) -> Finding:
-    """Return the removal behind a new member id: a restart alone does not rebalance the group."""
+    """Return a removal of the static member as the cause: a mere restart within its session causes no rebalance."""
     who = rebalance.restarted[0][1].who
     clause = (
         f"static member {name_and_place(who)} has a new member id, and the group rebalanced, unlike "

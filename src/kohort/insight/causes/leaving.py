@@ -43,11 +43,11 @@ LEAVING: Final = (
     ),
 )
 DISCONNECT_MS: Final = 10_000
-"""Longest time between a client's leave and its disconnect."""
+"""Longest time between the LeaveGroup request of a client and its disconnect, in ms."""
 
 
 def find_left(begin: Beginning, sent: Evidence) -> Finding:
-    """Return the cause of a member's leave; ``sent``: its request."""
+    """Return the cause of a member's leave; ``sent`` is the evidence of its leave request."""
     evidence = (sent, *begin.reason_facts)
     if begin.by is not None:
         clause = f"{begin.members} was removed by {actor(begin.by)}"
@@ -65,11 +65,11 @@ def find_left(begin: Beginning, sent: Evidence) -> Finding:
 def find_missed_poll(
     who: str, vitals: Vitals | None, reason: str | None, left_at_ms: int, gone: MemberDisconnected | None
 ) -> Finding | None:
-    """Return the missed poll behind a leave, or None for an orderly leave.
+    """Return an exceeded ``max.poll.interval.ms`` as the cause of a leave, or None for an orderly leave.
 
-    The client's own reason proves it. Without a reason, commits imply it: no progress within the poll interval, while
-    records waited and the connection stayed open. Excluded: a client that disconnects right after its leave, and one
-    whose limit is its session timeout (aiokafka).
+    The leave reason of the client proves it. Without a reason, commits imply it: no progress within the poll interval,
+    while records were available and the connection stayed open. Exceptions: a client that disconnects right after its
+    leave, and a client with a session timeout equal to its poll interval (aiokafka).
     """
     said = client_reports(vitals, left_at_ms)
     if stopped_polling(reason):
@@ -99,7 +99,7 @@ def find_missed_poll(
 
 
 def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
-    """Return the time without commit progress, if it exceeds that of a polling member."""
+    """Return the time since the last commit progress in ms, or None if it is normal for a polling member."""
     if vitals.last_progress_ms is None:
         return None
     idle_ms = left_at_ms - vitals.last_progress_ms
@@ -108,7 +108,7 @@ def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
 
 
 def client_reports(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:
-    """Return the client's metrics about its polls (KIP-714)."""
+    """Return the poll metrics that the client pushed to the broker (KIP-714) as evidence."""
     said = vitals and vitals.client_metrics
     if not said:
         return ()

@@ -84,13 +84,13 @@ SILENCE: Final = (
 
 
 def expired_without_vitals(begin: Beginning) -> Finding:
-    """Return the end of a session without vitals, after a failover."""
+    """Return the cause of an expired session if the broker has no heartbeat history of the member, after a failover."""
     clause = f"{begin.member} sent no heartbeat until its session expired"
     return Finding("SESSION_TIMEOUT", "low", clause, (begin.fact("timer", "session timeout"),))
 
 
 def find_expiry_in(rebalance: Rebalance, who: Who, vitals: Vitals, expired_at_ms: int) -> Finding:
-    """Return the cause of an expired session; unknown for a member without requests since a failover."""
+    """Return the cause of an expired session; unknown if the member sent no request since a failover."""
     loaded = rebalance.recent_load
     if loaded is None or vitals.last_seen_ms > loaded.at_ms or who.instance_id is not None:
         return find_expiry(who, vitals, expired_at_ms, rebalance)
@@ -104,7 +104,7 @@ def find_expiry_in(rebalance: Rebalance, who: Who, vitals: Vitals, expired_at_ms
 
 
 def find_expiry(who: Who, vitals: Vitals, expired_at_ms: int, after: Rebalance | EpochRebalance) -> Finding:
-    """Return the cause of an expired session: dead, frozen, starved or unreachable."""
+    """Return the cause of an expired session: member dead, frozen, starved of CPU time, or unreachable."""
     silent_ms = expired_at_ms - vitals.last_seen_ms
     closed_at_ms = vitals.connection_closed_at_ms
     back = next((f for f in after.fenced if f.who.member_id == who.member_id), None)
@@ -161,11 +161,11 @@ def find_expiry(who: Who, vitals: Vitals, expired_at_ms: int, after: Rebalance |
 def _find_silent_missed_poll(
     who: Who, vitals: Vitals, expired_at_ms: int, evidence: Iterable[Evidence]
 ) -> Finding | None:
-    """Return the missed poll behind missing heartbeats, or None.
+    """Return an exceeded ``max.poll.interval.ms`` as the cause of an expired session, or None.
 
-    Some clients do not leave at ``max.poll.interval.ms``: librdkafka under the consumer protocol leaves once the
-    application revokes its partitions, and a static member of Java's client keeps its place. The last commit progress
-    of such a member is one poll interval before its last heartbeat.
+    Some clients send no LeaveGroup at that limit: librdkafka under the consumer protocol leaves once the application
+    revokes its partitions, and a static member of Java's client remains in the group. The last commit progress of such
+    a member is one poll interval before its last heartbeat.
     """
     idle_ms, limit_ms = idle_ms_of(vitals, vitals.last_seen_ms), vitals.rebalance_timeout_ms
     if idle_ms is None or vitals.lag == 0 or vitals.connection_closed_at_ms is not None or vitals.stalled_ms:

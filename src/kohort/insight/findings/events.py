@@ -35,9 +35,9 @@ class EventFinding(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     who: MemberRef | None = None
     generation: int | None = None
-    """Generation, or epoch of a consumer group."""
+    """Generation of a classic group, or epoch of a consumer group."""
     observed: bool = False
-    """True for a watcher's entry, False for the coordinator's."""
+    """True if a watcher wrote the journal entry, False if the coordinator did."""
     entry: dict[str, Any] = {}
 
 
@@ -46,7 +46,7 @@ def find_events(entries: Iterable[journal.JournalEntry]) -> list[EventFinding]:
 
 
 def event_finding(entry: journal.JournalEntry) -> EventFinding:
-    """Return one entry as an event; an unknown kind has its name as sentence."""
+    """Return a journal entry as an event; the sentence of an unknown kind of entry is the name of the kind."""
     kind = str(entry.__struct_config__.tag)
     describe = SENTENCES.get(type(entry))
     who = _who(entry)
@@ -235,4 +235,4 @@ SENTENCES: Final[dict[type[journal.JournalEntry], Sentence]] = {
         f"(generation {entry.generation})"
     ),
 }
-"""Sentence of each kind; a later version's kind has its name as sentence."""
+"""Sentence function by kind of journal entry; unknown kinds of newer versions get their name as sentence."""

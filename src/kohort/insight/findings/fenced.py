@@ -39,30 +39,32 @@ class FencedFinding(msgspec.Struct, frozen=True, kw_only=True):
     who: MemberRef
     error: str
     verdict: str
-    """``zombie``: departed, and still working; ``behind``: a member of an older generation; ``duplicate``: two
-    processes with one instance id; ``benign``; ``unknown``; ``unfenced``: accepted commit of a non-member; ``refused``:
-    a client with a rejected JoinGroup.
+    """Meaning of the rejected requests of a member.
+
+    ``zombie``: a removed member that still sends requests; ``behind``: member with an older generation; ``duplicate``:
+    two processes with one instance id; ``unfenced``: an accepted commit of a non-member; ``refused``: a client with a
+    rejected JoinGroup; ``benign``; ``unknown``.
     """
     sentence: str
     noted: int
-    """Number of requests in the journal: only the first of each kind in a generation."""
+    """Number of rejected requests in the journal, which has only the first of each kind in a generation."""
     by_api: dict[str, int]
     first_at_ms: int
     last_at_ms: int
     generation: int
-    """Generation of the last request; ``current``: the group's."""
+    """Generation in the last rejected request; ``current`` is the generation of the group."""
     current: int
     commits: int
-    """Number of rejected commits; their records are read again by other members."""
+    """Number of rejected commits: other members consume their records again."""
     tried: tuple[TriedOffset, ...] = ()
     removed_at_ms: int | None = None
     removed_why: str | None = None
     others: tuple[MemberRef, ...] = ()
-    """Other clients with the same instance id."""
+    """Other clients with the instance id of the rejected member."""
 
 
 def is_observed_only(entries: Sequence[JournalEntry]) -> bool:
-    """Return True if all entries come from a watcher, which sees no rejected request."""
+    """Return True if a watcher wrote all journal entries: a watcher sees no rejected requests."""
     return all(entry.observed for entry in entries)
 
 
@@ -86,7 +88,7 @@ class _Journal:
         return next((entry for at, entry in reversed(known) if at < place), None)
 
     def same_instance(self, request: RequestFenced) -> tuple[Who, ...]:
-        """Return other members with the same instance id, one per host."""
+        """Return other members with the instance id of the rejected request, one per host."""
         who = request.who
         known = self.instances.get((request.group, who.instance_id or ""), {})
         found = {(other.client_host, other.client_id): other for name, other in known.items() if name != _identity(who)}
@@ -94,7 +96,7 @@ class _Journal:
 
 
 def find_fenced(entries: Sequence[JournalEntry]) -> list[FencedFinding]:
-    """Return rejected requests by member and error, the most frequent first."""
+    """Return the rejected requests of a journal, grouped by member and error, the most frequent first."""
     senders: dict[tuple[str, str, str], list[RequestFenced]] = {}
     places: dict[tuple[str, str, str], int] = {}
     for place, entry in enumerate(entries):

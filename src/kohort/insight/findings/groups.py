@@ -28,7 +28,7 @@ class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topic: str
     partition: int
     status: str | None
-    """Burrow's status: OK, WARN, STOP, STALL, REWIND; None if unknown."""
+    """Status of the partition in Burrow's terms: OK, WARN, STOP, STALL, REWIND; None if unknown."""
     reason: str
     confidence: Confidence
     evidence: tuple[EvidenceFinding, ...] = ()
@@ -40,20 +40,20 @@ class PartitionFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     log_end: int | None = None
     lag: int | None = None
     stable_lag: int | None = None
-    """Lag to the last stable offset, for read_committed consumers."""
+    """Lag up to the last stable offset, in records: the lag of read_committed consumers."""
     lag_ms: int | None = None
     lead: int | None = None
-    """Distance of the next record from the log start."""
+    """Distance of the committed offset from the log start offset, in records."""
     lost: int = 0
-    """Unread records that retention deleted."""
+    """Number of records that retention deleted before the group consumed them."""
     start_moved: int = 0
-    """Records that retention deleted between the first and the last sample."""
+    """Advance of the log start offset, by retention, between the first and the last sample."""
     written_per_s: float | None = None
     read_per_s: float | None = None
     eta_ms: int | None = None
     draining: str = "unknown"
     unknown: str | None = None
-    """Reason of an unknown lag."""
+    """Reason if the lag of the partition is unknown."""
     metadata: str = ""
 
 
@@ -87,9 +87,9 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     group: str
     at_ms: int
     looked_for_ms: int
-    """Time between the first and the last sample; 0 for one sample, which gives no rates."""
+    """Time between the first and the last sample of the group; 0 for a single sample, which gives no rates."""
     health: str | None
-    """OK, WARN, STOP, STALL, REWIND, REBALANCING, STORM; None if unknown."""
+    """Health of the group: OK, WARN, STOP, STALL, REWIND, REBALANCING, STORM; None if unknown."""
     reason: str
     confidence: Confidence
     evidence: tuple[EvidenceFinding, ...] = ()
@@ -100,23 +100,23 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     assignor: str | None = None
     coordinator_id: int | None = None
     epoch: int | None = None
-    """Group epoch; generation of a classic group, from the journal."""
+    """Epoch of a consumer group; generation of a classic group, from the journal."""
     lag: int | None = None
     stable_lag: int | None = None
     lag_ms: int | None = None
     lag_ms_complete: bool = True
-    """False if partitions of unknown waiting time may wait longer."""
+    """False if the group has partitions of unknown time lag, which may exceed ``lag_ms``."""
     lag_unknown: int = 0
-    """Number of partitions of unknown lag: ``lag`` is a lower bound."""
+    """Number of partitions of unknown lag: ``lag`` does not include them."""
     eta_ms: int | None = None
     draining: str = "unknown"
     blame: str = "none"
     blamed: MemberRef | None = None
     rebalances_1h: int | None = None
-    """Rebalances in the last hour, without second rounds; None without a journal."""
+    """Rebalances in the last hour, without follow-up rebalances of cooperative assignors; None without a journal."""
     last_rebalance: LastRebalance | None = None
     stable_share_1h: float | None = None
-    """Share of the last hour without a rebalance; None without a journal."""
+    """Share of the last hour in which the group did not rebalance, 0 to 1; None without a journal."""
     members: tuple[MemberFinding, ...] = ()
     partitions: tuple[PartitionFinding, ...] = ()
 
@@ -124,17 +124,16 @@ class GroupFinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def find_group(
     snapshots: Sequence[GroupSnapshot], rebalances: Sequence[RebalanceFinding] | None = None
 ) -> GroupFinding:
-    """Return the finding of the group of the newest snapshot.
+    """Return lag, health, members and partitions of the group of the newest snapshot.
 
-    ``rebalances``: those of its journal, None without a journal. Raises ValueError without snapshots.
+    ``rebalances``: those of the journal of the group, None without a journal. Raises ValueError without snapshots.
     """
     counted = [r for r in rebalances or () if r.parent is None and r.end != "no_rebalance"]
     last = max(counted, key=lambda r: r.opened_at_ms, default=None)
     since_ms = None if last is None else last.opened_at_ms + (last.took_ms or 0)
     lag = lag_of(snapshots, since_ms)
-    disturbing = [
-        r for r in counted if r.cause != "GROUP_FORMING" and r.members
-    ]  # the first member and the last one wait for no other
+    # the join of a first member, and the leave of the last one, interrupt no other member
+    disturbing = [r for r in counted if r.cause != "GROUP_FORMING" and r.members]
     report = health_of(lag, RebalanceTimes(opened_at_ms=tuple(r.opened_at_ms for r in disturbing)))
     now, total = lag.now, lag.total
     times = [s.at_ms for s in snapshots if s.group == now.group]

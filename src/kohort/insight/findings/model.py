@@ -15,7 +15,7 @@ from kohort.insight.evidence import Confidence, Evidence
 from kohort.insight.names import name_of
 
 Origin = Literal["journal", "inferred"]
-"""Source of a finding: the coordinator's journal, or a watcher's observations."""
+"""Source of a finding: ``journal`` of the coordinator, or ``inferred`` from observations of a watcher."""
 PlaceName = tuple[str, int]
 
 
@@ -46,7 +46,7 @@ class MoveFinding(msgspec.Struct, frozen=True, kw_only=True):
     lag_before: int | None = None
     lag_after: int | None = None
     redelivered: int | None = None
-    """Records that the new owner read again."""
+    """Number of records that the new owner of the partition consumed again."""
 
 
 class BlockerFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class MemberAssignmentFinding(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None
     state: str
     known: bool
-    """False if ``has`` may be incomplete, since older journal entries expired."""
+    """False if the assignment ``has`` may be incomplete, because older journal entries expired."""
     had: tuple[str, ...] = ()
     has: tuple[str, ...] = ()
     target: tuple[str, ...] | None = None
@@ -72,7 +72,7 @@ class MemberAssignmentFinding(msgspec.Struct, frozen=True, kw_only=True):
     to_revoke_since_ms: int | None = None
     still_to_get: tuple[str, ...] = ()
     awaited_from: dict[str, str] = {}
-    """Member ids of present owners, by partition."""
+    """Member ids of the present owners of awaited partitions, by partition."""
 
 
 class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    """``GROUP/GENERATION``; ``GROUP/after-GENERATION`` for an incomplete round, ``GROUP/at-MS`` for an event."""
+    """Rebalance id ``GROUP/GENERATION``; ``GROUP/after-GENERATION`` if unfinished, ``GROUP/at-MS`` for other events."""
     group: str
     protocol: Literal["classic", "consumer"]
     origin: Origin = "journal"
@@ -98,9 +98,9 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     generation: int | None = None
     target_epoch: int | None = None
     parent: int | None = None
-    """Generation that this second round of a cooperative rebalance completes."""
+    """Generation of the rebalance to which this one is the follow-up (cooperative assignors)."""
     follows: str | None = None
-    """Id of the rebalance that removed the rejoining member."""
+    """Id of the earlier rebalance that removed the member that now rejoins."""
     trigger: MemberRef | None = None
     also: tuple[str, ...] = ()
     blocker: BlockerFinding | None = None
@@ -111,16 +111,16 @@ class RebalanceFinding(msgspec.Struct, frozen=True, kw_only=True):
     members_before: tuple[MemberRef, ...] = ()
     members: tuple[MemberRef, ...] = ()
     gone: dict[str, str] = {}
-    """Departures by member id: ``left``, ``removed``, ``max_poll_exceeded``, ``session_expired``, ``join_timeout``,
-    ...; ``gone`` if unknown.
+    """Kind of departure by member id: ``left``, ``removed``, ``max_poll_exceeded``, ``session_expired``,
+    ``join_timeout``, ...; ``gone`` if unknown.
     """
     standing: tuple[MemberAssignmentFinding, ...] = ()
-    """Members of a consumer group at the end of the rebalance, or now."""
+    """Members of a consumer group at the end of the rebalance, or at present if unfinished."""
     moves: tuple[MoveFinding, ...] = ()
     unowned_partition_ms: int | None = None
-    """Sum of the times without an owner."""
+    """Sum of the times in which partitions had no owner, over all partitions, in ms."""
     stale_requests: int = 0
-    """Rejected requests of outdated members until the next rebalance."""
+    """Number of rejected requests with an outdated generation or member id until the next rebalance."""
 
 
 class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,11 +133,11 @@ class PatternFinding(msgspec.Struct, frozen=True, kw_only=True):
     advice: str | None = None
     evidence: tuple[EvidenceFinding, ...]
     rebalances: tuple[str, ...]
-    """Ids of the rebalances, oldest first."""
+    """Ids of the rebalances in the pattern, oldest first."""
     from_ms: int
-    """Opening time of the first rebalance."""
+    """Start of the first rebalance in the pattern."""
     until_ms: int
-    """End of the last rebalance, if known."""
+    """End of the last rebalance in the pattern; None if unknown."""
 
 
 def member_ref(who: Who) -> MemberRef:

@@ -34,7 +34,7 @@ from kohort.insight.why import Explanation, blocker, explain, members_in, why_la
 
 
 def find_rebalances(entries: Sequence[JournalEntry]) -> list[RebalanceFinding]:
-    """Return all rebalances and events of ``entries``, which are in the order of the journal, oldest first."""
+    """Return all rebalances, and events without a rebalance, of journal ``entries``, oldest first."""
     found = [classic_finding(rebalance) for rebalance in rebalances(entries)]
     found += [consumer_finding(rebalance) for rebalance in epoch_rebalances(entries)]
     found += [event_finding(rebalance) for rebalance in takeovers(entries)]
@@ -133,7 +133,7 @@ def consumer_finding(rebalance: EpochRebalance) -> RebalanceFinding:
 
 
 def observed_finding(rebalance: SeenRebalance) -> RebalanceFinding:
-    """Return the finding of an observed generation; bounds of phases are in the evidence."""
+    """Return the finding of a rebalance that a watcher observed; bounds of its phases are evidence."""
     explanation = explain(rebalance)
     before, after = rebalance.before, rebalance.after
     departures = zip(rebalance.departed, rebalance.departures, strict=True)
@@ -240,9 +240,6 @@ def _refs(members: Iterable[Who]) -> tuple[MemberRef, ...]:
 
 def _maybe(who: Who | None) -> MemberRef | None:
     return None if who is None else member_ref(who)
-
-
-# Costs
 
 
 def _moved(move: Move, since_ms: int | None = None, unowned_ms: int | None = None) -> MoveFinding:

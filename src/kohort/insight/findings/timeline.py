@@ -18,7 +18,7 @@ from kohort.insight.member_exits import MemberExit, exit_of_raised, exit_of_remo
 
 AWAY: Final = "static leave: it keeps its partitions until its session ends"
 LaneAssignments = dict[str, tuple[journal.Who, frozenset[Place]]]
-"""Member and assignment, by lane key."""
+"""Member with its assigned partitions, by timeline lane."""
 
 
 class AssignmentSpanFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class MarkFinding(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     text: str
     how: str | None = None
-    """Kind of departure, as in ``gone`` of a rebalance."""
+    """Kind of departure, as in ``RebalanceFinding.gone``."""
 
 
 class SilenceFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class TimelineFinding(msgspec.Struct, frozen=True, kw_only=True):
 def find_timeline(
     entries: Sequence[journal.JournalEntry], *, group: str, from_ms: int, until_ms: int
 ) -> TimelineFinding:
-    """Return the assignments from ``from_ms`` to ``until_ms``; ``entries`` of one group are in journal order."""
+    """Return the assignments of a group from ``from_ms`` to ``until_ms``, from its entries in journal order."""
     drawing = _Lanes(from_ms, entries)
     for entry in entries:
         if entry.at_ms <= until_ms:
@@ -153,7 +153,7 @@ class _Lane:
         )
 
     def end_silence(self, since_ms: int | None, at_ms: int, text: str, from_ms: int) -> None:
-        """End a silence that began with a static leave or with the last sign of life."""
+        """End the time without a reader that began at a static member's leave or last request."""
         if self.away_ms is not None:
             since_ms, text, self.away_ms = self.away_ms, AWAY, None
         if since_ms is not None and max(since_ms, from_ms) < at_ms:

@@ -26,20 +26,20 @@ class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     written_per_s: float
-    """Rate of all partitions."""
+    """Records produced to all partitions of the group, per second."""
     handled_from_per_s: float
-    """Rate of one member."""
+    """Slowest consume rate of one member, in records per second."""
     handled_to_per_s: float
     peak_lag_from: int
     peak_lag_to: int
     drained_from_s: float | None
-    """Seconds after the last pause; null: never."""
+    """Seconds from the end of the last pause until the lag is drained, best case; null if the lag never drains."""
     drained_to_s: float | None
     slowest: str | None
     behind_for_ever: tuple[str, ...]
-    """Ids of members that never catch up in the worst case."""
+    """Ids of members with a lag that grows without end in the worst case."""
     unread: int
-    """Number of partitions without an owner."""
+    """Number of partitions that no member consumes."""
 
 
 class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,18 +53,18 @@ class WhatIfFinding(msgspec.Struct, frozen=True, kw_only=True):
     members_after: int
     partitions: int
     rounds: int
-    """Rebalances, or raises of the epoch of a consumer group, until all members have their target."""
+    """Number of rebalances (consumer group: of new epochs) until all members have their target assignment."""
     moves: tuple[MoveFinding, ...]
-    """Moves from the present to the last owner; None: no owner."""
+    """Partitions with another owner after the scenario, with both owners; None: no owner."""
     moves_in_all: int
-    """Number of all moves, with the intermediate ones of a rolling restart."""
+    """Number of all partition moves, with the intermediate ones of a rolling restart."""
     pause_from_s: float
-    """Partition-seconds in the best case."""
+    """Sum of the pauses of all partitions in the best case, in seconds."""
     pause_to_s: float
-    """Partition-seconds in the worst case."""
+    """Sum of the pauses of all partitions in the worst case, in seconds."""
     loads: tuple[MemberLoadFinding, ...]
     idle: tuple[str, ...]
     drain: DrainFinding | None = None
-    """Null without known rates."""
+    """Lag during the pauses and drain time; null if the produce or consume rates are unknown."""
     notes: tuple[str, ...]
     assumptions: tuple[str, ...]

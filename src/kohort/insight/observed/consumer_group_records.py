@@ -33,7 +33,7 @@ from kohort.wire.messages.consumer_group_records import (
 Entries = list[journal.JournalEntry]
 Ids = dict[str, list[int]]
 Place = tuple[str, int]
-"""Topic id in hexadecimal, and partition."""
+"""Partition of a topic: topic id in hexadecimal, and partition number."""
 Planned = dict[str, dict[int, str]]
 
 
@@ -65,7 +65,7 @@ def resolve(group: WatchedConsumerGroup, record: RegexResolved) -> None:
 
 
 def cause_of(group: WatchedConsumerGroup, other_topics: bool) -> journal.EpochCause:
-    """Return the cause of the raised epoch, from the records since the last raise."""
+    """Infer why the group epoch was raised, from the member records since the previous epoch."""
     if group.gone:
         (who, signs), *others = group.gone
         return journal.EpochCause(event="member_gone", who=who, signs=signs, others=tuple(other for other, _ in others))
@@ -125,7 +125,7 @@ def planned(group: WatchedConsumerGroup) -> Planned:
 
 
 def changes(before: Planned, after: Planned) -> list[tuple[Place, tuple[str | None, str | None]]]:
-    """Return the partitions with another owner in the target, with both owners."""
+    """Compare two target assignments: return the partitions with another owner, with old and new owner."""
     places = {(topic, p) for plans in (before, after) for topic, of in plans.items() for p in of}
     ends = ((place, (_owner(before, place), _owner(after, place))) for place in sorted(places))
     return [(place, (was, now)) for place, (was, now) in ends if was != now]
@@ -138,9 +138,9 @@ def _owner(plans: Planned, place: Place) -> str | None:
 State = Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
 STATES: Final[dict[int, State]] = {0: "stable", 1: "unrevoked_partitions", 2: "unreleased_partitions"}
 FIRST_EPOCH: Final = 2
-"""Highest first epoch of a group: 1 as of Kafka 3.7, 2 as of 4.4."""
+"""Highest first epoch of a consumer group: 1 as of Kafka 3.7, 2 as of 4.4."""
 AWAY_EPOCH: Final = -2
-"""Epoch of a static member that will return."""
+"""Member epoch of a static member that left temporarily."""
 
 
 class ConsumerGroupRecords:
@@ -175,7 +175,7 @@ class ConsumerGroupRecords:
         return []
 
     def settle(self, watched: WatchedGroup, at_ms: int) -> Entries:
-        """Return the state of a group without its first records; later entries are steps from it."""
+        """Return the state of a consumer group as an entry, if its oldest records were compacted."""
         group = watched.consumer
         if group is None or group.is_whole:
             return []
@@ -196,8 +196,6 @@ class ConsumerGroupRecords:
             members=tuple(m.who for m in group.members.values()),
             partitions={member_id: self._named(m.assigned) for member_id, m in group.members.items()},
         )
-
-    # Members
 
     def _member(self, watched: WatchedGroup, group: WatchedConsumerGroup, record: MemberWritten, at_ms: int) -> Entries:
         before, value = group.members.get(record.member_id), record.value
@@ -223,7 +221,7 @@ class ConsumerGroupRecords:
     def _joined(self, watched: WatchedGroup, group: WatchedConsumerGroup, who: journal.Who, at_ms: int) -> Entries:
         converting = watched.converting
         if converting is not None and any(m.who.member_id == who.member_id for m in converting.members):
-            return []  # the member belongs to the converted classic group
+            return []  # the member belongs to the classic group that was converted, so it did not join now
         old = next((gone for gone, _ in group.gone if gone.instance_id == who.instance_id is not None), None)
         if old is None:
             group.joined.append(who)
@@ -254,13 +252,11 @@ class ConsumerGroupRecords:
             rebalance_timeout_ms=member.rebalance_timeout_ms if member.rebalance_timeout_ms >= 0 else None,
         )
 
-    # Epochs and targets
-
     def _epoch(self, watched: WatchedGroup, group: WatchedConsumerGroup, record: EpochWritten, at_ms: int) -> Entries:
         value = record.value
         if value is None:
             watched.consumer = None
-            if group.gone or group.members:  # a group that ends with members continues as a classic group
+            if group.gone or group.members:  # a group that is deleted with members was converted to a classic group
                 watched.consumer = WatchedConsumerGroup(is_whole=group.is_whole, epoch=group.epoch)
                 return []
             return [journal.GroupDeleted(at_ms=at_ms, group=watched.group, observed=True, why="unknown")]
@@ -325,7 +321,7 @@ class ConsumerGroupRecords:
                 group=watched.group,
                 observed=True,
                 epoch=group.target_epoch,
-                assignor=known or "",  # no record has the broker's default assignor
+                assignor=known or "",  # records do not contain the broker's default assignor
                 moves=tuple(
                     journal.Move(self._name(topic), partition, was, now)
                     for (topic, partition), (was, now) in changes(before, group.planned)
@@ -334,8 +330,6 @@ class ConsumerGroupRecords:
                 after_ms=None if group.raised_ms is None else at_ms - group.raised_ms,
             )
         ]
-
-    # Assignments
 
     def _current(
         self, watched: WatchedGroup, group: WatchedConsumerGroup, record: CurrentWritten, at_ms: int

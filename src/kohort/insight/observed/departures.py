@@ -35,11 +35,11 @@ REMOVALS: Final = (
     "ADMIN_REMOVED",
     "REVOCATION_TIMEOUT",
 )
-"""Causes after which a running client rejoins as a new member."""
+"""Causes of a removal after which a running client rejoins as a new member."""
 CLOCK_MS: Final = 250
-"""Error of times on another clock."""
+"""Largest error of a time that was measured on another clock, in ms."""
 REJOIN_MS: Final = 3_000
-"""Default of ``heartbeat.interval.ms``, the longest time until members notice a rebalance."""
+"""Default of ``heartbeat.interval.ms``, after which at the latest a member notices a rebalance, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +67,20 @@ class Departure:
 
     @property
     def silent_ms(self) -> int:
-        """Upper bound of the silence."""
+        """Longest possible time between the last commit or join of the departed member and its departure, in ms."""
         return max(0, self.out_by_ms - self.sign_ms)
 
     @property
     def idle_ms(self) -> int:
-        """Time without commit progress, at most since the join."""
+        """Longest possible time of the departed member without commit progress, in ms."""
         return max(0, self.out_by_ms - max(self.signs.since_ms, self.signs.last_progress_ms or self.signs.since_ms))
 
 
 def find_departure(departure: Departure) -> Finding:
-    """Return the cause: exclude causes by the silence, then choose a match."""
+    """Return the likeliest cause of a member's departure from a watched group.
+
+    Causes that its commits and timeouts contradict are excluded first.
+    """
     session_ms, poll_ms = departure.signs.session_timeout_ms, departure.signs.rebalance_timeout_ms
     if departure.revoking_since_ms is not None and poll_ms is not None:
         waited_ms = departure.out_by_ms - departure.revoking_since_ms
@@ -105,7 +108,7 @@ def _may_have_lasted(round_ms: tuple[int | None, int | None], timeout_ms: int) -
 
 
 def _matches_missed_poll(departure: Departure, poll_ms: int) -> bool:
-    # aiokafka sends its session timeout as both, so an expired session is as likely.
+    # aiokafka sends its session timeout as poll interval, so an expired session is as likely as a missed poll
     if (
         departure.back is None
         or poll_ms <= (departure.signs.session_timeout_ms or 0)
@@ -116,10 +119,10 @@ def _matches_missed_poll(departure: Departure, poll_ms: int) -> bool:
 
 
 def _cannot_have_expired(departure: Departure, session_ms: int) -> bool:
-    """Return True if the session cannot have ended yet.
+    """Return True if the departed member left before its session could expire.
 
-    Each request restarts a session, a commit only in classic groups and outside of transactions. But a committing
-    client also sends heartbeats, each third of a session.
+    Each request restarts the session; a commit does so only in classic groups, outside of transactions. But
+    a committing client also sends heartbeats, each third of a session.
     """
     if departure.out_by_ms - departure.signs.since_ms < session_ms - min(CLOCK_MS, session_ms // 10):
         return True
@@ -130,7 +133,7 @@ def _matches_expiry(departure: Departure, session_ms: int) -> bool:
     if departure.signs.last_commit_ms is None and departure.who.instance_id is None:
         return False
     if departure.silent_ms < session_ms - min(CLOCK_MS, session_ms // 10) and not departure.is_consumer:
-        return False  # commits in transactions are invisible; otherwise the member left
+        return False  # less silence than the session timeout: the session did not expire
     return departure.silent_ms <= session_ms + AUTO_COMMIT_MS + REJOIN_MS
 
 
@@ -245,12 +248,12 @@ def _facts(departure: Departure) -> tuple[Evidence, ...]:
 
 
 def find_raised_departure(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
-    """Return the inferred cause of a departure from a consumer group.
+    """Return the inferred cause of a member's departure from a consumer group.
 
-    The records of a leave and of a removal end alike.
+    A leave and a removal by an administrator have the same records.
     """
     cause, first = raised.cause, raised is rebalance.raises[0]
-    if cause.who is None:  # a journal of an older version
+    if cause.who is None:  # entries of older kohort versions do not name the departed member
         return Finding("MEMBER_GONE", "low", "a member departed", (Evidence("gone", "a member", raised.at_ms),))
     signs = cause.signs or SignsOfLife(member_id=cause.who.member_id, since_ms=raised.at_ms)
     back, back_at_ms = rebalance.back.get(cause.who.member_id, (None, raised.at_ms))

@@ -22,7 +22,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadat
 
 Entries = list[journal.JournalEntry]
 POLLS_KEPT: Final = 15
-"""Number of polls kept until the record of a generation is read."""
+"""Number of state polls kept for comparison with the next generation record."""
 
 
 class StatePoll(NamedTuple):
@@ -54,7 +54,7 @@ class RecentPolls:
     def add(
         self, states: Mapping[str, str], from_ms: int, until_ms: int, groups: Mapping[str, WatchedGroup]
     ) -> list[str]:
-        """Add polled states; return the groups that began to rebalance."""
+        """Add the polled states of groups; return the groups that began to rebalance since the previous poll."""
         rebalancing = {name for name, state in states.items() if state in REBALANCING}
         unsettled = rebalancing | (groups.keys() - states.keys())
         begun = []
@@ -75,7 +75,7 @@ class RecentPolls:
         return begun
 
     def know(self, name: str) -> None:
-        """Continue a round that an earlier watcher observed."""
+        """Continue a rebalance in flight that the previous watcher process observed."""
         self._rounds.add(name)
 
     def _last_settled(self, name: str) -> int | None:
@@ -84,7 +84,10 @@ class RecentPolls:
     def bounds(
         self, group: WatchedGroup, before: journal.GenerationSeen, after: journal.GenerationSeen, late_ms: int
     ) -> RoundBounds:
-        """Return the bounds of the round that ended with ``after``; ``late_ms``: lateness of the group's records."""
+        """Return the polls that bound the rebalance to generation ``after``.
+
+        ``late_ms``: time between the timestamp of the group's records and their arrival at the watcher.
+        """
         done_ms = (after.at_ms if after.joined_ms is None else after.joined_ms) + late_ms
         settled_ms = next(
             (x.from_ms for x in reversed(self._polls) if x.until_ms <= done_ms and group.group not in x.unsettled), None
@@ -93,7 +96,8 @@ class RecentPolls:
         if found is not None and found.from_ms <= after.at_ms + late_ms:
             group.round = None
             self._rounds.discard(group.group)
-            if found.over_ms is None or found.over_ms > done_ms:  # otherwise this rebalance is a later one
+            # a rebalance that ended before this generation was written is an earlier one
+            if found.over_ms is None or found.over_ms > done_ms:
                 rebalancing_ms, settled_ms = found.until_ms - late_ms, found.settled_ms
                 present = found.present if found.until_ms <= after.at_ms + late_ms else None
         settled_ms = None if settled_ms is None else settled_ms - late_ms
@@ -102,7 +106,7 @@ class RecentPolls:
 
 Partitions = dict[str, tuple[int, ...]]
 BASELINE_MS: Final = 3_600_000
-"""Time after which an entry repeats the earlier state, since journal entries expire."""
+"""Interval after which an entry repeats the previous generation, because older entries expire."""
 
 
 class GenerationRecords:
@@ -125,7 +129,7 @@ class GenerationRecords:
 
 def _taken(group: WatchedGroup, before: journal.GenerationSeen | None, seen: journal.GenerationSeen) -> Entries:
     entries: list[journal.JournalEntry] = []
-    if group.consumer is not None:  # the last member of the consumer protocol left
+    if group.consumer is not None:  # the last member of the consumer protocol left: the group is classic again
         who = tuple(m.who for m in seen.members)
         entries.append(
             journal.GroupConverted(
@@ -134,7 +138,7 @@ def _taken(group: WatchedGroup, before: journal.GenerationSeen | None, seen: jou
         )
         group.consumer = None
     if before is not None and before.generation == seen.generation:
-        # a rewritten record keeps the time of its generation
+        # a coordinator may write a generation twice: the first record has the time of the rebalance
         group.seen = msgspec.structs.replace(seen, at_ms=before.at_ms, joined_ms=before.joined_ms)
         return entries + _rewritten(before, seen)
     group.seen, group.converting = seen, None
@@ -156,7 +160,7 @@ def _with_baseline(before: journal.GenerationSeen | None, seen: journal.Generati
 
 
 def loaded_again(group: WatchedGroup, at_ms: int) -> Entries:
-    """Return the entry of a coordinator that loaded a classic group with members."""
+    """Return the journal entry for a new coordinator that loaded a classic group with members."""
     seen = group.seen
     if seen is None or not seen.members:
         return []
@@ -175,7 +179,10 @@ def _ended(group: WatchedGroup, before: journal.GenerationSeen | None, at_ms: in
 
 
 def _rewritten(before: journal.GenerationSeen, seen: journal.GenerationSeen) -> Entries:
-    """Return the entries of a rewritten generation: a static replacement (KIP-345), or a new coordinator."""
+    """Return the entries for a second record of the same generation.
+
+    Its reason is a static replacement (KIP-345), or a new coordinator.
+    """
     known = {m.who.instance_id: m.who.member_id for m in before.members if m.who.instance_id is not None}
     replaced = [
         (m.who, known[m.who.instance_id])
@@ -224,7 +231,7 @@ def _member(record: MemberMetadata, has_consumers: bool) -> journal.SeenMember:
     topics: tuple[str, ...] = ()
     owned = given = None
     if has_consumers:
-        # subscriptions of other client types stay unknown
+        # only consumers have a readable subscription, not Kafka Connect workers
         with contextlib.suppress(ProtocolError):
             subscription = parse_subscription(record.subscription)
             topics, owned = tuple(sorted(set(subscription.topics))), _partitions(subscription.owned_partitions)
@@ -245,7 +252,7 @@ def _partitions(found: list[TopicPartition]) -> Partitions:
 
 
 def _signs(group: WatchedGroup, before: journal.GenerationSeen, member: journal.SeenMember) -> journal.SignsOfLife:
-    """Return a member's signs of life in the generation that ends; commits count for the partition's owner."""
+    """Return the commits of a member in the generation that ends: commits of partitions that it owned."""
     slots = (
         slot
         for topic, partitions in (member.partitions or {}).items()
@@ -264,7 +271,7 @@ def _signs(group: WatchedGroup, before: journal.GenerationSeen, member: journal.
 
 
 def last_commits(slots: Iterable[CommitSeen], since_ms: int) -> tuple[int | None, int | None]:
-    """Return the times of the last commit and of the last progress since ``since_ms``."""
+    """Return the times of the last commit, and of the last commit with progress, since ``since_ms``."""
     last_ms = progress_ms = None
     for slot in slots:
         if slot.at_ms >= since_ms and (last_ms is None or slot.at_ms > last_ms):

@@ -23,12 +23,12 @@ class SeenRebalance:
     new: tuple[journal.SeenMember, ...] = ()
     gone: tuple[journal.SeenMember, ...] = ()
     restarted: tuple[tuple[journal.SeenMember, journal.SeenMember], ...] = ()
-    """Static members with another member id: before, after."""
+    """Static members that returned with a new member id: each before and after."""
     departed: list[Departure] = field(default_factory=list)
     moves: tuple[journal.Move, ...] = ()
     parent: int | None = None
     returned: tuple[journal.Who, str, int] | None = None
-    """Earlier departed member of a rejoining client: member, cause, time."""
+    """Earlier departure of a client that rejoins: member, cause of the departure, time."""
     had_failover: bool = False
     loaded: journal.GroupLoaded | None = None
 
@@ -45,7 +45,7 @@ class SeenRebalance:
 
     @property
     def opened_at_ms(self) -> int:
-        """Upper bound of the start of the rebalance (ms since 1970)."""
+        """Latest possible start of the rebalance, in ms since 1970."""
         at_ms = self.after.at_ms if self.after.joined_ms is None else self.after.joined_ms
         seen_ms = self.after.rebalancing_seen_ms
         return at_ms if seen_ms is None else min(at_ms, seen_ms)
@@ -56,14 +56,14 @@ class SeenRebalance:
 
     @property
     def assign_ms(self) -> int | None:
-        """Time from the end of the join phase to the assignment on the log."""
+        """Time from the last JoinGroup until the assignment was written to ``__consumer_offsets``, in ms."""
         if self.after.joined_ms is None or not self.after.members:
             return None
         return self.after.at_ms - self.after.joined_ms
 
     @property
     def not_written(self) -> int:
-        """Number of missing generations between the two."""
+        """Number of generations between ``before`` and ``after`` that have no record."""
         return 0 if self.before is None else max(0, self.after.generation - self.before.generation - 1)
 
     @property
@@ -72,7 +72,7 @@ class SeenRebalance:
 
     @property
     def is_after_failover(self) -> bool:
-        """True if the departed members had not found the new coordinator yet."""
+        """True if the departed members sent no request to a new coordinator since the failover."""
         if self.loaded is not None:
             return all(one.sign_ms <= self.loaded.at_ms for one in self.departed)
         since_ms = self.after.at_ms - FAILOVER_MS
@@ -89,7 +89,7 @@ def join_bounds(after: journal.GenerationSeen) -> Bounds:
 
 
 def seen_rebalances(entries: Iterable[journal.JournalEntry]) -> list[SeenRebalance]:
-    """Return the rebalances of classic groups in the entries of a watcher, in their order."""
+    """Return the rebalances of classic groups in a watcher's entries, in order of the entries."""
     histories: dict[str, _History] = {}
     found = []
     for entry in entries:
@@ -113,7 +113,7 @@ class _History:
     converted: journal.GroupConverted | None = None
     loaded: journal.GroupLoaded | None = None
     departed_before: list[tuple[SeenRebalance, int]] = field(default_factory=list)
-    """Departed members: rebalance, and index of the departure."""
+    """Departures of members: the rebalance, and the index in its ``departed``."""
 
     def take(self, entry: journal.JournalEntry) -> SeenRebalance | None:
         if isinstance(entry, journal.GroupConverted):
@@ -127,12 +127,14 @@ class _History:
         before, self.before = entry.before or self.before, entry
         if before is not None and entry.generation <= before.generation:
             if entry.generation == before.generation:
-                return None  # a static takeover has its own entry
-            before = None  # the group was deleted and recreated without a record
+                return None  # a static replacement is an entry of its own
+            before = (
+                None  # a lower generation: the group was deleted and recreated, and no record of the deletion was read
+            )
         if not entry.members and (before is None or not before.members):
-            return None  # the group stays empty
+            return None  # a group without members, before and after, did not rebalance
         if self.converted is not None and self.converted.epoch == entry.generation:
-            return None  # the converted group has a generation before its members rejoin
+            return None  # a conversion writes a classic generation before the members rejoin
         found = self._compare(before, entry)
         self.converted = None
         self.latest = found
@@ -164,14 +166,14 @@ class _History:
         return found
 
     def _parent(self, found: SeenRebalance) -> int | None:
-        """Return the generation that withheld partitions for this one (KIP-429)."""
+        """Return the previous generation if it withheld the partitions that this generation assigns (KIP-429)."""
         before, latest = found.before, self.latest
         if before is None or latest is None or latest.after is not before or found.new or found.gone:
             return None
         if found.restarted or before.protocol != found.after.protocol:
             return None
         if not any(m.owned for m in found.after.members):
-            return None  # eager members revoke everything before each round
+            return None  # eager members own nothing when they rejoin, so no partition was withheld
         withheld = {(m.topic, m.partition) for m in latest.moves if m.after is None}
         given = {(m.topic, m.partition) for m in found.moves if m.before is None}
         return before.generation if withheld & given else None
@@ -192,7 +194,7 @@ class _History:
 def departure_of(found: SeenRebalance, member: journal.SeenMember) -> Departure:
     after, who = found.after, member.who
     signs = next((s for s in after.signs if s.member_id == who.member_id), None)
-    if signs is None:  # a journal of an older version: no cause can be excluded
+    if signs is None:  # entries of older kohort versions lack the commit times of members, so no cause can be excluded
         since_ms = found.before.at_ms if found.before is not None else after.at_ms
         signs = journal.SignsOfLife(member_id=who.member_id, since_ms=since_ms)
     done_ms = after.at_ms if after.joined_ms is None else after.joined_ms
@@ -220,7 +222,10 @@ def _client(who: journal.Who) -> tuple[str, str]:
 def moves_between(
     before: journal.GenerationSeen, after: journal.GenerationSeen, same: dict[str, str]
 ) -> tuple[journal.Move, ...]:
-    """Return the moved partitions; ``same``: present ids by earlier ids of static members."""
+    """Return the partitions with another owner.
+
+    ``same``: present member ids of static members, by earlier member id.
+    """
     was, now = owners(before), owners(after)
     if was is None or now is None:
         return ()
@@ -233,7 +238,7 @@ def moves_between(
 
 
 def owners(generation: journal.GenerationSeen) -> dict[tuple[str, int], str] | None:
-    """Return the owner of each partition; None with an unreadable assignment."""
+    """Return the owner of each partition in a generation; None if an assignment is unreadable."""
     found: dict[tuple[str, int], str] = {}
     for member in generation.members:
         if member.partitions is None:

@@ -34,38 +34,38 @@ class WatchedMember(msgspec.Struct):
     pending: dict[str, list[int]] = {}
     pending_since_ms: int | None = None
     heard_ms: int = 0
-    """Time of the last record of a heartbeat: join, or progress to the target."""
+    """Time of the last record that a heartbeat of the member caused: join, or progress to its target assignment."""
 
 
 class WatchedConsumerGroup(msgspec.Struct):
     """Consumer group (KIP-848), from its records."""
 
     is_whole: bool = False
-    """True if all records were read: later changes are steps from a known state."""
+    """True if all records of the group were read, so that later records are changes of a known state."""
     epoch: int | None = None
     metadata_hash: int = 0
     raised_ms: int | None = None
     baseline_ms: int | None = None
-    """Time of the last entry with the whole state."""
+    """Time of the last journal entry with the whole state of the group."""
     target_epoch: int | None = None
     members: dict[str, WatchedMember] = {}
     targets: dict[str, dict[str, list[int]]] = {}
     planned: dict[str, dict[int, str]] = {}
-    """Owners in the last target, by topic id and partition."""
+    """Owner of each partition in the last target assignment: topic id, partition, member id."""
     released: dict[str, dict[int, int]] = {}
-    """Release times by topic id and partition."""
+    """Time at which each partition lost its owner: topic id, partition, ms."""
     regexes: dict[str, tuple[str, ...]] = {}
-    # Changes since the last raise of the epoch:
+    # joins, departures and metadata changes of members since the group epoch was last raised
     joined: list[Who] = []
     gone: list[tuple[Who, SignsOfLife]] = []
     subscribed: list[tuple[Who, tuple[str, ...], tuple[str, ...]]] = []
-    """Members with changed topics: member, added, removed."""
+    """Members that changed subscribed topics: member, added topics, removed topics."""
     preferred: list[tuple[Who, str]] = []
     resolved: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
     @property
     def is_journaled(self) -> bool:
-        """True if changes are steps from a known state."""
+        """True if the watcher knows the whole state of the group, so that each change becomes a journal entry."""
         return self.is_whole and self.epoch is not None
 
 
@@ -75,10 +75,10 @@ class RoundSeen(msgspec.Struct):
     from_ms: int
     until_ms: int
     settled_ms: int | None = None
-    """Start of the last poll before the round."""
+    """Start of the last poll that saw the group before its rebalance."""
     present: tuple[str, ...] | None = None
     over_ms: int | None = None
-    """First poll after the round."""
+    """Time of the first poll that saw the group after its rebalance."""
 
 
 class WatchedGroup(msgspec.Struct):
@@ -88,12 +88,12 @@ class WatchedGroup(msgspec.Struct):
     seen: GenerationSeen | None = None
     round: RoundSeen | None = None
     converting: GenerationSeen | None = None
-    """Last classic generation of a group in conversion."""
+    """Last classic generation of a group that is converted to a consumer group."""
     consumer: WatchedConsumerGroup | None = None
     commits: dict[str, dict[int, CommitSeen]] = {}
-    """Persisted separately, since most records change only commits."""
+    """Last commits by topic and partition; persisted apart from the group, which changes less often."""
     leader_epoch: int = -1
-    """Leader epoch of the last record; another epoch is another or a restarted coordinator's."""
+    """Leader epoch of the group's last record; a higher one shows a new or restarted coordinator."""
 
     @property
     def is_blank(self) -> bool:

@@ -62,17 +62,17 @@ class ObservedGroups:
         self._consumer = ConsumerGroupRecords()
         self.unread = 0
         self.left_out = 0
-        """Number of records beyond the limits."""
+        """Number of records ignored because of the limits on groups and partitions."""
 
     def learn_topics(self, names: Mapping[bytes, str]) -> None:
-        """Take topic names by id; without a name, a topic appears by its hexadecimal id."""
+        """Add topic names by topic id; unnamed topics appear with their id in hexadecimal."""
         self._consumer.names.update((topic_id.hex(), name) for topic_id, name in names.items())
 
     def knows(self, group: str) -> bool:
         return group in self._groups
 
     def unknown_topics(self, key: bytes, value: bytes) -> set[bytes]:
-        """Return the ids of topics without a name in the record of an assignment or target."""
+        """Return the ids of unnamed topics in a record of an assignment or a target assignment."""
         try:
             record = parse_record(key, value)
         except CorruptLog:
@@ -87,17 +87,17 @@ class ObservedGroups:
         return {topic_id for topic_id in found if topic_id.hex() not in self._consumer.names}
 
     def learn_session_timeout(self, group: str, timeout_ms: int | None) -> None:
-        """Take the session timeout of a consumer group, which no record has."""
+        """Set the session timeout of members of a consumer group, which its records do not contain."""
         if group in self._consumer.session_timeouts or len(self._consumer.session_timeouts) < self._limits.groups:
             self._consumer.session_timeouts[group] = timeout_ms
 
     def take(
         self, key: bytes | None, value: bytes | None, at_ms: int, leader_epoch: int = -1, late_ms: int | None = None
     ) -> list[JournalEntry]:
-        """Take the next record, written at ``at_ms``, and return its entries: none for most commits.
+        """Process the next record of ``__consumer_offsets``; return its journal entries (none for most commits).
 
-        ``late_ms``: lateness of records of its partition, by their timestamps and this machine's clock; None if
-        unknown: polls cannot be compared with records then.
+        ``at_ms``: timestamp of the record. ``late_ms``: time between timestamp and arrival of the records in its
+        partition; None if unknown, then polled states are not compared with records.
         """
         try:
             record = None if key is None else parse_record(key, value)
@@ -109,7 +109,7 @@ class ObservedGroups:
         group = self._groups.get(record.group_id)
         if group is None:
             if record.value is None:
-                return []  # tombstone of an unknown group
+                return []  # a tombstone of an unknown group has no effect
             if len(self._groups) >= self._limits.groups:
                 self.left_out += 1
                 return []
@@ -161,16 +161,16 @@ class ObservedGroups:
         self._committed.add((record.group_id, record.topic, record.partition))
 
     def take_states(self, states: Mapping[str, str], from_ms: int, until_ms: int) -> list[str]:
-        """Take polled states, valid at a time from ``from_ms`` to ``until_ms`` on this machine's clock.
+        """Process the polled states of all groups; the poll ran from ``from_ms`` to ``until_ms`` on the local clock.
 
-        Returns the groups that began to rebalance: describe them, and call ``take_members``.
+        Returns the groups that began to rebalance: the caller describes them, and calls ``take_members``.
         """
         begun = self._polls.add(states, from_ms, until_ms, self._groups)
         self._dirty.update(begun)
         return begun
 
     def take_members(self, name: str, state: str, member_ids: Iterable[str], until_ms: int) -> None:
-        """Take the members of a classic group by ``until_ms``, during its join phase."""
+        """Process the members of a rebalancing classic group, described at ``until_ms``."""
         group = self._groups.get(name)
         found = None if group is None else group.round
         if found is not None and found.present is None and state == "PreparingRebalance":
@@ -178,7 +178,7 @@ class ObservedGroups:
             self._dirty.add(name)
 
     def caught_up(self, at_ms: int) -> list[JournalEntry]:
-        """Return the states of consumer groups without their first records, after all records were read."""
+        """Return the states of groups with compacted oldest records, once the log was read to its end."""
         entries: list[JournalEntry] = []
         for group in self._groups.values():
             found = self._consumer.settle(group, at_ms)
@@ -203,12 +203,12 @@ class ObservedGroups:
         return None if group is None else group.commits.get(topic, {}).get(partition)
 
     def restore(self, groups: Iterable[bytes], commits: Iterable[PersistedCommit] = ()) -> None:
-        """Restore persisted state. Raises ValueError for the state of another version."""
+        """Restore persisted groups and commits. Raises ValueError for the format of another version."""
         for one in groups:
             try:
                 group = msgspec.msgpack.decode(one, type=WatchedGroup)
             except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
-                raise ValueError(f"invalid state of a watched group: {error}") from error
+                raise ValueError(f"invalid state of a watched group in the journal file: {error}") from error
             self._groups[group.group] = group
             if group.round is not None:
                 self._polls.know(group.group)
@@ -220,5 +220,5 @@ class ObservedGroups:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Numbers of remembered groups and of committed partitions."""
+        """Number of remembered groups, and number of remembered partitions with a commit."""
         return len(self._groups), self._commits

@@ -17,7 +17,7 @@ from kohort.insight.what_if.scenario import WhatIfMember
 from kohort.model import TopicPartition
 
 MAX_ROUNDS: Final = 10
-"""Bound for assignors that never settle; cooperative ones need two rounds."""
+"""Largest number of simulated rebalances; cooperative assignors settle in two."""
 
 
 class AssignorChoice(NamedTuple):
@@ -43,7 +43,7 @@ class SettledGroup(NamedTuple):
 
 
 def classic_assignor(name: str) -> Assignor:
-    """Return an assignor by name. Raises UsageError for an unknown name."""
+    """Return a client-side assignor by name. Raises UsageError for an unknown name."""
     known = ASSIGNORS | EXTRAS
     if name not in known:
         raise UsageError(f"unknown assignor {name!r} of classic groups: expected one of {', '.join(known)}")
@@ -63,7 +63,7 @@ def check_assignor(choice: AssignorChoice) -> None:
 
 
 def settle(members: Sequence[WhatIfMember], choice: AssignorChoice, topics: ReadTopics) -> SettledGroup:
-    """Return the group after its rebalances. Raises UsageError for an unknown assignor."""
+    """Run the assignor until the assignment of all members is final. Raises UsageError for an unknown assignor."""
     check_assignor(choice)
     if not members:
         return SettledGroup([], 0)
@@ -86,9 +86,9 @@ def _settle_classic(members: Sequence[WhatIfMember], assignor: Assignor, topics:
 
 
 def _subscription(member: WhatIfMember, assignor: Assignor, generation: int) -> MemberSubscription:
-    """Return the client's subscription.
+    """Build the subscription that a member sends in JoinGroup.
 
-    An eager member owns nothing; the user data may hold its last assignment.
+    An eager member owns no partitions; its user data may contain its last assignment.
     """
     since, owned = (-1, ()) if member.is_new else (generation, member.owned)
     return MemberSubscription(

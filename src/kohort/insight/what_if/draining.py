@@ -27,10 +27,10 @@ class FlowRates(NamedTuple):
 def flow_of(
     lag: GroupLag, counts: Mapping[str, int], in_per_s: float | None = None, drain_per_s: float | None = None
 ) -> FlowRates | None:
-    """Return the rates of a group; None without options or samples.
+    """Return produce and consume rates of a group; None without options and without sampled rates.
 
-    ``in_per_s``: rate of all partitions, divided as sampled, else evenly. The rate of a member is known only if it had
-    lag in every sample.
+    ``in_per_s``: records per second produced to all partitions, split as sampled, else evenly. The consume rate of a
+    member is known only if it had a lag in every sample.
     """
     sampled = {
         one.partition: one.written_per_s for one in lag.partitions if one.counts and one.written_per_s is not None
@@ -62,7 +62,7 @@ def _grows(topic: str, counts: Mapping[str, int], lag: GroupLag) -> bool:
 def _spread_over(
     sampled: Mapping[TopicPartition, float], counts: Mapping[str, int], grown: Iterable[str]
 ) -> dict[TopicPartition, float]:
-    """Return the rate of each partition; topics with more partitions divide theirs evenly."""
+    """Split the produce rate of topics that get more partitions evenly over their partitions."""
     written = dict(sampled)
     for topic in grown:
         total = sum(rate for tp, rate in sampled.items() if tp.topic == topic)

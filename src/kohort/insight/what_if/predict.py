@@ -41,7 +41,7 @@ def what_if(
     assume: Assumptions | None = None,
     cluster: ClusterFacts = ClusterFacts(),  # noqa: B008 - it cannot be changed
 ) -> WhatIfFinding:
-    """Return the prediction; nothing is executed.
+    """Predict assignments, pauses and lag of a group after a scenario; nothing is executed.
 
     Raises UsageError for missing members, topics or assignors, and for a group without members.
     """
@@ -95,7 +95,7 @@ def _assignor_change(snapshot: GroupSnapshot, scenario: Scenario) -> AssignorCha
     check_assignor(change.then)
     if now is not None:
         check_assignor(change.now)
-    elif change.converts:  # without a known assignor, the present assignment counts
+    elif change.converts:  # a group with an unknown assignor keeps its present assignment until it is converted
         change = AssignorChange(change.then, change.then)
     return change
 
@@ -240,7 +240,7 @@ def words_of(scenario: Scenario) -> str:
 
 
 def notes_of(snapshot: GroupSnapshot, scenario: Scenario, found: WhatIfFinding, assume: Assumptions) -> tuple[str, ...]:
-    """Return the risks: idle members, gaps of the snapshot, side effects of the change."""
+    """Return the risks of a scenario: idle members, values missing in the snapshot, side effects."""
     notes = []
     if found.members_after > found.partitions:
         notes.append(f"the group uses at most {found.partitions} members: it has {found.partitions} partitions")

@@ -9,7 +9,7 @@ import msgspec
 from kohort.model import TopicPartition
 
 KillMode = Literal["poll", "sigkill", "close"]
-"""End of a member: without polls, killed, or closed."""
+"""How a member ends: without polls until ``max.poll.interval.ms``, killed, or with ``close()``."""
 
 
 class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,13 +19,13 @@ class WhatIfMember(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str = ""
     instance_id: str | None = None
     topics: tuple[str, ...] = ()
-    """Subscribed topics, and those that the subscription pattern matches."""
+    """Subscribed topics, with those that the subscription pattern matches."""
     names: tuple[str, ...] = ()
     regex: str | None = None
     owned: tuple[TopicPartition, ...] = ()
     rack: str | None = None
     eager: bool = False
-    """True if it also offers an eager assignor: it revokes everything in each rebalance."""
+    """True if the member also offers an eager assignor, so that it revokes all partitions in each rebalance."""
     is_new: bool = False
 
 
@@ -38,11 +38,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     assignor: str | None = None
     partitions: dict[str, int] = {}
     rolling_restart: bool = False
-    """Restart of all members, one after the other; a new assignor or protocol comes with the restart."""
+    """True to restart all members, one after the other; they return with the new assignor or protocol."""
     all_static: bool = False
     to_consumer: bool = False
     new_ids: dict[str, str] = {}
-    """Known ids of restarted members; ids decide which member has one more partition."""
+    """Known new ids of restarted members by old id; assignors sort members by id."""
 
 
 class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
     session_timeout_ms: int = 45_000
     max_poll_interval_ms: int = 300_000
     shortest_round_ms: int = 100
-    """Shortest round: callbacks, a join and a sync."""
+    """Shortest duration of a rebalance (callbacks, JoinGroup, SyncGroup), in ms."""
     restart_from_ms: int = 5_000
     restart_to_ms: int = 30_000
 
@@ -69,13 +69,13 @@ class PauseRange(NamedTuple):
 
 
 def pause_of_step(mode: str, assume: Assumptions) -> PauseRange:
-    """Return the pause of one rebalance: of all partitions with eager members, else of moved ones."""
+    """Return the pause of one rebalance: of all partitions with eager members, else of moved partitions."""
     beat = assume.consumer_heartbeat_ms if mode == "consumer" else assume.heartbeat_ms
     return PauseRange(assume.shortest_round_ms, assume.shortest_round_ms + beat)
 
 
 def pause_of_loss(how: KillMode, assume: Assumptions, *, static: bool) -> PauseRange:
-    """Return the time until a lost member is removed and its partitions move."""
+    """Return the time from the end of a member until its partitions have another owner."""
     if how == "poll":
         return PauseRange(assume.max_poll_interval_ms, assume.max_poll_interval_ms)
     if how == "close" and not static:
@@ -84,7 +84,7 @@ def pause_of_loss(how: KillMode, assume: Assumptions, *, static: bool) -> PauseR
 
 
 def pause_of_absence(assume: Assumptions) -> PauseRange:
-    """Return the pause of a restart without takeover."""
+    """Return the time for which a restarting member's partitions have no consumer."""
     return PauseRange(assume.restart_from_ms, assume.restart_to_ms)
 
 

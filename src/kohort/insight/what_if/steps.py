@@ -25,7 +25,7 @@ from kohort.model import TopicPartition
 
 DEFAULT_SERVER_ASSIGNOR: Final = "uniform"
 RESTARTED: Final = " (again)"
-"""Suffix of the id of a restarted member with unknown new id."""
+"""Suffix of the member id of a restarted member, if its new id is unknown."""
 
 
 class GroupStep(NamedTuple):
@@ -79,9 +79,9 @@ def _member(member: MemberSnapshot) -> WhatIfMember:
 
 
 def steps_of(scenario: Scenario, members: list[WhatIfMember], change: AssignorChange) -> list[GroupStep]:
-    """Return the steps: one for all in a classic group, one per member in a consumer group.
+    """Return the rebalances of a scenario: a classic group changes at once, a consumer group one member at a time.
 
-    Raises UsageError for members that are not in the group, and for newcomers that are.
+    Raises UsageError if a member to remove is not in the group, or a member to add already is.
     """
     if scenario.rolling_restart:
         return list(_rolling(scenario, members, change))
@@ -103,10 +103,10 @@ def steps_of(scenario: Scenario, members: list[WhatIfMember], change: AssignorCh
 
 
 def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: AssignorChange) -> Iterator[GroupStep]:
-    """Yield the restart of each member.
+    """Yield the rebalances of a rolling restart, member by member.
 
-    A dynamic member leaves, and joins after the others have settled. A static one is away, and the group rebalances
-    only if its return changes the assignor.
+    A dynamic member leaves, and rejoins after the others have settled. A static member keeps its partitions, and the
+    group rebalances only if the returning member changes the assignor.
     """
     if scenario.partitions:
         yield GroupStep(change.now)
@@ -123,7 +123,8 @@ def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: Assign
         without, after = _assignor_change(change, number, len(members))
         leaving = frozenset({member.member_id})
         if member.instance_id is not None:
-            forgot = after != before and not after.server_side  # a new process of the same static member
+            # the new process of a static member has no earlier assignment
+            forgot = after != before and not after.server_side
             yield GroupStep(
                 after, leaving, (replace(back, is_new=forgot),), away=member.member_id, reassigns=after != before
             )
@@ -134,24 +135,26 @@ def _rolling(scenario: Scenario, members: Sequence[WhatIfMember], change: Assign
 
 
 def _assignor_change(change: AssignorChange, number: int, count: int) -> tuple[AssignorChoice, AssignorChoice]:
-    """Return the assignors while a member is away and after its return; earlier members have changed already.
+    """Return the assignor while a restarting member is absent, and the assignor after its return.
 
-    A classic group takes an assignor that all members offer: the new one once no member offers only the old. A consumer
-    with the new protocol converts the group at once (KIP-848). Of server-side assignors, the most named one counts.
+    Earlier members already restarted. A classic group uses an assignor that all members offer: the new one once no
+    member offers only the old one. The first member of the consumer protocol converts the group (KIP-848). Of
+    server-side assignors, the one that most members name is used.
     """
     if change.converts:
         return (change.then if number else change.now), change.then
     last = number == count - 1
     if not change.then.server_side:
         return (change.then if last and count > 1 else change.now), (change.then if last else change.now)
-    if change.now.assignor == DEFAULT_SERVER_ASSIGNOR:  # most likely no member names the default assignor
+    # members without a configured assignor do not name the default one
+    if change.now.assignor == DEFAULT_SERVER_ASSIGNOR:
         return (change.then if number else change.now), change.then
     rest = count - 1 - number
     return _most_named(change, number, rest), _most_named(change, number + 1, rest)
 
 
 def _most_named(change: AssignorChange, then: int, now: int) -> AssignorChoice:
-    """Return the assignor that most members name; in a tie, the first in Kafka's table."""
+    """Return the server-side assignor that most members name; in a tie, the first in Kafka's order."""
     if then == now:
         first, _ = in_group_order((change.now.assignor, change.then.assignor))
         return change.now if first == change.now.assignor else change.then
@@ -162,13 +165,13 @@ def _newcomers(scenario: Scenario, members: list[WhatIfMember]) -> list[WhatIfMe
     if not scenario.newcomers:
         return []
     if not members:
-        raise UsageError("the group has no members: the topics of newcomers are unknown")
+        raise UsageError("cannot add members: the group has no members, so the topics of the new members are unknown")
     taken = {m.member_id for m in members} | {m.instance_id for m in members if m.instance_id is not None}
     (topics, names, regex), _ = Counter((m.topics, m.names, m.regex) for m in members).most_common(1)[0]
     found = []
     for member_id, instance_id in scenario.newcomers:
         if member_id in taken or instance_id in taken:
-            raise UsageError(f"newcomer {instance_id or member_id!r} is already in the group")
+            raise UsageError(f"cannot add member {instance_id or member_id!r}: it is already in the group")
         found.append(
             WhatIfMember(
                 member_id=member_id, instance_id=instance_id, topics=topics, names=names, regex=regex, is_new=True
@@ -197,7 +200,8 @@ class GroupSimulation:
                 self._replace(step)
             if step.reassigns:
                 self._reassign(step)
-            if step.restarts and not self.members:  # no other member takes over
+            # without other members, the partitions wait for the restarted member
+            if step.restarts and not self.members:
                 self.pause(owned, pause_of_absence(self.assume))
 
     def pause(self, partitions: Iterable[TopicPartition], by: PauseRange) -> None:
