@@ -43,7 +43,7 @@ FIGURES: Final[dict[str, tuple[Sequence[str], Sequence[str]]]] = {
 BLOCK: Final = "<!-- {name} -->\n{text}<!-- /{name} -->"
 SHOWN: Final = (
     ("requests", "requests"),
-    ("notifications", "told"),
+    ("notifications", "notified"),
     ("interrupted", "interrupted"),
     ("unowned_s", "no owner, p·s"),
     ("moved", "moved"),
