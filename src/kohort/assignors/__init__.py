@@ -1,1 +1,1 @@
-"""Partition assignment strategies: pure functions."""
+"""Assignors (partition assignment strategies): pure functions."""

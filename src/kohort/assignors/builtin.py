@@ -1,4 +1,4 @@
-"""Strategies that ``partition.assignment.strategy`` can name."""
+"""Assignors that ``partition.assignment.strategy`` can name."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kohort.errors import ConfigError
 
 ASSIGNORS: Final = {a.name: a for a in (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY)}
 EXTRAS: Final = {a.name: a for a in (COPARTITIONED, RACK_AWARE, REDUNDANT)}
-"""Strategies that other clients lack; every member of the group must offer them."""
+"""Assignors that other Kafka clients lack; every member of the group must offer them."""
 
 
 def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
-    """Return the assignors in order, by name or as objects (``kohort.assignor``).
+    """Return the configured assignors in order, by name or as objects (``kohort.assignor``).
 
     Raises ConfigError for an unknown or repeated name.
     """
@@ -36,7 +36,7 @@ def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
 
 
 def is_cooperative(assignors: Sequence[Assignor]) -> bool:
-    """Return True if members keep their partitions while they rejoin: every configured assignor is cooperative.
+    """Return True if every configured assignor is cooperative: members keep their partitions while they rejoin.
 
     The default list is eager until range is removed from it, which upgrades a group member by member.
     """

@@ -1,4 +1,4 @@
-"""cooperative-sticky: members keep their partitions while they rejoin (KIP-429).
+"""cooperative-sticky assignor: members keep their partitions while they rejoin (KIP-429).
 
 The rules: protocol/assignors.md#cooperative-sticky.
 
@@ -20,13 +20,13 @@ from kohort.wire.schema import Message, int32
 
 
 class CooperativeUserData(Message, versions="0"):
-    """Generation of a member whose Subscription version has no field for it."""
+    """User data of cooperative-sticky: the member's generation, for Subscription versions without that field."""
 
     generation: int = int32()
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return the partitions of each member, without those that another member must revoke first."""
+    """Return the partitions of each member, without partitions that another member must revoke first."""
     dealt = deal(topics, members, read_claim)
     transferring = dealt.transferring
     if transferring is None:
@@ -40,7 +40,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 def moving_partitions(
     members: Iterable[MemberSubscription], assignment: Mapping[str, Sequence[TopicPartition]]
 ) -> dict[TopicPartition, str]:
-    """Return partitions that one member gains and their previous owner loses, by new owner."""
+    """Return partitions that one member gains and their previous owner loses, with their new owner."""
     gained: dict[TopicPartition, str] = {}
     lost: set[TopicPartition] = set()
     for member in members:
@@ -51,7 +51,7 @@ def moving_partitions(
 
 
 def read_claim(member: MemberSubscription) -> MemberData:
-    """Return owned partitions and generation, by Subscription, or by user data before version 2."""
+    """Return a member's owned partitions and generation, from its Subscription or (before v2) its user data."""
     owned = as_runs(member.owned)
     if member.generation is not None:
         return MemberData(owned, member.generation)

@@ -1,4 +1,4 @@
-"""Strategies that users write: a function and a name.
+"""Assignors that users write: a function and a name.
 
     @kohort.assignor("by-size")
     def by_size(topics, members):
@@ -6,7 +6,7 @@
 
     Consumer(group_id="g", partition_assignment_strategy=[by_size, "range"])
 
-All members offer the name; the leader runs the function. Its result is checked before it is sent.
+All members offer the name; the leader runs the function. The leader checks the function's result before it sends it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kohort.errors import UsageError
 from kohort.model import TopicPartition
 
 AssignFunction = Callable[[SubscribedTopics, Sequence[MemberSubscription]], Mapping[str, Iterable[TopicPartition]]]
-"""Takes topics with partition counts, and members; returns partitions by member id."""
+"""Function from topics with partition counts, and members, to partitions by member id."""
 UserData = Callable[[Iterable[TopicPartition], int], bytes | None]
 
 
 def assignor(
     name: str, *, user_data: UserData = no_user_data, cooperative: bool = False
 ) -> Callable[[AssignFunction], Assignor]:
-    """Make a strategy of the decorated function, for ``partition_assignment_strategy``.
+    """Make an assignor of the decorated function, for ``partition_assignment_strategy``.
 
     ``user_data(owned, generation)``: bytes that each member sends when it joins (at most some KiB; None: nothing); the
     leader finds them as ``member.user_data``. ``cooperative``: members keep their partitions while they rejoin, and

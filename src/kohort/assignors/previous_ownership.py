@@ -1,9 +1,10 @@
-"""Previous owners of partitions, by the claims of all members.
+"""Previous owners of partitions, as the members report them to sticky assignors.
 
 The rules: protocol/assignors.md#previous-ownership.
 
-Each strategy reads a member's claim (user data, or owned partitions of the Subscription) as ``MemberData``. Of two
-claims for one partition, the newer generation wins. Partitions are numbers (``PartitionNumbers``).
+Each sticky assignor reads the partitions that a member claims (from user data, or owned partitions of the Subscription)
+as ``MemberData``. Of two members that claim one partition, the one of the newer generation wins. Partitions are numbers
+(``PartitionNumbers``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Run = tuple[str, Sequence[int]]
 
 
 class PartitionNumbers:
-    """Numbers of the partitions of the topics ``names``, with partition counts ``counts``."""
+    """Numbering of all partitions of the topics ``names``, with partition counts ``counts``."""
 
     def __init__(self, names: Sequence[str], counts: Mapping[str, int]) -> None:
         self.topics = len(names)
@@ -37,7 +38,7 @@ class PartitionNumbers:
         return range(rank, rank + self._counts[rank] * self.topics, self.topics)
 
     def of_runs(self, runs: Iterable[Run]) -> list[int]:
-        """Return the numbers of existing partitions, in order."""
+        """Return the numbers of the existing partitions among runs of partitions per topic, in order."""
         found: list[int] = []
         step = self.topics
         for topic, partitions in runs:
@@ -62,7 +63,9 @@ class PartitionNumbers:
         step = self.topics
         given = list(numbers)
         pairs = zip(map(self._names.__getitem__, [n % step for n in given]), [n // step for n in given], strict=True)
-        return list(map(tuple.__new__, repeat(TopicPartition), pairs))  # without a Python call for each
+        return list(
+            map(tuple.__new__, repeat(TopicPartition), pairs)
+        )  # map() creates the partitions without a Python call for each
 
     def __iter__(self) -> Iterator[int]:
         for rank in range(self.topics):
@@ -70,12 +73,12 @@ class PartitionNumbers:
 
 
 def as_runs(partitions: Iterable[TopicPartition]) -> list[Run]:
-    """Group partitions into runs of one topic each, in order."""
+    """Group partitions into runs of neighbours with the same topic, in order."""
     return [(topic, [p for _, p in run]) for topic, run in groupby(partitions, key=itemgetter(0))]
 
 
 class MemberData(NamedTuple):
-    """Partitions that a member claims, and its generation (None: unknown)."""
+    """Partitions that a member claims to own, and its generation (None: unknown)."""
 
     runs: Sequence[Run]
     generation: int | None
@@ -86,20 +89,20 @@ ReadMemberData = Callable[[MemberSubscription], MemberData]
 
 @dataclass(slots=True)
 class Ownership:
-    """Accepted claims of all members."""
+    """Previously owned partitions of all members, after conflicting claims are decided."""
 
     owned: dict[str, dict[int, None]] = field(default_factory=dict)
-    """Claimed partitions by member id, in order."""
+    """Previously owned partitions by member id, in order."""
     contested: set[int] = field(default_factory=set)
-    """Partitions claimed by two members of one generation: no member keeps them."""
+    """Partitions that two members of one generation claim: no member keeps them."""
     older: dict[int, str] = field(default_factory=dict)
-    """Newest claim of earlier generations, by partition."""
+    """Member with the newest claim from before the latest generation, by partition."""
 
 
 def decide_ownership(
     members: Sequence[MemberSubscription], numbering: PartitionNumbers, read: ReadMemberData
 ) -> Ownership:
-    """Accept or reject the members' claims; claims for unknown partitions are dropped."""
+    """Return which member owned each partition before; partitions that do not exist are dropped."""
     generations: dict[str, int | None] = {}
     claims: dict[str, list[int]] = {}
     for member in members:
@@ -124,7 +127,7 @@ def decide_ownership(
 def _weigh(
     members: Sequence[MemberSubscription], claims: Mapping[str, Sequence[int]], generations: Mapping[str, int | None]
 ) -> Ownership:
-    """Decide each claim, if some contradict others."""
+    """Decide which member owned each partition, if several members claim the same one."""
     stated = {m.member_id: _or_none(m.generation) for m in members}
     found = Ownership()
     owner: dict[int, str] = {}
@@ -137,7 +140,7 @@ def _weigh(
                 owner[number] = member_id
                 owned[number] = None
                 continue
-            # The earlier claimer's generation comes from its Subscription even where its claim came from user data.
+            # The first member's generation comes from its Subscription, even if its partitions came from user data.
             if generation < stated[other]:
                 continue
             found.owned[other].pop(number, None)

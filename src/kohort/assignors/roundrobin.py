@@ -1,4 +1,4 @@
-"""roundrobin: partitions of all topics are dealt to the members in turn (protocol/assignors.md#roundrobin)."""
+"""roundrobin assignor: members get partitions of all topics in turn (protocol/assignors.md#roundrobin)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort.assignors.spec import (
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
-    """Return the partitions of each member; members that do not subscribe to a topic are skipped."""
+    """Return the partitions of each member; a member is skipped for topics to which it does not subscribe."""
     assignment: Assignment = {m.member_id: [] for m in members}
     circle = in_order(members)
     at = 0

@@ -15,7 +15,7 @@ from kohort.model import TopicPartition, java_string_hash
 NO_GENERATION: Final = -1
 
 Assignment = dict[str, list[TopicPartition]]
-"""Partitions of each member, by member id; every member has an entry."""
+"""Assigned partitions by member id; every member has an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class SubscribedTopics:
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """Strategy by its name on the wire. ``cooperative``: members may keep their partitions while they rejoin."""
+    """Assignor by its name on the wire. ``cooperative``: members may keep their partitions while they rejoin."""
 
     name: str
     assign: Callable[[SubscribedTopics, Sequence[MemberSubscription]], Assignment]
@@ -61,7 +61,7 @@ class Assignor:
 
 
 def no_user_data(owned: Iterable[TopicPartition], generation: int) -> None:
-    """Return None: the strategy keeps no state between rebalances."""
+    """Return None: members send no user data to the assignor."""
 
 
 def java_order(text: str) -> bytes:
@@ -78,7 +78,7 @@ def in_order(members: Iterable[MemberSubscription]) -> list[MemberSubscription]:
 
 
 def table_size(entries: int) -> int:
-    """Return the bucket count of a Java HashMap: 16, doubled while more than three quarters full."""
+    """Return the number of buckets of a Java HashMap: 16, doubled while more than three quarters full."""
     size = 16
     while entries > size * 3 // 4:
         size *= 2
@@ -86,22 +86,22 @@ def table_size(entries: int) -> int:
 
 
 def java_bucket(code: int, size: int) -> int:
-    """Return the bucket of a hash code in a HashMap of ``size`` buckets; buckets are iterated in order."""
+    """Return the index of a hash code's bucket in a Java HashMap of ``size`` buckets, which Java iterates in order."""
     code &= 0xFFFFFFFF
     return (code ^ code >> 16) & (size - 1)
 
 
 def in_hash_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
-    """Sort as the Java client's HashMap of members, which decides the members with one partition more.
+    """Sort members as the Java client's HashMap does; the first of them get one partition more.
 
-    Within a bucket Java keeps the insertion order; kohort sorts by id, so the given order never matters.
+    Within a hash bucket Java keeps the insertion order; kohort sorts by id, so the given order never matters.
     """
     size = table_size(len(members))
     return sorted(members, key=lambda m: (java_bucket(java_string_hash(m.member_id), size), java_order(m.member_id)))
 
 
 def known_topics(topics: SubscribedTopics, members: Iterable[MemberSubscription]) -> list[str]:
-    """Return the subscribed topics with partitions, by name."""
+    """Return the subscribed topics that have partitions, by name."""
     subscribed = {topic for topics_of in {member.topics for member in members} for topic in topics_of}
     return sorted((t for t in subscribed if topics.counts.get(t, 0) > 0), key=java_order)
 
@@ -109,7 +109,7 @@ def known_topics(topics: SubscribedTopics, members: Iterable[MemberSubscription]
 def racks_matter(
     topics: SubscribedTopics, partitions: Iterable[TopicPartition], members: Iterable[MemberSubscription]
 ) -> bool:
-    """Return True if racks can matter: members and replicas share racks, and partitions differ in theirs."""
+    """Return True if racks can matter: members and replicas share racks, and partitions have different ones."""
     of_members = {member.rack for member in members if member.rack}
     if not of_members or not topics.racks:
         return False

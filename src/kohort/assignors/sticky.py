@@ -1,7 +1,7 @@
-"""sticky: balanced first, then with the least movement (protocol/assignors.md#previous-ownership, KIP-54).
+"""sticky assignor: balanced first, then with fewest moves (protocol/assignors.md#previous-ownership, KIP-54).
 
 Eager: members revoke all partitions before they rejoin, so their previous partitions are in the user data.
-cooperative-sticky shares the two cases (equal and mixed subscriptions) and the weighing of claims.
+cooperative-sticky uses the same code for equal and for different subscriptions, and for conflicting claims.
 """
 
 from __future__ import annotations
@@ -32,21 +32,24 @@ class StickyTopic(Message):
 
 
 class StickyUserData(Message, versions="0-1"):
-    """Previous partitions of a member, and their generation; version 0 lacks the generation."""
+    """User data of the sticky assignor: a member's previous partitions, and from version 1 their generation."""
 
     previous_assignment: list[StickyTopic] = array(StickyTopic)
     generation: int = int32("1+", default=-1)
 
 
 class Dealt(NamedTuple):
-    """Sticky assignment; ``transferring`` is None if the case does not track moving partitions."""
+    """Assignment of the sticky assignor.
+
+    ``transferring``: moving partitions with their new owners; None if the members' subscriptions differ.
+    """
 
     assignment: Assignment
     transferring: dict[TopicPartition, str] | None
 
 
 def deal(topics: SubscribedTopics, members: Sequence[MemberSubscription], read: ReadMemberData) -> Dealt:
-    """Assign with the least movement; ``read`` returns a member's claim."""
+    """Assign partitions with fewest moves; ``read`` returns the partitions that a member owned before."""
     if not members:
         return Dealt({}, {})
     ordered = in_hash_order(members)
@@ -64,7 +67,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 
 
 def read_claim(member: MemberSubscription) -> MemberData:
-    """Return a member's previous partitions from its user data; unreadable data is no claim."""
+    """Return a member's previous partitions from its user data; none if the data is unreadable."""
     if not member.user_data:
         return MemberData((), None)
     for version in (1, 0):

@@ -1,7 +1,8 @@
-"""Sticky assignment for equal subscriptions (protocol/assignors.md#equal-subscriptions).
+"""Sticky assignment for members with equal subscriptions (protocol/assignors.md#equal-subscriptions).
 
 P partitions and M members give each member floor(P/M) or one more, and each keeps as many of its partitions as that
-allows. Linear, except for sorting. Partitions are numbers (``PartitionNumbers``), as pairs would cost most of the time.
+allows. Linear, except for sorting. Partitions are numbers (``PartitionNumbers``), as (topic, partition) pairs would
+cost most of the time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kohort.model import TopicPartition
 
 
 class EqualSubscriptions:
-    """State of one assignment in progress."""
+    """Assignment of members with equal subscriptions, while it is computed."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class EqualSubscriptions:
         for member_id in self._assignment:
             self._keep(member_id)
         unassigned = self._left_over()
-        # Sorted by member id, without static members first, unlike range and roundrobin.
+        # Members are sorted by member id, without static members first, unlike in range and roundrobin.
         self._under_min.sort(key=java_order)
         self._exactly_min.sort(key=java_order)
         if self._by_rack:
@@ -54,7 +55,7 @@ class EqualSubscriptions:
         return {member_id: self._numbering.partitions(numbers) for member_id, numbers in self._assignment.items()}
 
     def transferring(self) -> dict[TopicPartition, str]:
-        """Return, after ``assign``, the moving partitions with their new owners."""
+        """Return the partitions that ``assign`` moved between members, with their new owners."""
         return {self._numbering.partition(number): new_owner for number, new_owner in self._transferring.items()}
 
     def _left_over(self) -> list[int]:
@@ -103,7 +104,7 @@ class EqualSubscriptions:
         return len(self._assignment[member_id])
 
     def _deal_by_rack(self, unassigned: list[int]) -> list[int]:
-        """Give partitions to members in their racks, the hardest to place first; return the others."""
+        """Give partitions to members in the racks of their replicas; return the other partitions."""
         in_rack = Counter(self._racks.values())
         left = []
         turn = 0
@@ -138,10 +139,9 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[int]) -> None:
-        """Deal partitions in turn to members below the minimum, then one extra each while extras last.
+        """Give partitions in turn to members below the minimum, then one extra each while extras last.
 
-        Deals at once as many rounds as the member closest to its minimum needs: the members do not change in these
-        rounds.
+        A pass gives each member as many partitions as the member closest to its minimum needs.
         """
         under, extras = self._under_min, deque(self._exactly_min)
         start = 0

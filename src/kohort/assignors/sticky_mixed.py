@@ -1,4 +1,4 @@
-"""Sticky assignment for different subscriptions (protocol/assignors.md#mixed-subscriptions).
+"""Sticky assignment for members with different subscriptions (protocol/assignors.md#mixed-subscriptions).
 
 Members keep what they may, free partitions go to the least loaded subscribers. Then partitions move one by one from
 more to less loaded members; a move that would undo an earlier one of its topic takes that one back instead. Partitions
@@ -30,12 +30,12 @@ class _Pair(NamedTuple):
 
 
 class _Moved:
-    """Partitions that moved between two members; the first is the one that Java's HashSet iterates first."""
+    """Partitions that moved between two members, in the order of a Java HashSet."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, None] = {}
         self._most = 0
-        """Largest size so far: a HashSet never shrinks."""
+        """Largest number of partitions so far: a Java HashSet never shrinks."""
 
     def add(self, partition: TopicPartition) -> None:
         self.partitions[partition] = None
@@ -47,19 +47,22 @@ class _Moved:
 
 
 def _hash_code(partition: TopicPartition) -> int:
-    """Java's TopicPartition.hashCode."""
+    """Return Java's TopicPartition.hashCode."""
     return 31 * (31 + partition.partition) + java_string_hash(partition.topic)
 
 
 class PartitionMovements:
-    """Net movement of each partition: a chain counts from its first source, a return cancels."""
+    """Source and target member of each moved partition.
+
+    Two moves of a partition count as one, from the first source; a return to that source cancels them.
+    """
 
     def __init__(self) -> None:
         self._by_partition: dict[TopicPartition, _Pair] = {}
         self._by_topic: dict[str, dict[_Pair, _Moved]] = {}
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """Return the partition to move: one of the same topic that moved the opposite way, if any."""
+        """Return the partition to move: one of its topic that moved from ``target`` to ``source`` before, if any."""
         if partition in self._by_partition:
             source = self._by_partition[partition].source
         opposite = self._by_topic.get(partition.topic, {}).get(_Pair(target, source))
@@ -81,7 +84,7 @@ class PartitionMovements:
 
 
 class _Imbalance(NamedTuple):
-    """Possible move: ``holder`` has two or more partitions more than ``taker``."""
+    """Possible move: member ``holder`` has at least two partitions more than member ``taker``."""
 
     taker: str
     holder: str
@@ -89,7 +92,7 @@ class _Imbalance(NamedTuple):
 
 
 class Loads:
-    """Members by number of partitions, then by id.
+    """Members sorted by number of partitions, then by id.
 
     ``held``: partitions as numbers whose remainder by ``topics`` is the topic; callers report each change afterwards.
     ``subscribed``: subscribed topics of each member.
@@ -103,7 +106,7 @@ class Loads:
         self._topics = topics
         self._by_id = sorted(held, key=java_order)
         self._place = {member_id: i for i, member_id in enumerate(self._by_id)}
-        # Sort key: number of partitions times number of members, plus the rank of the member id.
+        # Each sort key is the number of partitions times the number of members, plus the rank of the member id.
         self._order = sorted(self._key(m, len(held[m])) for m in held)
         self._of_topic = {m: self._counted(numbers) for m, numbers in held.items()}
         self._least: dict[int, str | None] = {}
@@ -139,7 +142,7 @@ class Loads:
         self._balanced = None
 
     def forget(self, member_id: str) -> None:
-        """Exclude a member from now on; its partitions stay in ``held``."""
+        """Exclude a member from further moves; its partitions stay in ``held``."""
         self._order.remove(self._key(member_id, len(self._held[member_id])))
         self._least.clear()
         self._balanced = None
@@ -150,7 +153,7 @@ class Loads:
         return self._least[rank]
 
     def are_balanced(self) -> bool:
-        """Return True unless a member could take a subscribed partition from one with at least two more."""
+        """Return False if a member could take a subscribed partition from a member with at least two more."""
         if self._balanced is None:
             if not self._still_imbalanced():
                 self._known_imbalance = self._find_imbalance()
@@ -193,14 +196,14 @@ class Loads:
 
 
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
-    """Return the sum of size differences over all pairs of members; 0 is perfect balance."""
+    """Return the sum of differences in partition counts over all pairs of members; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
-    # In ascending order the i-th size is added i times and subtracted once for every later size.
+    # In ascending order the i-th partition count is added i times, and subtracted once for every later count.
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 
 class MixedSubscriptions:
-    """State of one assignment in progress."""
+    """Assignment of members with different subscriptions, while it is computed."""
 
     def __init__(
         self,
@@ -211,7 +214,7 @@ class MixedSubscriptions:
     ) -> None:
         self._numbering = numbering
         self._racks = {m.member_id: m.rack for m in members}
-        # Members often share one tuple of names: read each once.
+        # Members often share one tuple of topic names: convert each distinct tuple once.
         distinct = {
             subscribed: (numbering.ranks(subscribed), sum(topics.counts.get(t, 0) for t in subscribed))
             for subscribed in {m.topics for m in members}
@@ -272,7 +275,7 @@ class MixedSubscriptions:
         self._loads.note_gain(member_id, number)
 
     def _deal(self, unassigned: Iterable[int]) -> None:
-        """Give each partition to the least loaded subscriber; those in matching racks first."""
+        """Give each partition to its least loaded subscriber in its replicas' racks, else to the least loaded one."""
         step = self._numbering.topics
         left = []
         for number in unassigned:
@@ -291,7 +294,7 @@ class MixedSubscriptions:
         return next((m for m in self._loads if rank in self._subscribed[m] and not self._misfit(m, number)), None)
 
     def _set_fixed_members_aside(self) -> dict[str, dict[int, None]]:
-        """Exclude members that can neither give nor take; return their partitions."""
+        """Exclude members that can neither lose nor gain partitions; return their partitions."""
         fixed = {m: held for m, held in self._held.items() if not self._can_take_part(m, held)}
         for member_id in fixed:
             self._loads.forget(member_id)

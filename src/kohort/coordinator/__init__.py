@@ -1,1 +1,1 @@
-"""Coordinator of groups, offsets and transactions: decisions without input or output."""
+"""Group coordinator and transaction coordinator: decisions on groups, offsets and transactions, free of I/O."""

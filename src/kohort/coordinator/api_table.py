@@ -1,7 +1,7 @@
-"""Table of the group APIs: check, decision and refusal of each request type.
+"""Table of the group APIs: the check, decision and error response of each request type.
 
-To serve another API: a module with its ``decide_*`` and ``refuse_*``, and an entry here. Requests of several groups
-read all shards, and change one group at a time.
+To serve another API, write a module with its ``decide_*`` and ``refuse_*`` functions, and add an entry here. A request
+about several groups may read all partitions of ``__consumer_offsets``, but changes one group at a time.
 """
 
 from __future__ import annotations
@@ -81,20 +81,20 @@ def adds_nothing(_request: GroupRequest, _groups: Groups) -> Added:
 
 @dataclass(frozen=True, slots=True)
 class GroupApi:
-    """API of requests for one group, named by ``message.group_id``."""
+    """API whose requests concern one group, named by ``message.group_id``."""
 
     decide: Decide
     refuse: Refuse
     check: Check = check_nothing
-    """Reject a request before its group is looked up. Raises ApiError."""
+    """Reject an invalid request before the coordinator looks up its group. Raises ApiError."""
     withdraw: Withdraw | None = None
-    """Replace an answer after a failed append; None: refuse the whole request."""
+    """Build the response after its records could not be appended; None: refuse the whole request."""
     added_bytes: AddedBytes = adds_nothing
-    """Upper bound of the bytes that a request adds to groups."""
+    """Return an upper bound of the bytes that a request adds to the memory of groups."""
     read_only: bool = False
-    """Served even if ``__consumer_offsets`` does not exist."""
+    """True if the coordinator answers the request even before ``__consumer_offsets`` exists."""
     explain: Explain | None = None
-    """Add an error message to a refusal."""
+    """Return the error message of a refused request."""
 
     def refused(self, request: GroupRequest, error: ApiError) -> Reply:
         reply = self.refuse(request, error.code)
@@ -103,7 +103,7 @@ class GroupApi:
 
 @dataclass(frozen=True, slots=True)
 class SeveralGroupsApi:
-    """API of requests for any number of groups, answered in steps."""
+    """API whose requests concern any number of groups; the coordinator answers them in steps."""
 
     answer: Answer
     refuse: Refuse

@@ -1,7 +1,7 @@
 """Invariants of the coordinator, checked after each event in tests and in the simulator, never in a server.
 
 1. Acknowledged requests are persisted: ``check_acknowledged``.
-2. Every wait has a timer: ``check_waits``.
+2. Every waiting request and every session has a timer: ``check_waits``.
 3. A failover changes no stable group (``check_persisted``), and replaying the log restores the persisted state
    (``check_replay``).
 """
@@ -40,22 +40,22 @@ class InvariantBroken(AssertionError):
 
 
 def check_consumer_group(group: ModernGroup, partition: int, timers: Timers[tuple[int, TimerKey]]) -> None:
-    """Check owners, indices, epochs and timers of a consumer group. Raises InvariantBroken."""
+    """Check partition owners, indices, epochs and timers of a consumer group. Raises InvariantBroken."""
     check_owners(group)
     check_indices(group)
     check_epochs(group)
     if group.presence.keys() != group.members.keys():
-        raise _broken("members and presence differ", group)
+        raise _broken("the group has sessions of other member ids than its members", group)
     pending = group.volatile.pending_target
     if pending is not None and pending.error is None and (partition, TimerKey("target", group.group_id)) not in timers:
-        raise _broken("a pending target has no timer", group)
+        raise _broken("the group has no timer to compute its pending target assignment", group)
     for member_id, member in group.members.items():
         deadline_ms = timers.deadline_ms((partition, TimerKey("member_session", group.group_id, member_id)))
         if deadline_ms is None or deadline_ms > group.presence[member_id].expires_at_ms:
             raise _broken(f"session timer of {member_id} is missing or late", group)
         waits = timers.deadline_ms((partition, TimerKey("revocation", group.group_id, member_id))) is not None
         if waits != awaits_revocation(member):
-            raise _broken(f"revocation timer of {member_id}: {waits}, its state: {member.current.state}", group)
+            raise _broken(f"member {member_id} in state {member.current.state} has a revocation timer: {waits}", group)
 
 
 def check_owners(group: ModernGroup) -> None:
@@ -81,22 +81,25 @@ def check_indices(group: ModernGroup) -> None:
     ]
     for name, kept, counted in indices:
         if kept != counted:
-            raise _broken(f"{name}: the index has {kept!r}, the records give {counted!r}", group)
+            raise _broken(f"{name}: the index has {kept!r}, the records of the members give {counted!r}", group)
     topics = group.volatile.topics
     if topics is not None and (
         unknown := [n for n in topics.found.keys() - topics.changed if not group.subscribes_to(n)]
     ):
-        raise _broken(f"no member subscribes to {unknown}, but the group's topics include them", group)
+        raise _broken(f"the group caches topics {unknown}, to which no member subscribes", group)
 
 
 def check_epochs(group: ModernGroup) -> None:
     if group.target_epoch > group.epoch:
-        raise _broken(f"the target is for epoch {group.target_epoch}", group)
+        raise _broken(f"the target assignment has epoch {group.target_epoch}, above the group epoch", group)
     for member_id, member in group.members.items():
         if member.epoch > group.target_epoch:
-            raise _broken(f"{member_id} has epoch {member.epoch}, the target {group.target_epoch}", group)
+            raise _broken(
+                f"member {member_id} has epoch {member.epoch}, above target epoch {group.target_epoch}",
+                group,
+            )
         if any(epoch > max(member.epoch, 0) for _, _, epoch in member.current.partitions()):
-            raise _broken(f"{member_id} has partitions of an epoch after the member's own", group)
+            raise _broken(f"member {member_id} has partitions with an epoch above its member epoch", group)
 
 
 def _broken(what: str, group: ClassicGroup | ModernGroup) -> InvariantBroken:
@@ -118,7 +121,7 @@ def check_groups(groups: Groups, partition: int, timers: ShardTimers) -> None:
         check_one_kind(groups, consumer)
     for group_id in groups.offsets:
         if group_id not in groups:
-            raise InvariantBroken(f"offsets of an unknown group: {group_id!r}")
+            raise InvariantBroken(f"group {group_id!r} has offsets, but does not exist")
 
 
 def check_one_kind(groups: Groups, consumer: ModernGroup) -> None:
@@ -147,7 +150,7 @@ def check_counts(group: ClassicGroup) -> None:
         if m.instance_id is not None:
             instances[m.instance_id] = m.member_id
         if m.member_id != key:
-            raise _broken("a member's key is not its member id", group)
+            raise _broken("a member is stored under another key than its member id", group)
     require(rebalance.awaiting_join == awaiting_join, "awaiting_join differs from the parked JoinGroups", group)
     require(dict(rebalance.supporters) == names, "supporters differ from the protocols", group)
     require(rebalance.instances == instances, "instances differ from the members", group)
@@ -176,7 +179,7 @@ def check_state(group: ClassicGroup) -> None:
 
 
 def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> None:
-    """Check that every wait has a timer."""
+    """Check that every waiting request and every session of a classic group has a timer."""
     rebalance, group_id = group.round, group.group_id
 
     def is_set(key: TimerKey) -> bool:
@@ -188,26 +191,26 @@ def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> Non
         require(is_set(TimerKey("sync", group_id)), "SyncGroups are awaited without a timer", group)
     for member_id in rebalance.pending_join:
         if not is_set(TimerKey("pending", group_id, member_id)):
-            raise _broken(f"{member_id} is pending without a timer", group)
+            raise _broken(f"pending member id {member_id} has no timer", group)
     for member in rebalance.members.values():
         deadline_ms = timers.deadline_ms((partition, TimerKey("session", group_id, member.member_id)))
         if member.is_excused:
             continue
         if deadline_ms is None:
-            raise _broken(f"{member.member_id} has no session timer", group)
+            raise _broken(f"member {member.member_id} has no session timer", group)
         if deadline_ms > member.expires_at_ms:
-            raise _broken(f"{member.member_id}: the session timer is late", group)
+            raise _broken(f"the session timer of member {member.member_id} fires after the end of the session", group)
 
 
 def check_persisted(group: ClassicGroup) -> None:
-    """Check that a stable or empty group equals its record, so that a failover changes nothing."""
+    """Check that a stable or empty classic group equals its record, so that a failover changes nothing."""
     rebalance, persisted = group.round, group.persisted
     if rebalance.state is GroupState.STABLE:
         require(persisted is not None, "stable, but not persisted", group)
     if persisted is None or rebalance.state not in (GroupState.STABLE, GroupState.EMPTY):
         return
     if persisted.generation != rebalance.generation_id:
-        raise _broken(f"the record has generation {persisted.generation}", group)
+        raise _broken(f"the group's record has generation {persisted.generation}", group)
     require(
         (persisted.protocol, persisted.leader) == (rebalance.protocol_name, rebalance.leader),
         "protocol or leader",
@@ -219,12 +222,12 @@ def check_persisted(group: ClassicGroup) -> None:
 
 
 def check_acknowledged(groups: Groups, reply: Reply) -> None:
-    """Check that a successful reply is sent only after its records are persisted."""
+    """Check that the records of a successful response are persisted before it is sent."""
     message, request = reply.message, reply.request.message
     if isinstance(message, SyncGroupResponse) and message.error_code == ErrorCode.NONE:
         assert isinstance(request, SyncGroupRequest)
         if request.group_id in groups.consumer:
-            return  # the answer of a consumer group is its persisted state
+            return  # the response of a consumer group is built from its persisted state
         group = groups.by_id[request.group_id]
         assigned = {m.member_id: m.assignment for m in group.persisted.members} if group.persisted else {}
         require(assigned.get(request.member_id) == message.assignment, "the assignment is not persisted", group)
@@ -245,7 +248,7 @@ def _check_commit_acknowledged(groups: Groups, request: OffsetCommitRequest, res
     with_partitions = [topic for topic in request.topics if topic.partitions]
     for topic, answered in zip(with_partitions, response.topics, strict=True):
         if not topic.name:
-            continue  # the request names the topic by id
+            continue  # the commit names the topic by id, without a name to look up
         for p, result in zip(topic.partitions, answered.partitions, strict=True):
             value = offsets.get(topic.name, p.partition_index) if offsets is not None else None
             if result.error_code == ErrorCode.NONE and (value is None or value.offset != p.committed_offset):
@@ -290,7 +293,7 @@ def _persisted_consumer_group(group: ModernGroup) -> tuple[object, ...]:
 
 
 def check_replay(groups: Groups, log: Iterable[LogItem], unmarked: Collection[int] = ()) -> None:
-    """Check that replaying the log of a partition restores its persisted state.
+    """Check that replaying a ``__consumer_offsets`` partition restores the coordinator's persisted state.
 
     ``unmarked``: producers whose transaction marker may be on the log after a failed write; it is written again.
     """
@@ -299,4 +302,4 @@ def check_replay(groups: Groups, log: Iterable[LogItem], unmarked: Collection[in
         replay_one(again, item, 0, Skipped())
     found, held = persisted_state(again, unmarked), persisted_state(groups, unmarked)
     if found != held:
-        raise InvariantBroken(f"replaying the log gives {found!r}, but the persisted state is {held!r}")
+        raise InvariantBroken(f"replaying the log gives {found!r}, but the coordinator has {held!r}")

@@ -19,13 +19,13 @@ from kohort.coordinator.journal_events import MemberMetrics, OffsetMove
 from kohort.coordinator.journal_events import Who as Who  # noqa: PLC0414
 
 TOPIC: Final = "__kohort_journal"
-"""Topic of the journal."""
+"""Kafka topic of the journal."""
 SCHEMA: Final = "kohort/journal/1"
 
 TriggerEvent = Literal[
-    "member_joined",  # a new member
+    "member_joined",  # a new member sent JoinGroup
     "member_rejoined",  # a member with changed protocols, or the leader, sent JoinGroup again
-    "member_left",  # LeaveGroup
+    "member_left",  # a member sent LeaveGroup
     "session_expired",  # no request within the session timeout
     "new_member_expired",  # a new member without a first generation within five minutes
     "sync_timeout",  # members without SyncGroup within the rebalance timeout
@@ -38,52 +38,52 @@ Removal = Literal[
     "left",
     "session_expired",
     "new_member_expired",
-    "join_timeout",  # no JoinGroup within the rebalance timeout
+    "join_timeout",  # the member sent no JoinGroup within the rebalance timeout
     "sync_timeout",
     "group_full",
     "pending_left",
-    "pending_expired",  # the assigned member id was never used
+    "pending_expired",  # the broker assigned a member id, but its client did not join with it
 ]
 
 EpochEvent = Literal[
-    "member_joined",  # a new member with a subscription
-    "subscription_changed",  # other topics or another pattern
-    "assignor_changed",  # most members prefer another assignor
+    "member_joined",  # a new member subscribed to topics
+    "subscription_changed",  # a member subscribed to other topics or another pattern
+    "assignor_changed",  # most members now prefer another assignor
     "topics_changed",  # subscribed topics were created, deleted, or got more partitions
-    "regex_resolved",  # a pattern matches other topics
-    "member_left",  # a heartbeat with epoch -1, or LeaveGroup
-    "session_expired",  # no heartbeat within the session timeout
-    "revocation_timeout",  # partitions not revoked within the rebalance timeout
-    "rejoin_timeout",  # no JoinGroup of a classic member within the rebalance timeout
-    "resync_timeout",  # no SyncGroup of a classic member after its JoinGroup
-    "converted",  # converted from a classic group
-    "member_gone",  # inferred from outside: the member left or was removed
-    "unexplained",  # inferred from outside: no cause in the records
+    "regex_resolved",  # a subscription pattern matches other topics than before
+    "member_left",  # a member sent a heartbeat with epoch -1, or LeaveGroup
+    "session_expired",  # a member sent no heartbeat within the session timeout
+    "revocation_timeout",  # a member did not revoke its partitions within the rebalance timeout
+    "rejoin_timeout",  # a classic member sent no JoinGroup within the rebalance timeout
+    "resync_timeout",  # a classic member sent no SyncGroup after its JoinGroup
+    "converted",  # the group was converted from a classic group
+    "member_gone",  # inferred by ``kohort watch`` from records: the member left or was removed
+    "unexplained",  # inferred by ``kohort watch``: the records show no cause
 ]
 
 
 class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Session facts of a member at the time of the entry."""
+    """Session facts of a member when the journal entry was written."""
 
     session_timeout_ms: int
     rebalance_timeout_ms: int
     last_seen_ms: int
     longest_gap_ms: int = 0
-    """Longest time between two requests in this generation."""
+    """Longest time in ms between two requests of the member in this generation."""
     connection_closed_at_ms: int | None = None
-    """Time at which the connection of the last request closed; None while it is open or unknown."""
+    """Closing time of the connection of the member's last request; None if the connection is open or unknown."""
     commits: int = 0
     last_progress_ms: int | None = None
-    """Time of the last commit that moved an offset forward."""
+    """Time of the member's last commit that moved an offset forward."""
     last_commit_ms: int | None = None
     lag: int | None = None
-    """Records between committed offsets and log ends when the member left; None if unknown."""
+    """Records between the member's committed offsets and the log ends when it left; None if unknown."""
     stalled_ms: int = 0
-    """Time that the broker itself stalled since ``last_seen_ms``."""
+    """Time in ms in which the broker processed no events since ``last_seen_ms``."""
     stalled_at_ms: int | None = None
-    """Begin of the first stall."""
+    """Time at which the broker's first stall since ``last_seen_ms`` began."""
     client_metrics: MemberMetrics | None = msgspec.field(default=None, name="said")
-    """Last metrics that the client pushed (KIP-714); None without a push."""
+    """Last metrics that the client pushed (KIP-714); None if it pushed no metrics."""
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -95,15 +95,15 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
     owned_changed: bool = False
-    """The owned partitions differ, as in the second rebalance of a cooperative client."""
+    """True if the member's owned partitions differ, as in the second rebalance of a cooperative client."""
     partitions_changed: dict[str, tuple[int, int]] = {}
-    """Subscribed topics with another number of partitions: count at the generation's begin, count now."""
+    """Subscribed topics with a changed partition count: count when the generation began, count now."""
     topics_made: tuple[str, ...] = ()
     """Topics of ``topics_added`` that were created after the generation began."""
     topics_gone: tuple[str, ...] = ()
     """Topics of ``topics_removed`` that were deleted."""
     racks: tuple[str | None, str | None] | None = None
-    """Previous and new rack of the member (KIP-881), if they differ."""
+    """Previous and new rack of the member (KIP-881); None if unchanged."""
 
 
 class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -116,9 +116,9 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     change: Change | None = None
     others: tuple[Who, ...] = ()
-    """Further members of the same event, such as a LeaveGroup of several members."""
+    """Members besides the first one that the event concerns, such as a LeaveGroup of several members."""
     leader_lost: bool = False
-    """The leader is among the removed members."""
+    """True if the group's leader is among the removed members."""
     error: str | None = None
 
 
@@ -130,7 +130,7 @@ class RoundOpened(JournalEntry, frozen=True, kw_only=True, tag="round_opened"):
     members: tuple[Who, ...]
     timeout_ms: int
     initial: bool = False
-    """The group was empty; the rebalance waits ``timeout_ms`` for more members."""
+    """True if the group was empty: the rebalance waits ``timeout_ms`` for more members."""
 
 
 class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived"):
@@ -142,16 +142,16 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     reason: str | None = None
     api_version: int | None = None
     vitals: Vitals | None = None
-    """Facts of a late member, as of just before its JoinGroup."""
+    """Session facts of a late member just before its JoinGroup."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    """Timeouts in the JoinGroup; None in entries of older versions."""
+    """Session and rebalance timeout in the JoinGroup; None in entries of older kohort versions."""
     software: str | None = None
     """Name and version of the client (KIP-511); None if unknown."""
 
 
 class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed"):
-    """A member, or an assigned member id without a join, was removed."""
+    """A member was removed, or a member id that the broker assigned and no client used."""
 
     who: Who
     why: Removal
@@ -174,7 +174,7 @@ class RoundClosed(JournalEntry, frozen=True, kw_only=True, tag="round_closed"):
 
 
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition with a new owner; None for no owner."""
+    """Partition that changed its owner; an owner is None if the partition is unowned."""
 
     topic: str
     partition: int
@@ -190,12 +190,12 @@ class AssignmentWritten(JournalEntry, frozen=True, kw_only=True, tag="assignment
     generation: int
     took_ms: int
     partitions: dict[str, dict[str, tuple[int, ...]]] | None
-    """Member id to topic to partitions; None for other protocol types, and for assignments over 128 KiB."""
+    """Assigned partitions by member id and topic; None for other protocol types, and for assignments over 128 KiB."""
     moves: tuple[Move, ...] = ()
 
 
 class RoundSettled(JournalEntry, frozen=True, kw_only=True, tag="round_settled"):
-    """The last member received its assignment, ``took_ms`` after it was persisted."""
+    """The last member received its assignment, ``took_ms`` after the assignment was persisted."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -205,7 +205,7 @@ class RoundSettled(JournalEntry, frozen=True, kw_only=True, tag="round_settled")
 
 
 class RoundDropped(JournalEntry, frozen=True, kw_only=True, tag="round_dropped"):
-    """An append failed: the running rebalance was dropped and its requests were refused."""
+    """The group's rebalance was dropped after a failed append, and its waiting requests were refused."""
 
     error: str
     generation: int
@@ -228,23 +228,23 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     api: str
     error: str
     generation: int
-    """Generation in the request; ``current`` is the group's."""
+    """Generation in the refused request; ``current`` is the group's generation."""
     current: int
     offsets: tuple[OffsetMove, ...] = ()
-    """First offsets of a refused commit, with the committed ones."""
+    """First offsets of a refused commit, with the previously committed ones."""
     more: int = 0
 
 
 class SignsOfLife(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Activity of a departed member, as seen from outside of the coordinator; None if unknown."""
+    """Activity of a departed member, as ``kohort watch`` observed it; None for unknown values."""
 
     member_id: str
     since_ms: int
-    """Last time of a certain request: the member joined, or its assignment came nearer to its target."""
+    """Time at which the member joined, or its assignment last came closer to its target assignment."""
     last_commit_ms: int | None = None
-    """Last commit for a partition that the member owns."""
+    """Time of the member's last commit for a partition that it owns."""
     last_progress_ms: int | None = None
-    """Last such commit that moved an offset forward."""
+    """Time of the member's last commit that moved the offset of an owned partition forward."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
 
@@ -262,45 +262,45 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     partitions_changed: dict[str, tuple[int, int]] = {}
     """Topics that were created (from 0), deleted (to 0), recreated or extended: partitions before and now."""
     assignor: str | None = None
-    """New preferred assignor, if it changed."""
+    """New preferred assignor of the group; None if unchanged."""
     reason: str | None = None
-    """Reason text of the client."""
+    """Reason text of the client's request."""
     signs: SignsOfLife | None = None
-    """Activity of a departed member, in entries written from outside of the coordinator."""
+    """Activity of a departed member, in entries that ``kohort watch`` wrote."""
     by: Who | None = None
     """Client that requested the removal, if not the member itself."""
     software: str | None = None
-    """Client of ``who``, as ``MemberArrived.software``, if its own request is the cause."""
+    """Client name and version of ``who``, as ``MemberArrived.software``, if its own request is the cause."""
 
 
 class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
-    """A consumer group has a higher epoch; a new target assignment follows within the assignment interval."""
+    """The epoch of a consumer group rose; a new target assignment follows within the assignment interval."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     epoch: int
     cause: EpochCause
     members: int
-    """Members of the group after the change."""
+    """Number of group members after the change."""
 
 
 class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_computed"):
-    """The target assignment for an epoch was computed, ``after_ms`` after the epoch rose."""
+    """The target assignment of a group epoch was computed, ``after_ms`` after the epoch rose."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     epoch: int
     assignor: str
-    """Empty in entries written from outside of the coordinator, if the broker chose the assignor."""
+    """Name of the assignor; empty in entries of ``kohort watch`` if the broker chose the assignor."""
     moves: tuple[Move, ...]
-    """Partitions with another member in the new target."""
+    """Partitions that the new target assignment moves to another member."""
     members: int
     after_ms: int | None = None
-    """None if the epoch rose before this broker loaded the group."""
+    """Time in ms since the epoch rose; None if it rose before this broker loaded the group."""
 
 
 class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition newly assigned to a member, and for how long it had no owner, in ms."""
+    """Partition newly assigned to a member, and the time in ms for which it had no owner."""
 
     topic: str
     partition: int
@@ -308,16 +308,16 @@ class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AwaitedPartition(msgspec.Struct, frozen=True):
-    """Partition of a member's target that another member still owns."""
+    """Partition of a member's target assignment that another member still owns."""
 
     topic: str
     partition: int
     owner: str
-    """Member id."""
+    """Id of the member that still owns the partition."""
 
 
 class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reconciled"):
-    """The assignment of a consumer group's member came nearer to its target."""
+    """The assignment of a consumer group's member came closer to its target assignment."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
@@ -328,9 +328,9 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
     """Stable, waiting for the member's own revocation, or for other members' revocations."""
     revoking: dict[str, tuple[int, ...]] = {}
-    """Partitions to revoke, by topic."""
+    """Partitions that the member must revoke, by topic."""
     revoked: dict[str, tuple[int, ...]] = {}
-    """Partitions revoked ``revoked_after_ms`` after the request to revoke."""
+    """Partitions revoked ``revoked_after_ms`` after the broker requested the revocation."""
     revoked_after_ms: int | None = None
     given: tuple[GivenPartition, ...] = ()
     awaited: tuple[AwaitedPartition, ...] = ()
@@ -345,20 +345,20 @@ class StaticAway(JournalEntry, frozen=True, kw_only=True, tag="static_away"):
 
 
 class SeenMember(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Member of a generation, read from the generation record."""
+    """Member of a classic group's generation, read from the GroupMetadata record."""
 
     who: Who
     session_timeout_ms: int
     rebalance_timeout_ms: int
     topics: tuple[str, ...] = ()
     owned: dict[str, tuple[int, ...]] | None = None
-    """Owned partitions in the JoinGroup; None if unreadable."""
+    """Owned partitions in the member's JoinGroup; None if unreadable."""
     partitions: dict[str, tuple[int, ...]] | None = None
-    """Assignment by the leader; None for other protocol types."""
+    """Partitions that the leader assigned to the member; None for other protocol types."""
 
 
 class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_seen"):
-    """Generation of a classic group, read from ``__consumer_offsets`` from outside of the coordinator.
+    """Generation of a classic group, which ``kohort watch`` read from ``__consumer_offsets``.
 
     ``at_ms`` is the coordinator's clock. States were sampled, so their times are bounds.
     """
@@ -369,17 +369,17 @@ class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_se
     leader: str | None
     members: tuple[SeenMember, ...]
     joined_ms: int | None = None
-    """End of the join phase, by the record."""
+    """End of the join phase, by the GroupMetadata record."""
     leader_epoch: int = -1
     """Leader epoch of the group's ``__consumer_offsets`` partition; it changes with the coordinator."""
     signs: tuple[SignsOfLife, ...] = ()
     """Activity of each member of the previous generation."""
     settled_seen_ms: int | None = None
-    """Last sample in which the group was not rebalancing, after the previous generation."""
+    """Time of the last sample after the previous generation in which the group was not rebalancing."""
     rebalancing_seen_ms: int | None = None
-    """First sample in which the group was rebalancing, after the previous generation."""
+    """Time of the first sample after the previous generation in which the group was rebalancing."""
     present: tuple[str, ...] | None = None
-    """Member ids in that sample; None without a sample."""
+    """Ids of the members in the first sample of the rebalance; None without a sample."""
     before: GenerationSeen | None = None
     """Previous generation, if its own entry may be deleted or outside of the read range; without ``signs``."""
 
@@ -399,16 +399,16 @@ class GroupUnloaded(JournalEntry, frozen=True, kw_only=True, tag="group_unloaded
 
 
 class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_converted"):
-    """The group continues under the other protocol, with its members."""
+    """The group continues under the other protocol (classic or consumer), with its members."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = True
 
     to: Literal["consumer", "classic"]
     epoch: int
-    """Generation that became the group's epoch, or the reverse."""
+    """Group epoch after the conversion, equal to the classic generation, or the reverse."""
     members: tuple[Who, ...]
     by: Who | None = None
-    """Member whose join or departure caused the conversion."""
+    """Member that caused the conversion by joining or leaving."""
 
 
 class GroupDeleted(JournalEntry, frozen=True, kw_only=True, tag="group_deleted"):
@@ -426,7 +426,7 @@ _BY_TAG: Final[dict[Any, type[JournalEntry]]] = {str(kind.__struct_config__.tag)
 
 
 def build_entry(entry: JournalEntry) -> bytes:
-    """Return an entry as JSON; lone surrogates are kept."""
+    """Encode a journal entry as JSON; lone surrogates are kept."""
     named: dict[str, Any] = {"schema": SCHEMA} | msgspec.to_builtins(entry)
     return json.dumps(named, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
@@ -437,10 +437,10 @@ def parse_entry(value: bytes) -> JournalEntry:
         tree = json.loads(value)
         tag = tree.get("kind") if isinstance(tree, dict) else None
         known = _BY_TAG.get(tag) if isinstance(tag, str) else None
-        # Converting to one kind is thirty times faster than to the union.
+        # msgspec converts to one known type thirty times faster than to the union of all entry types.
         entry: JournalEntry = msgspec.convert(tree, AnyEntry if known is None else known)
     except RecursionError as error:
-        raise ValueError("JSON is nested too deeply") from error
+        raise ValueError("journal entry: JSON is nested too deeply") from error
     except msgspec.ValidationError as error:
         raise ValueError(f"not a journal entry of {SCHEMA}: {error}") from error
     return entry

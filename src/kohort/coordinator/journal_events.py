@@ -1,4 +1,4 @@
-"""Journal entries besides rebalances: refused joins, commits, options, resumed partitions; identity of a member."""
+"""Journal entries besides rebalances: refused JoinGroup requests, commits, options, resumed partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 LEAST_BYTES: Final = 200
 ITEM_BYTES: Final = 100
-"""Overhead of a nested value, without its text."""
+"""Bytes of memory of a nested value in a journal entry, without its text."""
 
 
 class Who(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -19,7 +19,7 @@ class Who(msgspec.Struct, frozen=True, omit_defaults=True):
     client_host: str = ""
     instance_id: str | None = None
     classic: bool = False
-    """Classic-protocol member in a consumer group."""
+    """True for a member of a consumer group that uses the classic protocol."""
     principal: str = ""
     """Authenticated principal (``User:alice``), for clients that act on other members."""
 
@@ -29,21 +29,21 @@ class MemberMetrics(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
     at_ms: int
     last_poll_ms_ago: int | None = None
-    """Time since the last poll, at the push."""
+    """Time in ms between the client's last poll and the metrics push."""
     longest_poll_gap_ms: int | None = None
-    """Longest time between two polls that the client reports."""
+    """Longest time in ms between two polls that the client reports."""
     poll_idle_ratio: float | None = None
     """Share of time that the application waited in poll."""
     commit_latency_ms: float | None = None
     rebalance_latency_ms: float | None = None
-    """Longest rebalance that the client reports."""
+    """Longest rebalance in ms that the client reports."""
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
-    """Event of a group."""
+    """Event of a group, stored in the journal."""
 
     CLAIMS_PERSISTED: ClassVar[bool] = False
-    """True if the entry states that records are persisted: dropped when their append fails."""
+    """True if the entry states that records are persisted: it is dropped when their append fails."""
 
     QUIET: ClassVar[bool] = False
     """True if the entry is written with the next urgent entry, not at once."""
@@ -51,11 +51,11 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     at_ms: int
     group: str
     observed: bool = False
-    """True if written from outside of the coordinator (``kohort watch``)."""
+    """True if ``kohort watch`` wrote the entry from outside of the coordinator."""
 
 
 class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Committed or attempted offset; ``before``: the previously committed one, None without one."""
+    """Offset of a commit; ``before``: the previously committed offset, or None."""
 
     topic: str
     partition: int
@@ -72,11 +72,11 @@ class MemberTurnedAway(JournalEntry, frozen=True, kw_only=True, tag="member_turn
     members: int
     error: str = "GROUP_MAX_SIZE_REACHED"
     offered: tuple[str, ...] = ()
-    """First assignors of the refused client."""
+    """First assignors that the refused client offers."""
     accepted: tuple[str, ...] = ()
     """First assignors that all members support."""
     types: tuple[str, str] | None = None
-    """Protocol types of the refused client and of the group, if they differ."""
+    """Protocol types of the refused client and of the group; None if they are equal."""
 
 
 class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_disconnected"):
@@ -89,7 +89,7 @@ class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_di
 
 
 class CommitUnfenced(JournalEntry, frozen=True, kw_only=True, tag="commit_unfenced"):
-    """A client outside of the group committed offsets, which no generation fences.
+    """A client that is not a member committed offsets of the group.
 
     Journaled once per hour for each client, and whenever an offset moves back.
     """
@@ -119,9 +119,9 @@ class ResumedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
     topic: str
     partition: int
     offset: int
-    """First fetched offset."""
+    """First fetched offset of the partition."""
     lag: int | None = None
-    """Records from there to the log end."""
+    """Records between the first fetched offset and the log end."""
     lag_before: int | None = None
     """Records from the committed offset to the log end when the rebalance began."""
 
@@ -133,7 +133,7 @@ class PartitionsResumed(JournalEntry, frozen=True, kw_only=True, tag="partitions
 
     who: Who
     generation: int
-    """Generation, or member epoch."""
+    """Classic generation, or member epoch."""
     partitions: tuple[ResumedPartition, ...]
 
 

@@ -1,7 +1,7 @@
-"""Evidence for the journal that no group holds: decisions ignore it.
+"""Facts for the journal that are not part of a group's state; decisions do not depend on them.
 
 Closed connections, stalls of the broker, departed members, commits by non-members, pushed client metrics, counts of
-fenced requests. Bounded, and empty after a restart.
+fenced requests. All are bounded in size, and empty after a restart.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
-"""Two clients without member id that push from one host under one client id within this time are indistinguishable."""
+"""Time in ms: two clients that push metrics without member id from one host within it are indistinguishable."""
 NAME_LETTERS_MAX: Final = 1_000
-"""Most letters of all names of one member or client; with longer names it is not recorded."""
+"""Most letters of all names (member id, client id, host) of a client; longer ones are not recorded."""
 NAME_PREFIX_MAX: Final = 300
-"""Letters of a name that identify members and clients."""
+"""Letters of a name that identify a member or client; further letters are ignored."""
 GROUPS_MOST: Final = 10_000
 NAMES_MOST_BYTES: Final = 4 << 20
-"""Most bytes of all group names; the oldest groups are dropped beyond it, or beyond ``GROUPS_MOST``."""
+"""Most bytes of all group names with counters; beyond it, or beyond ``GROUPS_MOST``, the oldest groups are dropped."""
 CONNECTIONS: Final = 10_000
 STALLS: Final = 100
 LEAVERS: Final = 1_000
 COMMITTERS: Final = 1_000
 JOURNAL_AGAIN_MS: Final = 3_600_000
-"""Pause between two journal entries for commits of one client outside of the group."""
+"""Least time in ms between two journal entries for commits of one client that is not a member."""
 JOURNAL_BACKWARD_AGAIN_MS: Final = 1_000
-"""The same pause for backward commits, which lower a committed offset."""
+"""Least time in ms between two journal entries for a non-member's commits that lower an offset."""
 
 
 class MetricsByMember:
-    """Last pushed metrics of each member, for the latest 10,000 members."""
+    """Client metrics that each member pushed last, for the latest 10,000 members."""
 
     def __init__(self, limit: int = MEMBERS) -> None:
         self._metrics: dict[tuple[str, str, str], tuple[str, MemberMetrics | None]] = {}
@@ -63,7 +63,7 @@ def names_fit(*names: str | None) -> bool:
 
 
 def name_prefix(name: str) -> str:
-    """Return the part of a name that serves as a key."""
+    """Return the beginning of a name, which identifies a member or client."""
     return name[:NAME_PREFIX_MAX]
 
 
@@ -78,7 +78,7 @@ class OffsetCounters:
         self.deleted = 0
 
     def written(self, records: Sequence[Record]) -> None:
-        """Count the offsets among appended records."""
+        """Count the committed and deleted offsets among appended records."""
         for record in records:
             if type(record) is OffsetCommitted:
                 if record.value is None:
@@ -87,13 +87,13 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Count the deletions after the count ``deleted`` as expired."""
+        """Count as expired the offsets deleted since the counter of deletions was ``deleted``."""
         self.expired += self.deleted - deleted
         self.deleted = deleted
 
 
 class FencedCounters:
-    """Requests refused for a stale member id, generation, epoch or instance id; repeated requests count each time."""
+    """Number of requests refused for a stale member id, generation, epoch or instance id, repeated ones included."""
 
     __slots__ = ("_names_bytes", "by_group", "by_kind")
 
@@ -134,19 +134,19 @@ class ClosedConnections:
             del self._closed_at_ms[next(iter(self._closed_at_ms))]
 
     def closed_at_ms(self, connection: int) -> int | None:
-        """Return the time at which a connection closed; None if open or no longer recorded."""
+        """Return the time at which a client connection closed; None if it is open or no longer recorded."""
         return self._closed_at_ms.get(connection)
 
 
 class Stall(NamedTuple):
-    """Time in which the broker processed no events although some were due."""
+    """Time in which the broker processed no due event."""
 
     from_ms: int
     until_ms: int
 
 
 class BrokerStalls:
-    """Latest stalls of this broker."""
+    """Latest stalls of the broker: times in which it processed no due event."""
 
     def __init__(self) -> None:
         self._stalls: deque[Stall] = deque(maxlen=STALLS)
@@ -155,14 +155,14 @@ class BrokerStalls:
         self._stalls.append(stall)
 
     def since(self, from_ms: int, now_ms: int) -> tuple[int, int | None]:
-        """Return the stalled ms since ``from_ms``, and the begin of the first stall."""
+        """Return for how long the broker stalled since ``from_ms``, in ms, and when the first stall began."""
         cut = [(max(s.from_ms, from_ms), min(s.until_ms, now_ms)) for s in self._stalls]
         stood = [(began, ended) for began, ended in cut if ended > began]
         return sum(ended - began for began, ended in stood), min((began for began, _ in stood), default=None)
 
 
 class DepartedMembers:
-    """Departed members by the connection of their leave request, until it closes."""
+    """Members that left their group, by the connection of their leave request, until it closes."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[str, Who, int]] = {}
@@ -183,13 +183,13 @@ class DepartedMembers:
 
 
 class NonMemberCommitters:
-    """Clients that committed to a group from outside, with the time of their last journal entry."""
+    """Clients that committed offsets without being members, with the time of their last journal entry."""
 
     def __init__(self) -> None:
         self._journaled_ms: dict[tuple[str, str, str], int] = {}
 
     def should_journal(self, group: str, who: Who, now_ms: int, *, backwards: bool) -> bool:
-        """Return True if a commit is to be journaled, and count it as journaled."""
+        """Return True if a non-member's commit gets a journal entry; record the time of the entry."""
         key = name_prefix(group), name_prefix(who.client_id), who.client_host
         journaled_ms = self._journaled_ms.get(key)
         if journaled_ms is not None and now_ms - journaled_ms < (
@@ -204,7 +204,7 @@ class NonMemberCommitters:
 
 
 class JournalEvidence:
-    """All evidence of a coordinator."""
+    """Facts for the journal entries of a coordinator."""
 
     __slots__ = ("client_metrics", "committers", "connections", "departed", "fenced", "stalls")
 

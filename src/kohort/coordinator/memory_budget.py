@@ -27,27 +27,30 @@ OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
 TOPIC_BYTES: Final = 150
-"""Approximate bytes of each kind of object, without variable data, with names of ``USUAL_NAME`` letters."""
+"""Approximate bytes in memory of each kind of object (member, offset, topic), with names of up to ``USUAL_NAME``
+letters.
+"""
 USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
-"""Most bytes of one letter."""
+"""Most bytes that one letter takes in memory."""
 NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
-"""Bytes of one letter of a longer name (32,767 letters at most). Without a data directory the records and journal
-entries, which repeat the name, stay in memory, too."""
+"""Bytes counted per letter of a name beyond the usual length (32,767 letters at most). Without a data directory the
+records and journal entries, which repeat the name, stay in memory, too.
+"""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
-"""Entry in a pattern's list of matches; the names are shared."""
+"""Bytes in memory of each topic that matches a subscription pattern; the topic's name is counted elsewhere."""
 FREE_BYTES: Final = 16_384
-"""Metadata of an existing member up to this size is always accepted."""
+"""Member metadata in bytes that the coordinator accepts from existing members even at the memory limit."""
 MEASUREMENTS: Final = 8
-"""Memory is measured again after each eighth of the limit was added, as removals are not counted."""
+"""Memory is measured again after each eighth of the limit was added, to notice removed groups and members."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
-"""Members measured per request: a few milliseconds."""
+"""Number of members whose memory is measured per request: a few milliseconds."""
 OFFSETS_PER_MEMBER: Final = 20
-"""Offsets that cost as much time to measure as one member."""
+"""Number of offsets that take as much time to measure as one member."""
 EXISTING_FACTOR: Final = 2
-"""Multiple of the limit that existing groups may reach."""
+"""Multiple of the memory limit that existing groups may reach."""
 NO_LIMIT: Final = -1
 
 
@@ -62,7 +65,7 @@ NOTHING: Final = Added()
 
 
 class MemoryBudget:
-    """Upper bound of the memory of all groups: adds accepted requests, and measures again in steps to see removals."""
+    """Upper bound of the memory of all groups: adds each accepted request, and measures the groups again in steps."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -70,7 +73,7 @@ class MemoryBudget:
         self._measured_ms: int | None = None
         self._measure_above = limit // MEASUREMENTS
         self._measurement: Iterator[tuple[int, int]] | None = None
-        """Running measurement: bytes and measuring effort of each group."""
+        """Running measurement of memory: yields bytes and measuring effort of each group."""
         self._measured = 0
         """Bytes that the running measurement found, and bytes added since it began."""
         self.refused = 0
@@ -84,7 +87,7 @@ class MemoryBudget:
         return self._limit
 
     def admit(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
-        """Count a request that fits; return False if it exceeds the limit."""
+        """Count the bytes of a request that fits into the memory limit; return False if it does not."""
         size = added.new + added.grown
         if self._limit == NO_LIMIT or not size:
             return True
@@ -98,7 +101,7 @@ class MemoryBudget:
         return True
 
     def _continue_measurement(self, all_groups: Iterable[Groups], now_ms: int) -> None:
-        """Measure the next groups; start a new measurement at most once per second."""
+        """Measure the memory of the next groups; start a new measurement at most once per second."""
         if self._measurement is None:
             if self._measured_ms is not None and now_ms - self._measured_ms < MEASURE_EVERY_MS:
                 return
@@ -116,7 +119,7 @@ class MemoryBudget:
 
 
 def added_by_join(request: GroupRequest, groups: Groups) -> Added:
-    """Return the growth of a classic group by a JoinGroup, at most.
+    """Return the bytes that a JoinGroup adds to a classic group, at most.
 
     Records of consumer group members count later, in ``added_by_members``.
     """
@@ -152,7 +155,7 @@ def _metadata_growth(size: int, before: int) -> Added:
 
 
 def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
-    """Return the growth by offset records; those of a producer wait for the end of its transaction."""
+    """Return the bytes that offset records add to groups; offsets of a transaction count until it ends."""
     new = grown = 0
     named: str | None = None
     for record in records:
@@ -184,7 +187,7 @@ def _bytes_of_text(text: str | None) -> int:
 
 
 def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
-    """Return the growth by member records of consumer groups, less the members that they replace."""
+    """Return the bytes that member records add to consumer groups, less the members that they replace."""
     sizes: dict[tuple[str, str], int] = {}
     before = new = 0
     for record in records:
@@ -219,14 +222,14 @@ def _metadata_bytes(member_id: str, metadata: ConsumerMetadata) -> int:
 
 
 def _bytes_of_classic(group_id: str, member: Member) -> int:
-    """Return the size of a classic member's metadata. A parked JoinGroup has its own copy of the group id."""
+    """Return the bytes of a classic member's metadata. A waiting JoinGroup has its own copy of the group id."""
     size = bytes_of_long_names(member.member_id, member.client_id, member.instance_id)
     size += sum(len(name) + len(metadata) for name, metadata in member.protocols)
     return size + (0 if member.join is None else bytes_of_long_names(group_id))
 
 
 def added_by_patterns(records: Iterable[Record]) -> int:
-    """Return the bytes of resolved patterns with their matching topics, at most."""
+    """Return the bytes of subscription patterns with their matching topics, at most."""
     found = ((r.regex, r.value) for r in records if isinstance(r, RegexResolved))
     return sum(_bytes_of_regex(regex, value) + NAME_BYTES * len(value.topics) for regex, value in found if value)
 
@@ -268,7 +271,7 @@ def _size_of_offsets(offsets: GroupOffsets) -> tuple[int, int]:
     for partitions in offsets.by_topic.values():
         count += len(partitions)
         for kept in partitions.values():
-            if not isinstance(kept, bytes):  # plain offsets have no metadata
+            if not isinstance(kept, bytes):  # offsets stored as plain bytes have no metadata
                 size += _bytes_of_text(kept.metadata)
     for *_, value in offsets.pending or ():
         count += 1

@@ -1,7 +1,7 @@
-"""Input and result of a coordinator decision: request, records, replies, timers, journal entries.
+"""Input and result of a coordinator decision: request, records, responses, timers, journal entries.
 
 A decision changes volatile state only. The runtime appends ``records``, replays them, then arms ``timers`` and sends
-``replies``. If the append fails, it refuses the replies and drops the group's rebalance.
+``replies``. If the append fails, it sends errors instead and drops the group's rebalance.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ M = TypeVar("M", bound=Message)
 MayDescribe = Callable[[str], bool]
 AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerIdAndEpoch | None], None]
 """Append ``(key, value)`` pairs to a partition of ``__consumer_offsets`` as one batch, in a producer's transaction if
-given. Raises ApiError or StorageError."""
+given. Raises ApiError or StorageError.
+"""
 APPEND_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -45,11 +46,11 @@ APPEND_ERRORS: Final = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""Error code for members, by the error code of a failed append (protocol/groups.md#storage-errors)."""
+"""Error code that members receive, by the error code of the failed append (protocol/groups.md#storage-errors)."""
 
 
 class TimerKey(NamedTuple):
-    """Key of a timer; ``member_id`` is empty for a timer of the group."""
+    """Key of a coordinator's timer; ``member_id`` is empty for a timer of the whole group."""
 
     kind: TimerKind
     group_id: str = ""
@@ -57,7 +58,7 @@ class TimerKey(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Set a timer, in place of an earlier one with the same key."""
+    """Set a timer; an earlier timer with the same key is replaced."""
 
     key: TimerKey
     at_ms: int
@@ -73,10 +74,10 @@ def may_describe_all(_topic: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class GroupRequest:
-    """Request with its version, client identity and reply address.
+    """Request for a group, with its version, client identity and reply address.
 
     ``client_host`` is in Kafka's form (``/127.0.0.1``). ``connection``, ``principal`` and ``software`` (KIP-511) are
-    evidence for the journal only. ``may_describe``: topics that a subscription pattern of the caller may match.
+    used by the journal only. ``may_describe``: topics that a subscription pattern of the client may match.
     """
 
     message: Message
@@ -99,7 +100,7 @@ class GroupRequest:
 
 
 class Reply(NamedTuple):
-    """Answer to one request."""
+    """Response to a request, with its reply address."""
 
     request: GroupRequest
     message: Message
@@ -111,9 +112,9 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """Result of a decision, carried out by the runtime alone.
+    """Result of a decision; the runtime carries it out.
 
-    ``round_changed``: the decision changed the group's rebalance, so a failed append must drop it.
+    ``round_changed``: the decision changed the group's rebalance, so a failed append must drop the rebalance.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -122,19 +123,19 @@ class Outcome:
     journal: list[JournalEntry] = field(default_factory=list)
     round_changed: bool = True
     producer: ProducerIdAndEpoch | None = None
-    """Producer of the transaction that contains ``records``."""
+    """Producer whose transaction contains ``records``."""
     otherwise: list[SetTimer] = field(default_factory=list)
-    """Timers in place of ``timers`` after a failed append: the timer fires again."""
+    """Timers set instead of ``timers`` if the append fails, so that the timer's decision is repeated."""
     evidence: Callable[[], JournalEntry] | None = None
-    """Build the journal entry that needs a successful append; called after it."""
+    """Build a journal entry about persisted records; called after their successful append."""
     worked_us: int = 0
-    """Estimated cost of a step of long work."""
+    """Estimated cost of the decision in microseconds, if it is a step of long work."""
     then: Callable[[], Outcome] | None = None
-    """Next decision after ``records`` are replayed, such as the start of a session."""
+    """Decision to make after the replay of ``records``, such as the start of a member's session."""
 
 
 class TopicsView(Protocol):
-    """Topics as the coordinator sees them."""
+    """Topics of the broker, as far as coordinator decisions need them."""
 
     def topic_id(self, name: str) -> bytes | None: ...
 
@@ -143,20 +144,20 @@ class TopicsView(Protocol):
     def partition_count(self, name: str) -> int | None: ...
 
     def names(self) -> Iterable[str]:
-        """Return every topic, internal ones included."""
+        """Return the names of all topics, internal ones included."""
 
     def end_offset(self, name: str, partition: int) -> int | None:
-        """Return the log end offset, as evidence; None if unknown."""
+        """Return the log end offset of a topic partition, for the journal; None if unknown."""
 
     def made_at_ms(self, name: str) -> int | None:
-        """Return the creation time of a topic, as evidence; None if before the start of the broker."""
+        """Return the creation time of a topic, for the journal; None if created before the broker started."""
 
     @property
     def version(self) -> int:
-        """Number that rises whenever a topic is created, deleted or extended."""
+        """Return a number that rises whenever a topic is created, deleted or gets more partitions."""
 
 
 def append_error(error: KohortError) -> ErrorCode:
-    """Return the error code for members of a failed append."""
+    """Return the error code that members receive for a failed append."""
     code = error.code if isinstance(error, ApiError) else ErrorCode.KAFKA_STORAGE_ERROR
     return APPEND_ERRORS.get(code, code)

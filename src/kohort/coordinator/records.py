@@ -35,7 +35,7 @@ from kohort.wire.schema import Message
 INT_MIN = -(2**31)
 CACHED_NAMES_MAX: Final = 16_384
 NAME_MAX: Final = 300
-"""Longer names are not cached: unauthenticated clients can choose names of 32,767 letters."""
+"""Most letters of a cached group or topic name: unauthenticated clients can choose names of 32,767 letters."""
 _INT16 = struct.Struct(">h")
 _VERSION_0 = _INT16.pack(0)
 LEGACY_OFFSET_COMMIT: Final = 0
@@ -43,13 +43,13 @@ OFFSET_COMMIT: Final = 1
 GROUP_METADATA: Final = 2
 OFFSET_VALUE_VERSION: Final = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
-"""Only version with ``expire_timestamp``: a v2 to v4 commit with a retention time."""
+"""Offset record version with ``expire_timestamp``, written for an OffsetCommit v2 to v4 with a retention time."""
 GROUP_VALUE_VERSION: Final = 3
 _INT32 = struct.Struct(">i")
 _PLAIN = struct.Struct(">hqiBq3s16s")
 LONGEST_NAME: Final = 0x7FFF
 _TOPIC_ID_ALONE = b"\x01\x00\x10"
-"""One tagged field, number 0, of 16 bytes."""
+"""Encoded tagged fields: one field, tag 0, of 16 bytes (the topic id)."""
 KeyValue = tuple[bytes, bytes | None]
 RECORD_TIMES: Final = (
     "commit_timestamp",
@@ -65,7 +65,7 @@ ENTRY_TIMES: Final = frozenset(
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """Return the partition of a group: ``abs(hash) mod partitions``, 0 for Java's smallest integer, as Kafka."""
+    """Return a group's ``__consumer_offsets`` partition: ``abs(hash) mod partitions``, 0 for the smallest int32."""
     return _cached_partition(group_id, partitions) if len(group_id) <= NAME_MAX else _partition_of(group_id, partitions)
 
 
@@ -80,21 +80,21 @@ def _cached_partition(group_id: str, partitions: int) -> int:
 
 
 class EpochWritten(NamedTuple):
-    """Type 3: epoch of a group; the tombstone ends the group."""
+    """Record type 3: epoch of a consumer group; the tombstone deletes the group."""
 
     group_id: str
     value: ConsumerGroupMetadataValue | None
 
 
 class OldMetadataRemoved(NamedTuple):
-    """Type 4: topic metadata of brokers before 4.1. Values are ignored; kohort writes tombstones only."""
+    """Record type 4: topic metadata of brokers before 4.1. Values are ignored; kohort writes tombstones only."""
 
     group_id: str
     value: None = None
 
 
 class MemberWritten(NamedTuple):
-    """Type 5: metadata of a member."""
+    """Record type 5: metadata of a consumer group's member."""
 
     group_id: str
     member_id: str
@@ -102,14 +102,14 @@ class MemberWritten(NamedTuple):
 
 
 class TargetEpochWritten(NamedTuple):
-    """Type 6: epoch of the target assignment."""
+    """Record type 6: epoch of a consumer group's target assignment."""
 
     group_id: str
     value: ConsumerGroupTargetAssignmentMetadataValue | None
 
 
 class TargetWritten(NamedTuple):
-    """Type 7: target assignment of a member."""
+    """Record type 7: target assignment of a member."""
 
     group_id: str
     member_id: str
@@ -117,7 +117,7 @@ class TargetWritten(NamedTuple):
 
 
 class CurrentWritten(NamedTuple):
-    """Type 8: current assignment of a member."""
+    """Record type 8: current assignment of a member."""
 
     group_id: str
     member_id: str
@@ -125,7 +125,7 @@ class CurrentWritten(NamedTuple):
 
 
 class RegexResolved(NamedTuple):
-    """Type 16: topics that match a subscription pattern."""
+    """Record type 16: topics that match a subscription pattern."""
 
     group_id: str
     regex: str
@@ -186,7 +186,7 @@ def build_consumer_group_record(record: ConsumerGroupRecord) -> tuple[bytes, byt
 
 
 def parse_consumer_group_record(number: int, key: bytes, value: bytes | None) -> ConsumerGroupRecord | None:
-    """Return the record; None for a value of type 4. Raises ProtocolError or ``struct.error`` for invalid bytes."""
+    """Parse a consumer group record; None for a value of type 4. Raises ProtocolError or ``struct.error``."""
     record, kind = _BY_NUMBER[number]
     named: Any = decode(kind.key, 0, key, 2)[0]
     names = [getattr(named, field) for field in kind.fields]
@@ -220,7 +220,7 @@ Record = OffsetCommitted | GroupWritten | ConsumerGroupRecord
 
 
 class InTransaction(NamedTuple):
-    """Offset records that a producer's commit marker makes valid."""
+    """Offset records that become valid with the commit marker of a producer's transaction."""
 
     producer_id: int
     records: list[KeyValue]
@@ -234,7 +234,7 @@ class TransactionEnded(NamedTuple):
 
 
 LogItem = tuple[bytes, bytes | InTransaction | TransactionEnded | None]
-"""Item of a log: key and value, or an empty key with transactional records or a marker."""
+"""Item of a ``__consumer_offsets`` log: key and value, or an empty key with transactional records or a marker."""
 
 
 def build_record(record: Record) -> KeyValue:
@@ -249,7 +249,7 @@ def build_record(record: Record) -> KeyValue:
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Build a key without the codec for ASCII names; the codec handles or rejects other names."""
+    """Build an offset record's key; ASCII names are encoded directly, the codec handles or rejects other names."""
     if group_id.isascii() and topic.isascii() and len(group_id) <= LONGEST_NAME and len(topic) <= LONGEST_NAME:
         group_bytes, topic_bytes = group_id.encode("ascii"), topic.encode("ascii")
         group_head, topic_head = _INT16.pack(len(group_bytes)), _INT16.pack(len(topic_bytes))
@@ -277,7 +277,7 @@ def _offset_value(value: OffsetCommitValue | None) -> bytes | None:
 
 
 def parse_record(key: bytes, value: bytes | None) -> Record | None:
-    """Parse a record of the topic; None for an unknown type.
+    """Parse a ``__consumer_offsets`` record; None for an unknown record type.
 
     Raises CorruptLog for invalid bytes and for values of unknown versions.
     """
@@ -309,7 +309,7 @@ def _declared_key(key: bytes) -> tuple[str, str, int]:
 
 
 def _plain_key(key: bytes) -> tuple[str, str, int] | None:
-    """Parse a key with ASCII names; None for other keys, which the codec handles or rejects."""
+    """Parse an offset record's key with ASCII names; None for other keys, which the codec handles or rejects."""
     group_ends = 4 + _INT16.unpack_from(key, 2)[0]
     if not 4 <= group_ends <= len(key) - 6:
         return None
@@ -321,12 +321,12 @@ def _plain_key(key: bytes) -> tuple[str, str, int] | None:
 
 
 def is_plain_offset(value: bytes) -> bool:
-    """Return True for the value of a commit without metadata, in the version that kohort writes."""
+    """Return True for an offset record's value without commit metadata, in the version that kohort writes."""
     return len(value) == _PLAIN.size and value[14] == 1 and value[23:26] == _TOPIC_ID_ALONE and value[:2] == b"\x00\x04"
 
 
 def read_plain_offset(value: bytes) -> OffsetCommitValue:
-    """Parse a plain offset without the codec: a start reads millions of them."""
+    """Parse an offset without metadata directly, not by the codec: a broker start reads millions of them."""
     _, offset, leader_epoch, _, commit_timestamp, _, topic_id = _PLAIN.unpack(value)
     return OffsetCommitValue(
         offset=offset, leader_epoch=leader_epoch, commit_timestamp=commit_timestamp, topic_id=topic_id

@@ -1,4 +1,4 @@
-"""Replay of records: the only code that changes persisted state, after an append and at recovery."""
+"""Replay of ``__consumer_offsets`` records, after an append and at recovery; no other code changes persisted state."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from kohort.errors import CorruptLog
 from kohort.notes import Note, warning
 
 SHOWN: Final = 3
-"""Skipped records that the note quotes."""
+"""Number of unreadable records that the warning about skipped records quotes."""
 MESSAGE_MAX: Final = 200
 NO_PRODUCER: Final = -1
 SPECIAL: Final = (InTransaction, TransactionEnded)
 KEY_BYTES_BESIDE_NAMES: Final = 10
-"""Key bytes of an offset besides its names: type, two lengths, partition."""
+"""Bytes of an offset record's key besides its names: type, two string lengths, partition."""
 
 
 class Skipped:
-    """Unreadable records of one log."""
+    """Unreadable records of one log, which replay skipped."""
 
     __slots__ = ("_first", "count")
 
@@ -48,7 +48,7 @@ class Skipped:
             self._first.append(str(what)[:MESSAGE_MAX])
 
     def notes(self, log: str) -> list[Note]:
-        """Return the warning about skipped records, if any."""
+        """Return the warning about skipped records; empty if no record was skipped."""
         if not self.count:
             return []
         more = f"; and {self.count - len(self._first)} more" if self.count > len(self._first) else ""
@@ -57,7 +57,7 @@ class Skipped:
 
 
 def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PRODUCER) -> None:
-    """Apply a record to the persisted state; with a producer, to its open transaction."""
+    """Apply a record to the persisted state of its group; with a producer id, to the producer's open transaction."""
     if isinstance(record, OffsetCommitted):
         if producer_id != NO_PRODUCER and record.value is not None:
             groups.ensure_any(record.group_id, now_ms)
@@ -74,12 +74,12 @@ def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PR
 
 
 def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
-    """Apply a transaction marker; return the groups with offsets in the transaction."""
+    """Apply a transaction marker to pending offsets; return the groups with offsets in the transaction."""
     had = sorted(groups.open.pop(ended.producer_id, ()))
     for group_id in had:
         offsets = groups.offsets.get(group_id)
         if offsets is None or offsets.pending is None:
-            continue  # the group was deleted during the transaction
+            continue  # the group was deleted while the transaction was open
         for (topic, partition), (order, value) in offsets.pending.take(ended.producer_id).items():
             if ended.committed and value is not None:
                 offsets.put(topic, partition, value, order)
@@ -90,7 +90,7 @@ def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
 
 
 def replay_one(groups: Groups, item: LogItem, now_ms: int, skipped: Skipped, ahead_ms: int = 0) -> None:
-    """Parse and replay one item of a log; unreadable records are counted and skipped."""
+    """Parse and replay one item of a log; an unreadable record is counted and skipped."""
     key, value = item
     if isinstance(value, TransactionEnded):
         for group_id in replay_end(groups, value):
@@ -115,10 +115,10 @@ def _parsed(key: bytes, value: bytes | None, skipped: Skipped) -> Record | None:
 
 
 def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Skipped, ahead_ms: int = 0) -> None:
-    """Parse and replay a log in order; unreadable records are counted and skipped.
+    """Parse and replay the items of a log in order; unreadable records are counted and skipped.
 
     Most records are commits of few groups and topics, so later commits to a known topic are stored as bytes. If the
-    wall clock was set by ``ahead_ms``, all records are parsed, as their times move.
+    wall clock was set by ``ahead_ms``, all records are parsed, as their times are moved.
     """
     places: dict[bytes, dict[int, Kept]] = {}
     for key, value in log:
@@ -129,7 +129,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
                 continue
         elif isinstance(value, SPECIAL):
             replay_one(groups, (key, value), now_ms, skipped, ahead_ms)
-            places.clear()  # only ``replay`` lets a commit overtake pending offsets
+            places.clear()  # only replay() lets a commit replace earlier pending offsets
             continue
         record = _parsed(key, value, skipped)
         if record is None:
@@ -139,11 +139,11 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
             if len(key) == len(record.group_id.encode()) + len(record.topic.encode()) + KEY_BYTES_BESIDE_NAMES:
                 places[key[:-4]] = groups.offsets[record.group_id].by_topic[record.topic]
         else:
-            places.clear()  # a tombstone may have removed a cached topic
+            places.clear()  # a tombstone may have removed a topic's cached offsets
 
 
 def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:
-    """Set or remove an offset; a commit to an unknown group creates a group that only holds offsets."""
+    """Set or remove a committed offset; a commit to an unknown group creates a group without members."""
     offsets = groups.offsets.get(record.group_id)
     if record.value is not None:
         groups.ensure_any(record.group_id, now_ms)
@@ -164,7 +164,7 @@ def replay_group(groups: Groups, record: GroupWritten, now_ms: int) -> None:
 
 
 def replay_of_consumers(groups: Groups, record: ConsumerGroupRecord, now_ms: int) -> None:
-    """Apply a record of a consumer group. Tombstones create no group; the epoch's tombstone ends it."""
+    """Apply a record of a consumer group. Tombstones create no group; the tombstone of the group epoch deletes it."""
     group = groups.consumer.get(record.group_id)
     if group is None:
         if record.value is None:

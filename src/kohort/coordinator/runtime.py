@@ -1,6 +1,6 @@
-"""The coordinator: decide, append, replay, reply, for every event alike.
+"""The coordinator: decide, append records, replay them and reply, for each request, timer and expiry.
 
-Requests, timers, loading and expiry all end in ``_carry_out``. If an append fails, it refuses the replies and drops the
+Requests, timers, loading and expiry all end in ``_carry_out``. If an append fails, it sends errors and drops the
 group's rebalance.
 """
 
@@ -65,15 +65,15 @@ from kohort.steps import Pace, Steps, at_once
 
 SWEEP: Final = TimerKey("offsets")
 FIRED_US: Final = 10
-"""Estimated cost of a timer without effect."""
+"""Estimated cost in microseconds of a timer that changes nothing."""
 APPENDED_US: Final = 60
 RECORD_US: Final = 15
 REPLY_US: Final = 10
-"""Estimated cost of a decision: per append, record and reply."""
+"""Estimated cost in microseconds of each append, record and response of a decision."""
 
 
 class Coordinator:
-    """Coordinator of all groups whose partition of ``__consumer_offsets`` is loaded here.
+    """Coordinator of all groups whose ``__consumer_offsets`` partition this broker has loaded.
 
     ``checked``: check the invariants after every event, for tests and the simulator.
     """
@@ -95,7 +95,7 @@ class Coordinator:
         self._options_of_group = options_of_group
         self._checked = checked
         self.wall = WallTime()
-        """Clock of the times in records; the broker sets the one of its logs."""
+        """Clock for times in records; the broker sets the clock of its logs here."""
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self._timers: Timers[tuple[int, TimerKey]] = Timers()
         self._evidence = JournalEvidence()
@@ -104,17 +104,15 @@ class Coordinator:
         self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
         self._worked_us = 0
-        """Estimated cost of all decisions so far."""
+        """Estimated cost in microseconds of all decisions since the start."""
         self.counters = OffsetCounters()
         self.fenced = self._evidence.fenced
 
     def reconfigure(self, config: BrokerConfig) -> None:
         self._config = config
 
-    # Events.
-
     def handle(self, request: GroupRequest, now_ms: int) -> list[Reply]:
-        """Answer or park a request; return all replies that it caused."""
+        """Answer or hold a group request; return all responses that it caused."""
         ctx = self._at(now_ms)
         api = GROUP_APIS[type(request.message)]
         if isinstance(api, SeveralGroupsApi):
@@ -136,7 +134,7 @@ class Coordinator:
         return api.answer(self._shards, request, self._at(now_ms))
 
     def tick(self, now_ms: int) -> list[Reply]:
-        """Fire due timers for one step (ADR 11); the next tick fires the rest."""
+        """Fire due timers for one step (ADR 11); the next tick fires the others."""
         ctx = self._at(now_ms)
         pace = Pace()
         replies: list[Reply] = []
@@ -171,10 +169,10 @@ class Coordinator:
             self._carry_out_all(shard, shard.topics_deleted(deleted_topics, ctx), ctx)
 
     def transaction_ended(self, partition: int, ended: TransactionEnded) -> None:
-        """Apply a transaction marker: its pending offsets are committed or dropped."""
+        """Apply a transaction marker: its pending offsets become committed offsets, or are dropped."""
         shard = self._shards.active_at(partition)
         if shard is None:
-            return  # loading the partition replays the marker
+            return  # loading the partition replays the marker later
         for group_id in replay_end(shard.groups, ended):
             shard.groups.maybe_forget(group_id)
             if self._checked and (group := shard.groups.by_id.get(group_id)) is not None:
@@ -189,7 +187,7 @@ class Coordinator:
         self._evidence.client_metrics.add(client_instance_id, who, metrics)
 
     def note_stall(self, from_ms: int, now_ms: int) -> None:
-        """Record that this broker stalled from ``from_ms`` until now."""
+        """Record that the broker processed no event from ``from_ms`` until ``now_ms``."""
         self._evidence.stalls.add(Stall(from_ms, now_ms))
         stalled = f"this broker stalled for {(now_ms - from_ms) / 1000:.1f} s"
         self._notes.append(warning(f"{stalled}: member sessions may have expired meanwhile", "stall"))
@@ -207,7 +205,7 @@ class Coordinator:
         return None if shard is None else shard.groups.offsets.get(group_id)
 
     def lag_of(self, group_id: str, places: Iterable[tuple[str, int]]) -> int | None:
-        """Return the lag of the group in these partitions, in records; None if unknown."""
+        """Return the lag of a group in these partitions, in records; None if unknown."""
         offsets = self.committed(group_id)
         if offsets is None:
             return None
@@ -219,7 +217,7 @@ class Coordinator:
         return sum(lags) if lags else None
 
     def groups_in_partition_of(self, group_id: str) -> Groups | None:
-        """Return the groups of this group's partition; None for an unloaded partition."""
+        """Return all groups of the ``__consumer_offsets`` partition of a group; None if it is not loaded."""
         shard = self._shards.active_at(self.partition_of(group_id))
         return None if shard is None else shard.groups
 
@@ -246,13 +244,11 @@ class Coordinator:
         notes, self._notes = self._notes, []
         return notes
 
-    # Loading and unloading of partitions.
-
     def partition_of(self, group_id: str) -> int:
         return partition_of(group_id, self._shards.partitions)
 
     def start_loading(self, partition: int) -> None:
-        """Begin to coordinate the groups of a partition; they answer once loaded."""
+        """Begin to load a ``__consumer_offsets`` partition; its groups answer requests once it is loaded."""
         known = self._shards.get(partition)
         assert known is None or known.availability is Availability.FAILED
         self._shards.by_partition[partition] = Shard(partition)
@@ -268,16 +264,16 @@ class Coordinator:
         return self.finish_loading(partition, now_ms)
 
     def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
-        """Replay the next records of a loading partition; unreadable ones are counted in ``skipped``."""
+        """Replay the next records of a partition that is being loaded; unreadable ones are counted in ``skipped``."""
         groups = self._shards.by_partition[partition].groups
         replay_log(groups, records, now_ms, skipped, self.wall.ahead_ms)
 
     def refuse_loading(self, partition: int) -> None:
-        """Stop coordinating a partition that cannot be read."""
+        """Stop coordinating the groups of a partition whose log cannot be read."""
         self._shards.by_partition[partition].availability = Availability.FAILED
 
     def finish_loading(self, partition: int, now_ms: int) -> list[Reply]:
-        """Activate the groups of a partition after its last record."""
+        """Start the groups of a partition after the replay of its last record."""
         shard = self._shards.by_partition[partition]
         ctx = self._at(now_ms)
         for group_id in [*shard.groups.by_id, *shard.groups.consumer]:
@@ -327,8 +323,6 @@ class Coordinator:
             lag_of=self.lag_of,
         )
 
-    # Carrying out decisions.
-
     def _carry_out(self, shard: Shard, group_id: str, outcome: Outcome, ctx: Context) -> list[Reply]:
         if outcome.records:
             self._worked_us += APPENDED_US + RECORD_US * len(outcome.records)
@@ -366,7 +360,9 @@ class Coordinator:
 
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         code = append_error(error)
-        if any(isinstance(record, RegexResolved) for record in outcome.records):  # no request waits for a resolution
+        if any(
+            isinstance(record, RegexResolved) for record in outcome.records
+        ):  # no request waits for the topics of a subscription pattern
             self._notes.append(
                 warning(f"matches of subscription patterns cannot be persisted, retrying: {error}", "regex")
             )
@@ -379,11 +375,11 @@ class Coordinator:
         if outcome.round_changed and group is not None:
             dropped = drop_round(group, ctx, code)
             refusal.replies += dropped.replies
-            # Only this outcome has the timers of members that the decision removed.
+            # Only this decision has the timers of the members that it removed.
             refusal.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
             refusal.timers += dropped.timers
             refusal.journal += dropped.journal
-        if group_id in shard.groups.consumer:  # drop the classic group that was to replace it
+        if group_id in shard.groups.consumer:  # drop the classic group that was to replace the consumer group
             shard.groups.by_id.pop(group_id, None)
         return refusal
 
@@ -394,20 +390,18 @@ class Coordinator:
             else:
                 self._timers.cancel((shard.partition, change.key))
 
-    # Invariants.
-
     def check_invariants(self, now_ms: int) -> None:
-        """Check the invariants of all groups. ``now_ms`` is past every due timer. Raises InvariantBroken."""
+        """Check the invariants of all groups, and that no timer is overdue at ``now_ms``. Raises InvariantBroken."""
         wake_at_ms = self.wake_at_ms
         if wake_at_ms is not None and wake_at_ms < now_ms:
-            raise InvariantBroken(f"a timer was due at {wake_at_ms}, before now ({now_ms})")
+            raise InvariantBroken(f"a timer due at {wake_at_ms} did not fire until {now_ms}")
         for shard in self._shards.active():
             check_groups(shard.groups, shard.partition, self._timers)
 
     def check_replay(self, partition: int, log: Iterable[LogItem], unmarked: Collection[int] = ()) -> None:
-        """Check that the log restores a loaded partition. Raises InvariantBroken.
+        """Check that replaying its log restores a loaded partition. Raises InvariantBroken.
 
-        ``unmarked``: producers whose marker may be on the log after a failed write.
+        ``unmarked``: producers whose transaction marker may be on the log after a failed write.
         """
         shard = self._shards.active_at(partition)
         if shard is not None:

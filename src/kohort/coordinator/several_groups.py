@@ -1,6 +1,6 @@
-"""Requests about any number of groups, over all shards: OffsetFetch, describe, ListGroups, DeleteGroups.
+"""Requests about any number of groups: OffsetFetch, DescribeGroups, ListGroups, DeleteGroups.
 
-An unloaded group has its error in its own place of the answer, if the answer has one.
+A group that another broker coordinates has its error in its own entry of the response, if the response has one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LISTED_US: Final = 3.0
 FILTER_US: Final = 0.4
 STATES: Final = [state.value for kind in (GroupState, ConsumerGroupState) for state in kind]
 SETTLED_US: Final = 0.15
-"""Cost of each member for the state of a consumer group."""
+"""Cost in microseconds, per member, of computing a consumer group's state."""
 OF_CLASSIC_PROTOCOL: Final = 0
 OF_CONSUMER_PROTOCOL: Final = 1
 MODERN_MEMBER_US: Final = 6
@@ -72,7 +72,7 @@ def describe_group(
 ) -> Steps[DescribedGroup]:
     """Describe a classic group; only a stable group has member metadata.
 
-    ``operations``: include the operations that the caller is authorized for.
+    ``operations``: include the operations that the client is authorized for.
     """
     allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_REQUESTED
     group = groups.by_id.get(group_id)
@@ -96,7 +96,7 @@ def describe_group(
         authorized_operations=allowed,
     )
     name = rebalance.protocol_name
-    taken = [  # one snapshot: the group may change between steps
+    taken = [  # copy all members at once: the group may change between the steps of the response
         (m, m.metadata_of(name) if stable else b"", m.assignment) for m in rebalance.members.values()
     ]
     for member, metadata, assignment in taken:
@@ -123,7 +123,10 @@ def refused_description(group_id: str, error: ApiError, version: int) -> Describ
 def filter_of(
     names: Sequence[str], known: Iterable[str], pace: Pace, *, blanks: bool = False
 ) -> Steps[frozenset[str] | None]:
-    """Return the known names of a filter, in lower case; None without a filter. ``blanks``: strip names."""
+    """Return the known names that a ListGroups filter contains, in lower case; None without a filter.
+
+    ``blanks``: strip blanks from the names of the filter.
+    """
     if not names:
         return None
     all_known = {name.lower() for name in known}
@@ -158,7 +161,7 @@ def list_groups(
 
 
 def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:
-    """Write tombstones of a group and its offsets. Raises ApiError unless the group exists and is empty."""
+    """Return the tombstones of a group and its offsets. Raises ApiError for a missing or non-empty group."""
     offsets = groups.offsets.get(group_id)
     out = Outcome()
     for topic, partition in offsets.deletable() if offsets is not None else ():
@@ -177,7 +180,7 @@ def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ct
 
 def _end_classic(group: ClassicGroup, out: Outcome) -> None:
     if group.state is not GroupState.EMPTY:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}, not empty")
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"group {group.group_id!r} is {group.state.value}, not empty")
     out.records.append(GroupWritten(group.group_id, None))
     cancel_timers(group, out)
     group.round.pending_join.clear()
@@ -185,7 +188,7 @@ def _end_classic(group: ClassicGroup, out: Outcome) -> None:
 
 def _end_consumer(group: ModernGroup, out: Outcome) -> None:
     if group.members:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}, not empty")
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"group {group.group_id!r} is {group.state.value}, not empty")
     out.records += group_tombstones(group)
     out.timers += map(CancelTimer, timers_of(group))
     out.round_changed = False
@@ -194,7 +197,7 @@ def _end_consumer(group: ModernGroup, out: Outcome) -> None:
 def describe_consumer_group(
     group: ModernGroup, ctx: Context, operations: int, pace: Pace
 ) -> Steps[ConsumerGroupDescribeGroup]:
-    """Describe a consumer group. ``operations``: bits of the authorized operations."""
+    """Describe a consumer group. ``operations``: bits of the operations that the client is authorized for."""
     described = ConsumerGroupDescribeGroup(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -203,7 +206,7 @@ def describe_consumer_group(
         assignor_name=preferred_assignor(group, ctx),
         authorized_operations=operations,
     )
-    taken = [  # one snapshot: the group may change between steps
+    taken = [  # copy all members at once: the group may change between the steps of the response
         (m.member_id, m.metadata, m.current, group.target(m.member_id)) for m in group.members.values()
     ]
     for member_id, metadata, current, target in taken:
@@ -278,7 +281,7 @@ def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context)
 
 
 def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
-    """Answer ConsumerGroupDescribe; groups with errors come first."""
+    """Answer a ConsumerGroupDescribe; groups with errors come first."""
     message = request.message_as(ConsumerGroupDescribeRequest)
     operations = ALL_OPERATIONS[ResourceType.GROUP] if message.include_authorized_operations else NOT_REQUESTED
     refused, described, pace = [], [], Pace()
@@ -316,7 +319,7 @@ def refuse_describe_groups(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Steps[Reply]:
-    """Answer ListGroups; refuse it while a partition is loading."""
+    """Answer a ListGroups; refuse it while a ``__consumer_offsets`` partition is being loaded."""
     message = request.message_as(ListGroupsRequest)
     if shards.is_loading:
         return refuse_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -333,7 +336,7 @@ def refuse_list_groups(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Steps[Reply]:
-    """Answer DeleteGroups; each group is deleted by its own append."""
+    """Answer a DeleteGroups; each group is deleted by its own append."""
     message = request.message_as(DeleteGroupsRequest)
     results, pace = [], Pace()
     for group_id in dict.fromkeys(message.groups_names):

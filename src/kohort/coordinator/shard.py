@@ -1,4 +1,4 @@
-"""Groups of one partition of ``__consumer_offsets``; assigns each event to the module that decides."""
+"""Groups of one partition of ``__consumer_offsets``: passes each event to the module that decides on it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kohort.errors import ApiError, ErrorCode
 
 
 class Availability(Enum):
-    """Loading state of a partition."""
+    """Loading state of a ``__consumer_offsets`` partition."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -36,7 +36,7 @@ class Availability(Enum):
 
 
 class Shard:
-    """Groups of one partition; makes decisions, which ``Shards.carry_out`` executes."""
+    """Groups of one ``__consumer_offsets`` partition; makes decisions, which ``Shards.carry_out`` executes."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -81,7 +81,7 @@ class Shard:
             yield group_id, begin_consumer_group(consumer, ctx)
 
     def resign(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Refuse all parked requests with NOT_COORDINATOR (protocol/groups.md#unloading)."""
+        """Refuse all waiting requests with NOT_COORDINATOR (protocol/groups.md#unloading)."""
         for group_id, group in self.groups.by_id.items():
             out = Outcome()
             refuse_parked(group.round.members.values(), ErrorCode.NOT_COORDINATOR, out)
@@ -107,11 +107,14 @@ class Shard:
 
 
 CarryOut = Callable[[Shard, str, Outcome, Context], list[Reply]]
-"""Append, replay and arm timers; returns the replies to send."""
+"""Append and replay the records of a decision and arm its timers; returns the responses to send."""
 
 
 class Shards:
-    """All shards of a coordinator; ``carry_out`` executes a decision on one of their groups."""
+    """All loaded ``__consumer_offsets`` partitions of a coordinator, one shard each.
+
+    ``carry_out`` executes a decision on one of their groups.
+    """
 
     def __init__(self, partitions: int, carry_out: CarryOut) -> None:
         self.by_partition: dict[int, Shard] = {}
@@ -128,7 +131,7 @@ class Shards:
         return (shard for shard in self if shard.availability is Availability.ACTIVE)
 
     def active_at(self, partition: int) -> Shard | None:
-        """Return the shard of a loaded partition, else None."""
+        """Return the shard of a partition; None if the partition is not loaded."""
         shard = self.by_partition.get(partition)
         return shard if shard is not None and shard.availability is Availability.ACTIVE else None
 

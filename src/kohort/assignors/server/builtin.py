@@ -9,4 +9,4 @@ from kohort.assignors.server.spec import ServerAssignor
 from kohort.assignors.server.uniform import UNIFORM
 
 SERVER_ASSIGNORS: Final[dict[str, ServerAssignor]] = {a.name: a for a in (UNIFORM, RANGE)}
-"""By name; the first is the default of a group."""
+"""Server-side assignors by name; the first is the default of a consumer group."""

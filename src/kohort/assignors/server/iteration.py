@@ -1,8 +1,8 @@
-"""Iteration order of Kafka's coordinator over members, topics and partitions: that of Java's hash tables.
+"""Order in which Kafka's coordinator iterates over members, topics and partitions: that of Java's hash tables.
 
-Some results depend on it: the member with one more partition, the first topic, the kept partitions. Table sizes are
-those of Java 17; Java 19 and later halve sets of 12, 24, 48, ... elements. Buckets of eight or more become trees in
-Java, in an order that is not reproduced here.
+Some assignments depend on it: the member with one more partition, the first topic, the kept partitions. Table sizes are
+those of Java 17; Java 19 and later halve sets of 12, 24, 48, ... elements. Hash buckets of eight or more elements
+become trees in Java, in an order that is not reproduced here.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from kohort.steps import Pace, Steps, at_once
 
 HASH_US: Final = 2
 SORT_US: Final = 0.5
-"""Estimated cost of one member: for its hash, and for sorting it."""
+"""Estimated cost in microseconds of hashing and sorting one member id."""
 
 _FIBONACCI: Final = 0x9E3779B97F4A7C15
-"""2**64 divided by the golden ratio: spreads hash codes over the slots of Kafka's own tables."""
+"""2**64 divided by the golden ratio: spreads hash codes over the slots of Kafka's own hash tables."""
 
 
 def in_group_order(member_ids: Collection[str], most: int = 0) -> list[str]:
-    """Sort members in join order into the iteration order of a group's member table.
+    """Sort member ids, given in join order, into the order of a Kafka group's member table.
 
     Kafka's timeline tables begin with 2 slots and double beyond four thirds; slots are read backwards. Tables never
-    shrink: ``most`` is the largest number of members at a time.
+    shrink: ``most`` is the largest number of members so far.
     """
     return at_once(group_order(member_ids, most, Pace()))
 
 
 def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[list[str]]:
-    """Sort as ``in_group_order``, in steps."""
+    """Sort member ids like ``in_group_order``, in several steps for large groups."""
     slots = 2
     while (max(len(member_ids), most) + 1) * 3 > slots * 4:
         slots *= 2
@@ -43,12 +43,12 @@ def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[lis
 
 
 def in_member_order(member_ids: Collection[str]) -> list[str]:
-    """Sort as a HashMap of members; one bucket keeps the given order."""
+    """Sort member ids into the order of a Java HashMap; ids of one hash bucket keep the given order."""
     return at_once(member_order(member_ids, Pace()))
 
 
 def member_order(member_ids: Collection[str], pace: Pace) -> Steps[list[str]]:
-    """Sort as ``in_member_order``, in steps."""
+    """Sort member ids like ``in_member_order``, in several steps for large groups."""
     size = table_size(len(member_ids))
     hashes = yield from _hashes(member_ids, pace)
     return _sorted_by(list(member_ids), [java_bucket(code, size) for code in hashes])
@@ -70,22 +70,22 @@ def _sorted_by(member_ids: list[str], keys: list[int]) -> list[str]:
 
 
 def in_name_order(names: Collection[str], subscribed: int = 0) -> list[str]:
-    """Sort topic names as the HashSet of a subscription, read from sorted names.
+    """Sort topic names, given by name, into the order of a Java HashSet.
 
-    ``subscribed``: size of the subscription, if ``names`` are a part of it.
+    ``subscribed``: size of the whole subscription, if ``names`` are a part of it.
     """
     size = _set_size(max(len(names), subscribed))
     return sorted(sorted(names), key=lambda name: java_bucket(java_string_hash(name), size))
 
 
 def in_topic_order(topics: Collection[bytes]) -> list[bytes]:
-    """Sort as a HashSet of topic ids; one bucket keeps the given order, in Kafka that of ``in_name_order``."""
+    """Sort topic ids into the order of a Java HashSet; ids of one hash bucket keep the given order."""
     size = _set_size(len(topics))
     return sorted(topics, key=lambda topic: java_bucket(_uuid_hash(topic), size))
 
 
 def in_owned_order(topics: Collection[bytes]) -> list[bytes]:
-    """Sort as the HashMap of a member's target; one bucket keeps the given order."""
+    """Sort topic ids into the order of the Java HashMap of a target; ids of one hash bucket keep the given order."""
     if len(topics) < 2:
         return list(topics)
     size = table_size(len(topics))
@@ -93,21 +93,21 @@ def in_owned_order(topics: Collection[bytes]) -> list[bytes]:
 
 
 def in_partition_order(partitions: Collection[int]) -> list[int]:
-    """Sort as a HashSet of partition numbers: not by number if they exceed the table size.
+    """Sort partition numbers into the order of a Java HashSet: numbers above the table size do not come last.
 
-    Within a bucket Kafka keeps the order of assignment; kohort sorts by number.
+    Within a hash bucket Kafka keeps the order of assignment; kohort sorts by number.
     """
     size = _set_size(len(partitions))
     return sorted(partitions, key=lambda partition: (java_bucket(partition, size), partition))
 
 
 def topic_rank(topic: bytes) -> tuple[int, int]:
-    """Return a sort key as Java's Uuid.compareTo: two signed numbers."""
+    """Return a sort key of a topic id as Java's Uuid.compareTo: two signed numbers."""
     return int.from_bytes(topic[:8], signed=True), int.from_bytes(topic[8:], signed=True)
 
 
 def _set_size(entries: int) -> int:
-    """Return the bucket count of ``new HashSet<>(collection)``."""
+    """Return the number of buckets of Java's ``new HashSet<>(collection)``."""
     size = 16
     while size < entries * 4 // 3 + 1:
         size *= 2
@@ -115,6 +115,6 @@ def _set_size(entries: int) -> int:
 
 
 def _uuid_hash(topic: bytes) -> int:
-    """Java's Uuid.hashCode: the four words of the id, exclusive-or."""
+    """Return Java's Uuid.hashCode of a topic id: the exclusive-or of its four words."""
     both = int.from_bytes(topic[:8]) ^ int.from_bytes(topic[8:])
     return (both >> 32) ^ (both & 0xFFFFFFFF)

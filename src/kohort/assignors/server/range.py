@@ -1,4 +1,4 @@
-"""range: each topic is cut into runs of neighbouring partitions, one run per member; stateless.
+"""Server-side range assignor: each topic is cut into runs of neighbouring partitions, one run per member.
 
 The rules: protocol/assignors.md#server-side-assignors (Kafka's RangeAssignor of the coordinator).
 """
@@ -23,9 +23,10 @@ from kohort.steps import Pace, Steps
 
 
 class RangeAssignor(ServerAssignor):
-    """Give members with equal subscriptions equal numbers of all topics with equal partition counts.
+    """Server-side range assignor; previous assignments do not matter.
 
-    Static members come first, by instance id, then dynamic ones by member id.
+    Members with equal subscriptions get equal partition numbers of all topics with equal partition counts. Static
+    members come first, by instance id, then dynamic ones by member id.
     """
 
     name = "range"

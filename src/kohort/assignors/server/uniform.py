@@ -1,8 +1,8 @@
-"""uniform: balanced first, then with the least movement, regardless of topics and racks.
+"""uniform assignor (server-side): equal numbers of partitions first, then fewest moved partitions; racks are ignored.
 
 The rules: protocol/assignors.md#server-side-assignors (Kafka's UniformAssignor). Selects one of Kafka's two builders,
 and contains the homogeneous one, for equal subscriptions: P partitions and M members give each member P div M, and P
-mod M members one more, preferably those that have it. Linear, except for sorting the members.
+mod M members one more, preferably members that already have one more. Linear, except for sorting the members.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ UNIFORM: Final = UniformAssignor()
 
 
 class EqualTargets:
-    """State of one assignment in progress, for equal subscriptions."""
+    """Target assignment of members with equal subscriptions, while it is computed."""
 
     def __init__(
         self, first: MemberSpec, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
@@ -78,7 +78,7 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # Members with one partition more keep it, unless no more members are left than extra partitions.
+            # A member that keeps no extra partition gets one only if extras are as many as the members left.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:
@@ -102,7 +102,7 @@ class EqualTargets:
                 yield
 
     def _keep(self, member_id: str, may_have: int) -> int:
-        """Reduce a member's partitions to ``may_have``; return how many it keeps."""
+        """Reduce a member's partitions to ``may_have``; return the number of partitions that it keeps."""
         room = may_have
         target = self._targets[member_id]
         for topic, partitions in list(target.items()):
@@ -110,7 +110,9 @@ class EqualTargets:
                 in_order = in_partition_order(partitions)
                 self._unassigned += [(topic, partition) for partition in in_order[room:]]
                 if room:
-                    target[topic] = frozenset(in_order[:room])  # the topic keeps its place, as in Java's hash map
+                    target[topic] = frozenset(
+                        in_order[:room]
+                    )  # assigning to the topic's key keeps the topic's place in the order, as in Java's hash map
                 else:
                     del target[topic]
             room -= min(room, len(partitions))
@@ -121,7 +123,7 @@ class EqualTargets:
         for topic, partition in islice(rest, room):
             gained.setdefault(topic, []).append(partition)
         had = self._targets[member_id]
-        # Java's computeIfAbsent puts new topics before the others of their bucket.
+        # Java's computeIfAbsent puts a member's new topics before the old topics in the same hash bucket.
         target = {topic: frozenset(gained[topic]) for topic in reversed(gained) if topic not in had}
         for topic, partitions in had.items():
             target[topic] = partitions.union(gained[topic]) if topic in gained else partitions

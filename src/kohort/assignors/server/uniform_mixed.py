@@ -1,4 +1,4 @@
-"""uniform for different subscriptions: Kafka's heterogeneous case.
+"""uniform assignor for members with different subscriptions: Kafka's heterogeneous case.
 
 Members keep their partitions, free ones go to the least loaded subscribers. Then partitions move from most to least
 loaded members, topic by topic, until the subscribers of each topic differ by one at most. Where subscriptions overlap,
@@ -15,13 +15,16 @@ from kohort.assignors.server.spec import MEMBER_US, PARTITION_US, MemberSpec, Pr
 from kohort.steps import Pace, Steps
 
 MAX_PASSES: Final = 16
-"""Passes over all topics; with equal subscriptions the second pass moves nothing."""
+"""Most passes over all topics to balance them; with equal subscriptions the second pass moves no partition."""
 MOVE_US: Final = 1
 _UNASSIGNED: Final = -1
 
 
 class MixedTargets:
-    """State of one assignment in progress; members are numbers in Kafka's order."""
+    """Target assignment of members with different subscriptions, while it is computed.
+
+    A member is a number: its index in Kafka's order.
+    """
 
     def __init__(self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace) -> None:
         self._members = members
@@ -30,7 +33,7 @@ class MixedTargets:
         self._previous = PreviousTargets(partition_counts)
         self._subscribers: dict[bytes, list[int]] = {}
         self._owners: dict[bytes, list[int]] = {}
-        """Topic id to the owner of each partition; topics with most partitions per subscriber come first."""
+        """Owner of each partition by topic id; topics with most partitions per subscriber come first."""
         self._sizes = [0] * len(members)
 
     def assign(self) -> Steps[Targets]:
@@ -67,7 +70,7 @@ class MixedTargets:
         return sorted(self._subscribers[topic], key=self._sizes.__getitem__)
 
     def _deal(self, topic: bytes) -> Steps[None]:
-        """Give free partitions to the least loaded subscribers."""
+        """Give a topic's free partitions to its least loaded subscribers."""
         owners = self._owners[topic]
         if _UNASSIGNED not in owners:
             return
@@ -135,7 +138,7 @@ class MixedTargets:
 
 
 def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]) -> dict[bytes, frozenset[int]]:
-    """Return ``now`` as sets, new topics first in reverse order, as Java's computeIfAbsent fills a bucket."""
+    """Return a member's partitions as sets; topics new to the member come first, in reverse order, as in Kafka."""
     target = {}
     for topic in (*(topic for topic in reversed(now) if topic not in before), *before):
         if topic in now:
@@ -145,13 +148,13 @@ def _renewed(before: Mapping[bytes, frozenset[int]], now: dict[bytes, list[int]]
 
 
 class _LeastLoaded:
-    """Least loaded members in turn: a level that rises and takes in the members that it reaches."""
+    """Members with fewest partitions, in turn; each turn adds one partition to the member."""
 
     def __init__(self, by_size: Sequence[int], sizes: Sequence[int]) -> None:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[0]] - 1
-        """Partition count of each member in the level, before its next partition."""
+        """Partition count of the members that are now in turn, before each of them gets a partition."""
         self._end = 0
         self._at = 0
 
@@ -166,21 +169,21 @@ class _LeastLoaded:
 
 
 class _MostLoaded:
-    """Most loaded members, from the last to the first: a level that sinks and takes in the members that it reaches.
+    """Members with most partitions, in turn, from the last to the first; each turn takes one partition from the member.
 
-    Members without partitions of the topic are put behind the level.
+    Members without partitions of the topic are skipped.
     """
 
     def __init__(self, by_size: list[int], sizes: Sequence[int]) -> None:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[-1]] + 1
-        """Partition count of each member in the level, before it gives one partition."""
+        """Partition count of the members that are now in turn, before each of them loses a partition."""
         self._start = self._end = len(by_size)
         self._at = len(by_size) - 1
 
     def next_of(self, to_give: Mapping[int, Sequence[int]]) -> int | None:
-        """Return the next member with partitions in ``to_give``; None without one."""
+        """Return the next of the most loaded members that has a partition in ``to_give``; None if no member has."""
         while (member := self._next()) is not None:
             if to_give.get(member):
                 return member
@@ -205,7 +208,7 @@ class _MostLoaded:
             self._start -= 1
 
     def _exclude(self) -> None:
-        """Swap the current member with the last one of the level, and shrink the level."""
+        """Exclude the current member from its turn: it has no partition of the topic to give away."""
         members, here, last = self._members, self._at + 1, self._end - 1
         members[here], members[last] = members[last], members[here]
         self._end = last

@@ -1,4 +1,4 @@
-"""Journal entries of classic groups: moved partitions, changed members, refused requests."""
+"""Journal entries of classic groups: moved partitions, changed subscriptions, refused requests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from kohort.wire.messages.group_classic import JoinGroupRequest
 from kohort.wire.messages.group_records import GroupMetadataValue
 
 Owners = dict[str, dict[str, tuple[int, ...]]]
-"""Member id to topic to partitions."""
+"""Owned partitions by member id, then by topic."""
 EVIDENCE_BYTES: Final = 128 << 10
-"""Largest assignments of one generation that the journal records by partition."""
+"""Assignments of a generation above this size in bytes are journaled without their partitions."""
 FENCING: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -38,13 +38,13 @@ FENCING: Final = frozenset(
 )
 GENERATIONS: Final = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
 FENCED_MAX: Final = 100
-"""Refusals in the journal per generation of a group, or epoch."""
+"""Most refused requests that the journal records per generation or epoch of a group."""
 ASSIGNORS_NOTED: Final = 10
-"""Most assignor names in an entry of a refused join."""
+"""Most assignor names in the journal entry of a refused JoinGroup."""
 
 
 def owners_of(persisted: GroupMetadataValue | None) -> Owners | None:
-    """Return the assignments; None if unreadable, too large, or of another protocol type."""
+    """Return the assignments in a GroupMetadata record; None if unreadable, too large, or of another protocol type."""
     if persisted is None:
         return {}
     if persisted.protocol_type != PROTOCOL_TYPE:
@@ -71,7 +71,7 @@ def _by_topic(blob: bytes) -> dict[str, tuple[int, ...]]:
 
 
 def moves_between(before: Owners | None, after: Owners | None) -> tuple[Move, ...]:
-    """Return all partitions with another owner, in order; none if either side is unknown."""
+    """Return all partitions that changed their owner, in order; none if the owners before or after are unknown."""
     if before is None or after is None:
         return ()
     was, now = _owner_by_partition(before), _owner_by_partition(after)
@@ -95,7 +95,7 @@ def _owner_by_partition(owners: Mapping[str, Mapping[str, tuple[int, ...]]]) -> 
 
 
 def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
-    """Compare a member's JoinGroup with its previous one, and the subscribed topics then and now."""
+    """Compare a member's JoinGroup and the group's subscribed topics with those of the previous generation."""
     before = after = None
     topics = ctx.topics
     if rebalance.protocol_type == PROTOCOL_TYPE:
@@ -132,7 +132,7 @@ def _subscription(blob: bytes) -> Subscription | None:
 
 
 class RefusedOffsets(NamedTuple):
-    """First offsets of a refused commit, and the number of the others."""
+    """First offsets of a refused OffsetCommit, and the number of its further offsets."""
 
     offsets: tuple[OffsetMove, ...] = ()
     more: int = 0
@@ -142,17 +142,17 @@ NO_COMMIT: Final = RefusedOffsets()
 
 
 class RefusingGroup(NamedTuple):
-    """Facts about a refusing group for the journal entry."""
+    """Group that refuses a request, as the journal entry describes it."""
 
     group_id: str
     noted: set[tuple[str, str, str]]
-    """Journaled refusals: client or member, API, error."""
+    """Refusals in the journal: (client or member, API, error)."""
     members: int
     current: int
-    """Generation of the group, or epoch of the member."""
+    """Current generation of a classic group, or current epoch of a consumer group's member."""
     protocol_type: str
     accepted: Iterable[str]
-    """Assignors that all members support."""
+    """Names of the assignors that all members support."""
 
 
 def note_fenced(
@@ -180,10 +180,10 @@ def note_fenced(
 def note_refusal(
     group: RefusingGroup, request: GroupRequest, code: ErrorCode, ctx: Context, out: Outcome, tried: RefusedOffsets
 ) -> None:
-    """Count and journal the refusal of a stale member, or of a join.
+    """Count and journal the refusal of a request from a stale member, or of a JoinGroup.
 
-    Once per member, API and error in a generation, so that retries do not fill the journal. A refused join has no
-    member id: once per client.
+    The journal gets one entry per member, API and error in a generation, so that retries do not fill it. A refused
+    JoinGroup has no member id: one entry per client.
     """
     message = request.message
     member_id = getattr(message, "member_id", "")

@@ -11,13 +11,13 @@ from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
 GENERATION_MAX: Final = 0x7FFF_FFFF
-"""Largest generation of the protocol; the next one is 0."""
+"""Largest generation id of the protocol; generation 0 follows it."""
 
 
 class ClassicGroup:
-    """Classic group, or a group that only holds offsets.
+    """Classic group, or a group without members that only has committed offsets.
 
-    ``persisted``: latest GroupMetadata record, changed by replay alone. ``round``: changed by decisions.
+    ``persisted``: latest GroupMetadata record; only replay changes it. ``round``: volatile state; decisions change it.
     """
 
     def __init__(self, group_id: str, now_ms: int) -> None:
@@ -25,7 +25,7 @@ class ClassicGroup:
         self.persisted: GroupMetadataValue | None = None
         self.round = Round.of(None, now_ms)
         self.last_generation_id = 0
-        """Highest generation that members received; a dropped rebalance never reuses its number."""
+        """Highest generation id sent to a member; a rebalance that failed does not free its generation id."""
 
     @property
     def state(self) -> GroupState:
@@ -56,7 +56,7 @@ class ClassicGroup:
 
     @property
     def has_no_leader(self) -> bool:
-        """True for persisted members without a leader, after a conversion: all members must rejoin."""
+        """Return True if the persisted members have no leader, after a conversion: all of them must rejoin."""
         return self.persisted is not None and bool(self.persisted.members) and self.persisted.leader is None
 
     @property
@@ -65,9 +65,10 @@ class ClassicGroup:
 
 
 def generation_of(rebalance: Round, since_ms: int | None = None, *, with_leader: bool = True) -> GroupMetadataValue:
-    """Return the record of a generation, with the selected protocol's metadata only.
+    """Build the GroupMetadata record of a generation, with each member's metadata for the selected protocol.
 
-    ``since_ms``: begin of the state, if not the rebalance's. Without a leader the members rejoin after a crash.
+    ``since_ms``: time of the last state change, if not the rebalance's. With ``with_leader=False`` the record has no
+    leader, so that all members rejoin after a crash of the broker.
     """
     return GroupMetadataValue(
         protocol_type=rebalance.protocol_type,
@@ -92,7 +93,7 @@ def generation_of(rebalance: Round, since_ms: int | None = None, *, with_leader:
 
 
 class ClassicGroups:
-    """Classic groups of a partition, without their offsets."""
+    """Classic groups of a ``__consumer_offsets`` partition, without their offsets."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, ClassicGroup] = {}

@@ -1,4 +1,4 @@
-"""Heartbeat (12) v0-4, and the timers that expire silent members.
+"""Heartbeat (12) v0-4 of classic groups, and the timers that expire silent members.
 
 The rules: protocol/groups.md#heartbeat, protocol/groups.md#sessions.
 """
@@ -31,8 +31,9 @@ def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context)
 
 
 def refuse_heartbeat(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Refuse a Heartbeat; answer NONE while loading, as members survive a failover
-    (protocol/groups.md#while-loading)."""
+    """Answer a Heartbeat with ``code``, or with success while the group loads, so that members survive a failover
+    (protocol/groups.md#while-loading).
+    """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.NONE
     return Reply(request, HeartbeatResponse(error_code=code))
@@ -55,7 +56,7 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
 
 
 def on_pending_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:
-    """Drop an assigned member id that did not join; the rebalance no longer waits for it."""
+    """Drop a pending member id whose client did not join in time; the rebalance no longer waits for it."""
     out = Outcome()
     if group.round.pending_join.pop(member_id, None) is not None:
         who = Who(member_id)

@@ -2,8 +2,8 @@
 
 The order of the checks: protocol/groups.md#joingroup.
 
-Deviations from Kafka: a JoinGroup that replaces a parked one of the same member has the older answered with
-REBALANCE_IN_PROGRESS instead of dropping it; a rejoining static member counts as a member when the group is full.
+Deviations from Kafka: when a member repeats a JoinGroup that waits for its answer, the older request gets
+REBALANCE_IN_PROGRESS instead of no answer; a rejoining static member counts as a member when the group is full.
 """
 
 from __future__ import annotations
@@ -37,18 +37,21 @@ from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRespon
 
 FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 FIRST_WITH_REQUIRED_ID = 4
-"""First version in which dynamic members join in two steps, so that a lost answer leaves no member (KIP-394)."""
+"""First JoinGroup version in which a dynamic member joins in two steps, so that a lost response leaves no member
+(KIP-394).
+"""
 PROTOCOLS_MAX = 10_000
-"""Most protocols of one member. Kafka has no limit, although each join compares all protocols."""
+"""Most protocols that one member may offer. Kafka has no limit, although each JoinGroup compares all protocols."""
 LATE_MS = 500
-"""Journal the vitals of a member that joins later than this."""
+"""The journal gets session details of a member that joins later than this after the rebalance began, in ms."""
 METADATA_MAX_BYTES = 16 << 20
-"""Most metadata of one member, or assignments of one leader, unless batches may be larger. More would exceed the
-largest record; Kafka rejects it in SyncGroup, with the same error."""
+"""Largest metadata of a member, and largest assignment from a leader, in bytes, unless ``message.max.bytes`` is larger.
+Larger ones would not fit a GroupMetadata record.
+"""
 
 
 class NamedMetadata(Protocol):
-    """Protocol name and metadata of a member, in a request or in a record."""
+    """Protocol name and metadata of a member, in a JoinGroup or in a GroupMetadata record."""
 
     @property
     def name(self) -> str: ...
@@ -58,18 +61,18 @@ class NamedMetadata(Protocol):
 
 
 def protocols_of(offered: Iterable[NamedMetadata]) -> Protocols:
-    """Return the protocols in order of preference; the first of a repeated name counts.
+    """Return a member's protocols in order of preference, each name once with its first metadata.
 
     A repeated name would count as two supporters, and the vote could fall on a protocol that other members lack.
     """
     by_name: dict[str, bytes] = {}
     for protocol in offered:
-        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # large metadata is a bytearray
+        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # the request holds large metadata as a bytearray
     return tuple(by_name.items())
 
 
 def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> int:
-    """Return the member's rebalance timeout in ms; v0 uses the session timeout for both."""
+    """Return the member's rebalance timeout in ms; JoinGroup v0 uses the session timeout for both."""
     return message.rebalance_timeout_ms if request.api_version >= 1 else message.session_timeout_ms
 
 
@@ -81,7 +84,7 @@ def update_member(rebalance: Round, member: Member, request: GroupRequest, proto
 
 
 class PreviousIdentity(NamedTuple):
-    """Previous member id of a static member, and the group's leader then."""
+    """Member id of a static member before its return, and the group's leader at that time."""
 
     member_id: str
     leader: str
@@ -90,7 +93,7 @@ class PreviousIdentity(NamedTuple):
 def replace_static_member(
     group: ClassicGroup, request: GroupRequest, old_id: str, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Replace the member id of a static member; requests parked under the old id are fenced."""
+    """Give a returning static member a new member id; waiting requests under the old id get FENCED_INSTANCE_ID."""
     message = request.message_as(JoinGroupRequest)
     rebalance = group.round
     old_leader = rebalance.leader
@@ -134,7 +137,7 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
 def _keep_generation(
     group: ClassicGroup, member: Member, before: PreviousIdentity, request: GroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """Persist the new member id and answer, without a rebalance."""
+    """Persist a static member's new member id and answer its JoinGroup, without a rebalance."""
     rebalance = group.round
     skips = request.api_version >= FIRST_WITH_SKIPPED_ASSIGNMENT
     leads = skips and rebalance.leader == member.member_id
@@ -182,9 +185,10 @@ def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
 
 
 def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Park the request until the join phase ends, or answer it at once.
+    """Answer a JoinGroup at once, or hold it until the join phase ends.
 
-    A join without member id creates a missing group; its empty record stays even if the join is refused, as in Kafka.
+    A JoinGroup without member id creates a missing group; its empty record stays even if the request is refused, as in
+    Kafka.
     """
     message = request.message_as(JoinGroupRequest)
     created = message.group_id not in groups.by_id and not message.member_id
@@ -197,7 +201,9 @@ def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> O
         return out
     if not group.round.supports(message.protocol_type, (p.name for p in message.protocols)):
         if not created:
-            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members support")
+            raise ApiError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the client offers no protocol that all members support"
+            )
         out.replies.append(refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     elif message.member_id:
         _existing_member(group, request, message, ctx, out)
@@ -219,7 +225,7 @@ def _has_room(group: ClassicGroup, message: JoinGroupRequest, max_size: int) -> 
 def _refuse_full_group(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """Refuse a JoinGroup as the group is full; a late rejoining member is removed."""
+    """Refuse a JoinGroup with GROUP_MAX_SIZE_REACHED; a member that rejoins too late is removed."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     note_fenced(group, request, ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED), ctx, out)
     if message.member_id in group.round.members:
@@ -281,7 +287,7 @@ def _existing_member(
 def _add_member(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Add a member with a session of five minutes until its first generation (protocol/groups.md#new-members)."""
+    """Add a new member with a session of five minutes until its first generation (protocol/groups.md#new-members)."""
     rebalance = group.round
     if member_id in rebalance.pending_join:
         del rebalance.pending_join[member_id]

@@ -2,7 +2,7 @@
 
 The rules: protocol/groups.md#leavegroup.
 
-Deviation from Kafka: a parked SyncGroup of a departing member is answered UNKNOWN_MEMBER_ID, not left waiting.
+Deviation from Kafka: the broker answers a SyncGroup that a departing member still waits for with UNKNOWN_MEMBER_ID.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def leave_entries(request: GroupRequest) -> list[MemberIdentity]:
 
 
 def answer_leave(request: GroupRequest, remove: Callable[[MemberIdentity], None]) -> Reply:
-    """Answer a LeaveGroup; ``remove`` raises ApiError for an entry without a member."""
+    """Answer a LeaveGroup after calling ``remove`` per listed member; it raises ApiError for an unknown member."""
     results = []
     for entry in leave_entries(request):
         code = ErrorCode.NONE

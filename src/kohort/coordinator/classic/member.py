@@ -1,4 +1,4 @@
-"""Member of a classic group: protocols, timeouts, session, parked requests.
+"""Member of a classic group: protocols, timeouts, session, and requests that wait for an answer.
 
 The rules: protocol/groups.md#members.
 """
@@ -15,7 +15,7 @@ from kohort.coordinator.journal import Vitals, Who
 from kohort.coordinator.outcome import GroupRequest
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
-"""Session timeout of a member before its first generation (protocol/groups.md#new-members)."""
+"""Session timeout in ms of a new member before its first generation (protocol/groups.md#new-members)."""
 
 
 Protocols = tuple[tuple[str, bytes], ...]
@@ -23,10 +23,10 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 @dataclass(slots=True, kw_only=True)
 class Presence:
-    """Session of a member of either protocol, and evidence for the journal. Never persisted."""
+    """Session of a member of either protocol, with facts for the journal. Never persisted."""
 
     expires_at_ms: int
-    """End of the session. Heartbeats move it; the timer checks it when it fires."""
+    """End of the member's session in ms. Heartbeats move it; the session timer compares it when it fires."""
     last_seen_ms: int
     connection: int = -1
     longest_gap_ms: int = 0
@@ -36,7 +36,7 @@ class Presence:
 
     def note_request(self, connection: int, now_ms: int) -> None:
         gap_ms = now_ms - self.last_seen_ms
-        if gap_ms > self.longest_gap_ms:  # max() would cost each heartbeat a call
+        if gap_ms > self.longest_gap_ms:  # an if statement costs each Heartbeat less than a call of max()
             self.longest_gap_ms = gap_ms
         self.last_seen_ms = now_ms
         self.connection = connection
@@ -59,7 +59,7 @@ class Presence:
 
 @dataclass(slots=True, kw_only=True)
 class Member(Presence):
-    """Member with its parked requests: at most one JoinGroup and one SyncGroup."""
+    """Classic member with its waiting requests: at most one JoinGroup and one SyncGroup."""
 
     member_id: str
     instance_id: str | None
@@ -70,7 +70,7 @@ class Member(Presence):
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    """True from the first join until the join phase ends; the session is five minutes."""
+    """True from a new member's first JoinGroup until the join phase ends; its session timeout is five minutes."""
     join: GroupRequest | None = None
     sync: GroupRequest | None = None
 
@@ -89,13 +89,15 @@ class Member(Presence):
         return b""
 
     def renew_session(self, now_ms: int) -> None:
-        """Restart the session; a timer that fires earlier is set again."""
+        """Restart the member's session; its session timer, set for an earlier time, is set again when it fires."""
         self.expires_at_ms = now_ms + (NEW_MEMBER_TIMEOUT_MS if self.is_new else self.session_timeout_ms)
 
     @property
     def is_excused(self) -> bool:
-        """True while a request is parked: the member waits for the broker; never for a new member
-        (protocol/groups.md#sessions)."""
+        """Return True while the broker holds a request of the member, so that its session cannot expire.
+
+        Never True for a new member (protocol/groups.md#sessions).
+        """
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def note_commit(self, connection: int, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Rebalance of a classic group: open a round, close it, drop it.
+"""Rebalance of a classic group: begin the join phase, end it, or drop the rebalance after a failed append.
 
 The rules: protocol/groups.md#rebalances.
 """
@@ -37,7 +37,7 @@ def keep_session(group: ClassicGroup, member: Member, ctx: Context, out: Outcome
 def open_round(
     group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger, arrived: Member | None = None
 ) -> None:
-    """Begin a rebalance: every member must rejoin. ``arrived``: member whose parked JoinGroup is the cause."""
+    """Begin a rebalance of a classic group: every member must rejoin. ``arrived``: member whose JoinGroup caused it."""
     rebalance = group.round
     if rebalance.state is GroupState.COMPLETING_REBALANCE:
         _drop_assignments(group, ctx, out)
@@ -101,7 +101,10 @@ def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member
 
 
 def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_delay: bool = False) -> None:
-    """End the join phase if all members joined, and unless the initial delay runs. ``cut_delay``: ignore the delay."""
+    """End the join phase if all members joined and the initial rebalance delay is over.
+
+    ``cut_delay``: end the join phase even during the delay.
+    """
     rebalance = group.round
     if (
         rebalance.state is GroupState.PREPARING_REBALANCE
@@ -112,7 +115,7 @@ def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_de
 
 
 def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """End the join phase after the initial delay or the rebalance timeout; new members extend the delay."""
+    """End the join phase after the initial rebalance delay or the rebalance timeout; new members extend the delay."""
     rebalance, out = group.round, Outcome()
     if rebalance.state is not GroupState.PREPARING_REBALANCE:
         return out
@@ -131,13 +134,15 @@ def close_round(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     """End the join phase with the members that joined: a new generation, or an empty group.
 
     Missing dynamic members are removed, static ones stay (protocol/groups.md#static-members). If no member joined, the
-    group waits once more for the static ones.
+    group waits once more for the static members.
     """
     rebalance = group.round
     for late in [m for m in rebalance.members.values() if m.join is None and not m.is_static]:
         remove_member(group, ctx, out, late.member_id, "join_timeout")
     if rebalance.members and not rebalance.awaiting_join:
-        timeout_ms = max(rebalance.rebalance_timeout_ms(), 1)  # client timeouts may be 0 or negative: time must advance
+        timeout_ms = max(
+            rebalance.rebalance_timeout_ms(), 1
+        )  # a client may send a timeout of 0 or less: the timer needs at least 1 ms
         out.timers.append(SetTimer(TimerKey("round", group.group_id), ctx.now_ms + timeout_ms))
         return
     out.timers.append(CancelTimer(TimerKey("round", group.group_id)))
@@ -218,7 +223,7 @@ def members_for_leader(rebalance: Round) -> list[JoinGroupResponseMember]:
 
 
 class RemovalRequest(NamedTuple):
-    """Request that removes a member, for the journal; ``by``: the client, if not the member itself."""
+    """Client and reason of a member's removal, for the journal; ``by``: the client, if not the member itself."""
 
     reason: str | None = None
     api_version: int | None = None
@@ -231,7 +236,7 @@ NO_REQUEST: Final = RemovalRequest()
 def remove_member(
     group: ClassicGroup, ctx: Context, out: Outcome, member_id: str, why: Removal, request: RemovalRequest = NO_REQUEST
 ) -> Member:
-    """Remove a member and refuse its parked requests; the caller handles the consequences."""
+    """Remove a member and refuse its waiting requests; the caller starts or completes the rebalance."""
     member = group.round.remove(member_id)
     out.timers.append(CancelTimer(TimerKey("session", group.group_id, member_id)))
     if member.join is not None:
@@ -256,7 +261,7 @@ def remove_member(
 
 
 def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger) -> None:
-    """Rebalance the remaining members, or end a join phase that is now complete."""
+    """Rebalance the remaining members, or end the join phase if only the removed member was missing."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         open_round(group, ctx, out, trigger)
     else:
@@ -273,7 +278,7 @@ def begin_sessions(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
-    """Refuse parked requests and return to the persisted generation after a failed append.
+    """After a failed append, drop the rebalance: refuse waiting requests, restore the persisted generation.
 
     Members that received a later generation must rejoin at once, so that no member sees its generation decrease.
     """

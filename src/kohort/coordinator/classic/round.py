@@ -1,7 +1,7 @@
-"""Volatile state of a classic group: members, parked requests, progress of the rebalance.
+"""Volatile state of a classic group: members, waiting requests, progress of the rebalance.
 
-A round starts from the persisted generation (``Round.of``) and may be dropped until the leader's assignment is
-persisted. Counters keep the cost of a join or heartbeat independent of the group's size.
+A ``Round`` starts from the persisted generation (``Round.of``); the group may drop it until the leader's assignment is
+persisted. Counters keep the cost of a JoinGroup or Heartbeat independent of the group's size.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRespon
 from kohort.wire.messages.group_records import GroupMetadataValue
 
 FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
-"""First version whose error answer may omit the protocol name (KIP-559)."""
+"""First JoinGroup version in which an error response may omit the protocol name (KIP-559)."""
 NAMES_PARSED_MAX: Final = 20_000
-"""Most topic names parsed per generation from different subscriptions: some 25 ms."""
+"""Most topic names that are parsed from different subscriptions in one generation; parsing them takes some 25 ms."""
 SUBSCRIPTIONS_COMPARED: Final = 8
-"""Subscriptions compared with the next one; most differ in owned partitions only."""
+"""Number of parsed subscriptions compared with the next one; most subscriptions differ in owned partitions only."""
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
-    """Answer a JoinGroup with ``code`` and a member id, by default the request's."""
+    """Answer a JoinGroup with error ``code`` and a member id, by default that of the request."""
     message = request.message_as(JoinGroupRequest)
     name = None if request.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
     known_id = message.member_id if member_id is None else member_id
@@ -56,7 +56,7 @@ def refuse_parked(members: Iterable[Member], code: ErrorCode, out: Outcome) -> N
 
 
 class Round:
-    """Members with their parked requests, and the state of the rebalance."""
+    """Members of a classic group with their waiting requests, and the state of the group's rebalance."""
 
     def __init__(self, state: GroupState, state_since_ms: int, generation_id: int) -> None:
         self.state = state
@@ -68,29 +68,27 @@ class Round:
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}
         self.pending_join: dict[str, int] = {}
-        """Assigned member ids without a join, with the time of their assignment."""
+        """Pending member ids: assigned by the broker, not joined yet; with the time of the assignment in ms."""
         self.pending_sync: set[str] = set()
         self.awaiting_join = 0
         self.supporters: Counter[str] = Counter()
         self.subscribed_topics: frozenset[str] | None = frozenset()
-        """Topics of the generation; None if unknown, which counts as all topics."""
+        """Topics that the members of the generation subscribe to; None if unknown: the group may use any topic."""
         self.partition_counts: dict[str, int] = {}
-        """Partition counts of those topics at the begin of the generation, as evidence."""
-        # Join phase.
+        """Partition counts of the subscribed topics when the generation began, to explain later rebalances."""
         self.opened_at_ms = state_since_ms
         self.initial = False
-        """The rebalance began in an empty group: the initial delay runs."""
+        """True during the initial rebalance delay of a group that was empty."""
         self.new_member_added = False
         self.delay_ms = 0
         self.remaining_ms = 0
-        # Evidence for the journal.
         self.assigned_at_ms = state_since_ms
         self.last_to_sync: Who | None = None
         self.fenced: set[tuple[str, str, str]] = set()
 
     @classmethod
     def of(cls, persisted: GroupMetadataValue | None, now_ms: int) -> Round:
-        """Return the round of a persisted generation: Stable with members, else Empty."""
+        """Build the volatile state of a persisted generation: Stable with members, else Empty."""
         if persisted is None:
             return cls(GroupState.EMPTY, now_ms, 0)
         since_ms = persisted.current_state_timestamp
@@ -121,8 +119,6 @@ class Round:
         assert may_follow(state, self.state), f"{self.state.value} to {state.value}"
         self.state = state
         self.state_since_ms = now_ms
-
-    # Members.
 
     def add(self, member: Member) -> None:
         if not self.members:
@@ -168,10 +164,8 @@ class Round:
             if not self.supporters[name]:
                 del self.supporters[name]
 
-    # Parked requests.
-
     def park_join(self, member: Member, request: GroupRequest) -> GroupRequest | None:
-        """Park the member's JoinGroup until the join phase ends; return an older one that it replaces."""
+        """Hold the member's JoinGroup until the join phase ends; return an older JoinGroup that it replaces."""
         older, member.join = member.join, request
         if older is None:
             self.awaiting_join += 1
@@ -183,18 +177,16 @@ class Round:
             self.awaiting_join -= 1
         return request
 
-    # Properties of all members.
-
     @property
     def all_joined(self) -> bool:
         return self.awaiting_join == len(self.members) and not self.pending_join
 
     def rebalance_timeout_ms(self) -> int:
-        """Return the longest rebalance timeout of the members (protocol/groups.md#rebalances)."""
+        """Return the longest rebalance timeout of the members, in ms (protocol/groups.md#rebalances)."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return True if a client with these protocols may join (protocol/groups.md#matching-protocols)."""
+        """Return True if a client that offers these protocols may join (protocol/groups.md#matching-protocols)."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self.supporters[n] == len(self.members) for n in names)
@@ -202,7 +194,7 @@ class Round:
     def vote(self) -> str | None:
         """Select the protocol of the next generation: each member votes for its first protocol that all support.
 
-        Of equal votes, the first member's preference wins. The rules: protocol/groups.md#protocol-vote.
+        If votes are equal, the first member's preference wins. The rules: protocol/groups.md#protocol-vote.
         """
         candidates = {name for name, count in self.supporters.items() if count == len(self.members)}
         votes: Counter[str] = Counter()
@@ -217,7 +209,7 @@ class Round:
         return next(name for name, _ in first.protocols if votes[name] == most)
 
     def parse_subscriptions(self) -> None:
-        """Parse the members' subscribed topics, once per generation; None for very many names."""
+        """Set ``subscribed_topics`` from the members' subscriptions, once per generation; None for too many names."""
         self.subscribed_topics = None
         if not self.members:
             self.subscribed_topics = frozenset()
@@ -231,7 +223,7 @@ class Round:
 
 
 def _topics_of(blobs: Iterable[bytes]) -> frozenset[str] | None:
-    """Return all topics of the subscriptions; None for too many names. Raises ProtocolError."""
+    """Return all topics of the encoded subscriptions; None for too many topic names. Raises ProtocolError."""
     topics: set[str] = set()
     parsed: deque[bytes] = deque(maxlen=SUBSCRIPTIONS_COMPARED)
     left = NAMES_PARSED_MAX

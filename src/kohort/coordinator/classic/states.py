@@ -2,24 +2,24 @@
 
 States
 ------
-Empty                No members. Offsets, an empty persisted generation and assigned member ids may exist.
-PreparingRebalance   Join phase: each JoinGroup is parked until all members joined, or the timeout.
-CompletingRebalance  Members have the generation and leader. Each SyncGroup is parked until the leader's arrives.
-Stable               The assignment is persisted; a SyncGroup is answered at once.
+Empty                No members. Offsets, an empty persisted generation and pending member ids may exist.
+PreparingRebalance   Join phase: each JoinGroup waits until all members joined, or the timeout.
+CompletingRebalance  Members have the generation and leader. Each SyncGroup waits until the leader's arrives.
+Stable               The assignment is persisted; the broker answers a SyncGroup at once.
 Dead                 Another broker coordinates the group.
 
-The state is volatile, part of the round: ``Round.move_to`` asserts the table below, ``Round.of`` begins at Stable or
-Empty. rebalance.py opens and closes the round, sync.py makes it Stable, shard.py makes it Dead. Replay changes
-``ClassicGroup.persisted``, never the state.
+The state is volatile, part of the ``Round``: ``Round.move_to`` asserts the table below, ``Round.of`` begins at Stable
+or Empty. rebalance.py begins and ends the join phase, sync.py makes the group Stable, shard.py makes it Dead. Replay
+changes ``ClassicGroup.persisted``, never the state.
 
 Rules
 -----
-1. Every wait has a timer (``invariants.check_waits``): the round timer in PreparingRebalance, the sync timer in
-   CompletingRebalance and in Stable until the last SyncGroup, a session timer for each member without parked request.
-2. A JoinGroup is parked in PreparingRebalance only, a SyncGroup in CompletingRebalance only: leaving the state answers
+1. Every wait has a timer (``invariants.check_waits``): the rebalance timer in PreparingRebalance, the sync timer in
+   CompletingRebalance and in Stable until the last SyncGroup, a session timer for each member without waiting request.
+2. A JoinGroup waits in PreparingRebalance only, a SyncGroup in CompletingRebalance only: leaving the state answers
    all of them.
-3. Stable comes with the generation's record in one outcome. A failed append drops the round with its state, so a
-   failover finds every Stable group unchanged.
+3. A group becomes Stable in the decision that persists its generation. A failed append drops the rebalance with its
+   state, so a failover finds every Stable group unchanged.
 4. A generation begins with CompletingRebalance, or with Empty if no member is left.
 5. A new state or transition needs: the table, its waits and timers here, ``invariants.py``, ``make docs``.
 """
@@ -31,7 +31,7 @@ from typing import Final
 
 
 class GroupState(Enum):
-    """State by its name on the wire."""
+    """State of a classic group; the value is its name in responses."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

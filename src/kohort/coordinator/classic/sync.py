@@ -2,8 +2,8 @@
 
 The rules: protocol/groups.md#syncgroup.
 
-Deviation from Kafka: a SyncGroup that replaces a parked one of the same member has the older answered with
-REBALANCE_IN_PROGRESS instead of dropping it.
+Deviation from Kafka: when a member repeats a SyncGroup that waits for its answer, the older request gets
+REBALANCE_IN_PROGRESS instead of no answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
     message = request.message_as(SyncGroupRequest)
     named = message.protocol_type is not None and message.protocol_name is not None
     if request.api_version >= FIRST_WITH_PROTOCOL and not named:
-        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "protocol type and name are mandatory from v5")
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "protocol type and name are mandatory from SyncGroup v5")
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     most_bytes = max(config.message_max_bytes, METADATA_MAX_BYTES)
@@ -42,7 +42,7 @@ def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
 
 
 def decide_sync(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Answer in a stable group; else park until the leader's SyncGroup persists the generation."""
+    """Answer a SyncGroup of a stable group; else hold it until the leader's SyncGroup persists the generation."""
     message = request.message_as(SyncGroupRequest)
     group = groups.check_group(message.group_id)
     rebalance = group.round
@@ -89,7 +89,7 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
             out.replies.append(Reply(member.sync, synced(rebalance, member)))
             member.sync = None
             keep_session(group, member, ctx, out)
-    value = generation_of(rebalance, joined_ms)  # as Kafka, which builds the record before the state changes
+    value = generation_of(rebalance, joined_ms)  # as in Kafka, the record is built before the group becomes Stable
     out.records.append(GroupWritten(group.group_id, value))
     out.evidence = partial(_assignment_written, group.group_id, group.persisted, value, ctx.now_ms, took_ms)
 
@@ -136,7 +136,7 @@ def synced(rebalance: Round, member: Member) -> SyncGroupResponse:
 
 
 def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """Remove the members without a SyncGroup in time (protocol/groups.md#rebalances)."""
+    """Remove the members whose SyncGroup did not arrive in time (protocol/groups.md#rebalances)."""
     rebalance, out = group.round, Outcome()
     if rebalance.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not rebalance.pending_sync:
         return out

@@ -1,4 +1,4 @@
-"""Members that leave or expire, static members that leave temporarily, and tombstones.
+"""Members of a consumer group that leave or expire, static members that leave temporarily, and tombstones.
 
 The rules: protocol/consumer-groups.md#members-and-epochs, protocol/consumer-groups.md#timers.
 """
@@ -39,9 +39,9 @@ from kohort.wire.messages.group_consumer import (
 
 
 def group_tombstones(group: ModernGroup, member_ids: Collection[str] | None = None) -> list[ConsumerGroupRecord]:
-    """Return the tombstones of a group except its offsets; the epoch's tombstone comes last.
+    """Return the tombstones of a consumer group except its offsets; the group epoch's tombstone comes last.
 
-    ``member_ids``: members persisted by then; None: the group's members.
+    ``member_ids``: members with persisted records; None: the group's members.
     """
     group_id = group.group_id
     written = group.members if member_ids is None else member_ids
@@ -65,7 +65,7 @@ def tombstones_of_member(group_id: str, member_id: str) -> list[Record]:
 def remove_members(
     group: ModernGroup, removed: Sequence[ConsumerMember], cause: EpochCause, ctx: Context, out: Outcome
 ) -> None:
-    """Remove members with one epoch bump; their partitions become free."""
+    """Remove members from a consumer group and raise its epoch once; their partitions become free."""
     group_id = group.group_id
     for member in removed:
         out.records += tombstones_of_member(group_id, member.member_id)
@@ -119,7 +119,7 @@ def decide_departure(groups: ConsumerGroups, request: GroupRequest, ctx: Context
 
 
 def _keep_place(group: ModernGroup, member: ConsumerMember, ctx: Context, out: Outcome) -> None:
-    """Keep a static member's partitions until its session ends; its pending revocations are complete."""
+    """Keep an absent static member's partitions until its session ends; its pending revocations are complete."""
     current = member.current
     away = CurrentAssignment(
         LEAVING_FOR_A_WHILE_EPOCH,

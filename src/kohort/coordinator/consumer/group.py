@@ -31,7 +31,7 @@ NO_OWNER: Final = -1
 
 
 class ConsumerGroupState(Enum):
-    """State of a consumer group by its name on the wire; derived, never persisted."""
+    """State of a consumer group; the value is its name in responses. Derived from the members, never persisted."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -41,55 +41,55 @@ class ConsumerGroupState(Enum):
 
 
 class ComputedTarget(NamedTuple):
-    """Target assignment for one epoch of a group."""
+    """Target assignment that the assignor computed for one epoch of a group."""
 
     epoch: int
     specs: Mapping[str, MemberSpec]
     targets: Mapping[str, Target]
     changed: Sequence[str]
-    """Members with a new target, in Kafka's order."""
+    """Ids of the members whose target assignment changed, in Kafka's order."""
     assignor: str
     moves: tuple[Move, ...]
 
 
 @dataclass(slots=True)
 class PendingTarget:
-    """Target of a large group that a timer computes and persists in steps."""
+    """Target assignment of a large group, which a timer computes and persists in steps."""
 
     epoch: int = sys.maxsize
     steps: Steps[ComputedTarget] | None = None
     computed: ComputedTarget | None = None
     written: int = 0
-    """Number of persisted targets of ``computed.changed``."""
+    """Number of members of ``computed.changed`` whose target assignment is persisted."""
     error: ApiError | None = None
 
 
 @dataclass(slots=True)
 class VolatileState:
-    """Volatile state of a consumer group; a new coordinator rebuilds it."""
+    """Volatile state of a consumer group; after a failover the new coordinator computes it again."""
 
     checked_topics_version: int = -1
-    """Version of all topics at the last comparison of the metadata hash."""
+    """Version of the broker's topics when the group's topic hash was last compared."""
     topics: TopicsOfGroup | None = None
-    """Existing subscribed topics; None after loading, until the next heartbeat."""
+    """Existing subscribed topics of the group; None after loading, until the next heartbeat."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
-    """Resolved subscription of each member as of the last target."""
+    """Subscription with existing topics by member id, as of the last target assignment."""
     pending_target: PendingTarget | None = None
     converted_amid_rebalance: bool = False
-    """Converted from a classic group during a rebalance: the members have no assignment yet."""
+    """True after a conversion from a classic group that was rebalancing: the members have no assignment yet."""
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     regex_may_describe: MayDescribe = may_describe_all
-    """Topics that the sender of the triggering heartbeat may describe."""
+    """Topics that the sender of the heartbeat which triggered the pattern search may describe."""
     resolving: TopicSearch | None = None
     fenced: set[tuple[str, str, str]] = field(default_factory=set)
-    """Journaled refusals of this epoch: client or member, API, error."""
+    """Refusals of this epoch in the journal: (client or member, API, error)."""
     fenced_in_epoch: int = 0
     epoch_raised_ms: int | None = None
     revoking_since_ms: dict[str, int] = field(default_factory=dict)
-    """Begin of each member's revocation."""
+    """Time in ms at which a member's revocation began, by member id."""
     released_ms: dict[tuple[bytes, int], int] = field(default_factory=dict)
-    """Time at which each partition became unowned."""
+    """Time in ms at which a partition became unowned, by topic id and partition."""
 
     def note_released(self, held: Iterable[tuple[bytes, int, int]], now_ms: int) -> None:
         for topic_id, partition, _ in held:
@@ -111,9 +111,9 @@ class ModernGroup:
         self.target_at_ms = 0
         self.targets: dict[str, Target] = {}
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
-        # Indices over the records.
+        # Indices over the group's records, updated by replay.
         self.most_members = 0
-        """Most members at a time: Kafka's table of members, whose order matters, never shrinks."""
+        """Largest number of members so far: Kafka's member table, whose order matters, never shrinks."""
         self.instances: dict[str, str] = {}
         self.owners: dict[tuple[bytes, int], str] = {}
         """Owner of each partition by topic id and number: assigned, or pending revocation."""
@@ -122,12 +122,12 @@ class ModernGroup:
         self.regex_users: Counter[str] = Counter()
         """Number of members with each subscription pattern."""
         self.matched: Counter[str] = Counter()
-        """Number of patterns that match each topic."""
+        """Number of subscription patterns that match each topic."""
         self.assignor_votes: Counter[str] = Counter()
         self.classic_members = 0
         self.classic_protocols: Counter[str] = Counter()
         """Number of classic members that offer each protocol."""
-        # Volatile state.
+        # Volatile state, not restored by replay.
         self.presence: dict[str, ConsumerPresence] = {}
         self.volatile = VolatileState()
 
@@ -163,7 +163,7 @@ class ModernGroup:
         return {*metadata.subscribed_topic_names, *self.matches_of(metadata)}
 
     def matches_of(self, metadata: ConsumerMetadata) -> tuple[str, ...]:
-        """Return the topics that match a subscription's pattern, in order."""
+        """Return the topics that match a member's subscription pattern, in order."""
         resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
         return () if resolved is None else tuple(resolved.topics)
 
@@ -192,7 +192,9 @@ class ModernGroup:
 
 
 class ConsumerGroups(ClassicGroups):
-    """Groups of a partition: consumer groups in ``consumer``; classic and offset-only groups in ``by_id``."""
+    """Groups of a ``__consumer_offsets`` partition: consumer groups in ``consumer``; classic groups, and groups without
+    members that only have offsets, in ``by_id``.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Group epoch of a consumer group: its rises, the hash of its topics, its settings.
+"""Group epoch of a consumer group: causes of a higher epoch, the hash of subscribed topics, group options.
 
 The rules: protocol/consumer-groups.md#group-epoch, protocol/consumer-groups.md#options-of-groups.
 """
@@ -38,7 +38,7 @@ def settings_of(group_id: str, ctx: Context) -> GroupSettings:
 
 
 class RaisedEpoch(NamedTuple):
-    """Next epoch of a group, with its metadata hash and cause."""
+    """Next epoch of a consumer group, with the topic hash and the cause."""
 
     epoch: int
     metadata_hash: int
@@ -78,7 +78,7 @@ def changed_names(
 
 
 def hash_without(group: ModernGroup, removed: Collection[ConsumerMetadata], ctx: Context) -> int:
-    """Return the topic hash of the group without the removed members."""
+    """Return the hash of the group's subscribed topics without the subscriptions of the removed members."""
     return current_topics(group, ctx)[0].hash_with(*changed_names(group, removed, None), ctx.topics)
 
 
@@ -98,10 +98,10 @@ def _partitions_changed(
 def preferred_assignor(
     group: ModernGroup, ctx: Context, before: ConsumerMetadata | None = None, after: ConsumerMetadata | None = None
 ) -> str:
-    """Return the assignor that most members prefer, with ``after`` in place of ``before``.
+    """Return the server assignor that most members prefer, with metadata ``after`` in place of ``before``.
 
-    Without votes it is the broker's first. Of equal votes, the first in Kafka's table order wins. In Kafka the
-    heartbeat's sender decides, so that alternating heartbeats raise the epoch.
+    Without any preference it is the broker's first. If votes are equal, the first in Kafka's table order wins. In Kafka
+    the heartbeat's sender decides, so that alternating heartbeats raise the epoch.
     """
     votes = group.assignor_votes
     if before is not after and (before is None or after is None or before.server_assignor != after.server_assignor):
@@ -120,7 +120,7 @@ def preferred_assignor(
 def raised_epoch(
     group: ModernGroup, before: ConsumerMetadata | None, after: ConsumerMetadata, who: Who, ctx: Context
 ) -> RaisedEpoch | None:
-    """Return the epoch after a heartbeat; None if the target stays valid.
+    """Return the group epoch after a heartbeat; None if the target assignment stays valid.
 
     ``before``: previous metadata of the member, or of the static member that it replaces; None for a new member.
     """
@@ -130,7 +130,7 @@ def raised_epoch(
         if assignor != preferred_assignor(group, ctx):
             cause = EpochCause(event="assignor_changed", who=who, assignor=assignor)
     if cause is None and group.volatile.converted_amid_rebalance:
-        # A member that replaces a static one changes nothing else: without a new epoch none would get partitions.
+        # A conversion to a consumer group needs a new epoch even if a returning static member changes nothing else.
         cause = EpochCause(event="converted", who=who)
     group.volatile.converted_amid_rebalance = False
     version = ctx.topics.version
@@ -153,7 +153,7 @@ def _change_of_member(
     names_before, names = [] if before is None else before.subscribed_topic_names, after.subscribed_topic_names
     regex_before = (before.subscribed_topic_regex if before is not None else None) or ""
     regex = after.subscribed_topic_regex or ""
-    # An unresolved pattern matches nothing; its resolution raises the epoch later.
+    # A pattern without search result matches no topic; the search raises the epoch later.
     resolved = regex != regex_before and (not regex or regex in group.regexes)
     if names == names_before and not resolved:
         return None

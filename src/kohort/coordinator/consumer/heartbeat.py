@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68) v0-1: the whole decision, from the member to its next assignment.
+"""ConsumerGroupHeartbeat (68) v0-1: the whole decision, from the member's metadata to its next assignment.
 
 The rules: protocol/consumer-groups.md#heartbeats, protocol/consumer-groups.md#group-epoch. Each step computes values;
 replaying the records changes the group. The journal follows from the differences (``evidence.note_changes``).
@@ -60,7 +60,10 @@ from kohort.wire.messages.group_consumer import (
 def decide_consumer_heartbeat(
     groups: ConsumerGroups, group: ModernGroup, request: GroupRequest, ctx: Context
 ) -> Outcome:
-    """Join a member, or reconcile it. ``group`` may exist only after replay. Raises ApiError with Kafka's message."""
+    """Add the heartbeat's sender to the group, or reconcile its assignment.
+
+    ``group`` may be missing until its records are replayed. Raises ApiError with Kafka's message.
+    """
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     out = Outcome(round_changed=False)
     owned = _owned_partitions(message)
@@ -93,7 +96,7 @@ def _begin_session(groups: ConsumerGroups, member_id: str, request: GroupRequest
 def find_sender(
     group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: OwnedPartitions | None, ctx: Context
 ) -> Arrival:
-    """Return the member of a heartbeat that is not a leave.
+    """Return the group member that sent a ConsumerGroupHeartbeat with epoch 0 or more.
 
     Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID.
     """
@@ -114,7 +117,7 @@ def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
 
 
 def replacement_of(group: ModernGroup, static_member: ConsumerMember, member_id: str) -> Arrival:
-    """Return the member that replaces a static member under a new id."""
+    """Return the member, under its new id, that replaces a static member of the same instance id."""
     current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
 
@@ -170,9 +173,9 @@ def _check_released(static_member: ConsumerMember, member_id: str) -> None:
 def advance(
     group: ModernGroup, beat: Beat, ctx: Context, out: Outcome, *, becomes_classic: bool = False
 ) -> CurrentAssignment:
-    """Decide on metadata, group epoch, target and assignment, in this order; return the next assignment.
+    """Update metadata, group epoch and target assignment after a heartbeat; return the member's next assignment.
 
-    If the group ``becomes_classic``, no target is computed, and a due target leaves the member's assignment unchanged.
+    If the group ``becomes_classic``, no target assignment is computed; if one is due, the member's assignment stays.
     """
     if beat.arrival.replaces is not None:
         _take_place(group, beat.arrival, beat.arrival.replaces, out)
@@ -229,7 +232,7 @@ def _unused_regex(group: ModernGroup, before: ConsumerMetadata, metadata: Consum
 
 
 def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, out: Outcome) -> ComputedTarget | None:
-    """Persist a new target, if it is due and takes only one step."""
+    """Compute and persist the target assignment if it is due and takes only one step."""
     if not is_target_due(group, epoch, ctx):
         return None
     pending = group.volatile.pending_target
@@ -255,7 +258,7 @@ def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, ou
 def _reconciliation(
     group: ModernGroup, beat: Beat, computed: ComputedTarget | None, ctx: Context
 ) -> ReconciliationTarget | None:
-    """Return the member's target; None for a stable member without changes."""
+    """Return the target assignment to which the member is reconciled; None for a stable member without changes."""
     arrival, current = beat.arrival, beat.arrival.current
     epoch = group.target_epoch if computed is None else computed.epoch
     changed = arrival.metadata is None or _subscribes_otherwise(arrival.metadata, beat.metadata)

@@ -24,7 +24,7 @@ def who_of(member_id: str, metadata: ConsumerMetadata) -> Who:
 
 @dataclass(slots=True)
 class ConsumerMember:
-    """Latest persisted metadata and assignment of a member; replay alone changes them."""
+    """Latest persisted metadata and assignment of a consumer group's member; only replay changes them."""
 
     member_id: str
     metadata: ConsumerMetadata
@@ -40,7 +40,7 @@ class ConsumerMember:
 
     @property
     def is_classic(self) -> bool:
-        """True for a member of the classic protocol."""
+        """Return True if the member of the consumer group uses the classic protocol."""
         return self.metadata.classic_member_metadata is not None
 
     @property
@@ -49,24 +49,24 @@ class ConsumerMember:
 
 
 class Arrival(NamedTuple):
-    """Persisted state of a request's sender, before the request."""
+    """Persisted state of the member that sent a request, before the request."""
 
     member_id: str
     metadata: ConsumerMetadata | None
-    """None for a new member."""
+    """Persisted metadata of the member; None for a new member."""
     current: CurrentAssignment
     target: Target | None
     replaces: ConsumerMember | None = None
-    """Static member that it replaces, maybe under the same id."""
+    """Static member that the sender replaces; both may have the same member id."""
 
 
 class Beat(NamedTuple):
-    """Heartbeat or JoinGroup: previous member state, updated metadata, owned partitions."""
+    """Heartbeat or JoinGroup to a consumer group: previous member state, updated metadata, owned partitions."""
 
     arrival: Arrival
     metadata: ConsumerMetadata
     owned: OwnedPartitions | None
-    """Owned partitions in the request; None if not reported."""
+    """Partitions that the member reports as owned; None if it reports none."""
     who: Who
     software: str | None
     """Name and version of the client, for the journal, if the request changes the member."""
@@ -79,7 +79,7 @@ def beat_of(arrival: Arrival, metadata: ConsumerMetadata, owned: OwnedPartitions
 
 
 def new_member_id(rng: Rng) -> str:
-    """Return a random UUID in Kafka's text form, which never begins with '-'."""
+    """Return a random UUID in Kafka's text form; it never begins with '-'."""
     while True:
         bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
         member_id = uuid_to_text(bits.to_bytes(16))
@@ -92,9 +92,9 @@ class ConsumerPresence(Presence):
     """Session and deadlines of a consumer group's member."""
 
     rejoin_by_ms: int | None = None
-    """Deadline of a classic member's JoinGroup, from the first REBALANCE_IN_PROGRESS on."""
+    """Time in ms by which a classic member must send JoinGroup; set with the first REBALANCE_IN_PROGRESS response."""
 
     def note_commit(self, _connection: int, now_ms: int) -> None:
-        """Note a commit; unlike a heartbeat it does not renew the session."""
+        """Record the time of the member's commit; unlike a heartbeat, a commit does not renew the session."""
         self.commits += 1
         self.last_commit_ms = now_ms

@@ -1,4 +1,4 @@
-"""Timers of a consumer group, and its begin and end on this coordinator.
+"""Timers of a consumer group; start of a loaded group, and its end when another broker coordinates it.
 
 The rules: protocol/consumer-groups.md#timers.
 """
@@ -23,7 +23,7 @@ TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind](
 )
 
 RETRY_MS: Final = 500
-"""Delay before a removal is repeated after a failed append."""
+"""Time in ms after which a member's removal is repeated if its append failed."""
 
 
 def on_timer(group: ModernGroup, key: TimerKey, ctx: Context) -> Outcome:

@@ -1,4 +1,4 @@
-"""Reconciliation of a member's assignment with its target, one step per heartbeat: pure functions.
+"""Reconciliation of a member's assignment with its target assignment, one step per heartbeat: pure functions.
 
 The rules: protocol/consumer-groups.md#reconciliation (Kafka's CurrentAssignmentBuilder).
 """
@@ -18,7 +18,7 @@ from kohort.wire.messages.consumer_group_records import (
 )
 
 Target = Mapping[bytes, frozenset[int]]
-"""Target assignment of a member: topic id to partitions, without empty topics."""
+"""Target assignment of a member: partitions by topic id, without empty topics."""
 AssignedPartitions = Mapping[bytes, Mapping[int, int]]
 """Assigned partitions: topic id to partition to the epoch of its assignment, without empty topics."""
 
@@ -30,7 +30,7 @@ IsFree = Callable[[bytes, int], bool]
 
 
 class ReconciliationState(IntEnum):
-    """Wait of a member's reconciliation; the value is the number in its record."""
+    """State of a member's reconciliation; the value is the number in its assignment record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -38,17 +38,17 @@ class ReconciliationState(IntEnum):
 
 
 class CurrentAssignment(NamedTuple):
-    """Current assignment of a member; immutable."""
+    """Current assignment of a consumer group's member; immutable."""
 
     epoch: int = 0
     previous_epoch: int = 0
     state: ReconciliationState = ReconciliationState.STABLE
     assigned: AssignedPartitions = NO_PARTITIONS
     pending: AssignedPartitions = NO_PARTITIONS
-    """Pending revocations: the member has not reported yet that it revoked them."""
+    """Partitions that the member must revoke and has not yet reported as revoked."""
 
     def partitions(self) -> Iterator[tuple[bytes, int, int]]:
-        """Yield topic id, partition and epoch of all partitions that no other member may get."""
+        """Yield topic id, partition and epoch of the member's assigned partitions and its pending revocations."""
         for part in (self.assigned, self.pending):
             for topic_id, partitions in part.items():
                 for partition, epoch in partitions.items():
@@ -59,7 +59,10 @@ NEW_MEMBER: Final = CurrentAssignment()
 
 
 def current_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
-    """Return the assignment of a record (type 8); before Kafka 4.3 partitions have the member's epoch."""
+    """Parse a member's assignment record (type 8).
+
+    Records before Kafka 4.3 have no epoch per partition: each partition gets the member epoch.
+    """
     known = value.state in ReconciliationState._value2member_map_
     return CurrentAssignment(
         value.member_epoch,
@@ -113,23 +116,23 @@ def target_value_of(target: Target) -> ConsumerGroupTargetAssignmentMemberValue:
 
 
 class ReconciliationTarget(NamedTuple):
-    """Target of a member's reconciliation."""
+    """Target assignment to which a member is reconciled, with its subscribed topics."""
 
     epoch: int
     target: Target
     topics: Collection[bytes]
-    """Ids of the subscribed topics; other topics of an older target are left out."""
+    """Ids of the topics that the member subscribes to; other topics of an older target assignment are ignored."""
     subscription_changed: bool = False
     subscribes_to_nothing: bool = False
-    """The subscription has no topic name, existing or not."""
+    """True if the member subscribes to no topic name, existing or not."""
 
 
 def reconciled(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
 ) -> CurrentAssignment:
-    """Return the assignment after a heartbeat with the ``owned`` partitions (None: not reported).
+    """Return the member's assignment after a heartbeat that reports the ``owned`` partitions (None: not reported).
 
-    Returns the same object if nothing changes. Only free partitions are added, and those the member was to revoke.
+    Returns the same object if nothing changes. Only free partitions are added, and those that the member was to revoke.
     """
     if current.state is ReconciliationState.STABLE:
         if current.epoch != reconciliation.epoch:
@@ -149,7 +152,7 @@ def _owns(owned: OwnedPartitions | None, held: AssignedPartitions) -> bool:
 def _next(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
 ) -> CurrentAssignment:
-    """Return the step towards the target; a member that has to revoke first keeps its epoch."""
+    """Return the member's assignment one step closer to the target; before revocations the member keeps its epoch."""
     target = {topic: of for topic, of in reconciliation.target.items() if topic in reconciliation.topics}
     keep, revoke = _split(current.assigned, target)
     if revoke and _owns(owned, revoke):
@@ -196,10 +199,10 @@ def _split(assigned: AssignedPartitions, target: Target) -> tuple[AssignedPartit
 def _revoke_unsubscribed(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None
 ) -> CurrentAssignment:
-    """Revoke topics that the member no longer subscribes to, ahead of the next target."""
+    """Revoke topics that the member no longer subscribes to, before the next target assignment is computed."""
     unsubscribed = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
     if not unsubscribed:
-        # Kafka updates the previous epoch of such a member, too.
+        # Kafka also updates the previous epoch of a member that subscribes to nothing.
         begins = reconciliation.subscribes_to_nothing and not current.pending
         return _keep_if_equal(current, current._replace(previous_epoch=current.epoch)) if begins else current
     assigned = {topic: of for topic, of in current.assigned.items() if topic in reconciliation.topics}

@@ -24,7 +24,7 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpr
 
 
 def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> None:
-    """Apply a record to its group.
+    """Apply a consumer group record to its group.
 
     After compaction a member's assignment may precede its metadata, and tombstones may lack their records.
     """
@@ -93,7 +93,7 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
         _add_names(group, group.matched, before.topics, -1)
     if value is None:
         return
-    # Patterns often match the same thousands of topics: they share the names.
+    # intern(): patterns often match the same thousands of topics, so they share the strings
     topics = list(map(intern, value.topics))
     group.regexes[regex] = ConsumerGroupRegularExpressionValue(
         topics=topics, version=value.version, timestamp=value.timestamp
@@ -102,7 +102,7 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
 
 
 def _add_names(group: ModernGroup, counter: Counter[str], names: Iterable[str], by: int) -> None:
-    """Count topic names; note topics with a first subscriber, or without their last one."""
+    """Change the subscriber count of topic names; record topics that got their first or lost their last subscriber."""
     begun_or_ended = []
     for name in names:
         count = counter.get(name, 0) + by

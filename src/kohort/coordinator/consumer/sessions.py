@@ -1,6 +1,6 @@
 """Sessions of consumer group members, and the timers of their deadlines.
 
-The rules: protocol/consumer-groups.md#timers. A fired session timer checks ``Presence.expires_at_ms``, which
+The rules: protocol/consumer-groups.md#timers. When a session timer fires, it compares ``Presence.expires_at_ms``, which
 heartbeats move.
 """
 
@@ -39,7 +39,7 @@ def timers_of_member(group_id: str, member_id: str) -> tuple[TimerKey, ...]:
 
 
 def session_timeout_ms(group: ModernGroup, member: ConsumerMember, ctx: Context) -> int:
-    """Return the session timeout: the group's, or a classic member's own."""
+    """Return a member's session timeout in ms: the group's option, or a classic member's own timeout."""
     classic = member.metadata.classic_member_metadata
     return settings_of(group.group_id, ctx).session_timeout_ms if classic is None else classic.session_timeout_ms
 
@@ -55,7 +55,7 @@ def begin_session(
 
 
 def renew_session(group: ModernGroup, member: ConsumerMember, connection: int, ctx: Context) -> list[SetTimer]:
-    """Renew a session; set its timer again only if it ends earlier than before."""
+    """Renew a member's session; set its timer again only if the session now ends earlier than before."""
     presence = group.presence[member.member_id]
     presence.note_request(connection, ctx.now_ms)
     expires_at_ms = ctx.now_ms + session_timeout_ms(group, member, ctx)
@@ -93,7 +93,7 @@ def begin_revocation(group_id: str, member_id: str, rebalance_timeout_ms: int, c
 
 
 def await_revocation(group_id: str, member: ConsumerMember, ctx: Context) -> SetTimer | CancelTimer:
-    """Set the revocation timer of a revoking member; cancel any other's."""
+    """Set the revocation timer of a member that must revoke partitions; cancel it for any other member."""
     if awaits_revocation(member):
         return begin_revocation(group_id, member.member_id, member.metadata.rebalance_timeout_ms, ctx)
     return CancelTimer(TimerKey("revocation", group_id, member.member_id))

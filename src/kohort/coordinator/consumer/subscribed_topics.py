@@ -1,7 +1,7 @@
-"""Topics of a consumer group: existing subscribed topics with their hash, and the search of pattern matches.
+"""Topics of a consumer group: existing subscribed topics with their hash, and the search for pattern matches.
 
-A member may name tens of thousands of topics, of which few exist. A decision costs its own names and the group's
-existing topics, not the names of other members. Searches go in steps (ADR 11).
+A member may name tens of thousands of topics, of which few exist. The cost of a request depends on its own names and
+the group's existing topics, not on the names of other members. Searches go in steps (ADR 11).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kohort.pattern import Pattern
 
 _MANY = 1_000
 NAMES_A_STEP: Final = 2_000
-"""Names matched in one step: a few milliseconds."""
+"""Topic names compared with a subscription pattern in one step: a few milliseconds."""
 NAMES_A_PATTERN: Final = 100
-"""Names whose matching costs as much as parsing a pattern."""
+"""Number of topic names whose comparison costs as much as parsing a subscription pattern."""
 MACHINE_STEPS_A_NAME: Final = 500
-"""Automaton steps of a pattern that cost as much as a usual name."""
+"""Steps of a pattern's automaton that cost as much as comparing a usual topic name."""
 
 
 class ExistingTopic(NamedTuple):
@@ -30,7 +30,7 @@ class ExistingTopic(NamedTuple):
 
 
 class NamesOfGroup(Protocol):
-    """Subscribed topic names of a group."""
+    """Topic names that a group's members subscribe to."""
 
     def subscribes_to(self, topic: str) -> bool: ...
 
@@ -38,15 +38,15 @@ class NamesOfGroup(Protocol):
 
 
 class TopicsOfGroup:
-    """Existing topics of one group, as of one version of all topics."""
+    """Existing topics that a group subscribes to, for one version of the broker's topics."""
 
     def __init__(self) -> None:
         self.found: dict[str, ExistingTopic] = {}
         self.version = -1
         self.changed: set[str] = set()
-        """Names with a first subscriber, or without their last one, since ``found`` was updated."""
+        """Topic names that got their first or lost their last subscriber since ``found`` was updated."""
         self._looked_up: dict[str, ExistingTopic | None] = {}
-        """Topics looked up by a decision before its records are replayed."""
+        """Topics that a decision looked up before its records are replayed."""
 
     def __len__(self) -> int:
         return len(self.found) + sum(self._looked_up.get(name) is not None for name in self.changed)
@@ -68,7 +68,7 @@ class TopicsOfGroup:
         return before
 
     def hash_with(self, added: Iterable[str], removed: Iterable[str], topics: TopicsView) -> int:
-        """Return the topic hash with ``added`` subscribed and ``removed`` unsubscribed."""
+        """Return the hash of the group's topics with ``added`` subscribed and ``removed`` unsubscribed."""
         after = self.found.copy()
         for name in removed:
             after.pop(name, None)
@@ -94,9 +94,9 @@ def hash_of_topics(names: Iterable[str], topics: TopicsView) -> int:
 
 
 def hash_of_found(found: Mapping[str, ExistingTopic]) -> int:
-    """Return a signed 64-bit hash of topics, ids and sizes; 0 without topics.
+    """Return a signed 64-bit hash of topic names, ids and partition counts; 0 without topics.
 
-    Compared only with kohort's own records, so it need not be Kafka's XXH3; it is the same in every process.
+    The hash is only compared with kohort's own records, so it need not be Kafka's XXH3. All processes agree.
     """
     if not found:
         return 0
@@ -113,7 +113,7 @@ def _found_among(group: NamesOfGroup, topics: TopicsView) -> dict[str, ExistingT
 
 
 class TopicSearch:
-    """Search for the topics that match patterns, restricted to topics that the requester may describe."""
+    """Search for the topics that match subscription patterns, among the topics that the client may describe."""
 
     def __init__(self, regexes: list[str], names: Iterable[str], may_describe: MayDescribe, now_ms: int) -> None:
         self.stepped_ms = now_ms
@@ -150,9 +150,9 @@ class TopicSearch:
                         left = NAMES_A_STEP
                         yield None
             except ApiError:
-                topics = []  # too costly, or valid in RE2/J only: no matches
+                topics = []  # pattern too costly, or valid in RE2/J only: it matches no topic
             if len(topics) >= NAMES_A_STEP:
-                yield None  # persisting many matches takes a whole step
+                yield None  # a step with many matches ends here, as persisting them takes a whole step
                 left = NAMES_A_STEP - len(topics) // 2
             yield regex, topics
 

@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat: checks without the group, and the member's metadata afterwards.
+"""ConsumerGroupHeartbeat: checks that do not need the group, and the member's metadata afterwards.
 
-The rules: protocol/consumer-groups.md#heartbeats. A null field is unchanged.
+The rules: protocol/consumer-groups.md#heartbeats. A null field of the heartbeat means no change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_WITH_OWN_MEMBER_ID: Final = 1
 UNCHANGED: Final = -1
 CONSUMER: Final = "consumer"
 SUBSCRIBED_NAMES_MAX: Final = 10_000
-"""Most topic names of one member: sorting, counting and persisting them takes some 20 ms."""
+"""Most topic names that one member may subscribe to: sorting, counting and persisting them takes some 20 ms."""
 OWNED_TOPICS_MAX: Final = 100_000
 RE2J_MESSAGES: Final = {
     "missing )": "missing closing )",
@@ -32,11 +32,11 @@ RE2J_MESSAGES: Final = {
     "invalid character class range": "invalid character class range",
     "trailing \\": "trailing backslash at end of expression",
 }
-"""Kafka's messages by the beginning of kohort's."""
+"""Kafka's message for an invalid subscription pattern, by the beginning of kohort's message."""
 
 
 def check_consumer_heartbeat(request: GroupRequest, config: BrokerConfig) -> None:
-    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, or UNSUPPORTED_VERSION if the protocol is disabled."""
+    """Raise INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, or UNSUPPORTED_VERSION if the consumer protocol is disabled."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     if CONSUMER not in config.group_coordinator_rebalance_protocols:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled.")
@@ -128,7 +128,7 @@ def _re2j_message(why: str) -> str:
 
 
 def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return True for a full heartbeat: the first one, or one after an error."""
+    """Return True for a heartbeat with all fields: the member's first one, or one after an error."""
     has_subscription = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
     return message.rebalance_timeout_ms != UNCHANGED and has_subscription and message.topic_partitions is not None
 

@@ -29,26 +29,28 @@ from kohort.wire.messages.consumer_group_records import (
 
 STEP_PAUSE_MS: Final = 1
 RETRY_MS: Final = 500
-"""Delay after a failed append."""
+"""Time in ms after which the records of a target assignment are appended again if the append failed."""
 WRITTEN_AT_ONCE: Final = 300
-"""Members whose targets are persisted in one step."""
+"""Number of members whose target assignments are persisted in one step."""
 SNAPSHOT_US: Final = 0.7
 SPEC_US: Final = 8
 TOPIC_US: Final = 2
 COMPARED_US: Final = 1
 MOVE_US: Final = 2
 RECORD_US: Final = 15
-"""Estimated cost: member in a snapshot and as a spec, topic of a subscription, comparison, move, record."""
+"""Estimated costs in microseconds of computing a target assignment: per member, topic, comparison, moved partition and
+record.
+"""
 
 
 class ResolvedSubscription(NamedTuple):
-    """Subscription as of one version of all topics; members with equal subscriptions share all but ``metadata``."""
+    """Member's subscription with its existing topics; members with equal subscriptions share all but ``metadata``."""
 
     metadata: ConsumerMetadata
     resolved: ConsumerGroupRegularExpressionValue | None
     version: int
     topic_ids: Mapping[str, bytes]
-    """Existing topics by name, in Kafka's order."""
+    """Ids of the existing subscribed topics by name, in Kafka's order."""
     spec: MemberSpec
 
     @property
@@ -57,7 +59,7 @@ class ResolvedSubscription(NamedTuple):
 
 
 class Subscriptions:
-    """Subscriptions for one target assignment; only changed ones are resolved."""
+    """Subscriptions of a group's members for one target assignment; only changed ones are looked up again."""
 
     def __init__(self, group: ModernGroup, topics: TopicsView) -> None:
         self._group = group
@@ -94,10 +96,10 @@ class Subscriptions:
         key: tuple[Collection[str], str],
         resolved: ConsumerGroupRegularExpressionValue | None,
     ) -> ResolvedSubscription:
-        """Find the existing topics of a subscription; the pattern's matches come first."""
+        """Find the existing topics of a subscription; topics that match its pattern come first."""
         names, regex = key
         matched = () if resolved is None else tuple(resolved.topics)
-        if matched not in self._matched:  # many patterns may match the same topics
+        if matched not in self._matched:  # many patterns may match the same topics: convert each tuple of topics once
             self._matched[matched] = self._topic_ids(matched)
         topic_ids = self._matched[matched]
         if names:
@@ -111,17 +113,17 @@ class Subscriptions:
 
 
 class HeartbeatSender(NamedTuple):
-    """Sender of a heartbeat, with its updated metadata."""
+    """Member that sent a heartbeat, with its updated metadata."""
 
     member_id: str
     metadata: ConsumerMetadata
     owned: Target
-    """Previous target of the sender, or of the member that it replaces."""
+    """Previous target assignment of the sender, or of the static member that it replaces."""
     replaces: str | None
 
 
 def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
-    """Return True if a heartbeat must compute the target for ``epoch``."""
+    """Return True if a heartbeat must compute the target assignment of group epoch ``epoch``."""
     if epoch <= group.target_epoch:
         return False
     interval_ms = settings_of(group.group_id, ctx).assignment_interval_ms
@@ -129,7 +131,7 @@ def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
 
 
 def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx: Context) -> ComputedTarget | None:
-    """Return the target including ``sender``; None if it takes more than one step (ADR 11).
+    """Return the group's target assignment including ``sender``; None if it takes more than one step (ADR 11).
 
     Raises UNKNOWN_SERVER_ERROR if the assignor fails.
     """
@@ -142,7 +144,7 @@ def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx:
 
 
 def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
-    """Start a timer that computes a large group's target; later heartbeats use it (KIP-1263)."""
+    """Start a timer that computes a large group's target assignment; later heartbeats use it (KIP-1263)."""
     group.volatile.pending_target = PendingTarget()
     begin = SetTimer(TimerKey("target", group.group_id), ctx.now_ms)
     out.timers.append(begin)
@@ -150,7 +152,7 @@ def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
 
 
 def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
-    """Compute or persist one step of the target, for the epoch at its begin."""
+    """Compute or persist one step of a large group's target assignment, for the group epoch at its begin."""
     out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.volatile.pending_target
     if pending is None or group.target_epoch >= pending.epoch:  # the last member left during the computation
         group.volatile.pending_target = None
@@ -178,7 +180,7 @@ def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
 def _write_some(
     group: ModernGroup, pending: PendingTarget, computed: ComputedTarget, ctx: Context, out: Outcome
 ) -> None:
-    """Persist the targets of the next members; the epoch and the journal entry come with the last ones."""
+    """Persist the target assignments of some more members; after the last one, persist the target epoch."""
     end = pending.written + WRITTEN_AT_ONCE
     for member_id in computed.changed[pending.written : end]:
         now_id = _id_now(group, member_id, computed.specs[member_id])
@@ -202,7 +204,7 @@ def _write_some(
 
 
 def _id_now(group: ModernGroup, member_id: str, spec: MemberSpec) -> str | None:
-    """Return a member's current id; None if it left. A static member may have a new id."""
+    """Return the current id of a member; None if it left. A returning static member has a new id."""
     if member_id in group.members:
         return member_id
     return None if spec.instance_id is None else group.instances.get(spec.instance_id)
@@ -243,14 +245,14 @@ def _computed(
 def _specs(
     group: ModernGroup, sender: HeartbeatSender | None, ctx: Context, pace: Pace
 ) -> Steps[tuple[dict[str, MemberSpec], dict[bytes, int]]]:
-    """Return the assignor's input, in the order in which Kafka visits members."""
+    """Return the assignor's input, with members in Kafka's iteration order."""
     if pace.is_due(SNAPSHOT_US * len(group.members)):
         yield
     members = {m.member_id: (m.metadata, group.target(m.member_id)) for m in group.members.values()}
     order = yield from group_order(members, group.most_members, pace)
     first: list[str] = []
     if sender is not None:
-        first.append(sender.member_id)  # the sender's topics come first
+        first.append(sender.member_id)  # topics of the heartbeat's sender come first in Kafka's order
         if sender.replaces is not None and sender.replaces != sender.member_id:
             order.remove(sender.replaces)
         if sender.member_id not in members:

@@ -1,4 +1,4 @@
-"""Classic protocol requests for groups of both protocols: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Classic protocol requests to consumer groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
 A consumer group answers classic members from its own state: the coordinator assigns, no member leads.
 The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
@@ -47,14 +47,16 @@ from kohort.wire.messages.group_classic import (
 
 
 def decide_join_in_any_group(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a JoinGroup; an empty consumer group becomes classic."""
+    """Decide on a JoinGroup to a group of either protocol; an empty consumer group becomes a classic group."""
     group = _consumer_group_of(groups, request)
     if group is None:
         return decide_join(groups, request, ctx)
     if group.members:
         try:
             return join_consumer_group(groups, group, request, ctx)
-        except ApiError as error:  # unlike a classic group, the answer has no member id
+        except (
+            ApiError
+        ) as error:  # a consumer group refuses a JoinGroup without a member id in the response, unlike a classic group
             out = Outcome(replies=[refuse_join(request, error.code, "")], round_changed=False)
             note_fenced_in_consumer_group(group, request, error, ctx, out)
             return out
@@ -89,10 +91,10 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
     type_differs = message.protocol_type is not None and message.protocol_type != PROTOCOL_TYPE
     if type_differs or message.protocol_name not in (None, metadata.supported_protocols[0].name):
         raise ApiError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "not the protocol name of the member's JoinGroup response"
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "SyncGroup must name the protocol of the member's JoinGroup response"
         )
     out = Outcome(round_changed=False)
-    # A member that has to revoke has rejoined already; the rest comes with its next join.
+    # A member that must revoke has already rejoined: it gets its new partitions with its next JoinGroup.
     unrevoked = member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
     if group.target_epoch > member.epoch and not unrevoked:
         _await_rejoin(group, member, ctx, out)
@@ -109,7 +111,7 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
 
 
 def heartbeat_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Context) -> Outcome:
-    """Renew the session; answer REBALANCE_IN_PROGRESS if the member must rejoin."""
+    """Renew a classic member's session; answer REBALANCE_IN_PROGRESS if the member must rejoin."""
     message = request.message_as(HeartbeatRequest)
     member, _ = classic_member(group, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
@@ -126,9 +128,9 @@ def heartbeat_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: 
 def classic_member(
     group: ModernGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-    """Return the classic member of a request, and its metadata of that protocol.
+    """Return the classic member of a consumer group that sent a request, and its classic metadata.
 
-    Raises UNKNOWN_MEMBER_ID, also for a consumer-protocol member, or FENCED_INSTANCE_ID.
+    Raises UNKNOWN_MEMBER_ID, also for a member of the consumer protocol, or FENCED_INSTANCE_ID.
     """
     if instance_id is not None:
         owner = group.instances.get(instance_id)
@@ -139,7 +141,7 @@ def classic_member(
     member = group.check_member(member_id)
     metadata = member.metadata.classic_member_metadata
     if metadata is None or not metadata.supported_protocols:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} does not speak the classic protocol")
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} does not use the classic protocol")
     return member, metadata
 
 
@@ -157,7 +159,7 @@ def _check_generation(member: ConsumerMember, generation_id: int) -> None:
 
 
 def _must_rejoin(group: ModernGroup, member: ConsumerMember) -> bool:
-    """Return True if a member has an old epoch, must revoke, or can get awaited partitions."""
+    """Return True if the classic member has an old epoch, must revoke, or can get partitions that became free."""
     state = member.current.state
     if member.epoch < group.target_epoch or state is ReconciliationState.UNREVOKED_PARTITIONS:
         return True
@@ -184,7 +186,7 @@ def join_consumer_group(groups: Groups, group: ModernGroup, request: GroupReques
     if not may_mix(ctx.config):
         raise ApiError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            "groups of both protocols are disabled (group.consumer.migration.policy)",
+            "members of both protocols in one group are disabled (group.consumer.migration.policy)",
         )
     check_room(group, message.member_id, message.group_instance_id, ctx)
     _check_protocols(group, message)
@@ -230,7 +232,9 @@ def _answer(request: GroupRequest, message: JoinGroupRequest, member_id: str, cu
 def _check_protocols(group: ModernGroup, message: JoinGroupRequest) -> None:
     names = {protocol.name for protocol in message.protocols}
     if message.protocol_type != PROTOCOL_TYPE or not names.intersection(_spoken_by_all(group, names)):
-        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members support")
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the client offers no protocol that all classic members support"
+        )
 
 
 def _spoken_by_all(group: ModernGroup, names: Iterable[str]) -> Iterable[str]:
@@ -252,7 +256,7 @@ def _subscription(message: JoinGroupRequest) -> Subscription:
 
 
 def _find_sender(group: ModernGroup, message: JoinGroupRequest, member_id: str) -> Arrival:
-    """Return the sender of a JoinGroup; without member id, a static member replaces the owner of its instance id."""
+    """Return the member that sent a JoinGroup, found by its member id or its instance id."""
     instance_id = message.group_instance_id
     if instance_id is not None and message.member_id:
         return arrival_of(group, group.check_static(instance_id, member_id))

@@ -1,7 +1,7 @@
-"""Conversion of a consumer group to a classic one, after its last consumer-protocol member left.
+"""Conversion of a consumer group to a classic group, after its last consumer-protocol member left.
 
-The rules: protocol/consumer-groups.md#both-protocols-in-one-group. The outcome of the departure is examined, and
-replaced by the conversion.
+The rules: protocol/consumer-groups.md#both-protocols-in-one-group. The conversion replaces the outcome of the member's
+departure.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetad
 
 
 class _GroupAfter(NamedTuple):
-    """State of a group after records are replayed, as a downgrade needs it."""
+    """State of a consumer group after the replay of given records, as far as a conversion needs it."""
 
     members: dict[str, ConsumerMetadata]
     targets: dict[str, Target]
     removed: list[str]
     is_settled: bool
-    """The epoch is unchanged, the target is current, and the remaining members have their assignments."""
+    """True if the epoch is unchanged, the target assignment current, and reached by the remaining members."""
 
 
 def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:
-    """Return the conversion in place of an outcome that leaves classic members only."""
+    """Return the conversion to a classic group, if the outcome ``out`` leaves only classic members; else ``out``."""
     group = groups.consumer.get(group_id)
     if group is None or not _may_be_due(group, out.records, ctx):
         return out
@@ -53,7 +53,7 @@ def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Out
 
 
 def _may_be_due(group: ModernGroup, records: list[Record], ctx: Context) -> bool:
-    """Compare member counts first: ``_after`` costs a sort of all members."""
+    """Return False if the member counts rule out a conversion: ``_after`` would sort all members."""
     removed = sum(isinstance(record, MemberWritten) and record.value is None for record in records)
     if not removed or not group.classic_members or not may_downgrade(ctx.config):
         return False
@@ -69,13 +69,13 @@ def is_last_consumer_member(group: ModernGroup, member: ConsumerMember, ctx: Con
 
 
 def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, out: Outcome, ctx: Context) -> Outcome:
-    """Return the conversion by a static member that rejoined with the classic protocol.
+    """Convert a consumer group whose last consumer member, a static one, rejoined with the classic protocol.
 
-    Its records precede the end of the consumer group, as in Kafka.
+    The records of the join precede the end of the consumer group, as in Kafka.
     """
     after = _after(group, out.records)
     others = (group.members[member_id] for member_id in after.members.keys() & group.members.keys())
-    # A classic group has no targets: members that are not settled must rejoin.
+    # A classic group has no target assignment: members without their whole target must rejoin.
     is_settled = after.is_settled and all(group.is_settled(one) for one in others if one is not replaced)
     conversion = _convert(groups, group, after._replace(is_settled=is_settled), replaced, out, ctx)
     end = [record for record in conversion.records if isinstance(record, GroupWritten)]

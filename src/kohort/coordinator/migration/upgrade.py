@@ -1,4 +1,4 @@
-"""Conversion of a classic group to a consumer group, by records, so that it survives a failover.
+"""Conversion of a classic group to a consumer group, by records, so that the conversion survives a failover.
 
 The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
 """
@@ -55,7 +55,7 @@ from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHear
 
 
 def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outcome) -> ModernGroup:
-    """Return the consumer group of a classic group with members; add its records to ``out``.
+    """Convert a classic group with members to a consumer group; add its records to ``out``.
 
     Members keep their partitions. The classic group is unchanged. Raises GROUP_ID_NOT_FOUND with the reason.
     """
@@ -129,7 +129,7 @@ def _refused(group: ClassicGroup, why: str) -> ApiError:
 
 
 class _Converted:
-    """Member of a classic group in the consumer protocol. Raises ProtocolError for unreadable metadata."""
+    """Classic member, converted to the consumer protocol. Raises ProtocolError for unreadable metadata."""
 
     def __init__(self, member: Member, protocol: str | None, topics: TopicsView) -> None:
         subscription = parse_subscription(member.metadata_of(protocol) or member.protocols[0][1])
@@ -153,7 +153,7 @@ class _Converted:
 
 
 def _records_of(group_id: str, epoch: int, members: list[_Converted], metadata_hash: int) -> list[ConsumerGroupRecord]:
-    """Return all records of a group, by kind as Kafka."""
+    """Return all records of a converted consumer group, grouped by record type as in Kafka."""
     records: list[ConsumerGroupRecord] = [MemberWritten(group_id, m.member_id, m.metadata) for m in members]
     records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
     records += [TargetWritten(group_id, m.member_id, target_value_of(m.target)) for m in members]
@@ -166,7 +166,7 @@ def _records_of(group_id: str, epoch: int, members: list[_Converted], metadata_h
 
 
 def decide_heartbeat_or_upgrade(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Decide on a ConsumerGroupHeartbeat; a join converts a classic group. Raises ApiError."""
+    """Decide on a ConsumerGroupHeartbeat; the first one of a member converts a classic group. Raises ApiError."""
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     group_id = message.group_id
     if message.member_epoch < JOINING_EPOCH:
@@ -192,7 +192,7 @@ def _convert_and_decide(groups: Groups, classic: ClassicGroup, request: GroupReq
         if classic.persisted is not None:
             converted.records.append(GroupWritten(classic.group_id, None))
     decided = decide_consumer_heartbeat(groups, group, request, ctx)
-    # No refusal from here on: parked requests are refused, and a failed append drops the round.
+    # The conversion cannot be refused from here on, so requests that wait in the classic group are answered.
     refuse_parked(classic.round.members.values(), ErrorCode.REBALANCE_IN_PROGRESS, converted)
     cancel_timers(classic, converted)
     classic.round.pending_join.clear()
@@ -210,6 +210,6 @@ def _restore_volatile(groups: Groups, was: ModernGroup, decided: Outcome) -> Out
     group.presence.update((m, presence) for m, presence in was.presence.items() if m in group.members)
     group.volatile = was.volatile
     if group.volatile.topics is not None:
-        # A replaced static member may have been the last subscriber of a topic.
+        # The replaced static member may have been the last subscriber of a topic.
         group.volatile.topics.changed.update(group.subscribed_names(), group.volatile.topics.found)
     return Outcome(round_changed=False) if decided.then is None else decided.then()

@@ -47,7 +47,7 @@ NO_RETENTION: Final = -1
 
 
 class _Api(NamedTuple):
-    """Response classes of one API, and its versions that differ."""
+    """Response classes of OffsetCommit or TxnOffsetCommit, and the versions in which they differ."""
 
     response: Any
     topic: Any
@@ -65,7 +65,7 @@ _APIS: Final[dict[type, _Api]] = {
 
 
 def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Commit all accepted partitions in one append; the others have their errors."""
+    """Commit the offsets of all valid partitions in one append; invalid partitions get an error each."""
     message = request.message_as(OffsetCommitRequest)
     out = Outcome(round_changed=False)
     member, group_code = None, ErrorCode.NONE
@@ -85,7 +85,7 @@ def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcom
 
 
 def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Commit offsets in a transaction; older clients name no member."""
+    """Commit offsets in a transaction (TxnOffsetCommit); older versions have no member id."""
     message = request.message_as(TxnOffsetCommitRequest)
     out = Outcome(round_changed=False, producer=ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
     member, group_code = None, ErrorCode.NONE
@@ -98,7 +98,7 @@ def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Con
         note_refused(groups, message.group_id, request, error, ctx, out)
     answer = _commit_topics(request, message, group_code, NO_RETENTION, ctx, out)
     if member is not None:
-        # The request comes from the member's producer, so it does not renew the session.
+        # A TxnOffsetCommit comes from the member's producer, so it does not renew the member's session.
         member.commits += 1
         member.last_commit_ms = ctx.now_ms
         note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
@@ -203,7 +203,7 @@ def value_of(
 ) -> OffsetCommitValue:
     metadata = p.committed_metadata or ""
     if retention_ms != -1:
-        # Only record version 1 has an expiry, without leader epoch and topic id: keep no more than a restart would.
+        # Record version 1, the only one with an expiry time, has no leader epoch and no topic id: ignore both.
         return OffsetCommitValue(
             offset=p.committed_offset,
             metadata=metadata,
@@ -220,14 +220,14 @@ def value_of(
 
 
 def is_too_long(metadata: str | None, limit: int) -> bool:
-    """Return True if metadata exceeds ``limit``; as Kafka, in UTF-16 units despite the option's name in bytes."""
+    """Return True if commit metadata exceeds ``limit``, counted in UTF-16 units as in Kafka, not in bytes."""
     if metadata is None or 2 * len(metadata) <= limit:
         return False
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
 def note_progress(member: Committer, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
-    """Note the time of a commit that moves an offset forward."""
+    """Record the time of a member's commit that moves an offset forward."""
     for record in out.records:
         assert isinstance(record, OffsetCommitted)
         assert record.value is not None

@@ -29,14 +29,14 @@ from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 from kohort.wire.schema import Message
 
 NO_EPOCH: Final = -1
-"""Epoch of a commit or fetch from outside of the group."""
+"""Epoch in an OffsetCommit or OffsetFetch of a client that is not a member."""
 FIRST_COMMIT_OF_MEMBERS: Final = 9
 JOURNALED_OFFSETS_MAX: Final = 20
 """Most offsets of one commit in a journal entry."""
 
 
 class Committing(NamedTuple):
-    """Identity and partitions of a commit."""
+    """Member identity, epoch and partitions of an offset commit."""
 
     member_id: str
     instance_id: str | None
@@ -52,24 +52,26 @@ class Committing(NamedTuple):
 
 
 class Committer(Protocol):
-    """Committing member of either protocol."""
+    """Member of either protocol that commits offsets."""
 
     commits: int
     last_commit_ms: int | None
     last_progress_ms: int | None
 
     def note_commit(self, connection: int, now_ms: int) -> None:
-        """Record a commit; in the classic protocol it renews the session."""
+        """Record a commit; in the classic protocol it renews the member's session."""
 
 
 def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member | None:
-    """Return the committing member; None for a client outside of the group. Raises ApiError."""
+    """Return the classic group's member that commits; None for a client that is not a member. Raises ApiError."""
     if commit.epoch < 0 and group.state is GroupState.EMPTY:
-        return None  # an empty group accepts any member id
+        return None  # an empty group accepts commits with any member id
     if commit.is_anonymous:
         if commit.in_transaction:
             return None
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and the commit names none")
+        raise ApiError(
+            ErrorCode.UNKNOWN_MEMBER_ID, "group {group.group_id!r} has members, and the commit has no member id"
+        )
     member = group.check_member(commit.member_id, commit.instance_id)
     group.check_generation(commit.epoch)
     if group.state is GroupState.COMPLETING_REBALANCE and not commit.in_transaction:
@@ -78,7 +80,7 @@ def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member |
 
 
 def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> ConsumerPresence | None:
-    """Return the session of the committing member, if any. Raises ApiError.
+    """Return the session of the consumer group's member that commits; None without a member. Raises ApiError.
 
     A commit with an earlier epoch is valid if the member has owned all its partitions since then: it was in flight when
     the epoch rose.
@@ -99,7 +101,7 @@ def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Consumer
 
 
 def _since(current: CurrentAssignment, topic_id: bytes, partition: int) -> float:
-    """Return the epoch since which the member owns a partition; infinite if it does not."""
+    """Return the epoch in which the member got a partition; infinite if it does not own the partition."""
     for held in (current.assigned, current.pending):
         epoch = held.get(topic_id, {}).get(partition)
         if epoch is not None:
@@ -108,7 +110,7 @@ def _since(current: CurrentAssignment, topic_id: bytes, partition: int) -> float
 
 
 def check_fetch_from_consumer(group: ModernGroup, member_id: str | None, epoch: int) -> None:
-    """Raise ApiError unless the fetch names no member, or a member at its epoch."""
+    """Raise ApiError if an OffsetFetch names an unknown member, or a member with another epoch than its own."""
     if member_id is None and epoch <= NO_EPOCH:
         return
     member = group.check_member(member_id or "")
@@ -122,7 +124,7 @@ def _stale(member: ConsumerMember, epoch: int) -> ApiError:
 
 
 def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
-    """Return the first offsets of a refused commit with the committed ones; none for other requests."""
+    """Return the first offsets of a refused commit with the committed ones; empty for other requests."""
     if not isinstance(message, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         return NO_COMMIT
     moves: list[OffsetMove] = []
@@ -143,7 +145,7 @@ def _of(message: OffsetCommitRequest | TxnOffsetCommitRequest, topics: TopicsVie
 def note_unfenced(
     request: GroupRequest, group_id: str, offsets: GroupOffsets | None, ctx: Context, out: Outcome
 ) -> None:
-    """Journal a commit by a non-member: once per hour, and whenever an offset moves back."""
+    """Journal a commit by a client that is not a member: once per hour, and whenever an offset moves back."""
     written = [r for r in out.records if isinstance(r, OffsetCommitted) and r.value is not None]
     if not written:
         return
@@ -176,7 +178,7 @@ def _committed(offsets: GroupOffsets | None, topic: str, partition: int) -> int 
 
 
 def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView) -> Iterator[tuple[bytes, int]]:
-    """Yield topic id and partition of the existing partitions."""
+    """Yield topic id and partition of the given partitions that exist."""
     for name, partition in named:
         topic_id, count = (None, None) if name is None else (topics.topic_id(name), topics.partition_count(name))
         if topic_id is not None and count is not None and 0 <= partition < count:
@@ -184,9 +186,9 @@ def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView)
 
 
 def check_commit(groups: Groups, group_id: str, commit: Committing, missing: ErrorCode) -> Committer | None:
-    """Return the committing member; None for a client outside of the group.
+    """Return the member that commits offsets; None for a client that is not a member.
 
-    Raises ApiError, ``missing`` for a member of an unknown group.
+    Raises ApiError; for a member id in an unknown group with the error code ``missing``.
     """
     consumer = groups.consumer.get(group_id)
     if consumer is not None:
@@ -211,7 +213,7 @@ def note_refused(
 
 
 def check_fetch(groups: Groups, group_id: str, member_id: str | None, epoch: int) -> None:
-    """Check the member and epoch of a fetch in a consumer group; classic groups accept any. Raises ApiError."""
+    """Check member id and epoch of an OffsetFetch to a consumer group; classic groups accept any. Raises ApiError."""
     consumer = groups.consumer.get(group_id)
     if consumer is not None:
         check_fetch_from_consumer(consumer, member_id, epoch)

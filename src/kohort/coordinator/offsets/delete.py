@@ -29,7 +29,7 @@ from kohort.wire.messages.offsets import (
 
 
 def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Delete offsets of topics without subscribers; unknown offsets are no error."""
+    """Delete a group's offsets of topics without subscribers; a missing offset is no error."""
     message = request.message_as(OffsetDeleteRequest)
     is_busy = _users_of(groups, message.group_id)
     offsets = groups.offsets.get(message.group_id)
@@ -55,9 +55,9 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
 
 
 def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
-    """Return a function that is True for subscribed topics.
+    """Return a function from a topic to True if a member of the group subscribes to it.
 
-    Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the subscriptions are unknown.
+    Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the subscriptions are unreadable.
     """
     consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
     if consumer is not None:
@@ -67,7 +67,10 @@ def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
     if group.state is GroupState.EMPTY:
         return lambda _topic: False
     if group.round.protocol_type != PROTOCOL_TYPE:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "the members of this protocol type have unknown topics")
+        raise ApiError(
+            ErrorCode.NON_EMPTY_GROUP,
+            "group {group_id!r} has members of another protocol type, so their topics are unknown",
+        )
     return group.round.subscribes_to
 
 
@@ -76,7 +79,7 @@ def refuse_offset_delete(request: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:
-    """Delete all offsets of deleted topics, except those of a recreated topic."""
+    """Delete a group's offsets of deleted topics; offsets that belong to a recreated topic stay."""
     out = Outcome(round_changed=False)
     for topic, partition in offsets.deletable():
         if topic not in names:
@@ -112,7 +115,7 @@ def decide_expiry_in_consumer(group: ModernGroup, offsets: GroupOffsets, ctx: Co
 
 
 def expires_at_ms(value: OffsetCommitValue, since_ms: int, retention_ms: int) -> int:
-    """Return the expiry time of an offset unused since ``since_ms``, or the commit's own."""
+    """Return the expiry time of an offset: set by its commit, or the retention time after ``since_ms``."""
     return value.expire_timestamp if value.expire_timestamp != -1 else since_ms + retention_ms
 
 
@@ -135,7 +138,7 @@ def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> O
 
 
 def has_expired(group: ClassicGroup, topic: str, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
-    """Return True if an offset was unused for the retention time, counted from the group's state."""
+    """Return True if a committed offset was unused for the retention time."""
     if value.expire_timestamp != -1:
         return now_ms >= value.expire_timestamp
     rebalance = group.round

@@ -39,11 +39,13 @@ P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 NOTHING = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 
 Lookup = Callable[[str, str | None, int], GroupOffsets]
-"""Offsets of a group by group id, member id (or None) and epoch; empty for an unknown group. Raises ApiError."""
+"""Function from group id, member id (or None) and epoch to the group's offsets; none for an unknown group. Raises
+ApiError for an unknown member or a wrong epoch.
+"""
 
 
 def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Steps[Reply]:
-    """Answer with the committed offsets; an unknown group has none."""
+    """Answer an OffsetFetch with the committed offsets; an unknown group has none."""
     message = request.message_as(OffsetFetchRequest)
     pace = Pace()
     if request.api_version >= FIRST_WITH_GROUPS:
@@ -68,7 +70,7 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
 
 
 def refuse_offset_fetch(request: GroupRequest, code: ErrorCode) -> Reply:
-    """Refuse an OffsetFetch: per group from v8, at the top from v2, per partition before."""
+    """Answer an OffsetFetch with an error: per group from v8, at top level from v2, per partition in v0 and v1."""
     message, version = request.message, request.api_version
     assert isinstance(message, OffsetFetchRequest)
     if version >= FIRST_WITH_GROUPS:
@@ -105,9 +107,9 @@ def _group(
 def _requested_topics(
     group: OffsetFetchRequestGroup, offsets: GroupOffsets, topics: TopicsView, *, by_id: bool
 ) -> Iterator[tuple[bytes, str | None, Iterable[int]]]:
-    """Yield id, name and partitions of each requested topic; the name of an unknown id is None.
+    """Yield id, name and partitions of each topic in an OffsetFetch; the name of an unknown id is None.
 
-    If all topics are requested by id, deleted topics, which have none, are left out.
+    A request for all topics by id gets no deleted topics, which have no id.
     """
     if group.topics is None:
         for name, partitions in all_of(offsets):
@@ -162,7 +164,10 @@ def _unknown(partition: int) -> OffsetFetchResponsePartitions:
 def _valid(
     offsets: GroupOffsets, name: str, partition: int, topics: TopicsView, stable: bool
 ) -> tuple[OffsetCommitValue, ErrorCode]:
-    """Return the offset; none if pending, or committed for a deleted topic of the same name."""
+    """Return a partition's committed offset; -1 if it belongs to a deleted topic of the same name.
+
+    With ``stable``, an offset that is pending in a transaction gives UNSTABLE_OFFSET_COMMIT.
+    """
     if stable and offsets.is_pending(name, partition):
         return NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
     value = offsets.get(name, partition)

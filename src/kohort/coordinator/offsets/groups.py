@@ -7,25 +7,28 @@ from kohort.coordinator.offsets.state import GroupOffsets
 
 
 class Groups(ConsumerGroups):
-    """Groups with records, offsets or a running rebalance; ``maybe_forget`` drops others."""
+    """Groups of a ``__consumer_offsets`` partition that have records, offsets or a running rebalance.
+
+    ``maybe_forget`` drops groups without any of these.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.offsets: dict[str, GroupOffsets] = {}
-        """Committed and pending offsets by group."""
+        """Committed and pending offsets by group id."""
         self.open: dict[int, set[str]] = {}
-        """Groups with pending offsets, by producer of the open transaction."""
+        """Ids of groups with pending offsets, by the producer of the open transaction."""
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self.by_id or group_id in self.consumer
 
     def ensure_any(self, group_id: str, now_ms: int) -> None:
-        """Create a group that only holds offsets, unless the group exists."""
+        """Create a group without members, to hold offsets, if the group id does not exist."""
         if group_id not in self.consumer:
             self.ensure(group_id, now_ms)
 
     def ensure_consumer(self, group_id: str) -> ModernGroup:
-        """Return the consumer group; a new one replaces a classic group of that name."""
+        """Return the consumer group; if missing, create it in place of a classic group of that name."""
         group = self.consumer.get(group_id)
         if group is None:
             self.by_id.pop(group_id, None)
@@ -38,7 +41,7 @@ class Groups(ConsumerGroups):
             self.ensure(group_id, now_ms)
 
     def maybe_forget(self, group_id: str) -> None:
-        """Drop a group without state: after a failed first join, or a deletion."""
+        """Drop a group without state: after a failed first JoinGroup, or a deletion."""
         group = self.by_id.get(group_id)
         if group is not None and group.is_blank and group_id not in self.offsets:
             del self.by_id[group_id]

@@ -1,4 +1,4 @@
-"""Committed and pending offsets of a group; replay alone changes them."""
+"""Committed and pending offsets of a group; only replay changes them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kohort.coordinator.records import read_plain_offset
 from kohort.wire.messages.group_records import OffsetCommitValue
 
 Kept = OffsetCommitValue | bytes
-"""Offset, or its plain record bytes (``is_plain_offset``), which take a third of the memory."""
+"""Committed offset: parsed, or as record bytes (``is_plain_offset``), which take a third of the memory."""
 
 
 class Pending(NamedTuple):
-    """Pending offset, numbered by ``order``; a later commit overtook it if ``value`` is None."""
+    """Pending offset of a transaction, numbered by ``order``; None as ``value``: a later commit replaced it."""
 
     order: int
     value: OffsetCommitValue | None
@@ -48,7 +48,7 @@ class PendingOffsets:
         self._by_producer.setdefault(producer_id, {})[topic, partition] = Pending(self._written, value)
 
     def overtake(self, topic: str, partition: int, order: int | None = None) -> None:
-        """Drop pending offsets that precede a commit on the log, up to ``order`` (None: all)."""
+        """Drop pending offsets of a partition that precede a commit on the log, up to ``order`` (None: all)."""
         for offsets in self._by_producer.values():
             pending = offsets.get((topic, partition))
             if pending is not None and (order is None or pending.order < order):
@@ -65,12 +65,12 @@ class PendingOffsets:
 
 
 class GroupOffsets:
-    """Offsets by topic and partition."""
+    """Committed offsets of a group by topic and partition."""
 
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, Kept]] = {}
         self.pending: PendingOffsets | None = None
-        """None without open transactions that commit offsets of the group."""
+        """Pending offsets of open transactions; None if there are no such transactions for the group."""
 
     def __len__(self) -> int:
         return sum(map(len, self.by_topic.values()))
@@ -93,11 +93,11 @@ class GroupOffsets:
         return self.pending is not None and self.pending.holds(topic, partition)
 
     def may_hold(self, topics: Collection[str]) -> bool:
-        """False if no offset of these topics is committed or pending; pending ones are not searched."""
+        """Return False if no offset of these topics is committed, and no offset at all is pending."""
         return self.pending is not None or not self.by_topic.keys().isdisjoint(topics)
 
     def deletable(self) -> Iterator[tuple[str, int]]:
-        """Yield every partition whose records need a tombstone."""
+        """Yield every partition of the group whose offset records need a tombstone."""
         for topic, partitions in self.by_topic.items():
             for partition in partitions:
                 yield topic, partition

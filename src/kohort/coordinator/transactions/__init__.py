@@ -1,1 +1,1 @@
-"""Transactional ids: states, transitions and records."""
+"""Transaction coordinator: states, transitions and records of transactional ids."""

@@ -18,7 +18,7 @@ from kohort.model import ProducerIdAndEpoch, TopicPartition
 
 EPOCH_MAX: Final = 0x7FFF
 LAST_EPOCH_OF_A_CLIENT: Final = EPOCH_MAX - 1
-"""Last epoch of a client: one more is left to fence the producer."""
+"""Last producer epoch that a client gets: one more epoch is left to fence the producer."""
 WITH_NEW_EPOCHS: Final = 2
 
 NewProducerId = Callable[[], int]
@@ -32,9 +32,9 @@ def decide_init(
     new_producer_id: NewProducerId,
     now_ms: int,
 ) -> Transaction:
-    """Return the state after InitProducerId. ``expected``: producer's previous id and epoch, after an error.
+    """Return the transactional id's state after InitProducerId. ``expected``: producer's previous id and epoch.
 
-    An open transaction is aborted first: the result is its abort, and the producer must retry.
+    An open transaction is aborted first: the returned state is its abort, and the producer must retry.
     """
     if known is None:
         return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)
@@ -61,7 +61,7 @@ def decide_init(
     if expected.epoch == known.epoch:
         return replace(fresh, epoch=known.epoch + 1, last_epoch=known.epoch)
     if expected.epoch == known.last_epoch:
-        return fresh  # a retry after a lost response
+        return fresh  # the producer retries InitProducerId after a lost response
     raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has epoch {known.epoch}, not {expected.epoch}")
 
 
@@ -84,7 +84,7 @@ def fence(known: Transaction, now_ms: int) -> Transaction:
 
 def time_out(known: Transaction, now_ms: int) -> Transaction:
     """Abort a transaction past its timeout; its producer may continue with the next epoch (KIP-588)."""
-    epoch = min(known.epoch + 1, EPOCH_MAX)  # no client gets the last epoch, but a log may have it
+    epoch = min(known.epoch + 1, EPOCH_MAX)  # no client gets the last epoch, but Kafka's log may have it
     return _next(
         known,
         TransactionState.PREPARE_ABORT,
@@ -147,7 +147,7 @@ def decide_end(
     *,
     commit: bool,
 ) -> Transaction:
-    """Commit or abort; a repeated request has the same result."""
+    """Commit or abort a transaction (EndTxn); a repeated request has the same result."""
     if known is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "unknown transactional id")
     by_epoch = version >= WITH_NEW_EPOCHS
@@ -181,7 +181,7 @@ def decide_end(
 
 
 def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
-    """Return True if a KIP-890 client repeats EndTxn with the epoch before it."""
+    """Return True if a KIP-890 client repeats its EndTxn with the epoch that the first EndTxn replaced."""
     if known.client_version < WITH_NEW_EPOCHS:
         return False
     if known.producer_id == producer.producer_id:

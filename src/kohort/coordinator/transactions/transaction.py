@@ -1,4 +1,4 @@
-"""State of a transactional id, and its record in ``__transaction_state``: Kafka's bytes."""
+"""State of a transactional id, and its record in ``__transaction_state``, with Kafka's bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INT16 = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """State of a transactional id. ``client_version`` 2: each end gives the producer a new epoch."""
+    """State of a transactional id. ``client_version`` 2: the producer gets a new epoch after each transaction."""
 
     transactional_id: str
     producer_id: int
@@ -31,7 +31,7 @@ class Transaction:
     updated_ms: int = NONE
     started_ms: int = NONE
     last_epoch: int = NONE
-    """Previous epoch, for a producer that missed the response with the current one; not persisted, as in Kafka."""
+    """Previous epoch of a producer that missed the response with the current one; not persisted, as in Kafka."""
     previous_producer_id: int = NONE
     next_producer_id: int = NONE
     client_version: int = 0
@@ -44,7 +44,7 @@ class Transaction:
         return found
 
     def moved(self, by_ms: int) -> Transaction:
-        """Return the transaction with its times moved by ``by_ms``: records have wall time, memory has not."""
+        """Return the transaction with its times moved by ``by_ms``, to or from the wall-clock times of records."""
         if not by_ms:
             return self
         updated, started = (at_ms if at_ms == NONE else at_ms + by_ms for at_ms in (self.updated_ms, self.started_ms))
@@ -76,11 +76,11 @@ def build_record(transactional_id: str, transaction: Transaction | None) -> tupl
 
 
 def parse_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | None]:
-    """Return transactional id and state; None for a tombstone. Raises CorruptLog for invalid bytes."""
+    """Parse a record to transactional id and state; None for a tombstone. Raises CorruptLog for invalid bytes."""
     try:
         (kind,) = _INT16.unpack_from(key)
         if kind != KEY_TYPE:
-            raise CorruptLog(f"a record of type {kind} in __transaction_state; only type {KEY_TYPE} is known")
+            raise CorruptLog(f"record type {kind} in __transaction_state is unknown: expected {KEY_TYPE}")
         transactional_id = decode(TransactionLogKey, 0, key, 2)[0].transactional_id
         if value is None:
             return transactional_id, None

@@ -76,7 +76,9 @@ def test_wrong_index_fails(index, plant):
     valid = ValidGroup()
     plant(valid)
 
-    with pytest.raises(InvariantBroken, match=rf"^consumer group 'g' \(epoch 6\): {index}.*, the records"):
+    with pytest.raises(
+        InvariantBroken, match=rf"^consumer group 'g' \(epoch 6\): {index}.*, the records of the members"
+    ):
         valid.check()
 
 
@@ -100,7 +102,7 @@ def test_target_of_a_future_epoch_fails():
     valid = ValidGroup()
     valid.group.target_epoch = 7
 
-    with pytest.raises(InvariantBroken, match="the target is for epoch 7"):
+    with pytest.raises(InvariantBroken, match="the target assignment has epoch 7"):
         valid.check()
 
 
@@ -108,7 +110,7 @@ def test_member_epoch_beyond_the_target_fails():
     valid = ValidGroup()
     valid.has("m3", epoch=7)
 
-    with pytest.raises(InvariantBroken, match="m3 has epoch 7, the target 6"):
+    with pytest.raises(InvariantBroken, match="m3 has epoch 7, above target epoch 6"):
         valid.check()
 
 
@@ -117,7 +119,7 @@ def test_partition_epoch_beyond_the_member_epoch_fails(epoch):
     valid = ValidGroup()
     valid.has("m1", pending={T: {1: epoch}})
 
-    with pytest.raises(InvariantBroken, match="m1 has partitions of an epoch after the member's own"):
+    with pytest.raises(InvariantBroken, match="m1 has partitions with an epoch above its member epoch"):
         valid.check()
 
 
@@ -128,7 +130,7 @@ def test_partition_epoch_of_an_absent_static_member_is_0():
     valid.check()
 
     valid.has("m1", assigned={T: {0: 1}})
-    with pytest.raises(InvariantBroken, match="m1 has partitions of an epoch after the member's own"):
+    with pytest.raises(InvariantBroken, match="m1 has partitions with an epoch above its member epoch"):
         valid.check()
 
 
@@ -140,7 +142,7 @@ def test_presence_must_match_the_members(stranger):
     else:
         del valid.group.presence["m2"]
 
-    with pytest.raises(InvariantBroken, match="members and presence differ"):
+    with pytest.raises(InvariantBroken, match="sessions of other member ids than its members"):
         valid.check()
 
 
@@ -163,7 +165,7 @@ def test_revoking_member_without_timer_fails():
     valid = ValidGroup()
     valid.timers.cancel((PARTITION, TimerKey("revocation", "g", "m1")))
 
-    with pytest.raises(InvariantBroken, match="revocation timer of m1: False, its state: 1"):
+    with pytest.raises(InvariantBroken, match="member m1 in state 1 has a revocation timer: False"):
         valid.check()
 
 
@@ -171,7 +173,7 @@ def test_revocation_timer_of_a_stable_member_fails():
     valid = ValidGroup()
     valid.timers.set((PARTITION, TimerKey("revocation", "g", "m2")), EXPIRES_MS)
 
-    with pytest.raises(InvariantBroken, match="revocation timer of m2: True, its state: 0"):
+    with pytest.raises(InvariantBroken, match="member m2 in state 0 has a revocation timer: True"):
         valid.check()
 
 
