@@ -91,10 +91,10 @@ def page(text: str) -> str:
 
 
 def runs_text(one: CampaignResult) -> str:
-    """Return how a result came about."""
-    left = f"; {one.unsettled} groups did not settle in time and were left there" if one.unsettled else ""
+    """Describe the run of a result."""
+    left = f"; {one.unsettled} groups were not stable in time and ended early" if one.unsettled else ""
     return (
-        f"- {one.ground}: seed {one.seed}, {one.groups} groups beside each other, {one.actions} actions, "
+        f"- {one.ground}: seed {one.seed}, {one.groups} groups in parallel, {one.actions} actions, "
         f"{one.rebalances} rebalances in {one.took_s} s{left}. {results.versions_text(one)}.\n"
     )
 

@@ -96,8 +96,8 @@ def result_of(run: CampaignRun, seed: int, groups: int, versions: dict[str, str]
 def totals(results: Sequence[CampaignResult]) -> str:
     """Return the table of how often each broker's rebalances were named rightly."""
     lines = [
-        "| broker | rebalances | rightly | share | no name | missed | wrongly | wrongly as proof "
-        "| wrongly with high confidence or proof |",
+        "| broker | rebalances | right | share | no cause | missed | wrong | wrong as proof "
+        "| wrong with high confidence or proof |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for one in results:
@@ -116,7 +116,7 @@ def matrix(result: CampaignResult, patterns: bool = False) -> str:
         if row.truth.startswith(PATTERN) == patterns:
             key = row.truth.removeprefix(PATTERN), row.named, row.verdict
             found.setdefault(key, Counter())[row.confidence] += row.times
-    lines = ["| truth | named | proof | high | medium | low | |", "|---|---|--:|--:|--:|--:|---|"]
+    lines = ["| true cause | reported cause | proof | high | medium | low | verdict |", "|---|---|--:|--:|--:|--:|---|"]
     for (truth, named, verdict), times in sorted(found.items()):
         cells = " | ".join(str(times[c]) if times[c] else "" for c in CONFIDENCES[:4])
         told = verdict if not times["-"] else f"{verdict}: {times['-']}"
@@ -129,7 +129,7 @@ def mistakes(result: CampaignResult) -> str:
     found = [one for one in result.mistakes if not one.truth.startswith(PATTERN)]
     if not found:
         return "None.\n"
-    lines = ["| truth | named | done | protocol | what was told |", "|---|---|---|---|---|"]
+    lines = ["| true cause | reported cause | action | protocol | report |", "|---|---|---|---|---|"]
     for one in found:
         sure = f" ({one.confidence})" if one.confidence != "-" else ""
         who = f"{one.action} ({', '.join(one.clients)})"
@@ -149,10 +149,7 @@ def truths() -> str:
                 lines.append(f"| {code(truth.cause)} | {ground} | {names[0]} | {names[1]} | {truth.because} |")
     exact = ", ".join(code(t.cause) for t in TRUTHS.values() if not t.also and not t.broader)
     later = "\n".join(f"- {one};" for one in AFTERWARDS)
-    return (
-        "\n".join(lines)
-        + f"\n\nBy their own name only: {exact}.\n\nAdded after the first results were seen:\n\n{later}\n"
-    )
+    return "\n".join(lines) + f"\n\nWithout other right causes: {exact}.\n\nAdded after the first results:\n\n{later}\n"
 
 
 def code(word: str) -> str:

@@ -52,52 +52,52 @@ _ALL: Final = (
     Truth(
         "CLIENT_RESET",
         broader=_everywhere("NEW_MEMBER"),
-        because="it has a new member id; that it is the same client is more than that",
+        because="the member id is new; CLIENT_RESET also identifies the client",
     ),
     Truth(
         "RESTARTED",
         also=_everywhere("CLIENT_RESET", "NEW_MEMBER"),
-        because="a new process under the client id of one that was put out: the catalogue knows CLIENT_RESET by the "
-        "removal of the same client id and address, and a new member it is as well",
+        because="new process with the client id of a removed member: CLIENT_RESET requires the same client id and "
+        "address, and NEW_MEMBER is also true",
     ),
     Truth(
         "MEMBER_LEFT",
         broader={APACHE: ("MEMBER_GONE",)},
-        because="the request is not seen from outside",
+        because="a watcher does not see the request",
     ),
     Truth(
         "SESSION_TIMEOUT.process_died",
         also={APACHE: ("SESSION_TIMEOUT",)},
         broader={OURS: ("SESSION_TIMEOUT",), APACHE: ("MEMBER_GONE",)},
-        because="connections are not seen from outside; SESSION_TIMEOUT does not say why it fell silent",
+        because="a watcher does not see connections; SESSION_TIMEOUT has no reason of the silence",
     ),
     Truth(
         "SESSION_TIMEOUT.frozen",
         also={APACHE: ("SESSION_TIMEOUT",)},
         broader={OURS: ("SESSION_TIMEOUT",), APACHE: ("MEMBER_GONE",)},
-        because="connections are not seen from outside; SESSION_TIMEOUT does not say why it fell silent",
+        because="a watcher does not see connections; SESSION_TIMEOUT has no reason of the silence",
     ),
-    Truth("MAX_POLL_EXCEEDED", broader={APACHE: ("MEMBER_GONE",)}, because="the reason is in a request"),
+    Truth("MAX_POLL_EXCEEDED", broader={APACHE: ("MEMBER_GONE",)}, because="the reason is part of a request"),
     Truth("STATIC_RESTART"),
     Truth(
         "STATIC_EXPIRED",
         broader={APACHE: ("MEMBER_GONE", "SESSION_TIMEOUT")},
-        because="a static member's session ends as any other's",
+        because="the session of a static member expires like others",
     ),
     Truth(
         "STATIC_DUPLICATE",
         broader={APACHE: ("STATIC_RESTART",)},
-        because="the record is the same, and that the process before still runs shows only in how it is refused",
+        because="the record is the same; only rejected requests show that the previous process still runs",
     ),
-    Truth("STATIC_REJOIN", also=_everywhere("ASSIGNOR_CHANGED"), because="it came back with other assignors"),
+    Truth("STATIC_REJOIN", also=_everywhere("ASSIGNOR_CHANGED"), because="the member returned with other assignors"),
     Truth("SUBSCRIPTION_CHANGED"),
     Truth("PARTITIONS_CHANGED"),
     Truth(
         "TOPIC_CREATED",
         also=_everywhere("REGEX_RESOLVED"),
         broader={APACHE: ("SUBSCRIPTION_CHANGED",)},
-        because="the coordinator resolves expressions of the new protocol; a classic member's record lists the topics "
-        "that it found, and has no expression",
+        because="the coordinator resolves expressions of consumer groups; a classic member's record has its topics "
+        "without the expression",
     ),
     Truth(
         "TOPIC_DELETED",
@@ -108,7 +108,7 @@ _ALL: Final = (
     Truth(
         "ADMIN_REMOVED",
         broader={APACHE: ("MEMBER_LEFT", "MEMBER_GONE")},
-        because="it is a LeaveGroup like any other, and who sent it is not seen from outside",
+        because="the request is an ordinary LeaveGroup, and a watcher does not see its sender",
     ),
     Truth("USER_ENFORCED"),
     Truth("COOPERATIVE_FOLLOWUP"),
@@ -116,27 +116,27 @@ _ALL: Final = (
     Truth(
         "COORDINATOR_FAILOVER",
         broader=_everywhere("SESSION_TIMEOUT", "MEMBER_GONE"),
-        because="members whose clients wait too long before they connect again are put out; the catalogue knows "
-        "SESSION_TIMEOUT by a broker that had just taken over",
+        because="members with slow reconnects are removed; the catalog has SESSION_TIMEOUT for the time after a "
+        "failover",
     ),
     Truth(
         "BROKER_STALL",
         broader={APACHE: ("SESSION_TIMEOUT", "MEMBER_GONE", "STATIC_EXPIRED")},
-        because="the session did end; whose fault that was is not seen from outside",
+        because="the session expired; a watcher does not see the reason",
     ),
     Truth("GROUP_DELETED"),
 )
 AFTERWARDS: Final = (
-    "a rebalance that begins with a leader's own change of view is right as LEADER_REJOIN",
-    "a member that was removed, or did not poll, may come back within the same round, and need not be told twice",
-    "after a failover SESSION_TIMEOUT and MEMBER_GONE are broader names, as the catalogue has them",
-    "a group that was emptied by what was done to its broker forms anew",
-    "a member that was alone and did not poll leaves an empty group, which forms anew when it comes back",
-    "of what is done to topics a client may take notice when the next thing is being done",
-    "a static member that begins anew without a coordinator may be told as a restart, which does not count",
-    "a commit that is refused (ZOMBIE_COMMIT) does not count, whatever was done",
-    "an action that changed nothing about topics is not missed",
-    "sessions and poll intervals became longer, as members were put out that were merely slow",
+    "a rebalance that the leader starts after a metadata change is right as LEADER_REJOIN",
+    "a removed member, or one without polls, may return within the same rebalance without a second report",
+    "after a failover SESSION_TIMEOUT and MEMBER_GONE are broader causes, as in the catalog",
+    "a group that became empty by an action on its broker forms again",
+    "a single member without polls leaves an empty group, which forms again at its return",
+    "a client may notice an action on topics during the next action",
+    "a static member that joins again after a time without coordinator may be reported as a restart, not counted",
+    "a rejected commit (ZOMBIE_COMMIT) never counts",
+    "an action without a change of topics is not missed",
+    "sessions and poll intervals became longer, because slow members were removed",
 )
 """What was added after the first results had been looked at. The table was written before, but for these."""
 TRUTHS: Final = {truth.cause: truth for truth in _ALL}
