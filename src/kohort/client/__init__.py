@@ -1,1 +1,3 @@
-"""Cores of the clients without I/O: the engine polls them for requests and gives them the responses."""
+"""Protocol logic of consumer, producer and admin clients, without I/O: the engine collects their requests and delivers
+the responses.
+"""

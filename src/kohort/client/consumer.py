@@ -1,4 +1,4 @@
-"""Core of a consumer without I/O, used by the sync and the async consumer.
+"""Consumer logic without I/O, shared by the blocking and the asyncio consumer.
 
 The caller holds its lock during each call, and releases it to run listeners, decode records and wait.
 """
@@ -41,12 +41,14 @@ from kohort.model import GroupMetadata, OffsetAndMetadata, Record, SubscriptionP
 TopicsOrPattern = Iterable[str] | re.Pattern[str] | SubscriptionPattern
 DeniedTopic = tuple[str, ErrorCode]
 MAX_DAMAGED_FETCHES: Final = 5
-"""Most damaged fetches of one offset, each with another checksum, before the error is raised."""
+"""Maximum number of damaged fetches at one offset, each with another checksum, before the consumer raises
+CorruptRecord.
+"""
 DEFAULT_REASON: Final = "rebalance enforced by user"
 
 
 class ConsumerMachine:
-    """Core of a consumer without sockets, threads and clock."""
+    """Consumer logic without sockets, threads and clock."""
 
     def __init__(self, config: ConsumerConfig, rng: Rng, *, prefetch_bytes: int = PREFETCH_BYTES) -> None:
         self.config = config
@@ -78,7 +80,7 @@ class ConsumerMachine:
 
     @property
     def group(self) -> Group:
-        """Group parts. Raises UsageError for a consumer without a group."""
+        """Return the consumer's group state. Raises UsageError without a ``group.id``."""
         if self._group is None:
             raise UsageError("this consumer has no group.id: it can assign(), but not subscribe() or commit()")
         return self._group
@@ -120,7 +122,9 @@ class ConsumerMachine:
             self._group.commits.commit(offsets, None)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return the member that owns the user's partitions; no member for partitions assigned by hand."""
+        """Return the identity of the group member that owns the consumer's partitions; empty for manually assigned
+        partitions.
+        """
         generation = self.group.membership.user_generation
         if self.subscription.mode is Mode.PARTITIONS:
             generation = NO_GENERATION
@@ -130,7 +134,7 @@ class ConsumerMachine:
 
     def enforce_rebalance(self, reason: str) -> None:
         if not self.subscription.mode.is_group:
-            raise UsageError("no group to rebalance: subscribe() to topics first")
+            raise UsageError("enforce_rebalance: the consumer has no group to rebalance: subscribe() to topics first")
         full_reason = f"{DEFAULT_REASON}: {reason}" if reason else DEFAULT_REASON
         self.group.membership.enforce_rebalance(full_reason.encode(errors="replace").decode())
 
@@ -154,7 +158,9 @@ class ConsumerMachine:
             self._group.membership.leave_poll(now_ms)
 
     def advance(self, now_ms: int) -> CallbackNeeded | None:
-        """Advance the rebalance; return the listener callback that is due. Raises the first failure since."""
+        """Continue the rebalance; return the listener callback that is due. Raises the oldest unreported background
+        error.
+        """
         self.raise_failure()
         self.subscription.match_pattern()
         denied = self._denied_topic()
@@ -173,7 +179,10 @@ class ConsumerMachine:
             self._group.commits.restart_auto_commit(now_ms)
 
     def raise_failure(self) -> None:
-        """Raise the first failure since the last call. The caller then runs the engine: the source may retry."""
+        """Raise the oldest background error that no poll has raised yet.
+
+        The caller runs the engine afterwards, because the failed request may be retried.
+        """
         if self.failures:
             if self._group is not None:
                 self._group.membership.resume_heartbeats()
@@ -192,7 +201,7 @@ class ConsumerMachine:
         return self._denied
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the next record, None if unknown. Raises UsageError if not assigned."""
+        """Return the offset of the partition's next record, None if unknown. Raises UsageError if unassigned."""
         state = self.subscription.state(partition)
         return state.position.offset if state.has_position and state.position is not None else None
 
@@ -215,9 +224,10 @@ class ConsumerMachine:
 
     @property
     def is_quiet(self) -> bool:
-        """True if a poll gives the engine no new work.
+        """True if a poll creates no work for the engine.
 
-        The engine has seen the assignment, no rebalance is in flight, no commit waits, and every leader has a fetch.
+        The engine knows the assignment, no rebalance is in flight, no commit waits, and every leader has a fetch in
+        flight.
         """
         is_waiting = self._group is not None and self._group.commits.is_waiting
         return self._fetcher.has_seen_assignment and not is_waiting and self.is_stable and not self.may_fetch
@@ -227,19 +237,22 @@ class ConsumerMachine:
         return self._group is None or not self.subscription.mode.is_group or self._group.rebalance.is_stable
 
     def open_batch(self) -> tuple[Fetched | None, bool]:
-        """Return the batch to read from, if any, and True if it is new: then the next fetch may start."""
+        """Return the fetched batch that is being read, if any, and True if its first record is next.
+
+        A batch at its first record frees buffer space: the next fetch may be sent.
+        """
         fetched = self._open
         if fetched is not None and self._may_return(fetched):
             return fetched, False
         if fetched is not None and not self._is_dropped(fetched):
-            self._fetcher.put_back(fetched)  # paused before its last record
+            self._fetcher.put_back(fetched)  # the partition was paused before its last record was returned
         elif fetched is not None:
             self.count_records(fetched, fetched.at)
         self._open = self._fetcher.take()
         return self._open, self._open is not None
 
     def take_records(self, fetched: Fetched, limit: int) -> list[Record]:
-        """Return up to ``limit`` decoded records and advance the position; none if the partition was dropped."""
+        """Decode up to ``limit`` records and advance the position; return none if the partition was revoked."""
         if fetched is not self._open or not self._may_return(fetched):
             return []
         records = fetched.records
@@ -250,13 +263,13 @@ class ConsumerMachine:
         return out
 
     def count_records(self, fetched: Fetched, records: int) -> None:
-        """Count records returned from ``fetched``; those of polls are counted once, at the end of the batch."""
+        """Count returned records for the metrics; ``poll`` counts them once, at the end of a fetched batch."""
         if records:
             self.metrics.topics[fetched.partition.topic].records.record(records, self.metrics.polls.at_ms)
 
     @property
     def uncounted_records(self) -> tuple[str, int]:
-        """Topic of the open batch, and number of its returned records."""
+        """Return topic of the batch that is being read, and number of its records not yet in the metrics."""
         return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
     def take_record(self, fetched: Fetched) -> Record | None:
@@ -281,7 +294,9 @@ class ConsumerMachine:
             fetched.state.advance(last.offset + 1, last.leader_epoch)
 
     def take_batches(self, most_bytes: int) -> list[Fetched]:
-        """Take whole fetches, up to ``most_bytes`` but at least one, and advance the positions."""
+        """Remove whole fetched batches of up to ``most_bytes`` (at least one) from the buffer, and advance the
+        positions.
+        """
         batches: list[Fetched] = []
         size = 0
         while size < most_bytes:
@@ -308,9 +323,9 @@ class ConsumerMachine:
         return self._fetcher.has_ready(accepts)
 
     def take_batch_of(self, accepts: PartitionFilter) -> Fetched | None:
-        """Take the oldest fetch of an accepted partition, whole, and advance the position.
+        """Remove the oldest fetched batch of an accepted partition from the buffer, and advance the position.
 
-        Do not combine with ``open_batch`` and ``take_batches``: it ignores the open batch.
+        Do not combine with ``open_batch`` and ``take_batches``: it ignores a partly read batch.
         """
         fetched = self._fetcher.take(accepts)
         if fetched is not None:
@@ -319,7 +334,7 @@ class ConsumerMachine:
         return fetched
 
     def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
-        """Move the position to the first damaged batch, and buffer the batches behind it again."""
+        """Move the position to the first damaged batch, and buffer the batches after it again."""
         for fetched in reversed(list(behind)):
             if not self._is_dropped(fetched) and fetched.taken_at is not None:
                 fetched.state.position = fetched.taken_at
@@ -406,16 +421,16 @@ class ConsumerMachine:
 
 
 CLOSE_MS: Final = 30_000
-"""Time limit of a close while a broker is connected; Java's default."""
+"""Default time limit of ``close()`` while a broker is connected, in ms, as in Java's client."""
 DISCONNECTED_MS: Final = 2000
-"""Time limit of a close without a connection: long enough for one reconnect."""
+"""Default time limit of ``close()`` without a connection, in ms: long enough for one reconnect."""
 
 
 class CloseTimeout:
-    """Deadline of a close: ``timeout_ms``, by default 30 s while a broker is connected and 2 s without.
+    """Deadline of a client's ``close()``: ``timeout_ms``, or by default 30 s while a broker is connected, else 2 s.
 
-    Java always waits 30 s. Without a broker that is useless: uncommitted offsets are read again, and the member's
-    session expires.
+    Java's client always waits 30 s. Without a broker that is useless: uncommitted records are read again, and the
+    member's session expires.
     """
 
     def __init__(self, engine: Engine, now_ms: int, timeout_ms: int | None = None, *, most_ms: int = CLOSE_MS) -> None:
@@ -426,7 +441,7 @@ class CloseTimeout:
         self._disconnected_since_ms: int | None = None
 
     def left_ms(self, now_ms: int) -> int:
-        """Return the remaining time, at least 0. Call after each step of the engine."""
+        """Return the remaining time in ms, at least 0. Call it again after each step of the engine."""
         until_ms = self.deadline_ms
         if self._may_end_early:
             if self._engine.is_connected:

@@ -31,7 +31,7 @@ from kohort.wire.messages.offsets import OffsetCommitRequest
 from kohort.wire.messages.produce import ProduceRequest
 
 GROUPS = {"consumer": "consumer", "producer": "producer", "admin": "admin-client"}
-"""Prefix of Kafka's metric groups by kind of client."""
+"""Prefix of Kafka's metric groups, by kind of client."""
 REQUESTS = "kohort-request-metrics"
 ERRORS = "kohort-error-metrics"
 
@@ -82,7 +82,7 @@ def _put_requests(
 def put_meter(
     found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
 ) -> None:
-    """Add the metrics STEM-rate and STEM-total of the summed values."""
+    """Add the metrics STEM-rate and STEM-total, computed from the sum of the values."""
     found.put(group, f"{stem}-rate", of.rate, **tags or {})
     found.put(group, f"{stem}-total", of.total, **tags or {})
 
@@ -90,7 +90,7 @@ def put_meter(
 def put_events(
     found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
 ) -> None:
-    """Add the metrics STEM-rate and STEM-total of the number of values."""
+    """Add the metrics STEM-rate and STEM-total, computed from the number of values."""
     found.put(group, f"{stem}-rate", of.value_rate, **tags or {})
     found.put(group, f"{stem}-total", of.total_count, **tags or {})
 
@@ -98,7 +98,7 @@ def put_events(
 def put_spread(
     found: MetricsSnapshot, group: str, stem: str, of: SampleSummary, tags: dict[str, str] | None = None
 ) -> None:
-    """Add the metrics STEM-avg and STEM-max over the last windows."""
+    """Add the metrics STEM-avg and STEM-max of the values in the recent sample windows."""
     found.put(group, f"{stem}-avg", of.average, **tags or {})
     found.put(group, f"{stem}-max", of.maximum, **tags or {})
 
@@ -116,7 +116,7 @@ def api_name(api: Api) -> str:
 
 
 def seconds_ago(at_ms: int | None, now_ms: int) -> float:
-    """Return the seconds since ``at_ms``, or -1 without one, as in Kafka."""
+    """Return the seconds from ``at_ms`` to ``now_ms``; -1 if ``at_ms`` is None, as in Kafka."""
     return -1.0 if at_ms is None else float(max(now_ms - at_ms, 0) // 1000)
 
 

@@ -1,4 +1,4 @@
-"""Claims of one session of a handler-style group: each partition's fetched batches and its marked offset.
+"""Claimed (assigned) partitions of a handler-style group session: fetched batches and marked offset of each.
 
 Each claim has an inbox of undecoded batches, so that a slow handler delays no other partition. A partition is paused
 while its inbox stays full for longer than the processing time. The marked offset is committed, and becomes the
@@ -22,11 +22,11 @@ from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 INBOX: Final = 2
-"""Fetched batches in an inbox: one being handled, one ready."""
+"""Maximum number of fetched batches in a claim's inbox: one that the handler reads, and the next one."""
 
 
 Mark = tuple[int, str, int]
-"""OffsetAndMetadata as a plain tuple, since each record creates one."""
+"""Marked offset: the fields of OffsetAndMetadata as a plain tuple, because each record creates one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +35,7 @@ class ClaimState:
     state: PartitionState
     start: Position
     guard: AbstractContextManager[Any]
-    """Lock of ``marked``, one per partition, so that handler threads do not block each other."""
+    """Lock of ``marked``, one for each partition, so that handler threads do not block each other."""
     inbox: deque[Fetched] = field(default_factory=deque)
     full_since_ms: int | None = None
     held: bool = False
@@ -53,7 +53,7 @@ class ClaimState:
 
 
 class Claims:
-    """All claims of one session. Call under the client's lock, except to mark offsets."""
+    """Claimed partitions of one group session. Call it under the client's lock, except to mark offsets."""
 
     def __init__(
         self,
@@ -69,7 +69,10 @@ class Claims:
             self.by_partition[partition] = ClaimState(partition, state, state.position, new_guard())
 
     def feed(self, now_ms: int) -> tuple[list[ClaimState], bool]:
-        """Move fetched batches into inboxes; return the fed claims, and True if more may be fetched."""
+        """Move fetched batches into the claims' inboxes.
+
+        Returns the claims with new batches, and True if more batches may be fetched.
+        """
         fed: list[ClaimState] = []
         freed = False
         for claim in self.by_partition.values():
@@ -110,7 +113,7 @@ class Claims:
             claim.held = claim.state.paused = True
 
     def ask_again(self, claim: ClaimState, fetched: Fetched) -> bool:
-        """Fetch a damaged batch and those behind it again; return False if its error must be raised."""
+        """Fetch a damaged batch and the batches after it again; return False if the error must be raised."""
         is_asked = self._machine.refetch_damaged(fetched)
         if is_asked:
             claim.inbox.clear()
@@ -122,7 +125,7 @@ class Claims:
         self._mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
 
     def mark(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Mark ``offset`` as the next to commit, if it is higher. Raises UsageError for an unclaimed partition."""
+        """Mark ``offset`` for the next commit, if it is higher. Raises UsageError for an unassigned partition."""
         self._mark(*checked_offset("mark_offset", partition, offset))
 
     def _mark(self, partition: tuple[str, int], mark: Mark) -> None:
@@ -155,11 +158,11 @@ class Claims:
     def _claim(self, partition: tuple[str, int]) -> ClaimState:
         claim: ClaimState | None = self.by_partition.get(partition)  # type: ignore[call-overload]  # any pair equals it
         if claim is None:
-            raise UsageError(f"{TopicPartition(*partition)} is not claimed by this session")
+            raise UsageError(f"{TopicPartition(*partition)} is not assigned to this group session")
         return claim
 
     def put_back(self) -> None:
-        """Move positions back to the marks, where the next session starts."""
+        """Move each position back to the marked offset, where the next session starts."""
         for partition, claim in self.by_partition.items():
             claim.inbox.clear()
             if self._machine.subscription.assigned.get(partition) is not claim.state:

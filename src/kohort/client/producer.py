@@ -1,4 +1,4 @@
-"""Core of a producer without I/O: choice of partitions, batches, results."""
+"""Producer logic without I/O: partition of each record, batches, results."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from kohort.wire.record_batch import NewRecord
 
 
 class RecordMetadata(NamedTuple):
-    """Position of a written record. ``offset`` is -1 with ``acks=0``, or if the broker had the batch already.
+    """Topic, partition, offset and timestamp of a written record.
 
-    ``timestamp_ms`` is the record's time in ms since 1970: the time it was sent with, or the time of the append if the
-    topic's ``message.timestamp.type`` is LogAppendTime.
+    ``offset`` is -1 with ``acks=0``, or if the broker already had the batch. ``timestamp_ms`` is the record's time in
+    ms since 1970: the time it was sent with, or the time of the append if the topic's ``message.timestamp.type`` is
+    LogAppendTime.
     """
 
     topic: str
@@ -38,7 +39,7 @@ class RecordMetadata(NamedTuple):
 
 
 class ProducerMachine:
-    """Core of a producer without sockets, threads and clock."""
+    """Producer logic without sockets, threads and clock."""
 
     def __init__(self, config: ProducerConfig, rng: Rng) -> None:
         self.config = config
@@ -99,10 +100,10 @@ class ProducerMachine:
             self.transactions.check_may_send()
 
     def partitions(self, topic: str) -> int | None:
-        """Return the topic's number of partitions; None until metadata have it.
+        """Return the topic's number of partitions; None while metadata of the topic are missing.
 
         Raises ApiError for a denied topic, UsageError for an invalid name, and NotKafka or UnsupportedVersion if no
-        address speaks the protocol.
+        bootstrap address speaks Kafka's protocol.
         """
         count = known_partitions(self.metadata, self.config, topic)
         if count is None and self.metadata.permanent_error is not None:
@@ -110,7 +111,8 @@ class ProducerMachine:
         return count
 
     def choose(self, topic: str, key: bytes | None, size: int, partitions: int) -> int:
-        """Return the partition for a record of ``size`` bytes: by its key, or else the sticky one (KIP-794).
+        """Return the partition for a record of ``size`` bytes: by its key, or without a key the sticky partition
+        (KIP-794).
 
         Raises UsageError if the user's partitioner returns no valid partition.
         """
@@ -123,9 +125,10 @@ class ProducerMachine:
         return sticky.pick(size, partitions)
 
     def add(self, topic: str, partition: int, record: NewRecord, now_ms: int) -> tuple[ProduceBatch, int, bool]:
-        """Add one record; return its batch, its index there, and True if the engine must wake.
+        """Add a record to its partition's batch.
 
-        Raises the errors of ``check_may_send``, and ApiError (MESSAGE_TOO_LARGE).
+        Returns the batch, the record's index in it, and True if the engine must wake. Raises the errors of
+        ``check_may_send``, and ApiError (MESSAGE_TOO_LARGE).
         """
         self.check_may_send()
         placed = self.accumulator.append(topic, partition, *record, now_ms)
@@ -134,9 +137,9 @@ class ProducerMachine:
         return batch, index, is_ready and self.needs_wake(batch, now_ms)
 
     def needs_wake(self, batch: ProduceBatch, now_ms: int) -> bool:
-        """True if the engine must wake for a batch that was begun or filled, as its own timer is too late.
+        """True if the engine must wake for a batch that is new or full, because its timer ends too late.
 
-        The timer may also be in the past, if the machine slept.
+        The timer may also be in the past, after the machine was suspended.
         """
         wake_at_ms = self.engine.wake_at_ms
         return batch.full or wake_at_ms is None or not now_ms < wake_at_ms <= batch.ready_at_ms
@@ -144,7 +147,8 @@ class ProducerMachine:
     def add_columns(
         self, topic: str, partition: int, columns: SendColumns, now_ms: int
     ) -> list[tuple[ProduceBatch, int, int]]:
-        """Add many records for one partition; return their batches with the first and last index in each.
+        """Add many records to batches of one partition; return the batches, with the index of their first and last
+        record.
 
         Raises the errors of ``add``.
         """
@@ -177,7 +181,7 @@ def check_partition(topic: str, partition: int, partitions: int) -> None:
 
 
 def to_bytes(what: str, value: bytes | str | None) -> bytes | None:
-    """Return a key or value as bytes, text as UTF-8. Raises UsageError for other types."""
+    """Encode a record's key or value as bytes, text as UTF-8. Raises UsageError for other types."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
@@ -191,7 +195,7 @@ def to_bytes(what: str, value: bytes | str | None) -> bytes | None:
 
 
 def to_headers(headers: object) -> Sequence[Header]:
-    """Return headers as (name, value) pairs, from pairs or from a mapping. Raises UsageError for other types."""
+    """Convert a record's headers to (name, value) pairs. Raises UsageError for other types than pairs or a mapping."""
     pairs = list(headers.items()) if isinstance(headers, dict) else headers
     if not isinstance(pairs, list | tuple):
         raise UsageError(f"headers must be pairs of name and value, not {type(headers).__name__}")
@@ -211,7 +215,7 @@ def resolve(batch: ProduceBatch, index: int) -> tuple[ProduceBatch, int]:
 
 
 def record_metadata(batch: ProduceBatch, index: int) -> RecordMetadata:
-    """Return the position of record ``index`` of a completed batch. Raises the record's error."""
+    """Return partition, offset and timestamp of record ``index`` in a completed batch. Raises the record's error."""
     batch, index = resolve(batch, index)
     error = batch.error_of(index)
     if error is not None:

@@ -1,4 +1,4 @@
-"""Checks of the user's arguments, at the call, so that a mistake raises an error there and harms no other call."""
+"""Checks of the user's arguments at the call, so that a mistake raises UsageError there and disturbs no other call."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def known_partitions(metadata: Metadata, config: ClientConfig, topic: str) -> in
         metadata.add_topic(topic)
         code = metadata.error(topic)
         if code is not None and not code.retriable:
-            metadata.request_refresh()  # the right may be granted before the next call
+            metadata.request_refresh()  # an admin may add the missing ACL before the next call
             raise refused_topic(config, code, topic)
     return count
 

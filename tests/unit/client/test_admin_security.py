@@ -274,7 +274,7 @@ def test_password_is_hidden_in_repr_and_can_be_pickled():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"mechanism": "PLAIN"}, "mechanism='PLAIN': expected one of SCRAM-SHA-256, SCRAM-SHA-512"),
+        ({"mechanism": "PLAIN"}, "mechanism='PLAIN': expected a SCRAM mechanism, one of SCRAM-SHA-256, SCRAM-SHA-512"),
         ({"password": ""}, "the password of 'alice' is empty"),
         ({"iterations": 4095}, "iterations=4095: expected from 4096 to 16384"),
         ({"iterations": 20000}, "iterations=20000"),

@@ -114,7 +114,7 @@ def test_mark_of_unclaimed_partition_is_rejected():
     stage.topic("t", 1)
     _, claims = begun(stage)
 
-    with pytest.raises(UsageError, match="t-7 is not claimed by this session"):
+    with pytest.raises(UsageError, match="t-7 is not assigned to this group session"):
         claims.mark(tp("t-7"), OffsetAndMetadata(1))
     with pytest.raises(UsageError, match="offset -1 of t-0 is negative"):
         claims.reset(tp("t-0"), OffsetAndMetadata(-1))

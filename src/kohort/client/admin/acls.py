@@ -46,7 +46,7 @@ class AclBinding:
 
     @property
     def filter(self) -> AclBindingFilter:
-        """Filter that matches exactly this ACL, for ``delete_acls``."""
+        """Return the filter that matches exactly this ACL, for ``delete_acls``."""
         return AclBindingFilter(*astuple(self))
 
     def __str__(self) -> str:

@@ -17,23 +17,23 @@ from kohort.wire.schema import Message
 MAX_KEYS_PER_LOOKUP: Final = 1000
 
 MAX_TRIES_WITH_RESULTS: Final = 6
-"""Most tries of a loading coordinator once other groups have results: about 3 s."""
+"""Maximum number of attempts per group while its coordinator loads, once other groups have results: about 3 s."""
 
 WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
-"""Error codes for a group of the other type; UNSUPPORTED_VERSION if the broker has that type disabled."""
+"""Error codes of a group of the other type (classic or consumer), and of a broker that disables that type."""
 
 
 @dataclass(slots=True, frozen=True)
 class BatchedCall:
     request: Callable[[Sequence[str]], Message]
     split: Callable[[Any], Mapping[str, Any]]
-    """Splits a response into one response per group."""
+    """Splits the response to a request for many groups into one response per group."""
     max_groups: int
 
 
 @dataclass(slots=True)
 class CoordinatorCall:
-    """Request of one API for one group, and its response as error code, message and value."""
+    """Request of one API for one group, and a function that reads error code, message and value from the response."""
 
     request: Callable[[str], Message]
     read: Callable[[Any, str, int], tuple[int, str | None, Any]]
@@ -42,14 +42,14 @@ class CoordinatorCall:
     key_type: int = GROUP_KEY
     batched: BatchedCall | None = None
     fallback: CoordinatorCall | None = None
-    """Call for groups missing in this API, and for brokers without it."""
+    """Second request for groups that this API does not know, and for brokers without this API."""
 
 
 def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: CoordinatorCall) -> Operation[Results[str, Any]]:
-    """Send a request to each group's coordinator, in parallel; retry transient errors.
+    """Send a request to the coordinator of each group, in parallel; retry transient errors.
 
-    Without any result it retries until the deadline; otherwise ``MAX_TRIES_WITH_RESULTS`` times, so that the known
-    groups need not wait.
+    While all groups fail, it retries until the deadline. Once one group has a result, it retries at most
+    ``MAX_TRIES_WITH_RESULTS`` times, so that the caller soon gets the available results.
     """
     results: Results[str, Any] = Results()
     pending = list(dict.fromkeys(groups))
@@ -81,7 +81,7 @@ def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: Coordinato
 
 
 def ask_coordinator(metadata: Metadata, group: str, call: CoordinatorCall) -> Operation[Any]:
-    """Return the value of one group; raise its error."""
+    """Send a request to the coordinator of one group; return the group's value, or raise its error."""
     results = yield from ask_coordinators(metadata, [group], call)
     return results[group]
 
@@ -91,7 +91,6 @@ def unavailable(key_type: int, group: str) -> ApiError:
 
 
 def _call_coordinators(found: Sequence[tuple[str, int]], call: CoordinatorCall) -> Operation[list[tuple[int, Any]]]:
-    """Send each group's request to its coordinator; return error code (0: none), and value or error."""
     answers = yield from _answers(found, call)
     outcomes: list[tuple[int, Any]] = []
     for (group, node_id), answer in zip(found, answers, strict=True):
@@ -167,16 +166,19 @@ def _lookups(groups: Sequence[str], key_type: int) -> Operation[list[Any]]:
 
 
 def _many_keys(request: Message, version: int) -> Message:
-    """Raise UnsupportedVersion for a FindCoordinator with many keys before version 4 (KIP-699)."""
     if version < BATCHED_FROM:
-        raise UnsupportedVersion(f"FindCoordinator {version} takes one key")
+        raise UnsupportedVersion(
+            f"FindCoordinator version {version} looks up one key per request (KIP-699: many keys from version 4 on)"
+        )
     return request
 
 
 def _find_coordinators(
     metadata: Metadata, groups: Sequence[str], results: Results[str, Any], key_type: int
 ) -> Operation[tuple[dict[str, int], list[str]]]:
-    """Return the coordinator of each group, and the groups to retry; permanent errors go to ``results``."""
+    """Look up the coordinator of each group; return found ones and groups to retry, add permanent errors to
+    ``results``.
+    """
     answers = yield from _lookups(groups, key_type)
     coordinators: dict[str, int] = {}
     retried: list[str] = []

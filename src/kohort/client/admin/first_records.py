@@ -23,13 +23,11 @@ BY_NAME: Final = 12
 MAX_PARTITIONS: Final = 100
 PARTITION_BYTES: Final = 32 * 1024
 ROUNDS: Final = 20
-"""Most requests for one offset; a longer run of skipped batches is an error."""
+"""Maximum number of Fetch requests per searched offset; more skipped batches in a row are an error."""
 
 
 @dataclass(slots=True)
 class _Search:
-    """Next offset of a search. ``alone``: the next batch exceeds the size limit of joint requests."""
-
     offset: int
     alone: bool = False
     error: KohortError | None = None
@@ -126,7 +124,7 @@ def _read(
     results: Results[PartitionOffset, FirstRecord | None],
     level: int,
 ) -> Sequence[tuple[PartitionOffset, KohortError]]:
-    """Take a response: found records leave ``pending``, other searches advance. Return transient errors."""
+    """Process a Fetch response: add found records to ``results``, advance other searches; return transient errors."""
     if isinstance(answer, KohortError):
         if answer.retriable:
             return [(place, answer) for place in requested.values()]

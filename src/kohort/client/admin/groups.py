@@ -1,4 +1,4 @@
-"""Admin operations on groups and their offsets; each group is requested from its coordinator."""
+"""Admin operations on groups and their committed offsets; each request goes to the group's coordinator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kohort.wire.schema import Message
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 MEMBER_TYPES: Final = MappingProxyType({0: CLASSIC, 1: CONSUMER})
-"""Member types in ConsumerGroupDescribe; version 0, before Kafka 4.0, returns -1."""
+"""Member types by their number in ConsumerGroupDescribe; version 0 (before Kafka 4.0) returns -1 instead."""
 
 
 def described_classic_group(group: group_admin.DescribedGroup, node_id: int) -> GroupDescription:
@@ -101,9 +101,9 @@ MAX_REASON: Final = 255
 def remove_group_members(
     metadata: Metadata, group: str, members: Sequence[str], instance_ids: Sequence[str], reason: str
 ) -> Operation[Results[str, None]]:
-    """Remove members from a group: by member id, and by instance id.
+    """Remove members from a group by member id, and static members by instance id.
 
-    Raises UsageError without any id, or if one id is in both lists.
+    Raises UsageError if both lists are empty, or if one id is in both lists.
     """
     if twice := sorted(set(members) & set(instance_ids)):
         raise UsageError(f"{twice[0]!r} is both a member id and an instance id; choose one")
@@ -128,7 +128,10 @@ def remove_group_members(
 
 
 def _shaped(request: Message, version: int) -> Message:
-    """Rewrite LeaveGroup for versions before 3: one member id. Raises UnsupportedVersion otherwise."""
+    """Rewrite LeaveGroup for versions below 3, which remove one member by member id.
+
+    Raises UnsupportedVersion for several members, or for an instance id.
+    """
     assert isinstance(request, LeaveGroupRequest)
     if version >= BATCHED_FROM:
         return request
@@ -142,7 +145,7 @@ BY_NAME: Final = 9
 BATCHED_GROUPS_FROM: Final = 8
 DEAD: Final = "Dead"
 MAX_DESCRIBED: Final = 200
-"""Maximum groups per request; responses take a kibibyte or more per member."""
+"""Maximum number of groups per describe request; the response has 1 KiB or more per member."""
 MAX_FETCHED: Final = 500
 OffsetsOfGroup = Results[TopicPartition, OffsetAndMetadata | None]
 
@@ -229,7 +232,10 @@ def delete_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Result
 def list_group_offsets(
     metadata: Metadata, group: str, partitions: Iterable[TopicPartition] | None
 ) -> Operation[OffsetsOfGroup]:
-    """Return the committed offsets of a group: of ``partitions`` (None without an offset), or all."""
+    """Return a group's committed offset of each partition; None for a partition without a committed offset.
+
+    ``partitions``: partitions to query; None: all partitions with a committed offset.
+    """
     topics = None
     if partitions is not None:
         topics = [
@@ -306,12 +312,14 @@ def delete_group_offsets(
 
 
 def _one_group(request: Message, version: int) -> Message:
-    """Rewrite OffsetFetch for versions before 8 (KIP-709). Raises UnsupportedVersion for many groups."""
+    """Rewrite OffsetFetch for versions below 8, which take one group (KIP-709); several raise UnsupportedVersion."""
     assert isinstance(request, wire.OffsetFetchRequest)
     if version >= BATCHED_GROUPS_FROM:
         return request
     if len(request.groups) > 1:
-        raise UnsupportedVersion(f"OffsetFetch version {version} takes one group")
+        raise UnsupportedVersion(
+            f"OffsetFetch version {version} takes one group per request; several groups need version 8 (Kafka 3.0)"
+        )
     group = request.groups[0]
     topics = None
     if group.topics is not None:

@@ -1,4 +1,4 @@
-"""Arguments and results of admin calls: frozen values."""
+"""Frozen dataclasses for the arguments and results of admin calls."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class TransactionDescription:
     producer_epoch: int
     timeout_ms: int
     started_ms: int | None
-    """Milliseconds since 1970 by the coordinator's clock."""
+    """Start of the open transaction in milliseconds since 1970, by the coordinator's clock."""
     partitions: tuple[TopicPartition, ...]
     coordinator_id: int
 
@@ -214,10 +214,10 @@ class ListedOffset(NamedTuple):
 
 
 class LogEnds(NamedTuple):
-    """Start and ends of a partition's log.
+    """Offsets at the start and the end of a partition's log.
 
-    ``last_stable`` is the end for readers of committed records, before the oldest open transaction; ``log_end`` is the
-    end for others, the high watermark.
+    ``last_stable``: end for consumers with read_committed, the first offset of the oldest open transaction.
+    ``log_end``: end for other consumers, the high watermark.
     """
 
     log_start: int
@@ -241,7 +241,7 @@ class FirstRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A partition that moves to other replicas: node ids of all current, added and removed replicas."""
+    """Reassignment of a partition in flight: node ids of all current, added and removed replicas."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]

@@ -87,8 +87,8 @@ def _check(code: int, what: str) -> None:
 
 
 def _as_preferred(request: Message, version: int) -> Message:
-    """Rewrite ElectLeaders for version 0, which has preferred elections only."""
+    """Rewrite ElectLeaders for version 0, which elects preferred leaders only; raise ApiError for unclean elections."""
     assert isinstance(request, wire.ElectLeadersRequest)
     if version >= 1 or request.election_type == PREFERRED:
         return request
-    raise ApiError(error_code(35), "unclean elections need ElectLeaders version 1 (Kafka 2.4)")
+    raise ApiError(error_code(35), "unclean leader elections need ElectLeaders version 1 (Kafka 2.4 or later)")

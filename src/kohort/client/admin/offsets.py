@@ -57,7 +57,7 @@ def ask_leaders(
 def by_leader_of(
     response: MetadataResponse, pending: dict[TopicPartition, KohortError | None], results: Results[TopicPartition, V]
 ) -> dict[int, list[TopicPartition]]:
-    """Group partitions by leader. Missing ones are refused; leaderless ones stay pending."""
+    """Group partitions by leader node; missing partitions fail, partitions without a leader stay in ``pending``."""
     errors = {t.name: t.error_code for t in response.topics}
     leaders = {(t.name, p.partition_index): p.leader_id for t in response.topics for p in t.partitions}
     grouped: dict[int, list[TopicPartition]] = {}
@@ -74,16 +74,17 @@ def by_leader_of(
 
 
 NAMED_OFFSETS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
-"""Named offsets and their request codes; ``max_timestamp`` needs ListOffsets 7 (Kafka 3.0)."""
+"""Names accepted in place of a timestamp, with ListOffsets codes; ``max_timestamp`` needs version 7 (Kafka 3.0)."""
 HIGH_WATERMARK: Final = -1
 
 
 def list_offsets(
     metadata: Metadata, targets: Mapping[TopicPartition, int | str], *, isolation_level: str
 ) -> Operation[Results[TopicPartition, ListedOffset]]:
-    """Return one offset per partition.
+    """Return one offset for each partition in ``targets``.
 
-    ``targets``: ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a time in ms for the first record at or after it.
+    A target is ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or a timestamp in ms for the first record at or after
+    it.
     """
     times = {tp: timestamp_of(tp, place) for tp, place in targets.items()}
 

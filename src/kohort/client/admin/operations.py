@@ -1,7 +1,7 @@
 """Run admin operations: generators that yield requests and pauses, without I/O.
 
-An operation yields a list of requests and gets their responses in order, errors included, or yields a pause. Many
-operations run in parallel over one engine. The operations are in the other modules of this package.
+An operation yields a list of requests and receives their responses in order, errors included, or yields a pause. Many
+operations run in parallel over one engine. The other modules of this package define the operations.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 MISMATCH_ERRORS: Final = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
-"""Exceptions of an operation that gets an unexpected response: missing, duplicate or unknown results.
+"""Exceptions of an operation for a response with missing, duplicate or unknown items.
 
 StopIteration in a generator becomes a RuntimeError.
 """
 CONNECTION_RETRIES: Final = 1
-"""Retries of a request while no broker can be reached; few, so that the caller soon gets the error."""
+"""Retries of a request while no broker is reachable; few, so that the caller soon gets the error."""
 
 
 class Results(Mapping[K, V]):
-    """Result of each item of a call: ``results[item]`` returns its value or raises its error.
+    """Results of an admin call: ``results[item]`` returns the value of an item (topic, group...) or raises its error.
 
-    A mapping of all items; ``errors`` has the failed ones with their errors.
+    Mapping of all items; ``errors`` maps the failed items to their errors.
     """
 
     __slots__ = ("_values", "errors")
@@ -48,15 +48,13 @@ class Results(Mapping[K, V]):
         self.errors: dict[K, KohortError] = {}
 
     def add(self, item: K, value: V) -> None:
-        """Add the value of an item."""
         self._values[item] = value
 
     def refuse(self, item: K, error: KohortError) -> None:
-        """Add the error of an item."""
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
-        """Add the value, or the error of ``code``."""
+        """Add the value of an item, or its error if ``code`` is not 0."""
         if code:
             self.errors[item] = ApiError(error_code(code), f"{item}: {message}" if message else str(item))
         else:
@@ -86,7 +84,7 @@ class Results(Mapping[K, V]):
 
 
 def results_of(items: Iterable[tuple[K, V, int, str | None]]) -> Results[K, V]:
-    """Return results from items with their value, error code and message."""
+    """Build results from (item, value, error code, error message) tuples."""
     results: Results[K, V] = Results()
     for item, value, code, message in items:
         results.add_or_refuse(item, value, code, message)
@@ -132,7 +130,7 @@ class AdminMachine:
         self._running: list[_Running] = []
 
     def start(self, name: str, operation: Operation[R], timeout_ms: int, now_ms: int) -> Promise[R]:
-        """Start an operation; its promise completes at the end, or fails after ``timeout_ms``."""
+        """Start an admin operation; its promise gets the result, or fails after ``timeout_ms``."""
         promise: Promise[R] = Promise()
         running = _Running(name, operation, promise, now_ms + timeout_ms, timeout_ms)
         self._running.append(running)
@@ -199,7 +197,7 @@ class AdminMachine:
         except MISMATCH_ERRORS as error:
             self._running.remove(running)
             if answers is None:
-                raise  # no broker has answered yet
+                raise  # no broker has answered this operation yet
             mismatch = ProtocolError(f"{running.name}: unexpected response ({error!r})")
             mismatch.__cause__ = error
             running.promise.fail(mismatch)
@@ -231,10 +229,10 @@ def ask(
     shape: Callable[[Message, int], Message] | None = None,
     max_version: int | None = None,
 ) -> Operation[Any]:
-    """Return the response to one request; retry while its error is transient.
+    """Send one request and return its response; retry while its error is transient.
 
-    ``codes``: error codes of a response for the whole request. Raises permanent errors, and ConnectionFailed if no
-    broker can be reached.
+    ``codes``: error codes in a response that concern the whole request. Raises permanent errors, and ConnectionFailed
+    if no broker is reachable.
     """
     attempt = 0
     while True:
@@ -251,7 +249,7 @@ def ask(
 
 
 def run_together(operations: Sequence[Operation[R]]) -> Operation[list[R]]:
-    """Run operations in parallel: their requests are sent together. Raises the first error and ends the others."""
+    """Run admin operations in parallel and send their requests together; the first error ends all of them."""
     found: dict[int, R] = {}
     steps: dict[int, list[Ask] | Pause] = {}
 
@@ -324,11 +322,11 @@ REQUIRED_OPERATIONS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxy
         "alter_client_quotas": {_CLUSTER: "ALTER_CONFIGS"},
     }
 )
-"""Operation that grants a whole call, by the denied resource; calls that hide denied items are not listed."""
+"""ACL operation that a whole admin call requires, by denied resource; calls that omit denied items are not listed."""
 
 
 def explain_denials(config: ClientConfig, call: str, about: str, operation: Operation[R]) -> Operation[R]:
-    """Run an operation; authorization errors get the missing ACL and the command that adds it.
+    """Run an admin operation; add the missing ACL, and the command that creates it, to authorization errors.
 
     ``about``: group of the call, if its items are partitions.
     """

@@ -15,7 +15,10 @@ from kohort.wire.messages import quotas as wire
 
 
 class QuotaMatch(IntEnum):
-    """Match in place of a name. DEFAULT: all without a quota by name. ANY, in filters only: every name."""
+    """Value in place of a user, client id or address in a quota entity.
+
+    DEFAULT: entities without a quota of their own. ANY (in filters only): every name.
+    """
 
     DEFAULT = 1
     ANY = 2

@@ -70,7 +70,7 @@ class SaltedPassword:
 
 def _check_mechanism(name: str) -> None:
     if name not in MECHANISMS:
-        raise UsageError(f"mechanism={name!r}: expected one of {', '.join(MECHANISMS)}")
+        raise UsageError(f"mechanism={name!r}: expected a SCRAM mechanism, one of {', '.join(MECHANISMS)}")
 
 
 def salt_password(upsertion: UserScramCredentialUpsertion, rng: Rng) -> SaltedPassword:
@@ -80,7 +80,7 @@ def salt_password(upsertion: UserScramCredentialUpsertion, rng: Rng) -> SaltedPa
 
 
 def hashed(password: Secret, mechanism: str, salt: bytes, iterations: int) -> bytes:
-    """Return the salted password, without SASLprep, as in Kafka."""
+    """Return the salted SCRAM password hash, without SASLprep, as Kafka does."""
     return pbkdf2_hmac(HASHES[mechanism], password.reveal().encode(), salt, iterations)
 
 
@@ -89,7 +89,7 @@ def describe_user_scram_credentials(
 ) -> Operation[Results[str, tuple[ScramCredentialInfo, ...]]]:
     requested = None if users is None else [wire.UserName(name=name) for name in users]
     results: Results[str, tuple[ScramCredentialInfo, ...]] = Results()
-    if requested == []:  # an empty list would mean all users
+    if requested == []:  # an empty list in DescribeUserScramCredentials would mean all users
         return results
     response: wire.DescribeUserScramCredentialsResponse = yield from ask(
         wire.DescribeUserScramCredentialsRequest(users=requested)

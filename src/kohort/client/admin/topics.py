@@ -45,7 +45,7 @@ DELETE: Final = 1
 
 
 def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[MetadataResponse]:
-    """Return metadata of the cluster and of ``topics`` (None: all); the engine learns the nodes."""
+    """Request metadata of the cluster and of ``topics`` (None: all); the engine adds the returned nodes."""
     requested = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
     response: MetadataResponse = yield from ask(request, shape=_without_flag, codes=lambda r: [r.error_code])
@@ -55,7 +55,7 @@ def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[
 
 
 def ask_every_broker(metadata: Metadata, request: Message) -> Operation[Results[int, Any]]:
-    """Return the response or the error of each broker, by node id; transient errors are retried once."""
+    """Send a request to every broker; return response or error by node id. Retry transient errors once."""
     attempt = 0
     while True:
         response = yield from cluster(metadata)
@@ -201,7 +201,7 @@ def to_controller(
     codes: Callable[[Any], list[int]],
     shape: Callable[[Message, int], Message] | None = None,
 ) -> Operation[Any]:
-    """Return the response of the controller; before KRaft other brokers reject such requests."""
+    """Send a request to the controller and return its response; before KRaft other brokers reject such requests."""
     attempt = 0
     while True:
         response = yield from cluster(metadata)
@@ -225,7 +225,7 @@ def _resource(item: Any) -> ConfigResource:
 
 
 def _without_flag(request: Message, version: int) -> Message:
-    """Rewrite Metadata for versions before 4, which always allow topic creation."""
+    """Rewrite Metadata for versions below 4, which have no flag against automatic topic creation."""
     assert isinstance(request, MetadataRequest)
     return request if version >= NO_CREATION_FROM else MetadataRequest(topics=request.topics)
 
@@ -265,7 +265,7 @@ CLIENT_METRICS: Final = RESOURCE_KINDS["client_metrics"]
 
 
 def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource]]:
-    """Return the resources with options, sorted; all kinds if ``kinds`` is empty.
+    """Return all resources of ``kinds`` that have options, sorted; all kinds if ``kinds`` is empty.
 
     Raises UsageError for an unknown kind, and ApiError UNSUPPORTED_VERSION if an older broker lists client metrics
     only.
@@ -279,10 +279,12 @@ def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource
 
 
 def _of_its_time(request: Message, version: int) -> Message:
-    """Rewrite ListConfigResources for version 0, which lists client metrics only."""
+    """Rewrite ListConfigResources for version 0, which lists client metrics only; raise ApiError for other kinds."""
     assert isinstance(request, configs.ListConfigResourcesRequest)
     if version >= WITH_TYPES_FROM:
         return request
     if request.resource_types != [CLIENT_METRICS]:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "Kafka before 4.1 lists client metrics only")
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION, "list_config_resources: brokers before Kafka 4.1 list client metrics only"
+        )
     return configs.ListConfigResourcesRequest()

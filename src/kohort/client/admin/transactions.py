@@ -19,7 +19,7 @@ from kohort.wire.messages import producer_ids
 from kohort.wire.messages import transactions as wire
 
 FIRST_COORDINATOR_EPOCH: Final = 0
-"""Coordinator epoch of the first marker of a producer, as in Kafka's tool."""
+"""Coordinator epoch of a producer's first transaction marker, as in Kafka's kafka-transactions tool."""
 MAXIMA: Final = {"producer_id": (1 << 63) - 1, "producer_epoch": (1 << 15) - 1, "coordinator_epoch": (1 << 31) - 1}
 
 
@@ -94,9 +94,9 @@ def _known(number: int) -> int | None:
 
 
 OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-"""States of an open transaction, which readers wait for."""
+"""Transaction states in which consumers with read_committed wait for the end of the transaction."""
 FENCING_TIMEOUT_MS: Final = 1
-"""Timeout as in Kafka's tool; the next producer sets its own."""
+"""Transaction timeout of the InitProducerId that fences a producer, as in Kafka's tool."""
 
 
 def list_transactions(

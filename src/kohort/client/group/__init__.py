@@ -1,1 +1,1 @@
-"""Group members: join, heartbeat, assignment, commit."""
+"""Membership of consumers in groups: join, heartbeat, assignment, offset commit."""

@@ -19,7 +19,7 @@ from kohort.wire.schema import Message
 
 
 class PendingOffset(NamedTuple):
-    """Offset of one partition in a commit, with the commit's number."""
+    """Committed offset of one partition, and the number of its commit."""
 
     number: int
     at: OffsetAndMetadata
@@ -30,9 +30,9 @@ PendingOffsets = Mapping[TopicPartition, PendingOffset]
 
 
 class CommitOrder:
-    """Order of a consumer's commits: a repeated commit never replaces the offset of a later one.
+    """Order of a consumer's offset commits: a retried commit never replaces the offset of a later one.
 
-    A commit waits before it is repeated, and later ones are sent meanwhile. The order keeps the latest commit of each
+    A failed commit waits for its retry, and later commits are sent meanwhile. The order keeps the latest commit of each
     partition until all commits are completed.
     """
 
@@ -40,10 +40,9 @@ class CommitOrder:
         self._last = 0
         self._written: dict[TopicPartition, int] = {}
         self._outcome_unknown: dict[TopicPartition, PendingOffset] = {}
-        """Latest commits without a usable response; they may be written."""
+        """Latest commit of each partition without a usable response; the broker may have written its offset."""
 
     def next_number(self, *, is_alone: bool) -> int:
-        """Return the number of a new commit. ``is_alone``: no other commit is incomplete."""
         if is_alone:
             self._written.clear()
             self._outcome_unknown.clear()
@@ -51,9 +50,9 @@ class CommitOrder:
         return self._last
 
     def still_pending(self, number: int, pending: PendingOffsets) -> dict[TopicPartition, PendingOffset]:
-        """Return the offsets that commit ``number`` still has to send.
+        """Return the offsets that commit ``number`` must still send.
 
-        Partitions that a later commit has written are dropped. If a later commit may be written, its offset is sent.
+        Omits partitions whose later commit succeeded. Sends the offset of a later commit if its outcome is unknown.
         """
         return {
             partition: max(offset, self._outcome_unknown.get(partition, offset), key=_number)
@@ -84,7 +83,7 @@ AUTO_COMMIT: Final = "auto-commit"
 
 
 class _Commit(TimedRequestState):
-    """Incomplete commit; without a deadline it has one attempt."""
+    """Offset commit without a response; without a deadline it is not retried."""
 
     def __init__(
         self,
@@ -131,10 +130,10 @@ class Commits(ConsumerSource):
         *,
         before_revocation: bool = False,
     ) -> Promise[Offsets]:
-        """Commit ``offsets``: retried until ``deadline_ms``, or sent once without a deadline.
+        """Commit ``offsets`` with retries until ``deadline_ms``; without a deadline send the commit once.
 
-        An unknown topic is retried until metadata lack it, too. ``before_revocation``: the partitions are revoked next,
-        so an unknown topic is an error at once, and errors are logged.
+        A commit for an unknown topic is retried until new metadata lack the topic, too. ``before_revocation``: the
+        partitions are revoked next, so an unknown topic fails at once, and errors are logged.
         """
         is_alone = not self._waiting and not self._in_flight
         number = self._order.next_number(is_alone=is_alone)
@@ -252,7 +251,7 @@ class Commits(ConsumerSource):
         if not errors:
             self._finish(commit)
             return
-        # An error of the group comes before those of topics: the coordinator itself rejects unknown topics.
+        # Report an error of the group before an error of a topic: unknown topics are rejected even in a valid commit.
         code = next((c for c in errors.values() if c not in UNKNOWN_TOPIC), next(iter(errors.values())))
         error = self._error(code, [p for p, c in errors.items() if c is code])
         if code in RETRIED:
@@ -261,7 +260,7 @@ class Commits(ConsumerSource):
             self._retry(commit, error, now_ms)
             return
         outcome = self._membership.on_commit_error(commit.generation, error)
-        # Revoked partitions may have a later offset from another member.
+        # Another member may have committed a later offset of a revoked partition, so do not retry.
         if outcome.may_retry and commit.offsets.keys() <= self._subscription.assigned.keys():
             self._retry(commit, outcome.error, now_ms)
         else:
@@ -283,7 +282,7 @@ class Commits(ConsumerSource):
         return {p: code for p, code in errors.items() if p not in missing}
 
     def _is_missing(self, commit: _Commit, partition: TopicPartition, topic_ids: TopicIds) -> bool:
-        """True if a retry is useless: newer metadata lack the partition, or it is revoked next."""
+        """True if a commit retry is useless: new metadata lack the partition, or the partition is revoked next."""
         if commit.before_revocation:
             return True
         since_ms, answered_at_ms = commit.unknown_since_ms, self._metadata.answered_at_ms
@@ -319,9 +318,9 @@ class Commits(ConsumerSource):
         self._order.note_outcome_unknown(commit.pending)
 
     def _refusal(self, incarnation: int | None = None) -> KohortError | None:
-        """Return the error that a commit would get now, or None.
+        """Return the error that the coordinator would return for a commit now, or None.
 
-        A commit from an earlier ``incarnation`` may concern partitions of other members.
+        Commits of an earlier ``incarnation`` of the member may concern partitions of other members.
         """
         if not self._subscription.mode.is_group:
             return None

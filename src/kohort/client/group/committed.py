@@ -1,4 +1,6 @@
-"""Committed offsets for the user and for assigned partitions (protocol/offsets.md#start-of-a-partition)."""
+"""Fetch committed offsets: for ``committed()``, and as start of assigned partitions
+(protocol/offsets.md#start-of-a-partition).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ Starts = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 class _Query(TimedRequestState):
-    """Query of committed offsets: of the user (``promise``), or of newly assigned partitions (``starts``)."""
+    """OffsetFetch for ``committed()`` (with ``promise``), or for newly assigned partitions (with ``starts``)."""
 
     def __init__(self, partitions: Collection[TopicPartition], backoff: Backoff) -> None:
         super().__init__(backoff)
@@ -106,9 +108,10 @@ class CommittedOffsets(ConsumerSource):
             self._metadata.request_refresh()
         query: _Query = sent.context
         if code is ErrorCode.STALE_MEMBER_EPOCH and query.generation != self._fetch_generation:
-            self._waiting.add(query)  # the epoch changed while the request was in flight
+            # the member epoch changed while the OffsetFetch was in flight: repeat it with the new epoch
+            self._waiting.add(query)
             return
-        # An unknown partition is a mistake of the user, although the code is retriable elsewhere.
+        # UNKNOWN_TOPIC_OR_PARTITION is retriable in other APIs; in OffsetFetch it is an error of the user.
         passing = code.retriable or code in COORDINATOR_MOVED or self._is_of_membership(query, code)
         lasting = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not passing
         if not lasting:
@@ -151,7 +154,7 @@ class CommittedOffsets(ConsumerSource):
         return self._membership.fetch_generation if self._subscription.mode.is_group else NO_GENERATION
 
     def _is_of_membership(self, query: _Query, code: ErrorCode) -> bool:
-        """True if a new membership resolves the error: a stale epoch, or an unknown member of ``starts``."""
+        """True if a rejoin of the member resolves the OffsetFetch error."""
         unknown_for_now = code is ErrorCode.UNKNOWN_MEMBER_ID and query.promise is None
         return code is ErrorCode.STALE_MEMBER_EPOCH or unknown_for_now
 
@@ -174,7 +177,7 @@ class CommittedOffsets(ConsumerSource):
             return
         for partition, (state, run) in query.starts.items():
             if state.run != run or state.state is not FetchState.INITIALIZING:
-                continue  # the user has moved the position
+                continue  # the user has moved the position while OffsetFetch was in flight
             committed = found[partition].committed if partition in found else None
             if committed is None:
                 self._no_offset(partition, state)

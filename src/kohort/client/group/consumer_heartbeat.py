@@ -20,9 +20,9 @@ TopicIdPartition = tuple[bytes, int]
 
 
 class LocalAssignment(NamedTuple):
-    """Partitions by topic id, with the number of their target assignment.
+    """Assigned partitions by topic id, and the number of their target assignment.
 
-    Each changed target has a number of its own, so that the member acknowledges each one.
+    Each changed target assignment has its own number, so that the member acknowledges each one.
     """
 
     number: int = -1
@@ -47,7 +47,7 @@ class Reconcilable(NamedTuple):
 
 
 class TopicNames:
-    """Names of assigned topics: from metadata, or as last known."""
+    """Names of assigned topics by topic id: from metadata, or the last known name."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -91,7 +91,10 @@ class _SentFields(NamedTuple):
 
 
 class HeartbeatFields:
-    """Builder of one member's heartbeats: all fields in joins and after failures, else changed fields."""
+    """Builder of a member's heartbeats.
+
+    A join, and a heartbeat after a failure, has all fields; other heartbeats have the changed fields only.
+    """
 
     def __init__(self, config: ConsumerConfig, subscription: SubscriptionState) -> None:
         assert config.group_id is not None
@@ -101,7 +104,7 @@ class HeartbeatFields:
         self._sent: _SentFields | None = None
 
     def forget(self) -> None:
-        """Send all fields in the next heartbeat: the coordinator may have missed the last one."""
+        """Send all fields in the next heartbeat: the coordinator may not have received the last one."""
         self._sent = None
 
     def differ(self, owned: LocalAssignment) -> bool:
@@ -110,9 +113,9 @@ class HeartbeatFields:
     def build(
         self, generation: Generation, owned: LocalAssignment, reconciling: LocalAssignment = NO_ASSIGNMENT
     ) -> wire.ConsumerGroupHeartbeatRequest:
-        """Build the next heartbeat.
+        """Build the member's next heartbeat.
 
-        ``owned``: reconciled partitions. ``reconciling``: partitions whose callback is running.
+        ``owned``: reconciled partitions. ``reconciling``: partitions whose listener callback is running.
         """
         sent, now = self._sent, self._current_fields(owned)
         self._sent = now
@@ -154,7 +157,7 @@ class HeartbeatFields:
 
 
 def heartbeat_shape(request: Message, version: int) -> Message:
-    """Rewrite a heartbeat for version 0. Raises UnsupportedVersion if it has a subscription pattern."""
+    """Rewrite ConsumerGroupHeartbeat for version 0; raise UnsupportedVersion if it has a subscription pattern."""
     assert isinstance(request, wire.ConsumerGroupHeartbeatRequest)
     if version >= REGEX_FROM or request.subscribed_topic_regex is None:
         return request
@@ -169,17 +172,20 @@ def heartbeat_shape(request: Message, version: int) -> Message:
 class HeartbeatAction(Enum):
     RETRY = auto()
     FIND_COORDINATOR = auto()
-    """Look up the coordinator, then retry."""
+    """Look up the group's coordinator, then repeat the heartbeat."""
     DENIED = auto()
-    """Raise the error to the user and continue the heartbeats: an ACL may be added."""
+    """Raise the authorization error to the user, and continue heartbeats: an admin may add the ACL."""
     FENCED = auto()
-    """Lose all partitions and join again."""
+    """Report all partitions as lost and join the group again."""
     FATAL = auto()
-    """Raise the error; the membership ends."""
+    """Raise the error to the user and end the membership."""
 
 
 def action_for(code: ErrorCode, *, is_joining: bool) -> HeartbeatAction:
-    """Return the reaction to an error code. A missing group is fatal for a join only; a member joins again."""
+    """Return the reaction to an error code of a heartbeat.
+
+    GROUP_ID_NOT_FOUND is fatal only if the member is joining; a joined member joins again.
+    """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return HeartbeatAction.RETRY
     if code in COORDINATOR_MOVED:

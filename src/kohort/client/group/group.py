@@ -1,4 +1,4 @@
-"""Build what a consumer with a ``group.id`` needs: membership, rebalances, commits and committed offsets."""
+"""Build the group state of a consumer with a ``group.id``: membership, rebalances, commits, committed offsets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Group(NamedTuple):
 
 
 def group_of(context: ConsumerContext, no_offset: Callable[[TopicPartition, PartitionState], None]) -> Group:
-    """Build the group parts of a consumer. Call ``no_offset`` for each partition without a committed offset."""
+    """Build the group state of a consumer. ``no_offset`` is called for each partition without a committed offset."""
     config = context.config
     assert config.group_id is not None
     key = CoordinatorKey(config.group_id)

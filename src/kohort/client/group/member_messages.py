@@ -24,13 +24,13 @@ from kohort.wire.messages import group_classic as wire
 from kohort.wire.schema import Message
 
 METADATA_WAIT_MS: Final = 10_000
-"""Longest wait of the group for metadata; topics still unknown then are not assigned."""
+"""Maximum wait of a group leader for topic metadata, in ms; then it assigns no partitions of unknown topics."""
 
 
 class GroupLeader:
-    """Leader of a classic group, from its election to the next join.
+    """Leader of a classic group, from its election to the member's next join.
 
-    It computes all assignments when it has metadata of every subscribed topic, and watches for changes.
+    It computes the assignments once it has metadata of every subscribed topic, and then watches for changed partitions.
     """
 
     def __init__(self, assignors: Mapping[str, Assignor], metadata: Metadata, subscription: SubscriptionState) -> None:
@@ -63,7 +63,10 @@ class GroupLeader:
             self._subscription.set_group_topics(())
 
     def assignments(self, now_ms: int) -> list[wire.SyncGroupRequestAssignment] | None:
-        """Return the assignments for SyncGroup; None until metadata arrive, [] if the coordinator skips them."""
+        """Return the members' assignments for SyncGroup.
+
+        None until metadata arrive; [] if the coordinator asks the leader to skip the assignment (KIP-814).
+        """
         if self._lacks_metadata() and now_ms < self._deadline_ms:
             return None
         self._seen = self._topics()
@@ -123,7 +126,7 @@ def _member(member: wire.JoinGroupResponseMember) -> MemberSubscription:
 
 REASON_MAX: Final = 255
 JOIN_GRACE_MS: Final = 5000
-"""Extra timeout of a JoinGroup, which may wait for the rebalance timeout at the coordinator."""
+"""Time added to the request timeout of a JoinGroup, in ms: the coordinator may delay it by the rebalance timeout."""
 LEAVE_BY_LIST_FROM: Final = 3
 
 
@@ -143,7 +146,7 @@ class MemberMessages:
         self.join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def join(self, generation: Generation, last_assignment: LastAssignment, reason: str) -> wire.JoinGroupRequest:
-        """Build a JoinGroup. ``reason``: text for the broker's log (KIP-800)."""
+        """Build a JoinGroup. ``reason``: reason of the join, for the broker's log (KIP-800)."""
         config = self._config
         self.sent_topics = self._subscription.topics
         return wire.JoinGroupRequest(
@@ -166,7 +169,7 @@ class MemberMessages:
     def _subscription_metadata(
         self, assignor: Assignor, generation: Generation, last_assignment: LastAssignment
     ) -> Subscription:
-        """Build the metadata for the leader. Members with an eager assignor own nothing when they join."""
+        """Build the member's subscription for the leader; with an eager assignor it has no owned partitions."""
         partitions, generation_id = last_assignment
         return Subscription(
             topics=list(self._subscription.topics),
@@ -199,7 +202,7 @@ class MemberMessages:
 
 
 def leave_shape(request: Message, version: int) -> Message:
-    """Rewrite LeaveGroup for versions before 3, which name one member (KIP-345)."""
+    """Rewrite LeaveGroup for versions below 3, which have one member id (KIP-345)."""
     assert isinstance(request, wire.LeaveGroupRequest)
     if version >= LEAVE_BY_LIST_FROM:
         return request

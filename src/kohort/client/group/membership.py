@@ -1,4 +1,4 @@
-"""Membership of a consumer in its group, for either group protocol.
+"""Membership of a consumer in its group, for both group protocols.
 
 ``Membership`` is a request source: it keeps the member alive between polls, and names the generation of each commit.
 ``Rebalancing`` runs inside ``poll()``. Classic groups: ``membership_classic.py`` and ``rebalance_classic.py``;
@@ -22,15 +22,15 @@ from kohort.wire.schema import Message
 
 CallbackKind = Literal["revoked", "assigned", "lost"]
 CommitPositions = Callable[[Collection[TopicPartition], int | None], Promise[dict[TopicPartition, OffsetAndMetadata]]]
-"""Commits the positions of these partitions, until a deadline in ms."""
+"""Function that commits the positions of partitions, with retries until a deadline in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackNeeded:
-    """A listener callback that is due; the rebalance continues after ``acknowledge``.
+    """Listener callback that is due; the rebalance continues after ``acknowledge``.
 
-    ``revoked``: still owned during the callback, so the listener can commit. ``lost``: maybe owned by another member
-    already. ``assigned``: the added partitions, before the first fetch, so the listener can seek.
+    ``revoked``: partitions still owned during the callback, so the listener can commit. ``lost``: partitions that
+    another member may own already. ``assigned``: added partitions, before their first fetch, so the listener can seek.
     """
 
     kind: CallbackKind
@@ -69,11 +69,11 @@ class RebalanceListener(Protocol):
 
 
 class Rebalancing(Protocol):
-    """Steps of a rebalance inside ``poll()``, for either group protocol.
+    """Steps of a rebalance inside ``poll()``, for both group protocols.
 
-    ``callback``: listener callback that is due; the rebalance waits for ``acknowledge``. ``is_due``: ``advance`` has
-    work now. ``advance`` runs until the user or the broker has to act. ``prepare_leave`` returns the last callback
-    before the member leaves.
+    ``callback``: listener callback that is due; the rebalance waits for ``acknowledge``. ``is_due``: True if
+    ``advance`` has a step to run now. ``advance`` runs until it needs the user or a broker. ``prepare_leave`` returns
+    the last callback before the member leaves.
     """
 
     @property
@@ -106,7 +106,7 @@ NO_GENERATION: Final = Generation()
 
 
 class CommitOutcome(NamedTuple):
-    """Error of a failed commit, and whether a retry under the new generation may succeed."""
+    """Error of a failed offset commit, and True if a retry under the new generation may succeed."""
 
     error: KohortError
     may_retry: bool = False
@@ -115,10 +115,11 @@ class CommitOutcome(NamedTuple):
 class Membership(RequestSource, Protocol):
     """Membership in a group: a request source that keeps the member alive between polls.
 
-    ``generation`` is sent with commits, ``fetch_generation`` with offset fetches. ``user_generation`` owns the user's
-    partitions; it outlives the membership, so that late commits fail. ``incarnation`` counts lost memberships.
-    ``commit_refusal`` returns the error that a commit would get now. ``enforce_rebalance`` rejoins (KIP-568), or raises
-    UsageError in a consumer group. ``resume_heartbeats`` ends a pause after an error that the user has seen.
+    ``generation``: sent with commits; ``fetch_generation``: sent with offset fetches. ``user_generation``: generation
+    of the partitions that the user reads; it remains after the membership ends, so that late commits fail.
+    ``incarnation``: number of lost memberships. ``commit_refusal`` returns the error that a commit would get now.
+    ``enforce_rebalance`` rejoins (KIP-568), or raises UsageError in a consumer group. ``resume_heartbeats`` restarts
+    heartbeats after the user received an error that paused them.
     """
 
     @property
@@ -148,7 +149,7 @@ def not_a_member(group_id: str) -> CommitFailed:
 
 
 class Leave(NamedTuple):
-    """Last request of a member, and the promise of its ``leave()``."""
+    """LeaveGroup or last heartbeat of a member, and the promise that ``leave()`` returned."""
 
     request: Message
     promise: Promise[None]
@@ -161,7 +162,7 @@ def leave_requests(
     timeout_ms: int,
     shape: Callable[[Message, int], Message] | None = None,
 ) -> list[Unsent]:
-    """Return the last requests of members; without a coordinator complete them unsent."""
+    """Return the members' last requests; without a known coordinator complete their promises and send nothing."""
     if node_id is None:
         for leave in leaves:
             leave.promise.resolve(None)
@@ -175,7 +176,7 @@ def leave_requests(
 class PollDeadline:
     def __init__(self, interval_ms: int) -> None:
         self.until_ms: int | None = None
-        """None during poll() and before the first poll()."""
+        """Deadline of the next poll; None during ``poll()`` and before the first one."""
         self._interval_ms = interval_ms
 
     def enter(self) -> None:
@@ -189,9 +190,9 @@ class PollDeadline:
 
 
 class HeartbeatClocks:
-    """Deadlines of the next heartbeat, the session and the next poll (protocol/members.md#timers-of-a-member).
+    """Deadlines of heartbeat, session and next poll (protocol/members.md#timers-of-a-member).
 
-    They run from one successful JoinGroup to the next.
+    Each successful JoinGroup restarts them.
     """
 
     def __init__(self, config: ConsumerConfig, rng: Rng) -> None:
@@ -209,7 +210,7 @@ class HeartbeatClocks:
         self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
 
     def sent(self, now_ms: int) -> None:
-        """Start the heartbeat interval at the request, not at its response."""
+        """Start the heartbeat interval when the heartbeat is sent, not when its response arrives."""
         self.heartbeat_at_ms = now_ms + self._config.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:

@@ -68,7 +68,7 @@ class ClassicMembership(ConsumerSource):
         self._rebalances = context.metrics.rebalances
         self._join_reason = ""
         self._is_incompatible = False
-        """The coordinator accepts none of the assignors; DescribeGroups reveals the group's assignor."""
+        """The coordinator rejected all assignors of this member; DescribeGroups returns the group's assignor."""
         self._is_leader = False
         self._heartbeat: Unsent | None = None
         self._heartbeats_paused = False
@@ -100,12 +100,12 @@ class ClassicMembership(ConsumerSource):
             self.user_generation = self.generation
 
     def leave(self, reason: str, *, even_static: bool = False) -> Promise[None]:
-        """Send LeaveGroup, if a coordinator is known, and drop the generation. Static members stay."""
+        """Send LeaveGroup if the coordinator is known, and reset the generation. Static members send no LeaveGroup."""
         promise: Promise[None] = Promise()
         is_static = self._config.group_instance_id is not None
         known = bool(self.generation.member_id) and self._lookup.node_id is not None
         if known and self.state is not MemberState.UNJOINED and (even_static or not is_static):
-            # A broker answers in order: a LeaveGroup behind a waiting JoinGroup would wait, too.
+            # A broker answers a connection's requests in order: LeaveGroup would wait for the JoinGroup in flight.
             channel = LEAVE_CHANNEL if self._request.is_in_flight else COORDINATOR_CHANNEL
             self._leaves.append(Leave(self._messages.leave(self.generation, reason), promise, channel))
         else:
@@ -292,7 +292,7 @@ class ClassicMembership(ConsumerSource):
             return
         try:
             assignments = self.leader.assignments(now_ms) if self._is_leader else []
-        except UsageError as error:  # raised by a custom assignor
+        except UsageError as error:  # a custom assignor raised it
             self._fail(error)
             return
         if assignments is None:
@@ -371,7 +371,7 @@ class ClassicMembership(ConsumerSource):
             if current and self.state is MemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
         elif not current:
-            pass  # the heartbeat belongs to an earlier generation
+            pass  # the heartbeat was sent in an earlier generation
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             keep = code is ErrorCode.ILLEGAL_GENERATION
             self._lose_membership(f"a heartbeat was answered {code.name}", keep_member_id=keep)
@@ -400,7 +400,7 @@ class ClassicMembership(ConsumerSource):
         self._lose_generation(reason, keep_member_id=keep_member_id)
 
     def _lose_generation(self, reason: str, *, keep_member_id: bool) -> None:
-        """Drop the generation, and the member id unless kept; rejoin at the user's next poll."""
+        """Reset the generation (and the member id unless ``keep_member_id``); the user's next poll rejoins."""
         self.state = MemberState.UNJOINED
         self.incarnation += 1
         self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")

@@ -1,4 +1,4 @@
-"""Protocol of a consumer group member: heartbeats carry subscription, ownership and assignment (KIP-848).
+"""Protocol of a consumer group member: heartbeats have subscription, owned partitions and assignment (KIP-848).
 
 Rules: protocol/consumer-members.md. ``reconciliation.py`` decides when to join and when to acknowledge.
 
@@ -45,16 +45,18 @@ class ConsumerMembership(ConsumerSource):
         config = context.config
         self.state = ConsumerMemberState.UNSUBSCRIBED
         self.member_id = uuid_to_text(context.rng.getrandbits(128).to_bytes(16, "big"))
-        """Created once, and kept for the life of the consumer (KIP-1082)."""
+        """Member id, generated once per consumer (KIP-1082)."""
         self.generation = NO_GENERATION
         self.user_generation = NO_GENERATION
         self.incarnation = 0
         self.target = consumer_heartbeat.NO_ASSIGNMENT
         self.owned = consumer_heartbeat.NO_ASSIGNMENT
         self.is_reconciling = False
-        """True while callbacks of a target assignment run; a newer target waits."""
+        """True while callbacks of a target assignment run; a newer target assignment waits for them."""
         self._owned_is_in_flight = False
-        """A heartbeat with the owned partitions is in flight: partitions outside may have another owner."""
+        """True while a heartbeat with the owned partitions is in flight: revoked partitions may already have another
+        owner.
+        """
         self._rebalances = context.metrics.rebalances
         self._lookup = lookup
         self._fields = consumer_heartbeat.HeartbeatFields(config, context.subscription)
@@ -85,7 +87,7 @@ class ConsumerMembership(ConsumerSource):
         self.generation = Generation(wire.JOINING_EPOCH, self.member_id)
         self.target = self.owned = consumer_heartbeat.NO_ASSIGNMENT
         self.is_reconciling = self._owned_is_in_flight = False
-        # The numbers of target assignments start again.
+        # A new membership numbers its target assignments from the start.
         self._reconcilable_for, self._reconcilable_now, self._all_named_at = (-1, -1, -1), None, (-1, -1)
         self._fields.forget()
         self._request.forget_in_flight()
@@ -116,7 +118,7 @@ class ConsumerMembership(ConsumerSource):
             self._go(_S.ACKNOWLEDGING)
 
     def prepare_leave(self) -> bool:
-        """Stay a member while the revoked callback runs; return True if this is a member."""
+        """Keep the member in the group until its revoked callback ends; return True if the consumer is a member."""
         is_member = self.state in IN_GROUP and self.generation.generation_id > wire.JOINING_EPOCH
         if self.state in IN_GROUP:
             self._go(_S.PREPARE_LEAVING)
@@ -144,7 +146,9 @@ class ConsumerMembership(ConsumerSource):
         raise UsageError("enforce_rebalance: with group.protocol=consumer the coordinator decides when to rebalance")
 
     def leave(self, reason: str) -> Promise[None]:
-        """Send the last heartbeat, if a coordinator is known. A static member announces its return."""
+        """Send the member's last heartbeat if the coordinator is known. A static member uses epoch -2, so that it may
+        return.
+        """
         del reason  # ConsumerGroupHeartbeat has no reason field
         promise: Promise[None] = Promise()
         if self.state in IN_GROUP and self._lookup.node_id is not None:
@@ -192,7 +196,7 @@ class ConsumerMembership(ConsumerSource):
         return Poll(unsent, wake_at_ms)
 
     def _send_heartbeat(self, node_id: int, now_ms: int) -> Unsent:
-        # Partitions with a running callback count as owned, or the coordinator could assign them to others.
+        # Report partitions with a running callback as owned; else the coordinator could assign them to other members.
         reconciling = (
             self._reconcilable_now.local
             if self.is_reconciling and self._reconcilable_now is not None
@@ -212,7 +216,7 @@ class ConsumerMembership(ConsumerSource):
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, wire.ConsumerGroupHeartbeatResponse)
         if sent.context is not None:
-            sent.context.resolve(None)  # last heartbeat: any response ends the membership
+            sent.context.resolve(None)  # after the member's last heartbeat any response ends the membership
             return
         if not self._request.ended(sent) or self.state not in IN_GROUP:
             return

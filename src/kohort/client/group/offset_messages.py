@@ -60,7 +60,7 @@ def commit_partition(number: int, offset: OffsetAndMetadata) -> wire.OffsetCommi
 def commit_errors(
     request: wire.OffsetCommitRequest, response: wire.OffsetCommitResponse
 ) -> dict[TopicPartition, ErrorCode]:
-    """Return the error code of each failed partition; resolve topic ids by the request."""
+    """Return the error code of each failed partition in an OffsetCommit response; the request has the topic names."""
     names = {topic.topic_id: topic.name for topic in request.topics}
     found: dict[TopicPartition, ErrorCode] = {}
     for topic in response.topics:
@@ -85,7 +85,7 @@ def build_fetch(
 
 
 def shape_fetch(request: Message, version: int) -> Message:
-    """Rewrite OffsetFetch: one group before version 8, no ``require_stable`` before version 7."""
+    """Rewrite OffsetFetch: one group below version 8, no ``require_stable`` below version 7."""
     assert isinstance(request, wire.OffsetFetchRequest)
     if version >= GROUPS_FROM:
         return request
@@ -102,9 +102,9 @@ def shape_fetch(request: Message, version: int) -> Message:
 def fetched_offsets(
     request: wire.OffsetFetchRequest, response: wire.OffsetFetchResponse
 ) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
-    """Return the response's error code and each partition's offset; resolve topic ids by the request.
+    """Return the error code of an OffsetFetch response, and each partition's committed offset.
 
-    Metadata may no longer know the topic; without its name the partition would be reset.
+    The request maps topic ids to names: metadata may have lost the topic, and a missing name would reset the partition.
     """
     names = {topic.topic_id: topic.name for group in request.groups for topic in group.topics or []}
     found: dict[TopicPartition, FetchedOffset] = {}

@@ -1,9 +1,9 @@
-"""Rebalance of a classic group inside ``poll()``: commit, revoke, join, accept the assignment.
+"""Rebalance of a classic group member inside ``poll()``: commit, revoke, join, accept the assignment.
 
-Rules: protocol/members.md#rebalance-callbacks. ``ClassicMembership`` speaks the protocol.
+Rules: protocol/members.md#rebalance-callbacks. ``ClassicMembership`` implements the protocol.
 
 Eager: all partitions are revoked before the join. Cooperative: owned partitions stay unless the new assignment lacks
-them; a member that revoked partitions rejoins at once, so that the next round can assign them.
+them; a member that revoked partitions rejoins at once, so that the next generation can assign them.
 """
 
 from __future__ import annotations
@@ -92,8 +92,9 @@ class ClassicRebalance:
             return False
         if self._joined_topics is None:
             if subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched:
-                return False  # the matching topics are unknown until metadata arrive
-            membership.rejoin_reason = "the consumer subscribed"  # overrides the reason of the last membership's end
+                return False  # the topics that match the pattern are unknown until metadata arrive
+            # replaces the rejoin reason of the previous membership
+            membership.rejoin_reason = "the consumer subscribed"
         elif membership.state is MemberState.UNJOINED:
             membership.request_rejoin("the member is not in the group")
         elif self._joined_topics != subscription.topics:
@@ -128,7 +129,7 @@ class ClassicRebalance:
         elif self._cooperative:
             unsubscribed = self._unsubscribed()
             keep = [p for p in owned if p not in set(unsubscribed)]
-            for partition in keep:  # of topics subscribed again during the commit
+            for partition in keep:  # the user subscribed to their topics again during the commit
                 self._subscription.assigned[partition].pending_revocation = False
             self._request_callback(
                 "revoked", tuple(unsubscribed), even_if_empty=False, then=lambda: self._join(keep=keep)
@@ -138,7 +139,7 @@ class ClassicRebalance:
             self._request_callback("revoked", owned, even_if_empty=not again, then=lambda: self._join(keep=()))
 
     def _join(self, keep: Collection[TopicPartition]) -> None:
-        # The commit has the positions, so the states of revoked partitions may go.
+        # The offset commit has taken the positions of revoked partitions, so their state can be dropped.
         self._subscription.assign_from_group(keep)
         self._joined_topics = self._subscription.topics
         self._membership.join()
@@ -159,18 +160,18 @@ class ClassicRebalance:
         self, revoked: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...], assigned: list[TopicPartition]
     ) -> None:
         if not self._membership.generation.is_member:
-            return  # the membership was lost during the commit; the next join reports the partitions as lost
+            return  # the membership ended during the offset commit; the next join reports its partitions as lost
         if revoked:
             names = ", ".join(map(str, revoked))
             self._membership.request_rejoin(f"partitions were revoked and can be given to others: {names}")
         self._request_callback("revoked", revoked, even_if_empty=False, then=lambda: self._adopt(added, assigned))
 
     def _adopt(self, added: tuple[TopicPartition, ...], assigned: list[TopicPartition]) -> None:
-        if not self._membership.generation.is_member:  # membership lost during the callback
+        if not self._membership.generation.is_member:  # the membership ended during the listener callback
             self._subscription.assign_from_group([p for p in assigned if p not in added])
             return
         self._subscription.assign_from_group(assigned)
-        # The leader knows the topics of a pattern; later subscriptions need another join.
+        # With a pattern the leader already knows these topics; another subscription needs another join.
         self._joined_topics = self._membership.sent_topics | {p.topic for p in assigned}
         self._membership.accept(assigned)
         self.callback = CallbackNeeded("assigned", added)

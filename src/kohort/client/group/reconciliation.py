@@ -1,6 +1,7 @@
 """Reconcile owned partitions with the target assignment inside ``poll()``: commit, revoke, assign, acknowledge.
 
-Rules: protocol/consumer-members.md#reconciliation. A newer target waits until this one is acknowledged (KIP-848).
+Rules: protocol/consumer-members.md#reconciliation. A newer target assignment waits until the member has acknowledged
+this one (KIP-848).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Reconciliation:
 
     @property
     def is_stable(self) -> bool:
-        return self._membership.is_stable  # False while a callback runs
+        return self._membership.is_stable  # False while a listener callback runs
 
     def advance(self, now_ms: int) -> None:
         while self._subscription.mode.is_group and self.callback is None:
@@ -70,7 +71,8 @@ class Reconciliation:
     def acknowledge(self) -> None:
         assert self.callback is not None, "no callback is open"
         callback, self.callback = self.callback, None
-        if callback.kind == "revoked":  # revoked after the callback, even from a fenced member
+        # after the callback the partitions are no longer owned, even if the member was fenced meanwhile
+        if callback.kind == "revoked":
             revoked = set(callback.partitions)
             self._subscription.assign_from_group([p for p in self._subscription.assigned if p not in revoked])
 
@@ -89,7 +91,8 @@ class Reconciliation:
     def _may_join(self) -> bool:
         subscription = self._subscription
         unknown = subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched
-        return self._membership.may_join and not unknown  # the matching topics are unknown until metadata arrive
+        # the topics that match the pattern are unknown until metadata arrive
+        return self._membership.may_join and not unknown
 
     def _join(self, _now_ms: int) -> None:
         self._subscription.assign_from_group(())

@@ -1,4 +1,4 @@
-"""Counters of one client: requests, batches, polls and rebalances, never single records."""
+"""Counters for the metrics of one client: requests, batches, polls and rebalances, but not single records."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class _Window(NamedTuple):
 
 
 class SampleSummary(NamedTuple):
-    """Summary of one metric: over the last windows, and in total."""
+    """Summary of one metric: over the recent sample windows, and in total."""
 
     values: int
     sum: float
     maximum: float
     rate: float
     value_rate: float
-    """Number of values per second over the last windows."""
+    """Number of recorded values per second, over the recent sample windows."""
     total_count: int
     total: float
 
@@ -97,7 +97,7 @@ class Samples:
         )
 
     def _seconds(self, covered_ms: int) -> float:
-        """Return the time base of rates, in s. As in Kafka, all windows but the current count as full."""
+        """Return the divisor of rates, in s. As in Kafka, windows before the current one count with full length."""
         window_ms = self._windows.window_ms
         missing = self._windows.samples - 1 - covered_ms // window_ms
         return max(covered_ms + max(missing, 0) * window_ms, 1) / 1000
@@ -122,7 +122,7 @@ MAX_NAMES: Final = 10_000
 
 
 class CountsByName(dict[K, V]):
-    """Counters by name. Creates missing ones; above ``limit`` it drops the oldest."""
+    """Counters by name. Reading a missing name creates its counter; above ``limit`` names it drops the oldest."""
 
     __slots__ = ("_create", "_limit")
 
@@ -140,7 +140,7 @@ class CountsByName(dict[K, V]):
 
 Api = type[Message]
 JOINING: Final[frozenset[Api]] = frozenset({JoinGroupRequest, SyncGroupRequest})
-"""Requests whose latency counts as join time, if accepted, as in Kafka."""
+"""Requests of a group join; latencies of accepted ones count for Kafka's join-time and sync-time metrics."""
 
 
 class ErrorCounts:
@@ -160,7 +160,7 @@ class ResponseStats(NamedTuple):
     size: int
     waited_ms: int
     code: int
-    """Error code of the whole response; 0 if none."""
+    """Error code of the whole response; 0 without an error."""
     throttle_ms: int
 
 
@@ -202,7 +202,8 @@ class NodeMetrics:
         if not code:
             if api in JOINING:
                 of_api.accepted.record(waited_ms, now_ms)
-        elif code != ErrorCode.MEMBER_ID_REQUIRED:  # MEMBER_ID_REQUIRED is part of every first join (KIP-394)
+        # the first join of every member gets MEMBER_ID_REQUIRED (KIP-394), so it is no failure
+        elif code != ErrorCode.MEMBER_ID_REQUIRED:
             of_api.refused += 1
             self._traffic.refused(api, error_code(code))
         if throttle_ms:
@@ -228,7 +229,7 @@ class ReadTopicMetrics:
 
 
 class PollMetrics:
-    """Times of a consumer's polls. Listener callbacks count as the user's work."""
+    """Times of a consumer's polls, for metrics. Time in listener callbacks counts as time between polls."""
 
     __slots__ = ("at_ms", "idle", "interval", "is_inside", "last_ms")
 
@@ -265,7 +266,7 @@ class RebalanceMetrics:
     def __init__(self, windows: SampleWindows) -> None:
         self.latency = Samples(windows)
         self.failed = Samples(windows)
-        """Joins and syncs that failed, and memberships lost during a rebalance."""
+        """Failed JoinGroup and SyncGroup requests, and memberships that ended during a rebalance."""
         self.reason = ""
         self.began_ms: int | None = None
         self.ended_ms: int | None = None
@@ -292,7 +293,7 @@ class ReadingMetrics(ErrorCounts):
         self.fetched = Samples(windows)
         self.rebalances = RebalanceMetrics(windows)
         self.listeners: defaultdict[str, Samples] = defaultdict(lambda: Samples(windows))
-        """Milliseconds of listener callbacks: revoked, assigned, lost."""
+        """Durations of listener callbacks in ms, by kind: revoked, assigned, lost."""
         self.blocked_ms: dict[str, int] = {"commit": 0, "committed": 0}
 
     def data_received(self, topic: str, size: int, now_ms: int) -> None:
@@ -306,7 +307,7 @@ class SentTopicMetrics:
         self.records = Samples(windows)
         self.bytes = Samples(windows)
         self.compression = Samples(windows)
-        """Compression ratio of each batch: bytes sent / uncompressed bytes."""
+        """Compression ratio of each record batch: compressed bytes / uncompressed bytes."""
         self.retried = Samples(windows)
         self.lost = Samples(windows)
 
@@ -319,9 +320,11 @@ class SendingMetrics(ErrorCounts):
         self.requests = Samples(windows)
         self.splits = Samples(windows)
         self.buffer_full = Samples(windows)
-        """Calls that found no free buffer within ``max.block.ms``."""
+        """Number of ``send`` calls that failed because ``buffer.memory`` was full for ``max.block.ms``."""
         self.blocked_ms: Counter[str] = Counter()
-        """Milliseconds of blocking: ``buffer``, ``metadata``, ``flush``, and calls of transactions."""
+        """Milliseconds that producer calls were blocked, by cause: ``buffer``, ``metadata``, ``flush``, transaction
+        calls.
+        """
 
     def records_sent(self, topic: str, records: int, size: int, queued_ms: int, now_ms: int) -> None:
         of_topic = self.topics[topic]

@@ -1,4 +1,4 @@
-"""Result of a client's ``metrics()``: values by Kafka's metric names."""
+"""Snapshot of a client's metrics, which ``metrics()`` returns: values by Kafka's metric names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MetricName(NamedTuple):
 
 
 class MetricsSnapshot(Mapping[MetricName, MetricValue]):
-    """Metrics of a client at one time. Numbers are NaN without a recent value; one metric is text."""
+    """Metrics of a client at one time, by name. A number without a recent value is NaN; one metric is a string."""
 
     def __init__(self, kind: str, client_id: str, at_ms: int) -> None:
         self.kind = kind
@@ -42,10 +42,11 @@ class MetricsSnapshot(Mapping[MetricName, MetricValue]):
         return len(self._values)
 
     def value(self, name: str, group: str | None = None, **tags: object) -> MetricValue:
-        """Return one value: ``metrics.value("records-lag", topic="orders", partition=0)``.
+        """Return one metric value: ``metrics.value("records-lag", topic="orders", partition=0)``.
 
-        Tags are written with underscores. ``group`` is needed only if several groups have the name. Without tags the
-        metric of the whole client is returned. Raises UsageError if no metric or several match.
+        ``tags`` are tag names with underscores in place of dashes. ``group`` is needed only if several metric groups
+        contain the name. Without tags it returns the metric of the whole client. Raises UsageError if no metric or
+        several match.
         """
         requested = {key.replace("_", "-"): str(value) for key, value in tags.items()}
         named = [n for n in self._values if n.name == name and group in (None, n.group)]
@@ -63,6 +64,6 @@ class MetricsSnapshot(Mapping[MetricName, MetricValue]):
         return self._values[found[0]]
 
     def put(self, group: str, name: str, value: MetricValue, **tags: str) -> None:
-        """Add a value with tags written with underscores."""
+        """Add a metric value; ``tags`` are tag names with underscores in place of dashes."""
         pairs = (("client-id", self.client_id), *((key.replace("_", "-"), text) for key, text in tags.items()))
         self._values[MetricName(name, group, pairs)] = value if isinstance(value, str) else float(value)

@@ -1,1 +1,1 @@
-"""Consumer: subscriptions, positions, fetches."""
+"""Consumer logic: subscriptions, positions, fetches."""

@@ -1,4 +1,4 @@
-"""Parts that the request sources of one consumer share."""
+"""Objects that all request sources of one consumer share: config, metadata, subscription, failures, log notes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kohort.model import TopicPartition
 
 
 class Failures:
-    """Errors for the next poll, oldest first. Those of a partition are dropped after a seek or revocation."""
+    """Errors that the next polls raise, oldest first. A seek or revocation drops the errors of its partition."""
 
     def __init__(self, subscription: SubscriptionState) -> None:
         self._subscription = subscription
@@ -26,7 +26,7 @@ class Failures:
         self._errors.append((error, None, None, 0))
 
     def append_about(self, partition: TopicPartition, state: PartitionState, error: KohortError) -> None:
-        """Raise ``error`` at the next poll, unless the partition was moved or revoked before."""
+        """Raise ``error`` at the next poll, if the partition is still assigned and at the same position."""
         self._errors.append((error, partition, state, state.run))
 
     def __bool__(self) -> bool:
@@ -45,7 +45,10 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerContext:
-    """Shared parts of one consumer. ``failures`` are raised by the next poll; ``notes`` go to the log."""
+    """Objects that all request sources of one consumer share.
+
+    ``failures``: errors that the next polls raise. ``notes``: lines for the log.
+    """
 
     config: ConsumerConfig
     subscription: SubscriptionState
@@ -58,7 +61,7 @@ class ConsumerContext:
 
 
 class ConsumerSource:
-    """Base class of a consumer's request sources, with their common attributes."""
+    """Base class of a consumer's request sources."""
 
     def __init__(self, context: ConsumerContext) -> None:
         self._config = context.config

@@ -51,7 +51,7 @@ class FetchSession:
         uses_ids = all(w.topic_id != NO_UUID for w in partitions.values())
         if uses_ids != self._uses_ids:
             self._uses_ids = uses_ids
-            self._epoch = FULL_FETCH  # a session has either names or ids
+            self._epoch = FULL_FETCH  # a fetch session uses either topic names or topic ids
         if self._epoch == FULL_FETCH:
             self._known = dict(partitions)
             return SessionRequest(self._id, FULL_FETCH, _topics(partitions), [])
@@ -66,13 +66,13 @@ class FetchSession:
         return request
 
     def name_of(self, topic: str, topic_id: bytes) -> str:
-        """Return a topic's name, resolving its id from version 13 on; "" outside of this session."""
+        """Return a topic's name, from its id in Fetch 13 and later; "" for a topic outside of this fetch session."""
         if topic:
             return topic
         return next((p.topic for p, w in self._known.items() if w.topic_id == topic_id), "")
 
     def take(self, response: FetchResponse) -> bool:
-        """Update the session from a response; return False if the response cannot be used."""
+        """Update the fetch session from a response; return False if the response cannot be used."""
         if response.error_code:
             if error_code(response.error_code) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION
@@ -95,13 +95,13 @@ class FetchSession:
         return True
 
     def lost(self) -> None:
-        """Start a new session: the node may not have received the request."""
+        """Start a new fetch session: the node may not have received the last request."""
         self._epoch = FULL_FETCH
 
     def _take_full(self, answered: set[TopicPartition], response: FetchResponse) -> bool:
         if answered != self._known.keys():
             self._id = response.session_id
-            return False  # an empty response of a throttled request, or other partitions
+            return False  # the response is empty (throttled request), or has partitions outside of the fetch session
         self._id = response.session_id
         self._epoch = FULL_FETCH if self._id == NO_SESSION else 1
         return True

@@ -1,4 +1,4 @@
-"""Batches from one Fetch, decoded to records or Arrow batches in the thread that takes them."""
+"""Record batches of a Fetch response, decoded to records or Arrow batches in the thread that consumes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _BATCH_MIN: Final = 61
 
 @dataclass(slots=True)
 class Span:
-    """Offsets and bytes of whole batches. ``broken``: an invalid header hides the rest."""
+    """Offsets and bytes of the whole batches in a Fetch response.
+
+    ``broken``: a batch has an invalid header, so the batches after it cannot be found.
+    """
 
     next_offset: int
     leader_epoch: int
@@ -38,7 +41,7 @@ class Span:
 
 
 def span_of(data: Buffer, start_offset: int) -> Span:
-    """Read the headers of whole batches; ignore a partial batch at the end."""
+    """Read the batch headers in a Fetch response; ignore a partial batch at the end."""
     at, end = 0, len(data)
     next_offset, epoch = start_offset, NO_EPOCH
     while end - at >= _BATCH_MIN:
@@ -59,7 +62,7 @@ def span_of(data: Buffer, start_offset: int) -> Span:
 
 @dataclass(slots=True, eq=False)
 class Fetched:
-    """Batches of one partition from one Fetch; ``at`` counts the returned records."""
+    """Batches of one partition from one Fetch response; ``at`` is the number of records already returned."""
 
     partition: TopicPartition
     state: PartitionState
@@ -84,9 +87,9 @@ class Fetched:
         return self.state.run != self.run
 
     def damage(self) -> int:
-        """Return the checksum of the damaged batch, or of its header if the header is invalid.
+        """Return the CRC in the first damaged batch, or of its header if the header is invalid.
 
-        After another fetch it is the same if the log is damaged, and differs if the bytes were damaged in transit.
+        If the next fetch has the same value, the log is damaged; if not, the bytes were damaged in transit.
         """
         assert self.error is not None
         at, end = 0, len(self.data)
@@ -101,7 +104,7 @@ class Fetched:
         return zlib.crc32(self.data[at : at + _BATCH_MIN])
 
     def decode_records(self, *, check_crcs: bool) -> list[Record]:
-        """Return the records, decoded once, up to the first corrupt batch; ``error`` keeps its error."""
+        """Decode the records up to the first corrupt batch, once; store the error in ``error``."""
         if self.records is None:
             try:
                 self.records = self._records(None, check_crcs=check_crcs)
@@ -111,7 +114,7 @@ class Fetched:
         return self.records
 
     def decode_arrow(self, *, check_crcs: bool, layout: Layout) -> list[pyarrow.RecordBatch]:
-        """Return the records as Arrow batches, mostly one; errors are kept in ``error``."""
+        """Decode the records to Arrow batches, up to the first corrupt batch; store the error in ``error``."""
         try:
             return self._arrow(None, layout, check_crcs=check_crcs)
         except CorruptRecord as error:

@@ -39,7 +39,7 @@ REFRESHED: Final = LEADER_ERRORS | {
 }
 RETRIED: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
 InFlightPartitions = dict[TopicPartition, tuple[PartitionState, int, int, bytes]]
-"""State, run, offset and topic id of each partition of a fetch in flight."""
+"""Partitions of an in-flight fetch: state, run, fetch offset and topic id of each."""
 
 PartitionFilter = Callable[[TopicPartition], bool]
 
@@ -67,7 +67,7 @@ class Fetcher(ConsumerSource):
         self._leaders: set[int] = set()
         self._uses_followers = False
         self._failed: dict[int, RequestState] = {}
-        """Back-off of nodes whose last fetch failed."""
+        """Back-off of each node after a failed fetch."""
         self._buffered: deque[Fetched] = deque()
         self._closing: list[Unsent] = []
         self._closed = False
@@ -81,7 +81,7 @@ class Fetcher(ConsumerSource):
         return any(self._is_ready(fetched) and accepts(fetched.partition) for fetched in self._buffered)
 
     def take(self, accepts: PartitionFilter = any_partition) -> Fetched | None:
-        """Return the oldest batches of a fetchable partition; drop batches of earlier positions."""
+        """Remove and return the oldest batches of a fetchable partition; drop batches from before a seek."""
         for fetched in list(self._buffered):
             if self._is_dropped(fetched):
                 self._buffered.remove(fetched)
@@ -101,7 +101,7 @@ class Fetcher(ConsumerSource):
 
     @property
     def has_seen_assignment(self) -> bool:
-        """True once the engine has polled its sources after the last change of the assignment."""
+        """True if the engine has polled its sources since the last change of the assignment."""
         return self._polled_for is self._subscription.assigned
 
     def poll(self, now_ms: int) -> Poll:
@@ -123,14 +123,14 @@ class Fetcher(ConsumerSource):
         self._buffered.clear()
         for node_id, session in nodes_with_sessions(self._sessions):
             if node_id in self._in_flight:
-                continue  # the response would be too late; the node evicts the session
+                continue  # the node has expired the fetch session before the response arrives
             parts = session.build_close()
             self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
 
     def all_leaders_busy(self) -> bool:
         """True while each leader of an assigned partition has a fetch in flight.
 
-        Sources are polled for all arriving bytes, so the set of leaders is cached.
+        The engine polls its sources for all arriving bytes, so the set of leaders is cached.
         """
         assigned, version = self._subscription.assigned, self._metadata.version
         if self._leaders_for[0] is not assigned or self._leaders_for[1] != version:
@@ -231,7 +231,7 @@ class Fetcher(ConsumerSource):
                     continue
                 state, run, offset, topic_id = fetched_from[partition]
                 if state.run != run or self._subscription.assigned.get(partition) is not state:
-                    continue  # the position moved, or the partition was revoked
+                    continue  # the user moved the position, or the partition was revoked, while the fetch was in flight
                 if data.error_code:
                     if not self._refused(partition, state, data, nodes, now_ms):
                         again.append(state)
@@ -255,7 +255,8 @@ class Fetcher(ConsumerSource):
                 state.preferred_replica = -1
         self._metadata.request_refresh()
         self._back_off_node(sent.node_id, now_ms)
-        # Invalid bytes may have been damaged in transit the first time; the lost connection is logged.
+        # The first invalid response of a node may be damaged in transit; the lost connection is logged, so raise
+        # nothing.
         is_first = self._failed[sent.node_id].failures == 1 and type(error) is ProtocolError
         if not error.retriable and not is_first:
             self._failures.append(error)
@@ -313,7 +314,7 @@ class Fetcher(ConsumerSource):
     def _refused(
         self, partition: TopicPartition, state: PartitionState, data: PartitionData, nodes: list[Node], now_ms: int
     ) -> bool:
-        """Handle the error of a partition; return False if its next fetch waits for a back-off."""
+        """Handle a partition's error in a Fetch response; return False if its next fetch waits for a back-off."""
         code = error_code(data.error_code)
         self._metrics.refused(FetchRequest, code)
         what = f"fetching {partition} at offset {state.fetch_offset}"
@@ -336,7 +337,7 @@ class Fetcher(ConsumerSource):
             if state.position is not None and state.position.offset == state.fetch_offset:
                 self._out_of_range(partition, state)
                 return True
-            return False  # records before the offset are buffered, and come first
+            return False  # return the buffered records before the failed offset first
         if code not in RETRIED:
             self._failures.append(answer_error(self._config, code, what, name=partition.topic))
         return False

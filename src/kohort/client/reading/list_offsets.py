@@ -1,4 +1,4 @@
-"""ListOffsets of a consumer: start and end of logs, offsets by time (protocol/fetching.md#offsets-by-time)."""
+"""ListOffsets requests of a consumer: first, last, and by timestamp (protocol/fetching.md#offsets-by-time)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REFRESHED: Final = LEADER_ERRORS | {
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """First record at or after a time. ``leader_epoch`` is -1 if unknown."""
+    """Offset and timestamp of the first record at or after a time. ``leader_epoch`` is -1 if unknown."""
 
     offset: int
     timestamp_ms: int
@@ -54,7 +54,7 @@ def by_leader(
 def build_list_offsets(
     node_id: int, targets: Mapping[TopicPartition, int], config: ConsumerConfig, metadata: Metadata
 ) -> Unsent:
-    """Build the request for one leader; its context is ``targets``, which the caller may replace."""
+    """Build a ListOffsets request to one leader for its ``targets``, which become the request's context."""
     topics = []
     for topic, numbers in by_topic(targets).items():
         partitions = []
@@ -78,7 +78,7 @@ def build_list_offsets(
 
 
 def listed_offsets(response: wire.ListOffsetsResponse) -> dict[TopicPartition, tuple[ErrorCode, OffsetAndTimestamp]]:
-    """Return error code and offset of each partition; offset -1 means no record."""
+    """Return error code and offset of each partition in a ListOffsets response; offset -1 means no matching record."""
     return {
         TopicPartition(topic.name, p.partition_index): (
             error_code(p.error_code),
@@ -100,7 +100,7 @@ Listed = dict[TopicPartition, OffsetAndTimestamp | None]
 
 
 class _Query(TimedRequestState):
-    """Query of the user until all partitions are answered, with one request in flight per leader."""
+    """ListOffsets query of the user, with one request in flight per leader, until all partitions have an answer."""
 
     def __init__(self, targets: Mapping[TopicPartition, int], backoff: Backoff, deadline_ms: int) -> None:
         super().__init__(backoff, deadline_ms)

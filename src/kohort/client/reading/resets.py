@@ -1,4 +1,4 @@
-"""Offset resets and position validation of partitions without a valid position (protocol/fetching.md#resets)."""
+"""Reset and validate the position of partitions without a valid position (protocol/fetching.md#resets)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from kohort.wire.schema import Message
 
 
 class LeaderQuery(NamedTuple):
-    """Query to the leader of one partition, and the partition's run at that time."""
+    """Partition in a query to its leader; ``run`` is the partition's position number when the query was sent."""
 
     partition: TopicPartition
     state: PartitionState
@@ -46,14 +46,14 @@ class LeaderQuery(NamedTuple):
 
 
 BuildRequest = Callable[[int, list[LeaderQuery]], Unsent | None]
-"""Builds the request for one node, with its queries as context; None without any."""
+"""Function that builds the request to one node for its queries; returns None if nothing is to be sent."""
 
 
 class LeaderQueries:
-    """Requests to leaders about the assigned partitions of one state, repeated after a back-off.
+    """Requests to partition leaders for all assigned partitions in one state, repeated after a back-off.
 
-    Each partition has one request in flight. Its response counts only in the same run: a seek or a new assignment
-    starts another run.
+    Each partition has one request in flight. A seek or a new assignment starts another ``run`` of the partition, and
+    responses for an earlier run are ignored.
     """
 
     def __init__(self, waiting_in: FetchState, context: ConsumerContext) -> None:
@@ -61,10 +61,10 @@ class LeaderQueries:
         self._subscription = context.subscription
         self._metadata = context.metadata
         self._failures = RequestState(retry_backoff(context.config, context.rng))
-        """Common back-off of all partitions, so that one request repeats them."""
+        """Back-off shared by all partitions, so that one request repeats their queries."""
 
     def poll(self, now_ms: int, build: BuildRequest) -> Poll:
-        """Build one request for each leader. A partition without a leader waits for metadata."""
+        """Build one request to each leader. Partitions without a leader wait for metadata."""
         wakes: list[int] = []
         by_leader: dict[int, list[LeaderQuery]] = {}
         for partition, state in self._subscription.not_fetching:
@@ -83,7 +83,7 @@ class LeaderQueries:
         return Poll(unsent, min(wakes, default=None)) if unsent or wakes else IDLE
 
     def ended(self, sent: Unsent) -> list[LeaderQuery]:
-        """Take a response or a failure; return the queries whose partitions still wait."""
+        """Complete a request; return its queries whose partition has not moved since."""
         queries: list[LeaderQuery] = sent.context
         current = [q for q in queries if q.state.run == q.run and q.state.state is self._waiting_in]
         for query in current:
@@ -94,7 +94,7 @@ class LeaderQueries:
         self._failures.succeeded()
 
     def retry_later(self, state: PartitionState, now_ms: int) -> None:
-        """Retry a partition after the common back-off; failures during the back-off count once."""
+        """Retry a partition's query after the shared back-off; failures during the back-off count once."""
         if now_ms >= self._failures.retry_at_ms:
             self._failures.failed(now_ms)
         state.retry_at_ms = self._failures.retry_at_ms
@@ -105,7 +105,7 @@ MAX_NAMED: Final = 20
 
 
 class Resets(ConsumerSource):
-    """Source that resets positions by ``auto.offset.reset``."""
+    """Source that resets positions by ``auto.offset.reset`` (ListOffsets)."""
 
     def __init__(self, context: ConsumerContext) -> None:
         super().__init__(context)
@@ -119,7 +119,7 @@ class Resets(ConsumerSource):
         if self.has_policy:
             state.await_reset(self._config.auto_offset_reset)
             return
-        state.looking_up = True  # no reset until the user seeks
+        state.looking_up = True  # auto.offset.reset=none: fetch nothing until the user seeks
         group = f"committed in group {self._config.group_id!r}" if self._config.group_id else "known"
         text = f"{partition}: no offset is {group}, and auto.offset.reset is none; call seek()"
         self._failures.append_about(partition, state, NoOffsetForPartition(text))
@@ -129,7 +129,7 @@ class Resets(ConsumerSource):
         if self.has_policy:
             self._warn_and_reset(state, f"offset {offset} of {partition} is out of range")
             return
-        state.stuck = True  # no reset until the user seeks
+        state.stuck = True  # auto.offset.reset=none: fetch nothing until the user seeks
         text = f"offset {offset} of {partition} is out of range, and auto.offset.reset is none; call seek()"
         self._failures.append_about(partition, state, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
 
@@ -145,7 +145,7 @@ class Resets(ConsumerSource):
             problem = f"topic {partition.topic!r} was deleted and created again"
             self._warn_and_reset(state, f"{partition}: read up to {position.offset}, but {problem}")
             return
-        state.looking_up = True  # no reset until the user seeks
+        state.looking_up = True  # auto.offset.reset=none: fetch nothing until the user seeks
         error = LogTruncated(str(partition), position.offset, None, is_recreated=True)
         self._failures.append_about(partition, state, error)
 
@@ -208,7 +208,7 @@ class Resets(ConsumerSource):
             self._failures.append(error)
 
     def _put(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> bool:
-        """Move to ``found``; return False if no record is as young as the policy requires."""
+        """Move the position to the listed offset; return False if its record is older than ``by_duration`` permits."""
         self._queries.succeeded()
         if found.offset < 0:
             state.await_reset("latest")
@@ -222,8 +222,9 @@ class Resets(ConsumerSource):
 class Validation(ConsumerSource):
     """Source that validates positions after a leader change (KIP-320, protocol/fetching.md#validation).
 
-    The leader returns the end offset of the epoch of the last record read. An end before the position means a truncated
-    log: reading continues at the end offset if a reset policy is set, else the user decides.
+    The new leader returns the end offset of the leader epoch of the last record read. An end before the position means
+    a truncated log: reading continues at the end offset if ``auto.offset.reset`` is set, else the user gets
+    LogTruncated.
     """
 
     def __init__(self, context: ConsumerContext, resets: Resets) -> None:
@@ -282,7 +283,7 @@ class Validation(ConsumerSource):
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         for _, state, _, leader in self._queries.ended(sent):
             if isinstance(error, UnsupportedVersion):
-                state.validated(leader)  # an old broker cannot validate
+                state.validated(leader)  # brokers without OffsetForLeaderEpoch cannot validate positions
             else:
                 self._queries.retry_later(state, now_ms)
         if not error.retriable and not isinstance(error, UnsupportedVersion):
@@ -304,6 +305,6 @@ class Validation(ConsumerSource):
                 state.seek(end)
                 state.validated(leader)
         else:
-            state.looking_up = True  # no reset until the user seeks
+            state.looking_up = True  # auto.offset.reset=none: fetch nothing until the user seeks
             error = LogTruncated(str(partition), position.offset, None if undefined else end.offset)
             self._failures.append_about(partition, state, error)

@@ -24,7 +24,7 @@ class FetchState(Enum):
 
 
 FETCHING: Final = FetchState.FETCHING
-"""Read for every returned record; in Python 3.11 an Enum lookup takes ten times as long."""
+"""FetchState.FETCHING as a constant, read for every record: in Python 3.11 an Enum lookup takes ten times as long."""
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 
 
 class TransitionCount:
-    """Number of state changes of all partitions; cached results by state are valid for one number."""
+    """Number of state changes of all partitions; a cached result is valid until the number changes."""
 
     __slots__ = ("count",)
 
@@ -44,7 +44,7 @@ class TransitionCount:
 
 
 class DamagedBatch(NamedTuple):
-    """Damaged bytes: their offset, their checksum, and the number of damaged fetches there."""
+    """Damaged bytes in a partition: offset, checksum, and number of damaged fetches at that offset."""
 
     offset: int
     checksum: int
@@ -67,13 +67,15 @@ class PartitionState:
     state: FetchState = FetchState.INITIALIZING
     position: Position | None = None
     topic_id: bytes | None = None
-    """Topic id of ``position``; None until the first fetch after a seek, or without ids."""
+    """Topic id of the topic at ``position``; None until the first fetch after a seek, or if the broker has no topic
+    ids.
+    """
     fetch_offset: int = 0
     run: int = 0
     paused: bool = False
     pending_revocation: bool = False
     reset_to: str = ""
-    """Policy of the reset in flight: earliest, latest, or by_duration:..."""
+    """Policy of the offset reset in flight: earliest, latest, or by_duration:..."""
     leader: LeaderAndEpoch | None = None
     high_watermark: int | None = None
     last_stable_offset: int | None = None
@@ -84,7 +86,7 @@ class PartitionState:
     refusals: int = 0
     looking_up: bool = False
     stuck: bool = False
-    """The log is corrupt at ``fetch_offset``; another fetch is useless."""
+    """True if fetching at ``fetch_offset`` is useless until the user seeks: corrupt log or offset out of range."""
     damage: DamagedBatch | None = None
 
     @property
@@ -96,7 +98,9 @@ class PartitionState:
         return self.position is not None and self.state in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
 
     def seek(self, position: Position, leader: LeaderAndEpoch | None = None, *, trusted: bool = False) -> None:
-        """Move to ``position``; validate it first if it has an epoch and is not ``trusted`` (from the leader)."""
+        """Move the partition to ``position``; validate a position with an epoch first, unless it is ``trusted`` (from
+        the leader).
+        """
         self._start_run()
         self.position = position
         self.fetch_offset = position.offset
@@ -111,7 +115,7 @@ class PartitionState:
         self._go(FetchState.AWAIT_RESET)
 
     def await_validation(self) -> None:
-        """Validate the position under a new leader; drop the buffered data, which may be truncated there."""
+        """Validate the position with a new leader; drop buffered records, which the new leader may have truncated."""
         assert self.position is not None
         self._start_run()
         self.fetch_offset = self.position.offset
@@ -166,7 +170,7 @@ class SubscriptionState:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()
         self.group_topics: frozenset[str] = frozenset()
-        """Topics of the whole group, if this member leads it."""
+        """Topics of all group members, if this member is the group leader."""
         self.assigned: dict[TopicPartition, PartitionState] = {}
         self._transitions = TransitionCount()
         self._not_fetching: list[tuple[TopicPartition, PartitionState]] = []
@@ -197,7 +201,7 @@ class SubscriptionState:
         self.match_pattern()
 
     def subscribe_server_pattern(self, pattern: SubscriptionPattern) -> None:
-        """Subscribe to the topics that match at the coordinator; they are known once assigned."""
+        """Subscribe to topics that match a pattern on the coordinator; the assignment names them."""
         self._set_mode(Mode.SERVER_PATTERN)
         self.server_pattern = pattern
         self.track_topics()
@@ -238,7 +242,7 @@ class SubscriptionState:
         return bool(self.topics) or answered
 
     def matches(self, partitions: Iterable[TopicPartition]) -> bool:
-        """True if the assignment fits the subscription, which may have changed since the join."""
+        """True if the partitions match the subscription, which may have changed since the join."""
         if self.pattern is not None:
             return all(self.pattern.fullmatch(p.topic) for p in partitions)
         return all(p.topic in self.topics for p in partitions)
@@ -248,7 +252,7 @@ class SubscriptionState:
         self.track_topics()
 
     def track_ids(self, topic_ids: Iterable[bytes]) -> None:
-        """Track the metadata of assigned topics, if the coordinator matches the pattern."""
+        """Track metadata of assigned topics by id, if the coordinator matches the subscription pattern."""
         self._topic_ids = frozenset(topic_ids)
         if self.mode is Mode.SERVER_PATTERN:
             self.track_topics()
@@ -281,7 +285,7 @@ class SubscriptionState:
     def not_fetching(self) -> Sequence[tuple[TopicPartition, PartitionState]]:
         """Assigned partitions without a valid position.
 
-        Sources are polled for all arriving bytes, so the list is cached until a state changes.
+        The engine polls its sources for all arriving bytes, so the list is cached until a state changes.
         """
         assigned, count = self.assigned, self._transitions.count
         if self._not_fetching_of[0] is not assigned or self._not_fetching_of[1] != count:
@@ -327,7 +331,7 @@ class SubscriptionState:
         return state
 
     def check_leaders(self) -> None:
-        """Validate positions whose leader has changed (KIP-320)."""
+        """Start the validation of positions whose partition has another leader or leader epoch (KIP-320)."""
         for partition, state in self.assigned.items():
             if state.state is not FetchState.FETCHING or state.leader is None or state.position is None:
                 continue

@@ -1,4 +1,4 @@
-"""Log missing topics, missing or leaderless partitions, and patterns without a match, until they appear."""
+"""Log missing topics, partitions without a leader, and patterns without a matching topic, until they appear."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTITION: Final = "partition"
 
 
 class TopicWatch:
-    """Source without requests. Without a ``subscription`` it checks topics only."""
+    """Request source that only logs missing topics and partitions. Without ``subscription``: topics only."""
 
     def __init__(self, metadata: Metadata, outages: Outages, subscription: SubscriptionState | None = None) -> None:
         self._metadata = metadata
@@ -47,11 +47,11 @@ class TopicWatch:
         missing = {name: f"topic {name!r} cannot be used: {code.name}" for name, code in errors.items()}
         for name in self._missing.keys() - missing.keys():
             if self._metadata.topic(name) is None:
-                self._outages.forget((TOPIC, name))  # no longer tracked
+                self._outages.forget((TOPIC, name))  # the client no longer tracks the topic
             else:
                 self._outages.recovered((TOPIC, name), f"topic {name!r} exists", now_ms)
         for name, text in missing.items():
-            if errors[name].retriable:  # permanent errors are raised
+            if errors[name].retriable:  # permanent errors are raised to the user instead of logged
                 self._outages.report((TOPIC, name), text, now_ms, patience_ms=TRANSIENT_MS)
         self._missing = missing
 

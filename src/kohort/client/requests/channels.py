@@ -1,4 +1,4 @@
-"""Channels of a client: one connection for each node and purpose, with its queue and its last error."""
+"""Connections of a client, one for each node and purpose (channel), with queued requests and last error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ FIRST_BOOTSTRAP_ID: Final = -2
 
 
 class Addresses:
-    """Addresses of nodes. Bootstrap addresses have the node ids -2, -3, ... until metadata name their nodes."""
+    """Addresses of the cluster's nodes.
+
+    Bootstrap addresses have the node ids -2, -3, ... until metadata name the node at the address.
+    """
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], metadata: Metadata) -> None:
         self.bootstrap = bootstrap
@@ -31,7 +34,7 @@ class Addresses:
         return None if node is None else (node.host, node.port)
 
     def candidates(self) -> list[int]:
-        """Return the ids of known nodes, then those of bootstrap addresses without a known node."""
+        """Return node ids to connect to: known nodes, then bootstrap addresses that belong to no known node."""
         known = {(node.host, node.port) for node in self._metadata.nodes}
         unknown = [FIRST_BOOTSTRAP_ID - i for i, address in enumerate(self.bootstrap) if address not in known]
         return [node.node_id for node in self._metadata.nodes] + unknown
@@ -42,12 +45,12 @@ class Addresses:
 
 
 LONG_POLLS: Final = frozenset({FetchRequest.API_KEY, JoinGroupRequest.API_KEY, SyncGroupRequest.API_KEY})
-"""Requests that a broker may answer late; later requests on the same connection wait for them."""
+"""Requests that a broker may answer late; later requests on the same connection wait behind them."""
 
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """Connection to one node for one purpose, with its waiting requests and its failures in a row."""
+    """Connection to one node for one purpose, with queued requests and the number of failures in a row."""
 
     node_id: int
     name: str
@@ -83,7 +86,7 @@ def drop_idle_channels(
 def least_loaded(channels: Iterable[Channel], usual: str) -> Channel | None:
     """Return the ready channel with the fewest requests, or None.
 
-    Of equal channels it prefers a known node over a bootstrap address, then the channel named ``usual``.
+    Of equal channels it prefers a known node to a bootstrap address, then the channel named ``usual``.
     """
     ready = [
         (channel.connection.load, channel.node_id < 0, channel.name != usual, channel.node_id, channel)
@@ -106,7 +109,7 @@ def describe_loss(
 
 
 def unreachable(losses: Sequence[ConnectionLoss]) -> KohortError:
-    """Return the error of a request that no broker answered.
+    """Return the error of a request that no broker answered, from the reasons of the lost connections.
 
     It is permanent if a broker rejects the login, or if no address speaks Kafka's protocol.
     """

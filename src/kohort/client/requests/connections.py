@@ -46,7 +46,7 @@ PROTOCOL_PREFIXES: Final = (
 
 
 def foreign_protocol(first: bytes) -> str | None:
-    """Return an error message that names the foreign protocol of these first bytes, or None.
+    """Name the foreign protocol of a broker's first bytes, as an error message; None if they may be Kafka's.
 
     The first response of a Kafka broker, to ApiVersions, is below 16 MB: the first byte of its length is 0.
     """
@@ -60,11 +60,11 @@ def foreign_protocol(first: bytes) -> str | None:
 
 SCRATCH_BYTES: Final = 64 << 10
 IN_PLACE_FROM: Final = 128 << 10
-"""Smallest frame, in bytes, with a buffer of its own."""
+"""Smallest response frame, in bytes, that the socket reads into a buffer of its own."""
 IN_PLACE_MOST: Final = 64 << 20
-"""Largest frame, in bytes, with a buffer of its own; a wrong length must not reserve more memory."""
+"""Largest response frame, in bytes, with a buffer of its own; a wrong length must not reserve more memory."""
 KEPT_BYTES: Final = 48 << 20
-"""Bytes of free buffers that one connection keeps for later frames."""
+"""Maximum bytes of free buffers that one connection keeps for later response frames."""
 
 
 class FrameBuffers:
@@ -90,7 +90,9 @@ class FrameBuffers:
         return memoryview(self._scratch) if self._frame is None else self._frame[self._filled :]
 
     def arrived(self, count: int) -> list[Buffer]:
-        """Return the frames completed by the last ``count`` bytes. Raises ProtocolError for a bad length."""
+        """Return the response frames that the last ``count`` bytes complete. Raises ProtocolError for an invalid
+        length.
+        """
         if self._frame is None:
             frames: list[Buffer] = [*self._reader.feed(bytes(memoryview(self._scratch)[:count]))]
             self._reserve()
@@ -119,7 +121,7 @@ OTHER_LISTENERS: Final = "(a listener with TLS or SASL, a proxy without its brok
 
 
 class ExpectedNode(NamedTuple):
-    """Node and cluster that must answer on a connection."""
+    """Node id and cluster id of the broker that a connection must reach (KIP-1242)."""
 
     cluster_id: str
     node_id: int
@@ -137,7 +139,7 @@ class ConnectionState(Enum):
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A request, queued or in flight. ``tried``: node ids that failed it, of a request to any node."""
+    """Request in the queue or in flight. ``tried``: ids of nodes that failed a request to any node."""
 
     unsent: Unsent
     source: int
@@ -149,7 +151,7 @@ class PendingRequest:
 
 @dataclass(slots=True)
 class ClientResponse:
-    """Request and response, or request and error."""
+    """Request with its response or its error."""
 
     pending: PendingRequest
     response: Message | KohortError
@@ -193,18 +195,21 @@ class Connection:
         self._metrics: NodeMetrics | None = None
 
     def assign_node(self, node_id: int, metrics: NodeMetrics) -> None:
-        """Count traffic for this node. Call before the connection opens, and again when metadata name the node."""
+        """Record the connection's traffic in the metrics of this node.
+
+        Call before the connection opens, and again when metadata name the node.
+        """
         self.node_id, self._metrics = node_id, metrics
 
     def require_login(self, mechanism: str, identity: str, rng: Rng) -> None:
-        """Log in before READY, and again before each session ends. Call before the connection opens.
+        """Require a login before the connection is ready, and again before each session expires.
 
-        ``identity`` names the user in error messages.
+        Call before the connection opens. ``identity`` names the user in error messages.
         """
         self._login = ClientLogin(mechanism, identity, rng, self._build)
 
     def expect_node(self, cluster_id: str, node_id: int) -> None:
-        """Fail with REBOOTSTRAP_REQUIRED if another node answers. Call before the connection opens."""
+        """Require that this node answers: others fail with REBOOTSTRAP_REQUIRED. Call before the connection opens."""
         self._expected = ExpectedNode(cluster_id, node_id)
 
     @property
@@ -221,7 +226,7 @@ class Connection:
         return self._request_versions()
 
     def received(self, data: bytes, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
-        """Take bytes; return the bytes to write next and the responses found.
+        """Process received bytes; return the bytes to write next, and the complete responses.
 
         Sets ``broken`` if the bytes are no responses to the requests in flight.
         """
@@ -234,11 +239,11 @@ class Connection:
         return self.take_frames(now_ms)
 
     def room(self) -> memoryview:
-        """Return the buffer for the next bytes, for a socket that reads in place."""
+        """Return the buffer into which the socket reads its next bytes."""
         return self._buffers.room()
 
     def arrived(self, count: int) -> bool:
-        """Take ``count`` bytes written to ``room()``; return True if ``take_frames`` has work."""
+        """Process ``count`` bytes that were read into ``room()``; return True if ``take_frames`` has work."""
         if self.state is ConnectionState.HANDSHAKE and len(self._first_bytes) < FIRST_BYTES:
             self._first_bytes = (self._first_bytes + bytes(self.room()[:count]))[:FIRST_BYTES]
             protocol = foreign_protocol(self._first_bytes)
@@ -268,14 +273,15 @@ class Connection:
         except KohortError as error:
             self.broken = error
         if self.state is not was:
-            self.deadline_ms = now_ms + self._request_timeout_ms  # deadline of the login; a ready connection has none
+            # this deadline covers the login; a ready connection has none
+            self.deadline_ms = now_ms + self._request_timeout_ms
         if self._is_receiving_response:
             self._limit_rest(self.in_flight[0], now_ms)
         return out, answers
 
     @property
     def _is_receiving_response(self) -> bool:
-        """True if a response has begun whose request has a timeout above request.timeout.ms."""
+        """True if a response has partly arrived whose request has a longer timeout than request.timeout.ms."""
         return (
             bool(self.in_flight)
             and self.in_flight[0].unsent.timeout_ms > self._request_timeout_ms
@@ -283,7 +289,7 @@ class Connection:
         )
 
     def _limit_rest(self, pending: PendingRequest, now_ms: int) -> None:
-        """Give the rest of a response request.timeout.ms once it has begun.
+        """Limit the time from a response's first byte to its last to request.timeout.ms.
 
         A JoinGroup may wait for minutes, but not within its response. In Kafka's client a corrupted length delays it
         for max.poll.interval.ms.
@@ -295,7 +301,7 @@ class Connection:
         return None if self._login is None else self._login.take_challenge()
 
     def token(self, token: bytes | KohortError | None, identity: str, now_ms: int) -> list[Buffer]:
-        """Continue the login with a token (None: the login is complete) and return the bytes to write.
+        """Continue the login with a token (None: the login is complete); return the bytes to write.
 
         An error in place of the token sets ``broken``. ``identity`` names the user in error messages.
         """
@@ -315,7 +321,7 @@ class Connection:
         return out
 
     def write_queued(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
-        """Return the bytes of queued requests, and responses for requests that fail or expect none."""
+        """Encode queued requests; return their bytes, and the responses of requests that fail or expect none."""
         out: list[Buffer] = []
         answers: list[ClientResponse] = []
         if self.state is not ConnectionState.READY or self.muted_until_ms > now_ms:
@@ -340,7 +346,7 @@ class Connection:
         return out, answers
 
     def _may_write(self, login: ClientLogin, out: list[Buffer], now_ms: int) -> bool:
-        """Return True if requests may be written. Start the renewal of a session that is due (KIP-368).
+        """Return True if requests may be written; start the login that renews an expiring session (KIP-368).
 
         Queued requests wait for the renewal; requests in flight are answered before it.
         """
@@ -351,11 +357,11 @@ class Connection:
 
     @property
     def is_unready(self) -> bool:
-        """True before READY and during a renewal of the session; both end at ``deadline_ms``."""
+        """True before the connection is ready, and while its session is renewed; both end at ``deadline_ms``."""
         return self.state is not ConnectionState.READY or (self._login is not None and self._login.is_in_progress)
 
     def take_overdue(self, now_ms: int) -> PendingRequest | None:
-        """Remove and return a timed-out request in flight; it blocks all later responses."""
+        """Remove and return the oldest in-flight request if it timed out; it blocks all later responses."""
         overdue = next((pending for pending in self.in_flight if pending.deadline_ms <= now_ms), None)
         if overdue is not None:
             self.in_flight.remove(overdue)
@@ -442,7 +448,8 @@ class Connection:
             raise ProtocolError(f"a response (correlation id {correlation_of(frame)}) to no request")
         pending = self.in_flight[0]
         if type(pending.unsent.request) is not FetchRequest:
-            frame = bytes(frame)  # only the records of a Fetch are read in place; other fields outlive the buffer
+            # only Fetch reads records in place; other fields outlive the frame's buffer, so copy it
+            frame = bytes(frame)
         if correlation_of(frame) != pending.correlation_id:
             wrong = f"correlation id {correlation_of(frame)}, expected {pending.correlation_id}"
             raise ProtocolError(wrong, self._response_name(pending))
@@ -474,7 +481,7 @@ class Connection:
         return build_request(RequestHeader(api.key, unsent.version, self._correlation_id, self._client_id), request)
 
     def version_for(self, api: Api, cap: int | None = None) -> int:
-        """Return the highest version that both sides support. Raises UnsupportedVersion if there is none."""
+        """Return the highest version of an API that client and broker support. Raises UnsupportedVersion if none."""
         served = self._served.get(api.key)
         if served is None:
             raise UnsupportedVersion(f"the broker at {self.address} does not serve {api.name}")

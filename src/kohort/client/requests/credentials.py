@@ -1,4 +1,4 @@
-"""Credentials of a client, from ``sasl.jaas.config`` or from single options; contradictions fail early."""
+"""Credentials of a client, from ``sasl.jaas.config`` or other sasl options; contradictions raise ConfigError."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MECHANISMS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     jaas.KERBEROS_MODULE: ("GSSAPI",),
     jaas.MSK_MODULE: ("AWS_MSK_IAM",),
 }
-"""SASL mechanisms by the login module of ``sasl.jaas.config``."""
+"""SASL mechanisms by the login module class in ``sasl.jaas.config``."""
 BY_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 OAUTHBEARER: Final = "OAUTHBEARER"
 SHOWN: Final = ("clientId", "scope", "extension_", "unsecuredLogin", "aws")
-"""Prefixes of the keys of ``sasl.jaas.config`` that are no secrets."""
+"""Prefixes of keys in ``sasl.jaas.config`` whose values are not secret."""
 NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d+)?")
 UNSECURED_OPTION: Final = re.compile(r'([A-Za-z_]+)=(?:"([^"]*)"|(\S*))')
 
@@ -47,7 +47,7 @@ class TokenMethod(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Credentials of a client. ``options``: claims of an unsecured token, or an AWS profile."""
+    """Credentials of a client. ``options``: claims of an unsecured token, or an AWS profile name."""
 
     mechanism: str
     username: str = ""

@@ -1,4 +1,4 @@
-"""Errors from error codes; if an ACL is missing, with the principal, the operation and the command that grants it."""
+"""Convert error codes to errors; for a missing ACL with principal, operation and the command that adds the ACL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ DENIED_RESOURCES: Final[Mapping[ErrorCode, DeniedResource]] = {
 
 
 def answer_error(config: ClientConfig, code: ErrorCode, text: str, *, name: str = "") -> ApiError:
-    """Return the error of an error code. ``name``: denied topic or group; default: the configured group."""
+    """Return the error for a response's error code.
+
+    ``name``: denied topic or group; default: the group or transactional id of the configuration.
+    """
     denied = DENIED_RESOURCES.get(code)
     if denied is None:
         return ApiError(code, text)
@@ -46,7 +49,7 @@ def answer_error(config: ClientConfig, code: ErrorCode, text: str, *, name: str 
 
 
 def missing_right(config: ClientConfig, denied: DeniedResource, operation: str, name: str) -> str:
-    """Return an error suffix with the missing ACL and the command that adds it, or ""."""
+    """Return text for an authorization error: the missing ACL and the command that adds it; "" if unknown."""
     of_cluster = denied.flag == "--cluster"
     if not operation or not (name or of_cluster):
         return ""

@@ -34,13 +34,13 @@ from kohort.wire.apis import api_of
 DATA: Final = "data"
 CONNECTION: Final = "connection"
 DISCARD_BYTES: Final = 4096
-"""Size of the buffer for late bytes of a closed connection."""
+"""Size in bytes of the buffer for data that arrives after its connection was closed."""
 LOGIN_BACKOFF_FACTOR: Final = 10
-"""Back-off after a rejected login, in back-offs after a lost connection."""
+"""Back-off after a rejected login, as a multiple of the back-off after a lost connection."""
 
 
 class Engine:
-    """The I/O-free core of every client. ``outages`` logs connections that fail."""
+    """Core of every client, without I/O: routes requests to connections. ``outages`` logs failing connections."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Engine:
         self.credentials = credentials_of(config)
         self._sources: list[RequestSource] = [metadata, *sources]
         self.login_error: KohortError | None = None
-        """Error if all addresses reject the login; None after a successful login."""
+        """Error of the last rejected login, once all broker addresses reject it; None after a successful login."""
         self.addresses = Addresses(config.bootstrap, metadata)
         longest_ms = config.reconnect_backoff_max_ms
         self._backoff = Backoff(config.reconnect_backoff_ms, longest_ms, rng)
@@ -72,9 +72,9 @@ class Engine:
         self._next_id = 1
         self._seen_version = metadata.version
         self._expires_at_ms: int | None = None
-        """Next deadline of a request, a connection or a login; None if nothing waits."""
+        """Next deadline of a request, connection or login, in ms; None if nothing waits."""
         self._sources_changed = False
-        """A source got a response or an error after its last poll, so it may have new requests."""
+        """A request source got a response or an error since its last poll, so it may have new requests."""
         self._out: list[io.Output] = []
 
     @property
@@ -144,12 +144,12 @@ class Engine:
             self._lost(channel, ended.ended(closed.reason), now_ms, quietly=unneeded)
 
     def room(self, connection_id: io.ConnectionId) -> memoryview:
-        """Return the buffer for the next bytes of a socket that reads in place."""
+        """Return the buffer into which the connection's socket reads its next bytes."""
         connection = self._connection(connection_id)
         return memoryview(bytearray(DISCARD_BYTES)) if connection is None else connection.room()
 
     def arrived(self, connection_id: io.ConnectionId, count: int) -> bool:
-        """Take ``count`` bytes written to ``room()``; return True if ``FramesArrived`` should follow."""
+        """Process ``count`` bytes that were read into ``room()``; return True if ``FramesArrived`` must follow."""
         connection = self._connection(connection_id)
         return connection is not None and connection.arrived(count)
 
@@ -202,7 +202,10 @@ class Engine:
             )
 
     def _broken(self, channel: Channel, error: KohortError, now_ms: int) -> None:
-        """Close a connection with invalid bytes: the oldest request fails with ``error``, the others with the loss."""
+        """Close a connection after invalid bytes.
+
+        Its oldest request fails with ``error``, its other requests fail with the lost connection.
+        """
         assert channel.connection is not None
         if channel.connection.in_flight:
             self._fail([channel.connection.in_flight.popleft()], error, now_ms)
@@ -236,7 +239,7 @@ class Engine:
             text = describe_loss(channel, connection, ConnectionLoss(reason, kind), self.addresses.bootstrap)
             self._outages.report((CONNECTION, connection.address), text, now_ms)
         if kind is NotKafka and self.ever_connected:
-            kind = ConnectionFailed  # Kafka answered before: a proxy reports an outage
+            kind = ConnectionFailed  # Kafka answered at this address before, so a proxy reports an outage
         self._forget(connection, now_ms)
         if kind is AuthenticationFailed:
             self.metrics.failed_logins.record(1, now_ms)
@@ -357,7 +360,7 @@ class Engine:
         channel = least_loaded(self._channels.values(), DATA)
         if channel is not None:
             for pending in self._to_any_node:
-                # A coordinator lookup must not wait for a long-polling fetch.
+                # On one connection a coordinator lookup would wait for a long-polling fetch.
                 other = self._channel(channel.node_id, pending.unsent.channel) if channel.is_long_polling else channel
                 (channel if other.failures or other.is_long_polling else other).waiting.append(pending)
             self._to_any_node = []
@@ -382,7 +385,7 @@ class Engine:
         return channel is not None and channel.connection is not None
 
     def _adopt_bootstrap(self) -> None:
-        """Move each bootstrap connection to the node that metadata name at its address."""
+        """Move each bootstrap connection to the node that metadata name at the same address."""
         if self._seen_version == self.metadata.version:
             return
         self._seen_version = self.metadata.version
@@ -459,7 +462,7 @@ class Engine:
             times = [p.deadline_ms for p in self._to_any_node]
             needed = self.addresses.candidates()
             if any(self._is_connecting(node_id) for node_id in needed):
-                needed = ()  # the open or close event of that connection wakes the engine
+                needed = ()  # the engine wakes anyway when this connection opens or closes
         idle_ms = self.config.connections_max_idle_ms
         for channel in self._channels.values():
             if channel.waiting:

@@ -1,4 +1,4 @@
-"""Coordinator lookup of groups and transactional ids, repeated after errors."""
+"""Look up the coordinator of a group or transactional id, again after errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCHED_FROM: Final = 4
 
 
 class CoordinatorKey(NamedTuple):
-    """Group id or transactional id of a coordinator lookup."""
+    """Group id or transactional id whose coordinator is looked up."""
 
     name: str
     type: int = GROUP_KEY
@@ -97,7 +97,7 @@ class CoordinatorLookup:
 
 
 def lookup_shape(request: Message, version: int) -> Message:
-    """Rewrite FindCoordinator for its version: a list of keys from version 4 on (KIP-699)."""
+    """Rewrite FindCoordinator for a version: a list of keys from version 4 on (KIP-699), else one key."""
     assert isinstance(request, FindCoordinatorRequest)
     if version < BATCHED_FROM:
         return request if version > 0 else FindCoordinatorRequest(key=request.key)

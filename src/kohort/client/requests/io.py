@@ -1,4 +1,4 @@
-"""Inputs and outputs of the client's engine; ``kohort.broker.io`` is their counterpart."""
+"""Input events and output actions of the client's engine; ``kohort.broker.io`` has those of the broker."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class FramesArrived:
-    """The bytes written to ``Engine.room`` complete at least one frame."""
+    """Event: bytes read into ``Engine.room`` complete at least one response frame."""
 
     connection: ConnectionId
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The connection ended or failed; ``reason`` is an error message.
+    """Event: the connection ended or failed; ``reason`` is an error message.
 
-    ``is_refusal``: a side rejects the other (certificate, TLS), so a retry cannot succeed.
+    ``is_refusal``: client or broker rejects the other side (certificate, TLS), so a retry cannot succeed.
     """
 
     connection: ConnectionId
@@ -45,7 +45,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class TokenReady:
-    """Answer to ``RequestToken``: token, login error, or None after a complete login.
+    """Event: result of ``RequestToken``: a token, a login error, or None after a complete login.
 
     AuthenticationFailed is permanent; other errors count as a lost connection. ``identity`` names the user in error
     messages and contains no secret.
@@ -58,12 +58,12 @@ class TokenReady:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Wake-up without I/O: time passed, or the user called a method."""
+    """Event without I/O: time passed, or the user called a method."""
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Connect to host and port; the answer is Opened or Closed."""
+    """Action: connect to host and port; the result is the event Opened or Closed."""
 
     connection: ConnectionId
     host: str
@@ -78,14 +78,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close the connection; no Closed follows."""
+    """Action: close the connection; no event Closed follows."""
 
     connection: ConnectionId
 
 
 @dataclass(frozen=True, slots=True)
 class RequestToken:
-    """Create the next token of a login: the first one, or the answer to the broker's ``challenge``."""
+    """Action: create the next token of a SASL login: the first one, or the answer to the broker's ``challenge``."""
 
     connection: ConnectionId
     host: str

@@ -23,7 +23,7 @@ from kohort.wire.schema import Message
 
 RENEW_FROM: Final = 0.85
 RENEW_SPREAD: Final = 0.10
-"""Shares of the session lifetime: earliest renewal, and random spread after it."""
+"""Renewal of a session, as shares of its lifetime: earliest time, and random delay after that."""
 RAW_TOKENS: Final = 0
 
 
@@ -34,11 +34,11 @@ class BuiltRequest(NamedTuple):
 
 
 BuildRequest = Callable[[Message], BuiltRequest]
-"""Encodes a request at the highest version of both sides. Raises UnsupportedVersion."""
+"""Function that encodes a request in the highest version that both sides support. Raises UnsupportedVersion."""
 
 
 class TokenChallenge(NamedTuple):
-    """Request for the next token: the first of a login (None), or the answer to ``challenge``."""
+    """Request for the client's next SASL token: the first one (None), or the answer to the broker's ``challenge``."""
 
     challenge: bytes | None
 
@@ -51,7 +51,7 @@ class _Stage(Enum):
 
 
 class ClientLogin:
-    """Login of one connection. ``build`` encodes requests; ``rng`` spreads the renewals."""
+    """SASL login of one connection. ``build`` encodes requests; ``rng`` randomizes the time of renewals."""
 
     def __init__(self, mechanism: str, identity: str, rng: Rng, build: BuildRequest) -> None:
         self.mechanism = mechanism
@@ -88,9 +88,9 @@ class ClientLogin:
         return challenge
 
     def token(self, token: bytes | None) -> list[Buffer]:
-        """Take the next token and return the bytes to write; None completes the login."""
+        """Send the next SASL token: return the bytes to write; None completes the login."""
         if self._stage is not _Stage.TOKEN:
-            return []  # the token belongs to a login that has failed
+            return []  # the token belongs to an earlier login, which failed
         if token is None:
             self._done()
             return []
@@ -104,7 +104,7 @@ class ClientLogin:
         return self._error(str(why), is_final=isinstance(why, AuthenticationFailed) or not why.retriable)
 
     def answered(self, frame: bytes, now_ms: int) -> None:
-        """Take the response to the last request.
+        """Process the response to the last request of the login.
 
         Raises AuthenticationFailed for a rejected login, ConnectionFailed for a rejected renewal, and ProtocolError.
         """
@@ -179,7 +179,10 @@ class ClientLogin:
         raise self._error(words or "the broker rejects the login without a reason")
 
     def _error(self, words: str, *, is_final: bool = True) -> KohortError:
-        """Return the error. A failed renewal counts as a lost connection; the next login shows if it is permanent."""
+        """Return the error of a failed login.
+
+        A failed session renewal counts as a lost connection: the next login shows if the error is permanent.
+        """
         login = self.identity if f"sasl.mechanism={self.mechanism}" in words else self._login_name
         text = f"{words}; {login}" if login else words
         if self.was_done:

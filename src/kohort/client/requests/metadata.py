@@ -1,7 +1,7 @@
 """Metadata of the cluster: nodes, topics, leaders; and when to refresh them.
 
-A leader epoch never decreases: an older one in a response is ignored (KIP-320). Leader hints in Produce and Fetch
-responses update leaders without a request (KIP-951).
+The leader epoch of a partition never decreases: a lower one in a response is ignored (KIP-320). Leader hints in
+Produce and Fetch responses update leaders without a Metadata request (KIP-951).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEADER_ERRORS: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Error codes of a leader that call for new metadata and a retry."""
+"""Error codes of partition leaders after which the client refreshes metadata and retries."""
 PERMANENT: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
 """Errors that no retry resolves."""
 
@@ -93,13 +93,13 @@ class Metadata:
         self._must_rebootstrap = False
 
     def track(self, topics: Iterable[str]) -> None:
-        """Track exactly these topics; the next poll requests unknown names without a back-off."""
+        """Track metadata of exactly these topics; the next poll requests unknown topics without a back-off."""
         self._tracked = set(topics)
         self._tracked_ids = None
         self._tracks_all = False
 
     def track_ids(self, topic_ids: Iterable[bytes]) -> None:
-        """Track exactly the topics with these ids, whose names are unknown."""
+        """Track metadata of exactly the topics with these ids, whose names are unknown."""
         self.track(())
         self._tracked_ids = frozenset(topic_ids)
 
@@ -110,7 +110,7 @@ class Metadata:
         self._tracks_all = True
 
     def request_refresh(self) -> None:
-        """Request new metadata after the back-off, unless a request is in flight."""
+        """Request new metadata after the back-off; no effect while a Metadata request is in flight."""
         if not self._request.is_in_flight:
             self._must_refresh = True
 
@@ -139,12 +139,12 @@ class Metadata:
             del self._learnt[next(iter(self._learnt))]
 
     def rebootstrap(self) -> None:
-        """Forget the nodes and request metadata. Topics stay until a bootstrap address answers."""
+        """Drop the known nodes and request metadata from the bootstrap addresses; keep the topics until then."""
         self._nodes, self._learnt, self.cluster_id = {}, {}, None
         self._must_refresh = True
 
     def take_rebootstrap(self) -> bool:
-        """Return True once after a broker answered REBOOTSTRAP_REQUIRED (KIP-1102)."""
+        """Return True once after a broker returned REBOOTSTRAP_REQUIRED (KIP-1102)."""
         was, self._must_rebootstrap = self._must_rebootstrap, False
         return was
 
@@ -169,12 +169,12 @@ class Metadata:
         return None if info is None else len(info.partitions)
 
     def topic_id(self, name: str) -> bytes | None:
-        """Return the topic's id; None if the topic is unknown or the cluster has no ids (before 2.8)."""
+        """Return the topic's id; None if the topic is unknown, or the cluster has no topic ids (Kafka < 2.8)."""
         info = self._topics.get(name)
         return None if info is None or info.topic_id == NO_UUID else info.topic_id
 
     def lacks(self, partition: TopicPartition, topic_id: bytes | None = None) -> bool:
-        """True if the last response covers ``partition`` and lacks it, or has another topic id."""
+        """True if the last Metadata response covers the topic but lacks the partition, or has another topic id."""
         info = self._topics.get(partition.topic)
         if info is not None:
             recreated = topic_id is not None and info.topic_id not in (NO_UUID, topic_id)
@@ -196,7 +196,7 @@ class Metadata:
         return LeaderAndEpoch(partition.leader_id, partition.leader_epoch)
 
     def update_leader(self, tp: TopicPartition, node_id: int, epoch: int, nodes: Iterable[Node] = ()) -> bool:
-        """Apply a leader hint (KIP-951) if it is newer; return True if it was applied."""
+        """Apply a leader from a Produce or Fetch response (KIP-951) if its epoch is newer; return True if applied."""
         for node in nodes:
             self.learn_node(node)
         info = self._topics.get(tp.topic)
@@ -310,7 +310,7 @@ def _partition(p: wire.MetadataResponsePartition) -> PartitionInfo:
 
 
 def _shape(request: Message, version: int) -> Message:
-    """Rewrite Metadata for versions before 4. Raises UnsupportedVersion for topic ids before 12."""
+    """Rewrite Metadata for versions below 4. Raises UnsupportedVersion for topic ids below version 12."""
     assert isinstance(request, wire.MetadataRequest)
     if version < IDS_FROM and request.topics and request.topics[0].name is None:
         raise UnsupportedVersion(f"the broker serves Metadata version {version}; topic ids need version 12 (Kafka 3.1)")

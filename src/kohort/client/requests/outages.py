@@ -1,4 +1,4 @@
-"""Log retried failures of a client: immediately, every minute, and at their end.
+"""Log failures that a client retries: when they begin, every minute, and when they end.
 
 Callers report every failure; this module drops repetitions. A failure that returns within a minute is logged once, so
 that an unstable connection does not fill the log.
@@ -18,7 +18,7 @@ MAX_NOTES: Final = 100
 
 
 class Notes:
-    """Log lines of a client, oldest first; one thread may add while another takes."""
+    """Lines for a client's log, oldest first; one thread may add lines while another removes them."""
 
     def __init__(self) -> None:
         self._waiting: deque[Note] = deque(maxlen=MAX_NOTES)
@@ -33,7 +33,7 @@ class Notes:
         return bool(self._waiting)
 
     def take(self) -> Iterator[Note]:
-        """Remove and return all lines; each line goes to one caller."""
+        """Remove and return all log lines."""
         while True:
             try:
                 note = self._waiting.popleft()
@@ -44,12 +44,12 @@ class Notes:
 
 REPEAT_MS: Final = 60_000
 TRANSIENT_MS: Final = 1000
-"""Longest time, in ms, of errors while a healthy cluster creates topics or moves leaders."""
+"""Maximum duration in ms of errors that occur while a healthy cluster creates topics or moves leaders."""
 MAX_OUTAGES: Final = 10_000
 READING: Final = "reading"
 WRITING: Final = "writing"
 NEVER_TRANSIENT: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})
-"""Error codes that no healthy broker returns."""
+"""Retriable error codes that no healthy broker returns, so they are logged at once."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class _Outage:
 
 
 class Outages:
-    """Outages of one client by subject: address, partition, topic."""
+    """Ongoing failures of one client, by subject: address, partition, topic."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes

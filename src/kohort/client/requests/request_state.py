@@ -12,7 +12,7 @@ JITTER: Final = 0.2
 
 
 class Backoff:
-    """Back-off that doubles with each attempt (KIP-580)."""
+    """Retry back-off that doubles with each attempt (KIP-580)."""
 
     __slots__ = ("_first_ms", "_longest_ms", "_rng")
 
@@ -22,7 +22,7 @@ class Backoff:
         self._rng = rng
 
     def delay_ms(self, attempt: int) -> int:
-        """Return the back-off after ``attempt`` failures in a row (0 counts as 1)."""
+        """Return the back-off in ms after ``attempt`` failures in a row (0 counts as 1)."""
         exponent = min(max(attempt - 1, 0), 32)
         wait = min(self._first_ms << exponent, self._longest_ms)
         return max(0, round(wait * (1 - JITTER + 2 * JITTER * self._rng.random())))
@@ -33,7 +33,7 @@ def retry_backoff(config: ClientConfig, rng: Rng) -> Backoff:
 
 
 class RequestState:
-    """In-flight request, failures in a row, and earliest time of the next attempt."""
+    """Request in flight, number of failures in a row, and earliest time of the next attempt."""
 
     __slots__ = ("_backoff", "_in_flight", "failures", "retry_at_ms")
 
@@ -58,7 +58,7 @@ class RequestState:
         return unsent
 
     def ended(self, sent: Unsent) -> bool:
-        """End a request in flight; return False if it is outdated."""
+        """Mark a request as no longer in flight; return False if a newer request has replaced it."""
         if sent not in self._in_flight:
             return False
         self._in_flight.remove(sent)
@@ -76,7 +76,7 @@ class RequestState:
         return self.retry_at_ms
 
     def repeated(self, now_ms: int) -> None:
-        """Count a response without changes; it delays the next request, too (KIP-580)."""
+        """Count a response without any change; it lengthens the back-off of the next request (KIP-580)."""
         self.retry_at_ms = now_ms + self._backoff.delay_ms(self.failures)
         self.failures += 1
 
@@ -98,7 +98,7 @@ R = TypeVar("R", bound=TimedRequestState)
 
 
 class TimedRequests(Generic[R]):
-    """Queue of requests, oldest first; each waits for its back-off, at most until its deadline."""
+    """Queue of requests, oldest first. A request waits for its back-off, and expires at its deadline."""
 
     __slots__ = ("_waiting",)
 
@@ -125,7 +125,7 @@ class TimedRequests(Generic[R]):
         return [r for r in self._waiting if r.may_send(now_ms)]
 
     def take_due(self, now_ms: int) -> list[R]:
-        """Remove and return requests that may be sent; they do not expire in flight."""
+        """Remove and return the requests whose back-off has ended; they do not expire in flight."""
         due = self.due(now_ms)
         self._waiting = [r for r in self._waiting if not r.may_send(now_ms)]
         return due

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """Result of an operation: completed once, with a value or an error."""
+    """Result of an asynchronous operation: completed once, with a value or an error."""
 
     __slots__ = ("_value", "done", "error")
 
@@ -79,9 +79,9 @@ IDLE: Final = Poll()
 
 
 class RequestSource(Protocol):
-    """One concern of a client, without I/O.
+    """Part of a client that creates requests and handles their responses, without I/O.
 
-    ``on_failure`` takes the error of a lost connection, a timeout, or an API that the broker does not support.
+    ``on_failure`` gets the error of a lost connection, a timeout, or an API that the broker does not support.
     """
 
     def poll(self, now_ms: int) -> Poll: ...

@@ -1,6 +1,6 @@
 """Records that wait to be sent, in batches by partition, within ``buffer.memory``.
 
-A batch holds at limit ``batch.size`` bytes, or one larger record. It is due when the next record does not fit, or after
+A batch has at most ``batch.size`` bytes, or one larger record. It is due when the next record does not fit, or after
 ``linger.ms``. It grows until it is sent, so that a slow response costs no throughput.
 """
 
@@ -26,7 +26,7 @@ Placement = tuple[ProduceBatch, int, bool]
 
 
 class SendColumns(NamedTuple):
-    """Records for one partition, as columns."""
+    """Records for one partition, as columns of keys, values, timestamps and headers."""
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
@@ -45,7 +45,7 @@ class SendColumns(NamedTuple):
 
 
 class Accumulator:
-    """Batches of one producer that are not sent yet, oldest first in each partition."""
+    """Unsent batches of one producer, oldest first in each partition."""
 
     def __init__(self, config: ProducerConfig) -> None:
         self.buffered_bytes = 0
@@ -57,7 +57,7 @@ class Accumulator:
         self._record_most = config.max_request_size
         self._batch_most = min(config.batch_size, config.max_request_size - REQUEST_OVERHEAD)
         self._limits: dict[str, int] = {}
-        """Largest batch, in bytes, of each topic that rejected a larger one."""
+        """Maximum batch size in bytes, of topics whose broker rejected a larger batch."""
 
     @property
     def full(self) -> bool:
@@ -67,11 +67,11 @@ class Accumulator:
         return self._limits.get(topic, self._batch_most)
 
     def set_limit(self, topic: str, size: int) -> None:
-        """Limit the batches of ``topic`` to ``size`` bytes after its broker rejected twice the size."""
+        """Limit the topic's batches to ``size`` bytes, after the broker rejected a batch of twice the size."""
         self._limits[topic] = min(self.limit(topic), size)
 
     def check_size(self, size: int) -> None:
-        """Raise ApiError (MESSAGE_TOO_LARGE) for a record above max.request.size."""
+        """Raise ApiError (MESSAGE_TOO_LARGE) if a record exceeds max.request.size."""
         if size > self._record_most:
             raise ApiError(
                 ErrorCode.MESSAGE_TOO_LARGE, f"record of {size} bytes exceeds max.request.size={self._record_most}"
@@ -87,9 +87,10 @@ class Accumulator:
         timestamp_ms: int,
         now_ms: int | None,
     ) -> Placement | None:
-        """Add one record; without ``now_ms`` only to an open batch, else return None.
+        """Add one record to its partition's batch.
 
-        Most records need no new batch and so no clock. Raises ApiError (MESSAGE_TOO_LARGE).
+        Without ``now_ms`` it adds only to an unfilled batch, else returns None: most records need no new batch, and so
+        no clock. Raises ApiError (MESSAGE_TOO_LARGE).
         """
         size = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
@@ -120,7 +121,9 @@ class Accumulator:
     def extend(
         self, topic: str, partition: int, columns: SendColumns, now_ms: int
     ) -> list[tuple[ProduceBatch, int, int]]:
-        """Add records; return their batches, with the first and last index in each."""
+        """Add many records to batches of one partition; return the batches, with the index of their first and last
+        record.
+        """
         filled: list[tuple[ProduceBatch, int, int]] = []
         ends = list(accumulate(columns.sizes(), initial=0))
         at, count, limit = 0, len(ends) - 1, self.limit(topic)
@@ -153,7 +156,7 @@ class Accumulator:
         self._queue(TopicPartition(batch.topic, batch.partition)).append(batch)
 
     def put_back(self, batch: ProduceBatch) -> None:
-        """Queue a batch again, before all batches that follow it in sequence."""
+        """Queue a failed batch again, before all batches with higher sequence numbers."""
         queue = self._queue(TopicPartition(batch.topic, batch.partition))
         at = 0
         while at < len(queue) and _precedes(queue[at], batch):
@@ -164,7 +167,7 @@ class Accumulator:
         queue = self.waiting[tp]
         batch = queue[0]
         before = batch.size
-        batch.seal()  # a batch that fails to encode stays queued and fails with the queue
+        batch.seal()  # a batch that cannot be encoded stays queued, and fails when the queue is sent
         queue.popleft()
         if not queue:
             del self.waiting[tp]
@@ -227,5 +230,5 @@ def size_of_headers(headers: Sequence[Header]) -> int:
 
 
 def _precedes(first: ProduceBatch, second: ProduceBatch) -> bool:
-    """True if ``first`` is numbered and precedes ``second`` in sequence, modulo the wrap to 0."""
+    """True if ``first`` has a sequence number that precedes that of ``second``; numbers wrap to 0."""
     return first.base_sequence >= 0 and (second.base_sequence - first.base_sequence) % 0x8000_0000 < 0x4000_0000

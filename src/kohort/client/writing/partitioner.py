@@ -1,4 +1,4 @@
-"""Partition of a record: by the hash of its key, or a sticky one without a key.
+"""Choose a record's partition: by the hash of its key, or without a key the sticky partition.
 
 Records with equal keys share a partition only if all producers use the same hash. The default is Java's murmur2;
 librdkafka's default, CRC32, is ``partitioner=consistent_random`` here. Records without a key stick to one partition
@@ -22,7 +22,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Return Java's ``Utils.murmur2`` as an unsigned 32-bit number."""
+    """Return the murmur2 hash of Java's client (``Utils.murmur2``) as an unsigned 32-bit number."""
     size = len(data)
     h = _SEED ^ size
     whole = size & ~3
@@ -55,7 +55,7 @@ def fnv1a(data: bytes) -> int:
 
 
 Partitioner = Callable[[bytes | None, int], int | None]
-"""Function of key and number of partitions; returns None for any partition."""
+"""Function that returns the partition for a key and a number of partitions; None: any partition."""
 
 
 def _hashed(

@@ -1,4 +1,4 @@
-"""One record batch for one partition: filled, encoded in one tight loop, sent, and completed or failed."""
+"""Record batch of a producer for one partition: filled, encoded in one tight loop, sent, and completed or failed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kohort.wire.compression import Codec, compress
 from kohort.wire.varints import varint_bytes
 
 RECORD_OVERHEAD: Final = 21
-"""Bytes counted for each record besides key, value and headers."""
+"""Bytes that each record adds to the batch size, besides key, value and headers."""
 NO_SEQUENCE: Final = -1
 SEQUENCES: Final = 0x8000_0000
 _head = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _SMALL: Final = tuple(varint_bytes(value) for value in range(0x2000))
 _SIZED: Final = tuple((head, len(head) + size) for size, head in enumerate(_SMALL))
-"""By length: its varint, and the size of that varint plus the bytes."""
+"""Table indexed by the length of a key or value: encoded varint of the length, and total size of varint and bytes."""
 _NULL: Final = varint_bytes(-1)
 
 
@@ -42,7 +42,7 @@ class ProduceBatch:
         self.partition = partition
         self.codec = codec
         self.ready_at_ms = ready_at_ms
-        """Time at which an incomplete batch is sent; 0: at once."""
+        """Time in ms at which the batch is sent even if it is not full; 0: at once."""
         self.full = False
         self.deadline_ms = deadline_ms
         self.keys: list[bytes | None] = []
@@ -58,13 +58,13 @@ class ProduceBatch:
         self.attempts = 0
         self.failures = 0
         self.unanswered = False
-        """An attempt had no response, so the log may contain the batch."""
+        """True if an attempt to send the batch had no response, so the log may contain the batch."""
         self.last_error: KohortError | None = None
         self.halves: tuple[ProduceBatch, ProduceBatch] | None = None
         self.done = False
         self.error: KohortError | None = None
         self.refused: Mapping[int, KohortError] = {}
-        """Errors of single records by index (KIP-467)."""
+        """Errors of single records in the batch, by index (KIP-467)."""
         self.base_offset = -1
         self.append_time_ms = -1
         self.callbacks: list[Callable[[], None]] = []
@@ -84,7 +84,7 @@ class ProduceBatch:
         self.keys, self.values, self.headers = [], [], {}
 
     def number(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Set the batch's sequence number (protocol/producers.md#numbering)."""
+        """Set producer id, epoch and first sequence number of the batch (protocol/producers.md#numbering)."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
 
     def forget_number(self) -> None:
@@ -113,7 +113,7 @@ class ProduceBatch:
         self._finish()
 
     def fail(self, error: KohortError, refused: Mapping[int, KohortError] | None = None) -> None:
-        """Fail all records with ``error``, except those with an error of their own in ``refused``."""
+        """Fail all records of the batch with ``error``, except records with another error in ``refused``."""
         self.error, self.refused = error, refused or {}
         self._finish()
 
@@ -148,7 +148,7 @@ class ProduceBatch:
 
 
 def prebuilt(topic: str, partition: int, batch: bytes, *, deadline_ms: int) -> ProduceBatch:
-    """Return a batch from encoded bytes; its records stay, its header is rewritten when sent.
+    """Create a batch from encoded bytes; its records are sent unchanged, its header is rewritten when sent.
 
     Raises CorruptRecord if ``batch`` is not exactly one whole batch of at least one record.
     """
@@ -173,11 +173,11 @@ def encode_records(
     timestamps: Sequence[int],
     headers: dict[int, Sequence[Header]],
 ) -> bytes:
-    """Return the records of a batch (format 2, protocol/records.md#fields-of-a-record), without its header."""
+    """Encode the records of a batch (format 2, protocol/records.md#fields-of-a-record), without the batch header."""
     small, sized = _SMALL, _SIZED
     most = len(small)
     first_ms = last_ms = timestamps[0]
-    begin = b"\x00\x00"  # attributes, timestamp delta
+    begin = b"\x00\x00"  # first fields of a record: attributes, timestamp delta
     out: list[bytes] = []
     add = out.extend
     for index, (key, value, timestamp) in enumerate(zip(keys, values, timestamps, strict=True)):
@@ -214,7 +214,7 @@ def _encode_headers(headers: Sequence[Header]) -> bytes:
 
 
 def record_timestamp(batch: ProduceBatch, index: int) -> int:
-    """Return the time of a record: the append time if the topic uses it, else its own; -1 if unknown."""
+    """Return a record's timestamp in ms: append time if the topic uses it, else its own; -1 if unknown."""
     if batch.append_time_ms >= 0:
         return batch.append_time_ms
     return batch.timestamps[index] if index < len(batch.timestamps) else -1

@@ -1,6 +1,6 @@
-"""Producer id and epoch, and the sequence numbers of each partition.
+"""Producer id, producer epoch, and the sequence numbers of each partition.
 
-Rules: protocol/producers.md#numbering. An idempotent producer gets its id from any broker with its first batch, and
+Rules: protocol/producers.md#numbering. An idempotent producer gets its id from any broker before its first batch, and
 raises the epoch itself. A transactional producer gets both from its coordinator, through ``Transactions``.
 """
 
@@ -30,16 +30,16 @@ class PartitionSequence:
     next_sequence: int = 0
     acked_sequence: int = -1
     accepted: bool = False
-    """The partition has accepted a batch of this producer id.
+    """True if the broker has accepted a batch of this producer id in the partition.
 
-    A broker accepts any first number of an unknown producer, so a second batch could replace a rejected first one. So
-    the first batch is in flight alone.
+    A broker accepts any first sequence number of an unknown producer, so a second batch could replace a rejected first
+    one. So the first batch is in flight alone.
     """
     in_flight: list[ProduceBatch] = field(default_factory=list)
     recovering: bool = False
-    """Recovery after a failure: single batches are sent until a success."""
+    """True after a failed batch, until the next success: the partition has one batch in flight at a time."""
     must_restart: bool = False
-    """The sequence is broken: it restarts at 0 in the next epoch once no numbered batch is in flight."""
+    """True if the sequence is broken: it restarts at 0 in the next epoch, once no numbered batch is in flight."""
     not_before_ms: int = 0
 
     def acknowledge(self, batch: ProduceBatch) -> None:
@@ -50,7 +50,7 @@ class PartitionSequence:
             self.acked_sequence = last
 
     def is_superseded(self, batch: ProduceBatch) -> bool:
-        """True if a later batch is written, and so this one is: a broker takes the batches in order.
+        """True if a later batch of the partition is written, so this one is, too: brokers write batches in order.
 
         A broker recognizes duplicates among the last five batches. An older duplicate occurs if its response was lost
         and the next leader accepted later batches. A batch whose attempts all failed is not written: a broker without
@@ -67,7 +67,7 @@ NO_TRANSACTION_MS: Final = 0x7FFFFFFF
 
 
 class Numbering(Protocol):
-    """Source of a sender's producer id and epoch.
+    """Provides producer id and epoch to a sender.
 
     ``restart_sequence`` gets another epoch for the next sequence; ``drop_identity`` drops a rejected id and epoch.
     """
@@ -79,9 +79,9 @@ class Numbering(Protocol):
 
 
 class ProducerIds:
-    """Producer id of an idempotent producer, as a request source.
+    """Request source that gets the producer id of an idempotent producer.
 
-    ``is_needed`` returns True if batches wait for an id; ``on_failed`` takes the error of a request.
+    ``is_needed`` returns True if batches wait for an id; ``on_failed`` gets the error of a request.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ LOST_SEQUENCE: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorC
 
 
 class Sender:
-    """Request source of a producer. ``numbering``: source of producer ids; None without idempotence."""
+    """Request source that sends a producer's batches. ``numbering``: producer ids; None without idempotence."""
 
     def __init__(
         self,
@@ -96,10 +96,10 @@ class Sender:
             in_flight = self._in_flight.get(node_id, 0)
             send_at_ms = self._send_at_ms(tp)
             if send_at_ms is None or in_flight >= self._config.max_in_flight_requests_per_connection:
-                continue  # the response wakes the engine
+                continue  # the node's limit of requests in flight is reached: the next response wakes the engine
             if send_at_ms <= now_ms:
                 by_node.setdefault(node_id, []).append(tp)
-            # A full or due batch triggers the request; batches for the same node join it.
+            # A full or due batch triggers the Produce request; other batches for the same node are sent with it.
             ready_ms = max(send_at_ms, 0 if queue[0].full else queue[0].ready_at_ms)
             if ready_ms <= now_ms:
                 due.add(node_id)
@@ -108,14 +108,15 @@ class Sender:
         return Poll([self._request(node_id, by_node[node_id], now_ms) for node_id in due], min(wakes))
 
     def _send_at_ms(self, tp: TopicPartition) -> int | None:
-        """Return the time of the partition's next send in ms; None if a response must come first."""
+        """Return the time of the partition's next send in ms; None if it must wait for a response."""
         if self._transactions is not None and not self._transactions.admits(tp):
             return None
         sequence = self._sequences.get(tp)
         if sequence is None:
             return 0
         first = self._numbering is not None and not sequence.accepted
-        alone = first or self._config.max_in_flight_requests_per_connection == 1  # also after a leader change
+        # one batch in flight at a time, even if batches to the previous leader are in flight
+        alone = first or self._config.max_in_flight_requests_per_connection == 1
         if sequence.in_flight and (sequence.recovering or sequence.must_restart or alone):
             return None
         return sequence.not_before_ms
@@ -189,7 +190,7 @@ class Sender:
         sequence.in_flight.append(batch)
 
     def _continue_sequence(self, sequence: PartitionSequence, batch: ProduceBatch, now: ProducerIdAndEpoch) -> None:
-        """Number a new batch. A batch that may be in the log keeps its number."""
+        """Set the sequence number of a new batch. A batch that the log may contain keeps its number."""
         if batch.base_sequence >= 0:
             return
         if sequence.must_restart or (sequence.identity != now and not sequence.in_flight):
@@ -223,7 +224,7 @@ class Sender:
         for batch in sent.context:
             self._remove_in_flight(batch)
             batch.unanswered = True
-            # A damaged response is a lost one; the sequence number prevents a duplicate write.
+            # Handle a damaged response as a lost one; the sequence number prevents a duplicate write.
             is_damaged = type(error) is ProtocolError and batch.base_sequence >= 0
             if error.retriable or is_damaged:
                 self._retry(batch, error, now_ms)
@@ -317,7 +318,7 @@ class Sender:
         batch.last_error = error
         if isinstance(error, ApiError):
             self._outages.report_code((WRITING, tp), error.code, f"writing to {tp}", now_ms)
-        if batch.done:  # expired while in flight
+        if batch.done:  # the batch expired (delivery.timeout.ms) while in flight
             return
         batch.failures += 1
         if batch.failures > self._config.retries:

@@ -33,11 +33,11 @@ MAX_VERSION: Final = {
     wire.EndTxnRequest.API_KEY: 4,
     wire.TxnOffsetCommitRequest.API_KEY: 4,
 }
-"""Highest version by API key without KIP-890. AddPartitionsToTxn 4 is for brokers only."""
+"""Highest version of each API below KIP-890. AddPartitionsToTxn 4 and later is for brokers only."""
 MAX_VERSION_OF_SECOND: Final = MAX_VERSION | {wire.EndTxnRequest.API_KEY: 5, wire.TxnOffsetCommitRequest.API_KEY: 5}
 BY_TOPIC_ID: Final = 6
 PRODUCE_MAX_VERSION: Final = 11
-"""Highest version of Produce without KIP-890; Produce 12 begins a transaction itself."""
+"""Highest version of Produce below KIP-890; Produce 12 adds its partitions to the transaction itself."""
 
 
 @dataclass(slots=True)
@@ -48,14 +48,14 @@ class TransactionalProducer:
     id_and_epoch: ProducerIdAndEpoch = NO_PRODUCER_ID_AND_EPOCH
 
     def fields(self, prefix: str = "") -> dict[str, Any]:
-        """Return the fields that name the producer in a request."""
+        """Return the request fields for transactional id, producer id and epoch; ``prefix`` precedes their names."""
         values = (self.transactional_id, self.id_and_epoch.producer_id, self.id_and_epoch.epoch)
         names = ("transactional_id", "producer_id", "producer_epoch")
         return {prefix + name: value for name, value in zip(names, values, strict=True)}
 
 
 def init_request(producer: TransactionalProducer, timeout_ms: int) -> InitProducerIdRequest:
-    """Request a producer id, or the next epoch of one; the coordinator aborts an open transaction."""
+    """Build InitProducerId for a new producer id, or for the next epoch; the coordinator aborts an open transaction."""
     return InitProducerIdRequest(transaction_timeout_ms=timeout_ms, **producer.fields())
 
 
@@ -104,7 +104,7 @@ def end(producer: TransactionalProducer, *, commit: bool) -> wire.EndTxnRequest:
 
 
 def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:
-    """Return the error code of a response and its partition; NONE without an error."""
+    """Return the first error code of a transaction response, and its partition; NONE without an error."""
     where = ""
     match response:
         case InitProducerIdResponse() | wire.AddOffsetsToTxnResponse() | wire.EndTxnResponse():
@@ -126,5 +126,5 @@ def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:
         case _:
             raise AssertionError(f"unexpected response in a transaction: {response}")
     bad = [(code, tp) for code, tp in found if code is not ErrorCode.NONE]
-    # OPERATION_NOT_ATTEMPTED follows from another error.
+    # OPERATION_NOT_ATTEMPTED only follows from another partition's error.
     return min(bad, key=lambda one: one[0] is ErrorCode.OPERATION_NOT_ATTEMPTED, default=(ErrorCode.NONE, where))

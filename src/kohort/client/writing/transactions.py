@@ -1,8 +1,8 @@
 """Transactions of one producer (KIP-98): begun by a call, extended by batches, ended by the coordinator.
 
-In the first protocol the producer adds a partition before its first batch, and a group before its offsets; in the
-second (KIP-890) brokers do. One request is in flight at a time. A failed batch or a fenced group member requires an
-abort. A producer that lost the transactional id is fenced permanently.
+In the first protocol the producer adds a partition to the transaction before its first batch, and a group before its
+offsets; in the second (KIP-890) brokers do. One request is in flight at a time. A failed batch or a fenced group
+member requires an abort. If another producer takes over the transactional id, this one is fenced permanently.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ CONCURRENT_MS: Final = 20
 
 
 class Phase(Enum):
-    """Phase of the producer; the value completes "the producer ..."."""
+    """State of the producer's transaction; the value completes the message "the producer ..."."""
 
     NEW = "is not initialized: call init_transactions() first"
     STARTING = "is being initialized"
@@ -77,7 +77,7 @@ class _Offsets:
 
 
 class Transactions:
-    """Request source of a transactional producer, next to its sender.
+    """Request source for a producer's transactions, besides its sender.
 
     ``delivered`` returns True once all batches are completed; the transaction ends after that.
     """
@@ -108,12 +108,12 @@ class Transactions:
         self._groups: set[str] = set()
         self._offsets: deque[_Offsets] = deque()
         self._needs_epoch = False
-        """The next transaction needs a new epoch: a sequence is broken, or an unconfirmed request may be pending."""
+        """The next transaction needs a new epoch: a sequence is broken, or a request's outcome is unknown."""
         self._outcome_unknown = False
         self._is_second_protocol = False
 
     def init(self) -> Promise[None]:
-        """Request the producer id; the coordinator aborts and fences an earlier producer of the transactional id."""
+        """Request the producer id; the coordinator fences an earlier producer with the transactional id."""
         if self.phase is not Phase.STARTING:
             self._check(Phase.NEW, "init_transactions() was called before")
             self._enter(Phase.STARTING)
@@ -133,7 +133,8 @@ class Transactions:
         if offsets:
             self._offsets.append(_Offsets(group, dict(offsets), promise))
             for topic in {partition.topic for partition in offsets} if self._is_second_protocol else ():
-                self._metadata.add_topic(topic)  # the producer may never write to this topic
+                # track the topic: OffsetCommit needs its id, and the producer may send no records there
+                self._metadata.add_topic(topic)
         else:
             promise.resolve(None)
         return promise
@@ -183,9 +184,9 @@ class Transactions:
         return self._aborted_error() if self.phase is Phase.ABORTING else None
 
     def admits(self, partition: TopicPartition) -> bool:
-        """Return True if the partition is in the transaction; otherwise add it first."""
+        """Return True if the transaction includes the partition; otherwise schedule the request that adds it."""
         if self._is_second_protocol:
-            self._partitions.add(partition)  # the batch adds it
+            self._partitions.add(partition)  # KIP-890: the Produce request adds the partition to the transaction
         if partition in self._partitions:
             return True
         self._partitions_to_add.add(partition)
@@ -211,8 +212,7 @@ class Transactions:
     def restart_sequence(self, _of: ProducerIdAndEpoch) -> None:
         self._needs_epoch = True
 
-    def drop_identity(self) -> None:
-        """Do nothing: the failed batches report the error."""
+    def drop_identity(self) -> None: ...
 
     def poll(self, now_ms: int) -> Poll:
         unsent: list[Unsent] = []
@@ -239,7 +239,7 @@ class Transactions:
                 return self._offset_request(self._offsets[0])
         if self.is_ending and self._delivered():
             if self._outcome_unknown and self.phase is Phase.ABORTING:
-                self._needs_epoch = True  # a new epoch aborts any open transaction
+                self._needs_epoch = True  # the request for a new epoch aborts any open transaction
             if self._partitions or self._groups:
                 return self._to_coordinator(
                     transaction_messages.end(self.producer, commit=self.phase is Phase.COMMITTING)
@@ -254,7 +254,7 @@ class Transactions:
     def _offset_request(self, pending: _Offsets) -> Unsent | None:
         group_id = pending.group.group_id
         if self._is_second_protocol:
-            self._groups.add(group_id)  # the offset commit adds it
+            self._groups.add(group_id)  # KIP-890: TxnOffsetCommit adds the group to the transaction
         if group_id not in self._groups:
             return self._to_coordinator(transaction_messages.add_group(self.producer, group_id))
         lookup = self._group_lookups.get(group_id)
@@ -271,7 +271,10 @@ class Transactions:
         )
 
     def _topic_ids(self, topics: set[str]) -> Mapping[str, bytes | None] | None:
-        """Return the topic ids (KIP-1319), None while metadata are in flight. Without metadata names are used."""
+        """Return the ids of topics for TxnOffsetCommit (KIP-1319); None while their metadata are in flight.
+
+        If metadata cannot be fetched, ids are None and the request uses topic names.
+        """
         known = all(self._metadata.topic(t) is not None or self._metadata.error(t) is not None for t in topics)
         if not known and self._metadata.last_failure is None:
             return None
@@ -345,7 +348,7 @@ class Transactions:
                 self._needs_epoch = False
             if not self._needs_epoch:
                 self._finish()
-        elif self._offsets:  # dropped by an abort otherwise
+        elif self._offsets:  # an abort drops the offsets instead
             self._offsets.popleft().promise.resolve(None)
 
     def _on_error(self, sent: Unsent, error: ApiError, now_ms: int) -> None:
@@ -359,12 +362,12 @@ class Transactions:
             self._request.wait_until(now_ms + CONCURRENT_MS)
         elif code.retriable:
             if code is ErrorCode.UNKNOWN_TOPIC_ID:
-                self._metadata.request_refresh()  # the topic was recreated with another id
+                self._metadata.request_refresh()  # the topic was deleted and created again with another id
             self._request.failed(now_ms)
         elif code in FENCED:
             self._fail(self._fenced_error(error))
         elif code in UNKNOWN_PRODUCER and self.phase is Phase.ABORTING:
-            # The coordinator has no state of this producer: nothing to abort, but a new id is needed.
+            # The coordinator does not know this producer: no transaction to abort, but a new producer id is needed.
             self.producer.id_and_epoch = NO_PRODUCER_ID_AND_EPOCH
             self._partitions.clear()
             self._groups.clear()
@@ -372,7 +375,7 @@ class Transactions:
         elif (code in UNKNOWN_PRODUCER or code in ABORTABLE) and self.phase in (Phase.OPEN, Phase.COMMITTING):
             self._require_abort(error)
         elif self.phase is Phase.ABORTING and isinstance(sent.request, ADDING):
-            pass  # the request was sent before the abort
+            pass  # the request was sent before the transaction was aborted
         else:
             self._fail(error)
 
